@@ -1,4 +1,4 @@
-//! Asks a model, and prints its answer as it comes.
+//! Asks a model a question and prints its answer as it arrives.
 //!
 //! ```text
 //! cargo run -p llm --example ask -- "Why is the sky blue?"
@@ -6,9 +6,9 @@
 //! PROVIDER=ollama MODEL=qwen2.5-coder:7b cargo run -p llm --example ask -- "Why is the sky blue?"
 //! ```
 //!
-//! Without a provider a scripted model answers, so that it runs anywhere.
+//! Without PROVIDER, a scripted model answers, so the example runs anywhere.
 
-#![expect(clippy::print_stdout, reason = "an example prints what it does")]
+#![expect(clippy::print_stdout, reason = "an example prints its output")]
 
 use std::{
     env,
@@ -39,21 +39,21 @@ async fn ask() -> Result<(), Box<dyn Error>> {
     let budget = Budget::of_tokens(20_000);
     let llm = model.budget(&budget).retry(Backoff::default());
 
-    let mut reply =
+    let mut stream =
         llm.stream(Request::new(question).system("Answer in two sentences.").max_tokens(300));
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         match piece {
             Piece::Text(text) => print!("{text}"),
-            Piece::Again => println!("\n(the connection broke; once more)"),
+            Piece::Restart => println!("\n(the connection broke; retrying)"),
             Piece::Reasoning(_) | Piece::ToolCall(_) => {}
         }
         io::stdout().flush()?;
     }
-    let response = reply.response().await?;
-    let cost = response.cost.map_or_else(|| "at no known price".to_owned(), |it| it.to_string());
+    let response = stream.response().await?;
+    let cost = response.cost.map_or_else(|| "cost unknown".to_owned(), |it| it.to_string());
     let usage = response.usage.map_or_else(
-        || "tokens not counted".to_owned(),
-        |it| format!("{} tokens read, {} written", it.input, it.output),
+        || "tokens unknown".to_owned(),
+        |it| format!("{} input tokens, {} output tokens", it.input, it.output),
     );
     println!("\n\n{}: {usage}, {cost}", response.model);
     Ok(())
@@ -61,7 +61,7 @@ async fn ask() -> Result<(), Box<dyn Error>> {
 
 fn scripted() -> Result<Llm, Box<dyn Error>> {
     let answer =
-        "{I am a script|This is a script}, and know nothing of that. Set PROVIDER to ask a model.";
+        "{I am a script|This is a script} without an answer to that. Set PROVIDER to ask a model.";
     let script = Script::new("parrot").rule(Rule::text(answer));
     Ok(Llm::new(Scripted::new(script)?))
 }

@@ -1,10 +1,10 @@
-//! Codecs: how the providers write requests and answers.
+//! Codecs: the wire formats of the providers.
 //!
-//! A codec is pure: it turns a [`Request`] into the body of an HTTP request, and bytes into an [`Answer`]. It
-//! opens no connection, so recordings test all of it.
+//! A codec is pure: it converts a [`Request`] to the body of an HTTP request, and bytes to a [`DecodedResponse`].
+//! It opens no connection, so recordings can test all of it.
 //!
-//! A streamed answer goes through [`Incoming`]: [`Frames`] cut its bytes into events, and the codec's
-//! [`Reader`] puts the answer together from them.
+//! A streamed response is read by a [`StreamReader`]: an [`EventFramer`] splits its bytes into events, and the
+//! codec's [`StreamDecoder`] assembles the response from them.
 
 use std::{fmt, time::Duration};
 
@@ -12,111 +12,120 @@ use serde_json::Value;
 
 pub(crate) use self::{
     anthropic::anthropic,
-    frames::Frames,
+    framer::EventFramer,
     gemini::gemini,
-    incoming::Incoming,
     ollama::ollama,
     openai_chat::{Quirks, openai_chat},
     openai_responses::openai_responses,
+    stream_reader::StreamReader,
 };
 use crate::{Error, ErrorKind, Finish, Listener, ModelId, Money, Part, Request, Usage};
 
 mod anthropic;
 mod breakpoints;
+mod builder;
+mod call_error;
 #[cfg(test)]
 mod cassettes;
-mod draft;
 #[cfg(test)]
-mod encoded;
+mod encode_tests;
 mod family;
-mod fault;
-mod frames;
+mod framer;
 mod gemini;
-mod incoming;
-mod json;
+mod json_util;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
 #[cfg(test)]
-mod rich;
+mod sample_requests;
 mod schema;
+mod stream_reader;
 mod tools;
 
-/// How one family of providers writes requests and answers.
+/// Wire format of a family of providers.
 pub(crate) trait Codec: Send + Sync + fmt::Debug {
-    /// Whether a model takes a temperature, as far as its name tells.
-    fn takes_temperature(&self, model: &str) -> bool {
-        family::takes_temperature(model)
+    /// Returns whether a model accepts a temperature, judged by its name.
+    fn supports_temperature(&self, model: &str) -> bool {
+        family::supports_temperature(model)
     }
 
-    /// Writes a request for a model; `stream` says whether the answer is to come in pieces.
+    /// Encodes a request for a model; `stream` asks for a streamed response.
     ///
-    /// What the request says the model takes: a temperature that it does not is taken out before.
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault>;
+    /// The caller has already removed a temperature that the model rejects.
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError>;
 
-    /// Reads a whole answer.
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault>;
+    /// Decodes a response that is not streamed.
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError>;
 
-    /// Reads an answer with a status that is not a success.
+    /// Decodes a response with an error status.
     ///
-    /// The providers' errors differ less than their answers, so that one reading serves them all.
-    fn decode_error(&self, status: u16, headers: &dyn Headers, body: &[u8]) -> Fault {
-        fault::from_http(status, headers, body)
+    /// The providers' errors are similar enough for one implementation.
+    fn decode_error(&self, status: u16, headers: &dyn Headers, body: &[u8]) -> CallError {
+        call_error::from_http(status, headers, body)
     }
 
-    /// Fails where an answer shows that the model was not given the whole request.
-    fn check_heard(&self, _wire: &Wire, _answer: &Answer) -> Result<(), Fault> {
+    /// Fails if the response shows that the server truncated the prompt.
+    fn check_not_truncated(
+        &self,
+        _wire: &WireRequest,
+        _answer: &DecodedResponse,
+    ) -> Result<(), CallError> {
         Ok(())
     }
 
-    /// How a streamed answer is cut into events.
+    /// Returns how a streamed response is split into events.
     fn framing(&self) -> Framing;
 
-    /// Reads one streamed answer.
-    fn reader(&self) -> Box<dyn Reader>;
+    /// Creates a decoder for one streamed response.
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder>;
 }
 
-/// Reads one streamed answer, event by event.
-pub(crate) trait Reader: Send {
-    /// Reads an event, and tells its pieces.
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault>;
+/// Decodes one streamed response, event by event.
+pub(crate) trait StreamDecoder: Send {
+    /// Decodes an event and sends its pieces to the listener.
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError>;
 
-    /// Whether the answer came to its end, so that nothing more has to be read.
+    /// Returns whether the response is complete, so that nothing more has to be read.
     fn is_done(&self) -> bool;
 
-    /// The whole answer; a fault where the stream ended before the answer did.
-    fn finish(self: Box<Self>) -> Result<Answer, Fault>;
+    /// Returns the whole response, or an error if the stream ended before the response was complete.
+    fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError>;
 }
 
-/// A request as it goes out, without address and key.
+/// An encoded request, without base URL and key.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wire {
-    /// The path and query after the provider's base address, which is what the provider's own clients take
-    /// for it: with the version for OpenAI and those like it (`https://api.openai.com/v1`), without one for
-    /// the others (`https://api.anthropic.com`).
+pub(crate) struct WireRequest {
+    /// Path and query after the provider's base URL. As in the provider's own clients, the base URL contains the
+    /// version for OpenAI and compatible servers (`https://api.openai.com/v1`) but not for the others
+    /// (`https://api.anthropic.com`).
     pub(crate) path: String,
-    /// Headers that belong to the format.
+    /// Headers required by the format.
     pub(crate) headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// JSON body.
     pub(crate) body: Value,
 }
 
-/// An answer as it came in.
+/// A response as decoded from the wire.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct DecodedResponse {
     pub(crate) content: Vec<Part>,
-    /// The model as it calls itself, where it says so.
+    /// The model as named in the response, if it is.
     pub(crate) model: Option<String>,
     pub(crate) finish: Finish,
-    /// What was read and written, where the provider says so.
+    /// Token counts, if the provider reports them.
     pub(crate) usage: Option<Usage>,
-    /// What it cost, where the provider says so.
+    /// Cost, if the provider reports it.
     pub(crate) cost: Option<Money>,
 }
 
-/// An error before it is known which model it is of.
+/// An error that is not yet attributed to a model.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fault {
+pub(crate) struct CallError {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
@@ -124,7 +133,7 @@ pub(crate) struct Fault {
     pub(crate) should_retry: Option<bool>,
 }
 
-impl Fault {
+impl CallError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -135,33 +144,33 @@ impl Fault {
         }
     }
 
-    /// Says which model it is of, and with which status it came.
-    pub(crate) fn at(self, model: ModelId, status: Option<u16>) -> Error {
+    /// Adds the model and the HTTP status.
+    pub(crate) fn into_error(self, model: ModelId, status: Option<u16>) -> Error {
         let Self { kind, message, retry_after, request_id, should_retry } = self;
         Error { kind, model, message, status, retry_after, request_id, should_retry }
     }
 }
 
-/// How a streamed answer is cut into events.
+/// How a streamed response is split into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Server-sent events.
     Sse,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
 }
 
-/// One event of a streamed answer.
+/// One event of a streamed response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// The event's name; empty where it has none.
+    /// Name of the event; empty if it has none.
     pub(crate) name: String,
-    /// Its data.
+    /// Data of the event.
     pub(crate) data: String,
 }
 
-/// The headers of an answer, however they are kept.
+/// Access to the headers of a response.
 pub(crate) trait Headers {
-    /// The value of the header of this name, in small letters.
+    /// Returns the value of a header; the name is in lower case.
     fn get(&self, name: &str) -> Option<&str>;
 }

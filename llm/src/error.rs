@@ -1,4 +1,4 @@
-//! Errors: one enum for what goes wrong at any provider.
+//! Errors, in a form that is independent of the provider.
 
 use std::{fmt, time::Duration};
 
@@ -6,89 +6,95 @@ use serde::{Deserialize, Serialize};
 
 use crate::ModelId;
 
-/// A call that did not come to an answer.
+/// A call that failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{model}: {kind}: {message}")]
 pub struct Error {
-    /// What went wrong.
+    /// Category of the failure.
     pub kind: ErrorKind,
-    /// The model that was asked.
+    /// The model that was called.
     pub model: ModelId,
-    /// The provider's own words, or ours: where it went wrong, and what to do.
+    /// Details: the provider's message, or this crate's explanation and advice.
     pub message: String,
-    /// The status of the HTTP answer, if there was one.
+    /// Status of the HTTP response, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How long the provider asks to be left alone.
+    /// How long the provider asks to wait before the next call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// The provider's own name of the call, for its support.
+    /// The provider's id of the request, for its support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Whether the provider says itself that another try helps, or does not.
+    /// Whether the provider states explicitly that a retry helps or does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
 }
 
-/// What went wrong in a call.
+/// Category of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The key is missing, wrong, or not allowed to do this.
+    /// The API key is missing, invalid, or lacks permission.
     Auth,
-    /// Too many calls at the moment.
+    /// The provider's rate limit is exceeded.
     RateLimited,
-    /// The provider has too much to do, or a fault of its own.
+    /// The provider is overloaded or has an internal error.
     Overloaded,
-    /// The account has no money or quota left: waiting does not help.
-    Spent,
-    /// The request is longer than the model can read.
-    TooLong,
-    /// The provider refuses to answer this.
+    /// The account's credit or quota is used up. Waiting does not help.
+    #[serde(rename = "spent")]
+    QuotaExhausted,
+    /// The request is longer than the model's context window.
+    #[serde(rename = "too_long")]
+    RequestTooLong,
+    /// The provider or the model refuses to answer.
     Refused,
-    /// The provider does not know the model, or the address is wrong.
+    /// The provider does not know the model or the URL.
     NotFound,
-    /// The provider does not take the request as it is.
+    /// The provider rejects the request as invalid.
     BadRequest,
-    /// The answer cannot be read.
+    /// The response cannot be parsed.
     Malformed,
-    /// The answer's stream ended before the answer did.
-    Cut,
-    /// The answer is empty, because all its tokens went into reasoning.
-    Exhausted,
-    /// The answer is larger than allowed.
-    TooLarge,
-    /// No connection to the provider came about: nothing was sent.
+    /// The response ended before it was complete.
+    #[serde(rename = "cut")]
+    Truncated,
+    /// The response is empty because the model used all its tokens for reasoning.
+    #[serde(rename = "exhausted")]
+    ReasoningOnly,
+    /// The response exceeds the configured size limit.
+    #[serde(rename = "too_large")]
+    ResponseTooLarge,
+    /// The connection could not be established; nothing was sent.
     Unreachable,
-    /// The connection broke before an answer came.
+    /// The connection broke before a response arrived.
     Network,
-    /// It took too long.
+    /// The call timed out.
     Timeout(Phase),
-    /// The run's own budget does not allow the call.
+    /// The configured [`Budget`](crate::Budget) does not cover the call.
     Budget,
-    /// The recording knows no such call.
+    /// The recording does not contain the call.
     NotRecorded,
     /// A file could not be read or written.
     File,
 }
 
-/// Where in a call the time ran out.
+/// Phase of a call that timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before the connection stood.
+    /// Connecting, including the TLS handshake.
     Connect,
-    /// Before the first byte of the answer.
+    /// Waiting for the first byte of the response.
     FirstByte,
-    /// Between two pieces of the answer.
+    /// Waiting for the next bytes of the response.
     Idle,
-    /// Over the whole call.
-    Whole,
+    /// The call as a whole.
+    #[serde(rename = "whole")]
+    Total,
 }
 
 impl Error {
-    /// An error with nothing but its kind and words.
+    /// Creates an error with only a kind and a message.
     pub fn new(kind: ErrorKind, model: ModelId, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -101,24 +107,24 @@ impl Error {
         }
     }
 
-    /// Whether the same call may do better later.
+    /// Returns whether a retry may succeed.
     pub fn is_retryable(&self) -> bool {
         self.should_retry.unwrap_or(match self.kind {
             ErrorKind::RateLimited
             | ErrorKind::Overloaded
             | ErrorKind::Malformed
-            | ErrorKind::Cut
+            | ErrorKind::Truncated
             | ErrorKind::Unreachable
             | ErrorKind::Network
             | ErrorKind::Timeout(_) => true,
             ErrorKind::Auth
-            | ErrorKind::Spent
-            | ErrorKind::TooLong
+            | ErrorKind::QuotaExhausted
+            | ErrorKind::RequestTooLong
             | ErrorKind::Refused
             | ErrorKind::NotFound
             | ErrorKind::BadRequest
-            | ErrorKind::Exhausted
-            | ErrorKind::TooLarge
+            | ErrorKind::ReasoningOnly
+            | ErrorKind::ResponseTooLarge
             | ErrorKind::Budget
             | ErrorKind::NotRecorded
             | ErrorKind::File => false,
@@ -128,29 +134,29 @@ impl Error {
 
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self {
-            Self::Auth => "the key was not accepted",
-            Self::RateLimited => "too many calls",
+        let description = match self {
+            Self::Auth => "the API key was rejected",
+            Self::RateLimited => "rate limit exceeded",
             Self::Overloaded => "the provider is overloaded",
-            Self::Spent => "no money or quota left",
-            Self::TooLong => "the request is longer than the model can read",
-            Self::Refused => "the provider refuses to answer",
-            Self::NotFound => "no such model or address",
-            Self::BadRequest => "the provider does not take the request",
-            Self::Malformed => "the answer cannot be read",
-            Self::Cut => "the answer's stream ended early",
-            Self::Exhausted => "all tokens went into reasoning",
-            Self::TooLarge => "the answer is too large",
-            Self::Unreachable => "the provider was not reached",
+            Self::QuotaExhausted => "the account's credit or quota is used up",
+            Self::RequestTooLong => "the request exceeds the model's context window",
+            Self::Refused => "the provider refused to answer",
+            Self::NotFound => "unknown model or URL",
+            Self::BadRequest => "the provider rejected the request",
+            Self::Malformed => "the response cannot be parsed",
+            Self::Truncated => "the response ended early",
+            Self::ReasoningOnly => "all tokens were used for reasoning",
+            Self::ResponseTooLarge => "the response is too large",
+            Self::Unreachable => "cannot connect to the provider",
             Self::Network => "the connection broke",
-            Self::Timeout(Phase::Connect) => "no connection in time",
-            Self::Timeout(Phase::FirstByte) => "no answer in time",
-            Self::Timeout(Phase::Idle) => "the answer stalled",
-            Self::Timeout(Phase::Whole) => "the call took too long",
-            Self::Budget => "the budget does not allow the call",
-            Self::NotRecorded => "the recording has no such call",
-            Self::File => "a file cannot be used",
+            Self::Timeout(Phase::Connect) => "connecting timed out",
+            Self::Timeout(Phase::FirstByte) => "no response within the time limit",
+            Self::Timeout(Phase::Idle) => "the response stalled",
+            Self::Timeout(Phase::Total) => "the call timed out",
+            Self::Budget => "the budget does not cover the call",
+            Self::NotRecorded => "the call is not in the recording",
+            Self::File => "cannot use a file",
         };
-        f.write_str(words)
+        f.write_str(description)
     }
 }

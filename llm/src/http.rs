@@ -1,8 +1,7 @@
-//! HTTP: a codec, an address and a key make a model.
+//! The HTTP transport: combines a codec, a base URL and a key to a model.
 //!
-//! All time limits but that of the connection are kept here and not by the client, so that an error says in which
-//! phase the time ran out.
-//! A dropped call drops its connection with it, which tells the provider to stop.
+//! All timeouts except the connect timeout are enforced here rather than by the HTTP client, so that an error names
+//! the phase that timed out. Dropping a call closes its connection, which cancels it at the provider.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Instant};
 
@@ -10,7 +9,7 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
-use self::{body::Body, words::late};
+use self::{body::Body, errors::timed_out};
 pub(crate) use self::{
     client::client,
     endpoint::{Auth, Endpoint},
@@ -21,16 +20,16 @@ pub use self::{
 };
 use crate::{
     Catalog, Error, Listener, Model, ModelId, Phase, Request, Response,
-    codec::{Answer, Codec, Fault, Headers, Incoming},
+    codec::{CallError, Codec, DecodedResponse, Headers, StreamReader},
 };
 
 mod body;
 mod client;
 mod endpoint;
+mod errors;
 mod settings;
-mod words;
 
-/// A model behind an address.
+/// A model that is called over HTTP.
 pub(crate) struct HttpModel {
     pub(crate) id: ModelId,
     pub(crate) codec: Box<dyn Codec>,
@@ -53,11 +52,12 @@ impl Model for HttpModel {
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
         let start = Instant::now();
-        let whole = self.timeouts.whole;
-        let answer = match timeout(whole, self.ask(&self.fitting(request), listener)).await {
-            Ok(answer) => answer?,
-            Err(_) => return Err(self.error(late(Phase::Whole, whole), None)),
-        };
+        let total = self.timeouts.total;
+        let answer =
+            match timeout(total, self.exchange(&self.adapt_request(request), listener)).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(self.error(timed_out(Phase::Total, total), None)),
+            };
         let cost = || self.catalog.entry(&self.id)?.cost(answer.usage.as_ref()?);
         Ok(Response {
             cost: answer.cost.or_else(cost),
@@ -74,73 +74,81 @@ impl Model for HttpModel {
 }
 
 impl HttpModel {
-    /// The request without a temperature, if the model takes none.
-    fn fitting<'a>(&self, request: &'a Request) -> Cow<'a, Request> {
-        if request.temperature.is_none() || self.takes_temperature() {
+    /// Removes the temperature from the request if the model rejects it.
+    fn adapt_request<'a>(&self, request: &'a Request) -> Cow<'a, Request> {
+        if request.temperature.is_none() || self.supports_temperature() {
             return Cow::Borrowed(request);
         }
         Cow::Owned(Request { temperature: None, ..request.clone() })
     }
 
-    /// What the catalog says counts before what the model's name tells.
-    fn takes_temperature(&self) -> bool {
-        let said = self.catalog.entry(&self.id).and_then(|it| it.temperature);
-        said.unwrap_or_else(|| self.codec.takes_temperature(&self.id.model))
+    /// Returns whether the model accepts a temperature. The catalog takes precedence over the model's name.
+    fn supports_temperature(&self) -> bool {
+        let configured = self.catalog.entry(&self.id).and_then(|it| it.temperature);
+        configured.unwrap_or_else(|| self.codec.supports_temperature(&self.id.model))
     }
 
-    async fn ask(&self, request: &Request, listener: &mut Listener<'_>) -> Result<Answer, Error> {
-        let without_status = |fault| self.error(fault, None);
+    async fn exchange(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<DecodedResponse, Error> {
+        let without_status = |error| self.error(error, None);
         let wire = self.codec.encode(&self.id.model, request, listener.is_listening());
         let wire = wire.map_err(without_status)?;
         let call = self.endpoint.request(&self.client, &wire);
-        let mut body = self.open(call).await.map_err(without_status)?;
+        let mut body = self.send(call).await.map_err(without_status)?;
         let status = body.status();
-        let answer = self.read(&mut body, listener).await.and_then(|answer| {
-            self.codec.check_heard(&wire, &answer)?;
+        let answer = self.read_response(&mut body, listener).await.and_then(|answer| {
+            self.codec.check_not_truncated(&wire, &answer)?;
             Ok(answer)
         });
-        answer.map_err(|fault| self.error(fault, Some(status.as_u16())))
+        answer.map_err(|error| self.error(error, Some(status.as_u16())))
     }
 
-    /// Sends the request, and waits for the head of the answer.
-    async fn open(&self, call: reqwest::RequestBuilder) -> Result<Body, Fault> {
+    /// Sends the request and waits for the response headers.
+    async fn send(&self, call: reqwest::RequestBuilder) -> Result<Body, CallError> {
         let Timeouts { first_byte, connect, .. } = self.timeouts;
         let start = Instant::now();
         match timeout(first_byte, call.send()).await {
             Ok(Ok(response)) => Ok(Body::new(response, start, self.timeouts, self.limits)),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
-                Err(late(Phase::Connect, connect))
+                Err(timed_out(Phase::Connect, connect))
             }
-            Ok(Err(error)) => Err(words::unreachable(&error, &self.endpoint.host())),
-            Err(_) => Err(late(Phase::FirstByte, first_byte)),
+            Ok(Err(error)) => Err(errors::connect_failed(&error, &self.endpoint.host())),
+            Err(_) => Err(timed_out(Phase::FirstByte, first_byte)),
         }
     }
 
-    async fn read(&self, body: &mut Body, listener: &mut Listener<'_>) -> Result<Answer, Fault> {
+    async fn read_response(
+        &self,
+        body: &mut Body,
+        listener: &mut Listener<'_>,
+    ) -> Result<DecodedResponse, CallError> {
         let status = body.status();
         if status.is_redirection() {
-            return Err(words::redirected(body.headers()));
+            return Err(errors::redirected(body.headers()));
         }
         if !status.is_success() {
-            let beginning = body.beginning().await;
-            let headers = Received(body.headers());
-            return Err(self.codec.decode_error(status.as_u16(), &headers, &beginning));
+            let error_body = body.error_body().await;
+            let headers = ResponseHeaders(body.headers());
+            return Err(self.codec.decode_error(status.as_u16(), &headers, &error_body));
         }
         if !listener.is_listening() {
-            return self.codec.decode(&body.whole().await?);
+            return self.codec.decode(&body.read_all().await?);
         }
-        let mut incoming = Incoming::new(&*self.codec, self.limits.event_bytes);
-        while !incoming.is_done() {
+        let mut reader = StreamReader::new(&*self.codec, self.limits.event_bytes);
+        while !reader.is_done() {
             let Some(bytes) = body.next().await? else { break };
-            incoming.push(bytes.as_ref(), listener)?;
+            reader.push(bytes.as_ref(), listener)?;
         }
         body.drain().await;
-        incoming.finish(listener)
+        reader.finish(listener)
     }
 
-    fn error(&self, fault: Fault, status: Option<u16>) -> Error {
-        let message = words::clean(fault.message, self.endpoint.secrets());
-        Fault { message, ..fault }.at(self.id.clone(), status)
+    fn error(&self, error: CallError, status: Option<u16>) -> Error {
+        let message = errors::sanitize(error.message, self.endpoint.secrets());
+        CallError { message, ..error }.into_error(self.id.clone(), status)
     }
 }
 
@@ -154,10 +162,10 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-/// The headers of an answer, as codecs read them.
-struct Received<'a>(&'a HeaderMap);
+/// The headers of a response, as codecs read them.
+struct ResponseHeaders<'a>(&'a HeaderMap);
 
-impl Headers for Received<'_> {
+impl Headers for ResponseHeaders<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.to_str().ok()
     }

@@ -1,18 +1,18 @@
-//! Layers: models that wrap another model, in any order.
+//! Layers: models that wrap another model. They can be stacked in any order.
 //!
-//! Each is built by a method of [`Llm`](crate::Llm), and the last one called is the outermost. Where the order
-//! matters, the method says so.
+//! Each layer is added by a method of [`Llm`](crate::Llm); the last one added is the outermost. Where the order
+//! matters, the method's documentation says so.
 
-pub use budget::{Budget, Spent};
-pub use gate::{Gate, Pace};
+pub use budget::{Budget, Spending};
+pub use rate_limit::{RateLimit, RateLimiter};
 pub use record::{RecordMode, Recording, RecordingError};
 pub use retry::Backoff;
 
 mod budget;
 mod cache;
-mod gate;
 mod journal;
 mod key;
+mod rate_limit;
 mod record;
 mod redact;
 mod retry;

@@ -1,18 +1,18 @@
 //! One interface to language models.
 //!
-//! A [`Model`] has one method: it answers a [`Request`] with a [`Response`], and tells a [`Listener`] the
-//! pieces of the answer as they come. Whatever stands between an application and a model is a model that
-//! wraps another: retries, a rate gate, a budget, a cache, a recording, a journal. [`Llm`] is the handle that
-//! applications hold: cheap to clone, with the methods that build these layers.
+//! A [`Model`] has one method: it answers a [`Request`] with a [`Response`] and sends the pieces of the response to
+//! a [`Listener`] as they arrive. Everything between an application and a model is a model that wraps another one:
+//! retries, rate limiting, a budget, a cache, a recording, a journal. Applications use [`Llm`], a handle that is
+//! cheap to clone and has the methods that add these layers.
 //!
 //! ```
-//! use llm::{Backoff, Budget, Gate, Llm, Pace, Rule, Script, Scripted};
+//! use llm::{Backoff, Budget, Llm, RateLimit, RateLimiter, Rule, Script, Scripted};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-//! // In its place: `create_provider("anthropic", None, None)?`, with the key in ANTHROPIC_API_KEY.
+//! // A real provider: `create_provider("anthropic", None, None)?`, with the key in ANTHROPIC_API_KEY.
 //! let model = Llm::new(Scripted::new(Script::new("parrot").rule(Rule::text("Because of the air.")))?);
-//! let (gate, budget) = (Gate::new(Pace::new(8)), Budget::of_tokens(20_000));
-//! let llm = model.gate(&gate).budget(&budget).retry(Backoff::default());
+//! let (limiter, budget) = (RateLimiter::new(RateLimit::new(8)), Budget::of_tokens(20_000));
+//! let llm = model.rate_limit(&limiter).budget(&budget).retry(Backoff::default());
 //!
 //! let response = llm.generate("Why is the sky blue?").await?;
 //! assert_eq!(response.text(), "Because of the air.");
@@ -22,25 +22,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A provider's model is bare: it asks once. The usual stack is the one above, from the inside out: the gate and the
-//! budget see every attempt, the retries stand around them. A cache, a recording or a journal goes outside of these,
-//! so that an answer which is known already waits for nothing and costs nothing.
+//! A provider's model sends each request once. The usual stack is the one above, innermost layer first: the rate
+//! limiter and the budget see every attempt because the retries wrap them. Put a cache, a recording or a journal
+//! outside of these, so that a stored response neither waits nor costs anything.
 
 #[cfg(feature = "local")]
 pub use crate::local::LocalModel;
 pub use crate::{
     catalog::{Catalog, CatalogEntry, Prices},
     error::{Error, ErrorKind, Phase},
-    layer::{Backoff, Budget, Gate, Pace, RecordMode, Recording, RecordingError, Spent},
+    layer::{
+        Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingError, Spending,
+    },
     message::{Message, Part, Role, ToolCall},
     model::{Listener, Llm, Model, ModelId, Piece},
     request::{Effort, Request, Schema, Tool, ToolChoice},
     response::{Finish, Money, Response, Usage},
-    roles::{Cast, Roles, RolesError},
+    roles::{RoleModels, Roles, RolesError},
     scripted::{Rule, Script, ScriptError, Scripted},
-    stream::Reply,
+    stream::ResponseStream,
     structured::{
-        Adjusted, JsonError, Reading, Rung, Structured, Unreadable, read_json, read_json_as,
+        Adjustment, JsonError, Parsed, Rung, Structured, UnreadableError, read_json, read_json_as,
     },
 };
 #[cfg(feature = "http")]

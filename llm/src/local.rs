@@ -1,7 +1,7 @@
-//! Models that run inside the program: a GGUF file, no server, no key.
+//! Models that run inside the program, from a GGUF file, without a server or a key.
 //!
-//! The arithmetic is candle's, in Rust; the alternative was llama.cpp behind the crate `llama-cpp-2`. Tokens a
-//! second of processor time on one thread, for reading a prompt of about 390 tokens / for writing 64:
+//! Uses candle, which is written in Rust; the alternative was llama.cpp through the crate `llama-cpp-2`. Tokens per
+//! second of CPU time on one thread, reading a prompt of about 390 tokens / generating 64 tokens:
 //!
 //! | model (GGUF)                     | here     | llama.cpp |
 //! |----------------------------------|----------|-----------|
@@ -9,42 +9,42 @@
 //! | Qwen2.5-Coder 0.5B, `Q4_K_M`     | 24 / 9.0 | 45 / 13   |
 //! | Qwen2.5-Coder 1.5B, `Q4_K_M`     | 34 / 4.4 | 26 / 6.5  |
 //!
-//! Each is one run on a busy machine, so they are good for an order and no more. And they flatter candle: it used the
-//! processor's AVX-512 and AMX, where the llama.cpp was a wheel built for AVX2 (xllamacpp 2026.10.11549). One built
-//! for the machine is faster still.
+//! Each value is a single run on a busy machine and only indicates the order of magnitude. The comparison favours
+//! candle, which used AVX-512 and AMX, while llama.cpp was a wheel built for AVX2 (xllamacpp 2026.10.11549); a
+//! native build of llama.cpp is faster still.
 //!
-//! So llama.cpp is the faster one, nearly always; but its crate was found to take 13 minutes of processor time to
-//! build, and wants cmake, a C++ compiler and libclang, where candle wants cargo alone. That anybody can switch
-//! the feature on weighed more. Who needs the speed runs llama.cpp's own server and asks it over HTTP.
+//! llama.cpp is thus almost always faster. However, its crate takes 13 minutes of CPU time to build and requires
+//! cmake, a C++ compiler and libclang, while candle requires only cargo. Ease of building was considered more
+//! important: users who need speed can run llama.cpp's server and call it over HTTP.
 //!
-//! Two things had to be done for these numbers. candle has no fast code for some kinds of weights, which are
-//! therefore rewritten when a model is opened: see [`gguf`]. And the network is put together here, in one file, in
-//! place of the crate `candle-transformers`: its models keep what they remember to themselves, so they cannot go
-//! back to where two conversations part.
+//! Two measures were necessary for these numbers. candle has no fast code for some quantizations, so their weights
+//! are converted when a model is opened; see [`gguf`]. And the network is implemented here, in one file, instead of
+//! using the crate `candle-transformers`: its models hide their KV caches, so they cannot return to a common prefix
+//! of two conversations.
 //!
-//! Answers with a [`Schema`](crate::Schema) are held to it token by token: see [`form`].
+//! Responses with a [`Schema`](crate::Schema) are constrained to it token by token; see [`constraint`].
 
 use std::{fmt, path::Path, sync::mpsc, thread, time::Instant};
 
 use async_trait::async_trait;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use self::engine::{Answer, Ear, Engine, Failure, Settings};
+use self::engine::{Completion, Engine, Failure, Settings, TextSink};
 use crate::{Error, ErrorKind, Listener, Model, ModelId, Money, Part, Piece, Request, Response};
 
+mod answer_text;
 mod chat;
+mod constraint;
 mod engine;
-mod form;
 mod gguf;
 mod network;
 mod sample;
 mod vocabulary;
-mod words;
 
-/// A model that is read from a GGUF file and runs on this machine's processor.
+/// A model from a GGUF file that runs on this machine's CPU.
 ///
-/// It answers one request at a time, on a thread of its own; others wait for their turn. A call whose future
-/// is dropped ends before its next token.
+/// Answers one request at a time on its own thread; other requests wait. A call whose future is dropped stops
+/// before its next token.
 ///
 /// ```no_run
 /// # async fn demo() -> Result<(), llm::Error> {
@@ -62,58 +62,59 @@ pub struct LocalModel {
     jobs: mpsc::Sender<Job>,
 }
 
-/// A request on its way to the model's thread.
+/// A request to the model's thread.
 struct Job {
     request: Request,
     settings: Settings,
-    told: UnboundedSender<Told>,
+    events: UnboundedSender<EngineEvent>,
 }
 
-/// What the model's thread says to whoever asked.
-enum Told {
-    Words(String),
-    Over(Result<Answer, Failure>),
+/// What the model's thread sends to the caller.
+enum EngineEvent {
+    Text(String),
+    Finished(Result<Completion, Failure>),
 }
 
 impl LocalModel {
-    /// The provider's name that local models go by.
+    /// Provider name of local models.
     pub const PROVIDER: &'static str = "local";
 
-    /// Reads a model into memory. That takes seconds, and blocks as long.
+    /// Loads a model into memory. This blocks for seconds.
     ///
-    /// The file says all that is needed: the network, the tokenizer and how a conversation is written.
+    /// The file contains everything needed: the network, the tokenizer and the chat template.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
         let id = ModelId::new(Self::PROVIDER, name);
-        let unusable = |trouble| Error::new(ErrorKind::File, id.clone(), trouble);
+        let unusable = |message| Error::new(ErrorKind::File, id.clone(), message);
         let engine = Engine::load(path).map_err(unusable)?;
         let settings = Settings { context_window: engine.context(), conversations: 4, top_p: 0.95 };
         let (jobs, queue) = mpsc::channel();
         let thread = thread::Builder::new().name(format!("llm {}", id.model));
-        let started = thread.spawn(move || work(engine, &queue));
-        started.map_err(|error| unusable(format!("no thread for the model: {error}")))?;
+        let started = thread.spawn(move || run_jobs(engine, &queue));
+        started
+            .map_err(|error| unusable(format!("cannot start a thread for the model: {error}")))?;
         Ok(Self { id, settings, jobs })
     }
 
-    /// Limits how many tokens a request and its answer may have together, at most what the model was made
-    /// for, which is the default. A longer request is an error; a longer answer is cut.
+    /// Limits the context window to this many tokens, for request and response together. The default and maximum is
+    /// what the model was trained for. A longer request is an error; a longer response is truncated.
     pub fn context_window(mut self, tokens: usize) -> Self {
         self.settings.context_window = self.settings.context_window.min(tokens);
         self
     }
 
-    /// How many conversations the model remembers; by default four.
+    /// Sets how many conversations to keep in the KV cache; four by default.
     ///
-    /// A request that begins like one of them costs only what is new in it, and says so in
-    /// [`Usage::cached`](crate::Usage::cached). A memory grows with its conversation, by doubling: Qwen2.5 takes
-    /// 25 kB a token with half a billion weights, and 57 kB with one and a half.
+    /// A request with the same prefix as one of them only has to process what is new; see
+    /// [`Usage::cached`](crate::Usage::cached). A cache grows with its conversation, by doubling. Qwen2.5 needs 25
+    /// kB per token with 0.5 billion parameters, and 57 kB with 1.5 billion.
     pub fn conversations(mut self, count: usize) -> Self {
         self.settings.conversations = count.max(1);
         self
     }
 
-    /// Of the likeliest words how many may be chosen, as a share of all likelihood; by default 0.95.
+    /// Sets nucleus sampling: the share of the total probability from which tokens are chosen; 0.95 by default.
     pub fn top_p(mut self, share: f64) -> Self {
         self.settings.top_p = share;
         self
@@ -145,26 +146,26 @@ impl Model for LocalModel {
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
         let start = Instant::now();
-        let (told, mut hear) = unbounded_channel();
+        let (events, mut receiver) = unbounded_channel();
         let dead =
-            || self.error(ErrorKind::File, "the model's thread has died: open the file again");
-        let job = Job { request: request.clone(), settings: self.settings, told };
+            || self.error(ErrorKind::File, "the model's thread has died; open the file again");
+        let job = Job { request: request.clone(), settings: self.settings, events };
         self.jobs.send(job).map_err(|_| dead())?;
         loop {
-            match hear.recv().await {
-                Some(Told::Words(words)) => listener.tell(Piece::Text(words)),
-                Some(Told::Over(Ok(answer))) => return Ok(self.response(answer, start)),
-                Some(Told::Over(Err(Failure::Said(kind, message)))) => {
+            match receiver.recv().await {
+                Some(EngineEvent::Text(text)) => listener.send(Piece::Text(text)),
+                Some(EngineEvent::Finished(Ok(answer))) => return Ok(self.response(answer, start)),
+                Some(EngineEvent::Finished(Err(Failure::Failed(kind, message)))) => {
                     return Err(self.error(kind, message));
                 }
-                Some(Told::Over(Err(Failure::Gone))) | None => return Err(dead()),
+                Some(EngineEvent::Finished(Err(Failure::Cancelled))) | None => return Err(dead()),
             }
         }
     }
 }
 
 impl LocalModel {
-    fn response(&self, answer: Answer, start: Instant) -> Response {
+    fn response(&self, answer: Completion, start: Instant) -> Response {
         Response {
             content: vec![Part::text(answer.text)],
             model: self.id.clone(),
@@ -176,25 +177,25 @@ impl LocalModel {
     }
 }
 
-/// Answers as long as there is somebody who may ask.
-fn work(mut engine: Engine, queue: &mpsc::Receiver<Job>) {
-    while let Ok(Job { request, settings, mut told }) = queue.recv() {
-        if !told.is_closed() {
-            let answer = engine.answer(&request, settings, &mut told);
-            // Nobody may be left to hear it.
-            let _ = told.send(Told::Over(answer));
+/// Answers requests until the model is dropped.
+fn run_jobs(mut engine: Engine, queue: &mpsc::Receiver<Job>) {
+    while let Ok(Job { request, settings, mut events }) = queue.recv() {
+        if !events.is_closed() {
+            let answer = engine.answer(&request, settings, &mut events);
+            // The caller may have gone away.
+            let _ = events.send(EngineEvent::Finished(answer));
         }
     }
 }
 
-impl Ear for UnboundedSender<Told> {
-    fn hear(&mut self, words: &str) {
-        if !words.is_empty() {
-            let _ = self.send(Told::Words(words.to_owned()));
+impl TextSink for UnboundedSender<EngineEvent> {
+    fn write(&mut self, text: &str) {
+        if !text.is_empty() {
+            let _ = self.send(EngineEvent::Text(text.to_owned()));
         }
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.is_closed()
     }
 }

@@ -1,8 +1,10 @@
-//! Locking for a moment.
+//! Short-lived locks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks for a moment, never over an await; what a panic left behind is still whole.
+/// Locks a mutex, ignoring poisoning: no critical section of this crate leaves inconsistent data behind.
+///
+/// Callers hold the guard briefly and never across an await.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

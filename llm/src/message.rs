@@ -1,4 +1,4 @@
-//! Messages: what was said so far, by whom.
+//! Messages of a conversation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,23 +6,23 @@ use serde_json::Value;
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who said it.
+    /// Author of the message.
     pub role: Role,
-    /// What was said, in its order.
+    /// Parts of the message, in order.
     pub parts: Vec<Part>,
-    /// Whether the conversation up to the end of this message is worth keeping in the provider's prompt cache.
+    /// Whether the provider should cache the conversation up to the end of this message.
     ///
-    /// A provider with breakpoints (Anthropic, at most four) sets one here; the others cache by equal prefixes
-    /// and need no sign.
+    /// Providers with explicit cache breakpoints (Anthropic, at most four) get one here. The others cache equal
+    /// prefixes without being told.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cache: bool,
 }
 
-/// Who said a message.
+/// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The one who asks; also where the results of tools come back.
+    /// The user. Tool results also have this role.
     User,
     /// The model.
     Assistant,
@@ -32,28 +32,28 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// What the model thought before it answered.
+    /// Reasoning of the model before its answer.
     Reasoning {
-        /// The thought, as far as the provider shows it.
+        /// The reasoning, as far as the provider discloses it.
         text: String,
-        /// What the provider wants back, unread, when the conversation goes on.
+        /// Provider data that must be sent back unchanged when the conversation continues.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opaque: Option<Value>,
     },
-    /// A tool that the model wants called.
+    /// A tool call requested by the model.
     ToolCall(ToolCall),
-    /// What a tool gave back.
+    /// Result of a tool call.
     ToolResult {
-        /// The call's id.
+        /// Id of the call.
         id: String,
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
-        /// The result in words.
+        /// The result as text.
         content: String,
         /// Whether the tool failed.
         #[serde(default, skip_serializing_if = "is_false")]
@@ -61,32 +61,32 @@ pub enum Part {
     },
 }
 
-/// A tool that the model wants called.
+/// A tool call requested by the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The call's id, which its result names.
+    /// Id of the call; its result carries the same id.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments, as the model wrote them: not checked against the tool's schema.
+    /// The arguments as the model wrote them, not validated against the tool's schema.
     pub arguments: Value,
-    /// What the provider wants back, unread, with the call.
+    /// Provider data that must be sent back unchanged with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Value>,
 }
 
 impl Message {
-    /// Words of the one who asks.
+    /// Creates a user message.
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(Role::User, vec![Part::text(text)])
     }
 
-    /// Words of the model.
+    /// Creates an assistant message.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::new(Role::Assistant, vec![Part::text(text)])
     }
 
-    /// What a tool gave back.
+    /// Creates a message with the result of a tool call.
     pub fn tool_result(call: &ToolCall, content: impl Into<String>) -> Self {
         let result = Part::ToolResult {
             id: call.id.clone(),
@@ -97,40 +97,40 @@ impl Message {
         Self::new(Role::User, vec![result])
     }
 
-    /// A message of several parts.
+    /// Creates a message from its parts.
     pub fn new(role: Role, parts: Vec<Part>) -> Self {
         Self { role, parts, cache: false }
     }
 
-    /// Marks the end of a prefix worth caching: see [`cache`](Self::cache).
+    /// Marks the end of a prefix to cache: see [`cache`](Self::cache).
     pub fn cached(mut self) -> Self {
         self.cache = true;
         self
     }
 
-    /// Its words, without reasoning and tools.
+    /// Returns the text, without reasoning, tool calls and tool results.
     pub fn text(&self) -> String {
         text(&self.parts)
     }
 }
 
 impl Part {
-    /// Words.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 }
 
-/// The words among parts.
+/// Returns the concatenated text parts.
 pub(crate) fn text(parts: &[Part]) -> String {
-    let words = parts.iter().filter_map(|part| match part {
+    let texts = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
         Part::Reasoning { .. } | Part::ToolCall(_) | Part::ToolResult { .. } => None,
     });
-    words.collect()
+    texts.collect()
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(crate) fn is_false(it: &bool) -> bool {
     !it
 }

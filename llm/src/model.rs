@@ -1,23 +1,23 @@
-//! The interface: a model answers a request.
+//! The model interface: [`Model`], [`Listener`] and the handle [`Llm`].
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Part, Reply, Request, Response, ToolCall};
+use crate::{Error, Part, Request, Response, ResponseStream, ToolCall};
 
-/// A way to have requests answered: a provider's model, a script, a recording, or a layer over another model.
+/// Something that answers requests: a provider's model, a script, a recording, or a layer around another model.
 ///
-/// The one method does both plain and streamed calls, so that a layer is written once. A call ends when its
-/// future is dropped: the connection is closed, and nothing more is read. Of an answer in pieces a provider then
-/// bills about what it has written, and of a whole one often all of it.
+/// One method serves plain and streamed calls, so a layer is written once. Dropping the call's future cancels the
+/// call and closes its connection. Providers bill a cancelled streamed response roughly up to the last token sent,
+/// and a cancelled plain response often in full.
 #[async_trait]
 pub trait Model: Send + Sync + fmt::Debug {
-    /// Who answers.
+    /// Returns the provider and model that answer.
     fn id(&self) -> ModelId;
 
-    /// Answers a request, and tells the listener, if there is one, each piece as it comes.
+    /// Answers a request. Sends each piece to the listener, if it accepts pieces, as it arrives.
     async fn call(&self, request: &Request, listener: &mut Listener<'_>)
     -> Result<Response, Error>;
 }
@@ -25,14 +25,14 @@ pub trait Model: Send + Sync + fmt::Debug {
 /// A provider and one of its models.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ModelId {
-    /// The provider's name, as `anthropic`.
+    /// Name of the provider, such as `anthropic`.
     pub provider: String,
-    /// The model's name, as the provider has it.
+    /// Name of the model as the provider spells it.
     pub model: String,
 }
 
 impl ModelId {
-    /// A provider and one of its models.
+    /// Creates an id from the names of the provider and the model.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider: provider.into(), model: model.into() }
     }
@@ -44,72 +44,73 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// A piece of an answer that is still coming.
+/// A piece of a response that is still arriving.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
-    /// More words.
+    /// More text.
     Text(String),
-    /// More of what the model thinks first.
+    /// More of the model's reasoning.
     Reasoning(String),
-    /// A tool that the model wants called, complete.
+    /// A complete tool call.
     ToolCall(ToolCall),
-    /// The call starts over after a failure: all pieces before this one are void.
-    Again,
+    /// The call failed and is retried: discard all earlier pieces.
+    #[serde(rename = "again")]
+    Restart,
 }
 
-/// Hears the pieces of an answer, or does not want them.
+/// Receives the pieces of a response, or ignores them.
 ///
-/// Whether somebody listens decides whether a provider is asked to stream.
+/// The provider is asked to stream only if the listener accepts pieces.
 pub struct Listener<'a> {
-    hear: Option<&'a mut (dyn FnMut(Piece) + Send)>,
-    heard: bool,
+    on_piece: Option<&'a mut (dyn FnMut(Piece) + Send)>,
+    has_sent: bool,
 }
 
 impl<'a> Listener<'a> {
-    /// Hears every piece.
-    pub fn new(hear: &'a mut (dyn FnMut(Piece) + Send)) -> Self {
-        Self { hear: Some(hear), heard: false }
+    /// Creates a listener that passes every piece to `on_piece`.
+    pub fn new(on_piece: &'a mut (dyn FnMut(Piece) + Send)) -> Self {
+        Self { on_piece: Some(on_piece), has_sent: false }
     }
 
-    /// Wants the whole answer only.
-    pub const fn deaf() -> Self {
-        Self { hear: None, heard: false }
+    /// Creates a listener that ignores pieces; the caller uses only the whole response.
+    pub const fn null() -> Self {
+        Self { on_piece: None, has_sent: false }
     }
 
-    /// Whether pieces are wanted.
+    /// Returns whether the listener accepts pieces.
     pub fn is_listening(&self) -> bool {
-        self.hear.is_some()
+        self.on_piece.is_some()
     }
 
-    /// Tells a piece.
-    pub fn tell(&mut self, piece: Piece) {
-        if let Some(hear) = &mut self.hear {
-            self.heard = piece != Piece::Again;
-            hear(piece);
+    /// Sends a piece.
+    pub fn send(&mut self, piece: Piece) {
+        if let Some(on_piece) = &mut self.on_piece {
+            self.has_sent = piece != Piece::Restart;
+            on_piece(piece);
         }
     }
 
-    /// Makes what was told so far void, if anything was: a failed call starts over.
-    pub fn start_over(&mut self) {
-        if self.heard {
-            self.tell(Piece::Again);
+    /// Sends [`Piece::Restart`] if any piece was sent since the call began, because a failed call is retried.
+    pub fn restart(&mut self) {
+        if self.has_sent {
+            self.send(Piece::Restart);
         }
     }
 
-    /// Tells a whole answer at once: for a model whose answer does not come in pieces.
-    pub fn tell_all(&mut self, response: &Response) {
-        self.tell_parts(&response.content);
+    /// Sends a whole response at once, for models that do not stream.
+    pub fn send_response(&mut self, response: &Response) {
+        self.send_parts(&response.content);
     }
 
-    /// Tells parts, but for thoughts of which the provider shows nothing: there is nothing to hear of them.
-    pub(crate) fn tell_parts(&mut self, parts: &[Part]) {
+    /// Sends parts. Skips reasoning without text, which providers return in encrypted form.
+    pub(crate) fn send_parts(&mut self, parts: &[Part]) {
         for part in parts {
             match part {
-                Part::Text { text } => self.tell(Piece::Text(text.clone())),
+                Part::Text { text } => self.send(Piece::Text(text.clone())),
                 Part::Reasoning { text, .. } if text.is_empty() => {}
-                Part::Reasoning { text, .. } => self.tell(Piece::Reasoning(text.clone())),
-                Part::ToolCall(call) => self.tell(Piece::ToolCall(call.clone())),
+                Part::Reasoning { text, .. } => self.send(Piece::Reasoning(text.clone())),
+                Part::ToolCall(call) => self.send(Piece::ToolCall(call.clone())),
                 Part::ToolResult { .. } => {}
             }
         }
@@ -124,26 +125,26 @@ impl fmt::Debug for Listener<'_> {
     }
 }
 
-/// A model to hold and to hand around: a shared pointer with the methods that applications call.
+/// A shared handle to a model, with the methods that applications call.
 #[derive(Clone, Debug)]
 pub struct Llm {
     model: Arc<dyn Model>,
 }
 
 impl Llm {
-    /// Holds a model.
+    /// Wraps a model.
     pub fn new(model: impl Model + 'static) -> Self {
         Self { model: Arc::new(model) }
     }
 
-    /// Asks, and waits for the whole answer.
+    /// Sends a request and returns the whole response.
     pub async fn generate(&self, request: impl Into<Request>) -> Result<Response, Error> {
-        self.call(&request.into(), &mut Listener::deaf()).await
+        self.call(&request.into(), &mut Listener::null()).await
     }
 
-    /// Asks, and gives the answer piece by piece as it comes.
-    pub fn stream(&self, request: impl Into<Request>) -> Reply {
-        Reply::new(self.clone(), request.into())
+    /// Sends a request and returns the response as a stream of pieces.
+    pub fn stream(&self, request: impl Into<Request>) -> ResponseStream {
+        ResponseStream::new(self.clone(), request.into())
     }
 }
 
@@ -169,15 +170,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_answer_is_told_as_a_streamed_one_is() {
+    fn hidden_reasoning_is_not_sent() {
         let thought = |text: &str, opaque| Part::Reasoning { text: text.to_owned(), opaque };
-        let mut heard = Vec::new();
-        let mut hear = |piece| heard.push(piece);
-        Listener::new(&mut hear).tell_parts(&[
+        let mut pieces = Vec::new();
+        let mut on_piece = |piece| pieces.push(piece);
+        Listener::new(&mut on_piece).send_parts(&[
             thought("hm", None),
             thought("", Some(json!("sealed"))),
             Part::text("well"),
         ]);
-        assert_eq!(heard, [Piece::Reasoning("hm".to_owned()), Piece::Text("well".to_owned())]);
+        assert_eq!(pieces, [Piece::Reasoning("hm".to_owned()), Piece::Text("well".to_owned())]);
     }
 }

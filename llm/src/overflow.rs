@@ -1,8 +1,8 @@
-//! Context overflow: a conversation of rounds is shortened until it fits what a model can read.
+//! Context overflow: shortens a conversation of rounds until it fits a model's context window.
 //!
-//! Kept are the first round and the last three; if that is still too long the last two, then the last one.
-//! The rounds between are replaced by a summary that is made without a model, so the same rounds always give
-//! the same request. No entry is ever cut: it is whole, or it is summarised.
+//! Keeps the first round and the last three; if that is still too long, the last two, then the last one. A summary
+//! replaces the rounds in between. It is computed without a model, so the same rounds always give the same request.
+//! Entries are never truncated: each is either kept or summarised.
 
 pub use self::estimate::estimate_tokens;
 pub(crate) use self::estimate::text_tokens;
@@ -19,98 +19,98 @@ use crate::{Catalog, Error, ErrorKind, ModelId, Request};
 /// One round of a conversation between several speakers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
-    /// Its number, as people count: from one.
+    /// Number of the round, starting at 1.
     pub number: u32,
-    /// What was said in it.
+    /// Entries of the round, in order.
     pub entries: Vec<Entry>,
 }
 
 /// What one speaker said in a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Who said it.
+    /// Name of the speaker.
     pub speaker: String,
-    /// What was said.
+    /// What the speaker said.
     pub text: String,
 }
 
-/// A piece of a conversation as it is shown to a model.
+/// An item of a transcript as it is shown to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passage<'a> {
-    /// A round as it was.
+pub enum TranscriptItem<'a> {
+    /// A complete round.
     Round(&'a Round),
-    /// Several rounds in short, under a heading as `[Rounds 2–6 summarised]`.
+    /// A summary of several rounds, under a heading such as `[Rounds 2–6 summarised]`.
     Summary(&'a str),
 }
 
-/// What a model can read.
+/// Context window of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct ContextWindow {
     /// The model.
     pub model: ModelId,
-    /// How many tokens its context holds, the answer included.
+    /// Size of the window in tokens, including the response.
     pub tokens: u64,
 }
 
-/// A request that fits.
+/// A request that fits the context window.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fitted {
+pub struct FittedRequest {
     /// The request.
     pub request: Request,
-    /// Which of the rounds, by position, it only has in short: none where all fit.
+    /// Indices of the rounds that are only summarised; empty if all rounds fit.
     pub summarised: Range<usize>,
 }
 
 impl Round {
-    /// A round.
+    /// Creates a round.
     pub fn new(number: u32, entries: Vec<Entry>) -> Self {
         Self { number, entries }
     }
 }
 
 impl Entry {
-    /// What one speaker said.
+    /// Creates an entry.
     pub fn new(speaker: impl Into<String>, text: impl Into<String>) -> Self {
         Self { speaker: speaker.into(), text: text.into() }
     }
 }
 
-impl Window {
-    /// The window of a model.
+impl ContextWindow {
+    /// Creates a window of this size.
     pub fn new(model: ModelId, tokens: u64) -> Self {
         Self { model, tokens }
     }
 
-    /// The window of a model, where a catalog knows it.
-    pub fn of(model: ModelId, catalog: &Catalog) -> Option<Self> {
+    /// Returns the window of a model, if the catalog knows its size.
+    pub fn from_catalog(model: ModelId, catalog: &Catalog) -> Option<Self> {
         let tokens = catalog.entry(&model)?.context?;
         Some(Self { model, tokens })
     }
 
-    /// Whether a request and its answer fit, with a twentieth of the window to spare.
-    pub fn holds(&self, request: &Request) -> bool {
+    /// Returns whether a request and its response fit, with 5 % of the window to spare.
+    pub fn fits(&self, request: &Request) -> bool {
         let wanted = estimate_tokens(&self.model.provider, request)
             .saturating_add(u64::from(request.max_tokens));
         wanted <= self.tokens - self.tokens.div_ceil(20)
     }
 }
 
-/// Makes a request of as many rounds as fit; `request` says how rounds become one.
+/// Builds a request from as many complete rounds as fit; `request` converts transcript items to a request.
 ///
 /// ```
 /// use llm::{
 ///     ModelId, Request,
-///     overflow::{Entry, Passage, Round, Window, fit_rounds},
+///     overflow::{Entry, TranscriptItem, Round, ContextWindow, fit_rounds},
 /// };
 ///
-/// let words = "It will pay for itself [F1-07]. ".repeat(20);
+/// let text = "It will pay for itself [F1-07]. ".repeat(20);
 /// let rounds: Vec<Round> =
-///     (1..=9).map(|n| Round::new(n, vec![Entry::new("CRITIC", words.as_str())])).collect();
-/// let window = Window::new(ModelId::new("openai", "small"), 2_000);
+///     (1..=9).map(|n| Round::new(n, vec![Entry::new("CRITIC", text.as_str())])).collect();
+/// let window = ContextWindow::new(ModelId::new("openai", "small"), 2_000);
 /// let fitted = fit_rounds(&window, &rounds, |passages| {
 ///     let shown = passages.iter().map(|passage| match passage {
-///         Passage::Round(round) => format!("Round {}: {}", round.number, round.entries[0].text),
-///         Passage::Summary(summary) => summary.to_string(),
+///         TranscriptItem::Round(round) => format!("Round {}: {}", round.number, round.entries[0].text),
+///         TranscriptItem::Summary(summary) => summary.to_string(),
 ///     });
 ///     Request::new(shown.collect::<Vec<_>>().join("\n\n")).max_tokens(100)
 /// })?;
@@ -120,80 +120,80 @@ impl Window {
 /// # Ok::<(), llm::Error>(())
 /// ```
 pub fn fit_rounds(
-    window: &Window,
+    window: &ContextWindow,
     rounds: &[Round],
-    request: impl Fn(&[Passage<'_>]) -> Request,
-) -> Result<Fitted, Error> {
-    for summarised in cuts(rounds.len()) {
+    request: impl Fn(&[TranscriptItem<'_>]) -> Request,
+) -> Result<FittedRequest, Error> {
+    for summarised in omission_ranges(rounds.len()) {
         let short = summary::summarise(&rounds[summarised.clone()]);
-        let fitted = shown(rounds, summarised, &short, &request);
-        if window.holds(&fitted.request) {
+        let fitted = build_request(rounds, summarised, &short, &request);
+        if window.fits(&fitted.request) {
             return Ok(fitted);
         }
     }
-    Err(too_long(window, rounds, request))
+    Err(too_long_error(window, rounds, request))
 }
 
-/// As [`fit_rounds`], with summaries of the caller's own, which may ask a model for them.
+/// Like [`fit_rounds`], with summaries from the caller, which may use a model.
 ///
-/// The summary is asked for again whenever other rounds have to be left out: keep it by those rounds. The
-/// heading is added here.
+/// `summarise` is called again whenever a different set of rounds has to be omitted, so cache its results by
+/// rounds. The heading is added to its result.
 pub async fn fit_rounds_with(
-    window: &Window,
+    window: &ContextWindow,
     rounds: &[Round],
     summarise: impl AsyncFn(&[Round]) -> Result<String, Error>,
-    request: impl Fn(&[Passage<'_>]) -> Request,
-) -> Result<Fitted, Error> {
-    for summarised in cuts(rounds.len()) {
+    request: impl Fn(&[TranscriptItem<'_>]) -> Request,
+) -> Result<FittedRequest, Error> {
+    for summarised in omission_ranges(rounds.len()) {
         let omitted = &rounds[summarised.clone()];
         let short = match omitted.is_empty() {
             true => String::new(),
             false => summary::under_heading(omitted, &summarise(omitted).await?),
         };
-        let fitted = shown(rounds, summarised, &short, &request);
-        if window.holds(&fitted.request) {
+        let fitted = build_request(rounds, summarised, &short, &request);
+        if window.fits(&fitted.request) {
             return Ok(fitted);
         }
     }
-    Err(too_long(window, rounds, request))
+    Err(too_long_error(window, rounds, request))
 }
 
-/// What may be left out, from nothing to all but the first and the last round.
-fn cuts(n_rounds: usize) -> impl Iterator<Item = Range<usize>> {
+/// Returns the ranges of rounds to omit, from none to all but the first and the last round.
+fn omission_ranges(n_rounds: usize) -> impl Iterator<Item = Range<usize>> {
     let shorter = [3, 2, 1].into_iter().map(move |kept| 1..n_rounds.saturating_sub(kept));
     std::iter::once(0..0).chain(shorter.filter(|it| !it.is_empty()))
 }
 
-fn shown(
+fn build_request(
     rounds: &[Round],
     summarised: Range<usize>,
     short: &str,
-    request: impl Fn(&[Passage<'_>]) -> Request,
-) -> Fitted {
-    let mut passages: Vec<Passage<'_>> =
-        rounds[..summarised.start].iter().map(Passage::Round).collect();
+    request: impl Fn(&[TranscriptItem<'_>]) -> Request,
+) -> FittedRequest {
+    let mut passages: Vec<TranscriptItem<'_>> =
+        rounds[..summarised.start].iter().map(TranscriptItem::Round).collect();
     if !summarised.is_empty() {
-        passages.push(Passage::Summary(short));
+        passages.push(TranscriptItem::Summary(short));
     }
-    passages.extend(rounds[summarised.end..].iter().map(Passage::Round));
-    Fitted { request: request(&passages), summarised }
+    passages.extend(rounds[summarised.end..].iter().map(TranscriptItem::Round));
+    FittedRequest { request: request(&passages), summarised }
 }
 
-fn too_long(
-    window: &Window,
+fn too_long_error(
+    window: &ContextWindow,
     rounds: &[Round],
-    request: impl Fn(&[Passage<'_>]) -> Request,
+    request: impl Fn(&[TranscriptItem<'_>]) -> Request,
 ) -> Error {
-    let shortest = cuts(rounds.len()).last().unwrap_or_default();
+    let shortest = omission_ranges(rounds.len()).last().unwrap_or_default();
     let short = summary::summarise(&rounds[shortest.clone()]);
-    let request = shown(rounds, shortest, &short, request).request;
+    let request = build_request(rounds, shortest, &short, request).request;
     let message = format!(
-        "about {} tokens and {} for the answer do not fit a window of {} with only the first and the last of {} rounds: \
-         shorten the rounds, ask for less, or take a model with a larger window",
+        "about {} tokens and {} for the response do not fit a context window of {}, even with only the first and the last of {} rounds; \
+         shorten the rounds, lower `max_tokens`, or use a model with a larger context window",
         estimate_tokens(&window.model.provider, &request),
         request.max_tokens,
         window.tokens,
         rounds.len(),
     );
-    Error::new(ErrorKind::TooLong, window.model.clone(), message)
+    Error::new(ErrorKind::RequestTooLong, window.model.clone(), message)
 }

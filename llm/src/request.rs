@@ -1,11 +1,11 @@
-//! Requests: what a model is asked, the same for every provider.
+//! Requests, in a form that is independent of the provider.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Message, message::is_false};
 
-/// What a model is asked.
+/// A request to a model.
 ///
 /// ```
 /// use llm::{Message, Request};
@@ -16,101 +16,101 @@ use crate::{Message, message::is_false};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Who the model is to be. Stands before the conversation and is the first thing a prompt cache keeps.
+    /// System prompt. Precedes the conversation, so it is the first part of a cached prompt prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The conversation so far. The last message is the one to answer.
+    /// The conversation so far. The model answers the last message.
     pub messages: Vec<Message>,
-    /// How freely it chooses its words: a wish, left out for the models that refuse it.
+    /// Sampling temperature. Ignored for models that reject it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// How long the answer may be, reasoning included.
+    /// Maximum number of tokens in the response, including reasoning.
     pub max_tokens: u32,
-    /// Words at which the answer ends, themselves not part of it.
+    /// Stop sequences. The response ends before the first one that occurs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// What the model may ask to be called.
+    /// Tools that the model may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
-    /// Whether it has to use them.
+    /// Whether the model must call a tool.
     #[serde(default, skip_serializing_if = "ToolChoice::is_auto")]
     pub tool_choice: ToolChoice,
-    /// The form the answer has to have.
+    /// JSON Schema that the response must conform to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
-    /// Makes answers repeatable, where the provider can do that.
+    /// Seed for reproducible sampling, for providers that support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// How much a reasoning model thinks first.
+    /// How much a reasoning model reasons before it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// Names requests that begin alike, for providers that look for a cached prefix by such a name.
+    /// Identifies requests with a common prefix, for providers that look up cached prefixes by such a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
-    /// Whether tools and system text are worth a breakpoint of their own: see [`Message::cache`].
+    /// Whether to set a cache breakpoint after the tools and the system prompt; see [`Message::cache`].
     #[serde(default, skip_serializing_if = "is_false")]
     pub cache_system: bool,
 }
 
-/// A tool that the model may ask to be called.
+/// A tool that the model may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it does and when to use it.
+    /// What the tool does and when to use it.
     pub description: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub parameters: Value,
 }
 
-/// Whether the model has to use its tools.
+/// Whether the model must call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// One of them at least.
+    /// The model must call at least one tool.
     Required,
-    /// None of them.
+    /// The model must not call a tool.
     None,
-    /// This one.
+    /// The model must call the tool with this name.
     Tool(String),
 }
 
-/// The form of an answer.
+/// A named JSON Schema for responses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schema {
-    /// A name for it: letters, digits, `_` and `-`.
+    /// Name of the schema: letters, digits, `_` and `-`.
     pub name: String,
     /// The JSON Schema.
     pub schema: Value,
 }
 
-/// How much a reasoning model thinks before it answers.
+/// How much a reasoning model reasons before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// Not at all, where it can be switched off.
+    /// No reasoning, for models that allow turning it off.
     None,
-    /// A little.
+    /// Little reasoning.
     Low,
-    /// Some.
+    /// Moderate reasoning.
     Medium,
-    /// A lot.
+    /// Extensive reasoning.
     High,
 }
 
 impl Request {
-    /// How long an answer may be where nothing else is said.
+    /// Default of [`max_tokens`](Self::max_tokens).
     pub const MAX_TOKENS: u32 = 4096;
 
-    /// Asks one thing.
+    /// Creates a request with a single user message.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self::conversation(vec![Message::user(prompt)])
     }
 
-    /// Goes on with a conversation.
+    /// Creates a request that continues a conversation.
     pub fn conversation(messages: Vec<Message>) -> Self {
         Self {
             system: None,
@@ -128,7 +128,7 @@ impl Request {
         }
     }
 
-    /// Says who the model is to be.
+    /// Sets the system prompt.
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = Some(text.into());
         self
@@ -152,9 +152,9 @@ impl Request {
         self
     }
 
-    /// Adds words at which the answer ends.
-    pub fn stop(mut self, words: impl Into<String>) -> Self {
-        self.stop.push(words.into());
+    /// Adds a stop sequence.
+    pub fn stop(mut self, sequence: impl Into<String>) -> Self {
+        self.stop.push(sequence.into());
         self
     }
 
@@ -170,7 +170,7 @@ impl Request {
         self
     }
 
-    /// Sets the form of the answer.
+    /// Sets the schema of the response.
     pub fn schema(mut self, schema: Schema) -> Self {
         self.schema = Some(schema);
         self
@@ -188,13 +188,13 @@ impl Request {
         self
     }
 
-    /// Names requests that begin alike: see [`cache_key`](Self::cache_key).
+    /// Sets [`cache_key`](Self::cache_key).
     pub fn cache_key(mut self, key: impl Into<String>) -> Self {
         self.cache_key = Some(key.into());
         self
     }
 
-    /// Keeps tools and system text in the provider's prompt cache: see [`cache_system`](Self::cache_system).
+    /// Sets [`cache_system`](Self::cache_system).
     pub fn cache_system(mut self) -> Self {
         self.cache_system = true;
         self

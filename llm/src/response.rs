@@ -1,4 +1,4 @@
-//! Responses: what a model answered, the same for every provider.
+//! Responses, in a form that is independent of the provider.
 
 use std::{
     fmt,
@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Message, ModelId, Part, Role, ToolCall, message};
 
-/// What a model answered.
+/// A model's response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Response {
-    /// The answer's parts in their order: words, reasoning, calls of tools.
+    /// Parts of the response, in order: text, reasoning, tool calls.
     pub content: Vec<Part>,
-    /// The provider, and the model as it calls itself.
+    /// The provider, and the model as the provider names it in the response.
     pub model: ModelId,
-    /// Why the answer ends where it ends.
+    /// Why the response ended.
     pub finish: Finish,
-    /// What was read and written; `None` where the provider does not say.
+    /// Token counts; `None` if the provider does not report them.
     pub usage: Option<Usage>,
-    /// How long it took, from the request to the last byte.
+    /// Time from sending the request to the last byte of the response.
     pub latency: Duration,
-    /// What it cost, where that is known.
+    /// Cost of the call, if known.
     pub cost: Option<Money>,
 }
 
 impl Response {
-    /// The answer's words, without reasoning and tools.
+    /// Returns the text, without reasoning and tool calls.
     pub fn text(&self) -> String {
         message::text(&self.content)
     }
 
-    /// The tools that the model wants called.
+    /// Returns the tool calls that the model requests.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(call),
@@ -42,38 +42,38 @@ impl Response {
         })
     }
 
-    /// The answer as a message, for the conversation to go on.
+    /// Converts the response to a message, to continue the conversation.
     pub fn into_message(self) -> Message {
         Message::new(Role::Assistant, self.content)
     }
 }
 
-/// Why an answer ends where it ends.
+/// Why a response ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// The model was done, or came to one of the words to stop at.
+    /// The model finished, or produced a stop sequence.
     Stop,
-    /// It was as long as it may be: the answer is cut.
+    /// The token limit was reached; the response is incomplete.
     Length,
-    /// It wants tools called.
+    /// The model requests tool calls.
     ToolCalls,
-    /// For a reason that only this provider knows.
+    /// A reason specific to the provider.
     Other(String),
 }
 
-/// What a call read and wrote, in tokens.
+/// Token counts of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the request, cached ones included.
+    /// Tokens of the request, including cached ones.
     pub input: u64,
-    /// Tokens of the answer, reasoning included.
+    /// Tokens of the response, including reasoning.
     pub output: u64,
-    /// Of the request's tokens those that came from a prompt cache.
+    /// Tokens of the request that were read from a prompt cache.
     pub cached: u64,
-    /// Of the request's tokens those that were written to a prompt cache.
+    /// Tokens of the request that were written to a prompt cache.
     pub cache_written: u64,
-    /// Of the answer's tokens those that were reasoning.
+    /// Tokens of the response that were reasoning.
     pub reasoning: u64,
 }
 
@@ -103,9 +103,9 @@ impl Sum for Usage {
     }
 }
 
-/// An amount of money, exact: billionths of a US dollar.
+/// An amount of money in billionths of a US dollar.
 ///
-/// A price of one cent for a million tokens is ten of them a token, so sums over calls never drift.
+/// Integers keep sums exact: a price of one cent per million tokens is ten billionths per token.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -115,31 +115,31 @@ pub struct Money {
 }
 
 impl Money {
-    /// Nothing.
+    /// No money.
     pub const ZERO: Self = Self { nanos: 0 };
 
-    /// So many billionths of a dollar.
+    /// Creates an amount from billionths of a dollar.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
     }
 
-    /// So many dollars, to the nearest billionth; what is negative or no number is nothing.
+    /// Creates an amount from dollars, rounded to the nearest billionth. Negative amounts and NaN become zero.
     pub fn from_dollars(dollars: f64) -> Self {
-        // The cast saturates, and makes zero of what is no number.
+        // The cast saturates and maps NaN to zero.
         Self { nanos: (dollars * 1e9).round() as u64 }
     }
 
-    /// In billionths of a dollar.
+    /// Returns the amount in billionths of a dollar.
     pub const fn nanos(self) -> u64 {
         self.nanos
     }
 
-    /// In dollars, for people to read.
+    /// Returns the amount in dollars, for display.
     pub fn dollars(self) -> f64 {
         self.nanos as f64 / 1e9
     }
 
-    /// The difference, or nothing where it would be negative.
+    /// Returns the difference, or zero if it would be negative.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_sub(other.nanos) }
     }

@@ -1,4 +1,4 @@
-//! Roles: which model plays which part of an application.
+//! Roles: which model an application uses for which role.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Llm, ModelId};
 
-/// Which model plays which role; a role that is not named is played by the default.
+/// The model of each role, with a default for all other roles.
 ///
-/// It reads lines as below, or a JSON object of the same. Only the first `/` parts provider and model.
+/// Parsed from lines as below, or from a JSON object. The first `/` separates provider and model.
 ///
 /// ```
 /// use llm::{ModelId, Roles};
@@ -29,41 +29,41 @@ pub struct Roles {
     roles: BTreeMap<String, ModelId>,
 }
 
-/// Roles that cannot be read.
+/// Roles that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RolesError {
-    /// A line is none of a role.
+    /// A line has the wrong form.
     #[error("line {number} is not of the form `role = \"provider/model\"`")]
-    Line {
-        /// The line, counted from one.
+    InvalidLine {
+        /// Line number, starting at 1.
         number: usize,
     },
-    /// A model is not named as one.
-    #[error("`{role}` is played by `{name}`, which is not of the form `provider/model`")]
-    Model {
+    /// A model name has the wrong form.
+    #[error("the role `{role}` has the model `{name}`, which is not of the form `provider/model`")]
+    InvalidModel {
         /// The role.
         role: String,
-        /// What stands there.
+        /// The model name.
         name: String,
     },
-    /// A role stands there twice.
-    #[error("`{role}` is given twice; leave one out")]
-    Twice {
+    /// A role occurs twice.
+    #[error("the role `{role}` occurs twice; remove one of the lines")]
+    Duplicate {
         /// The role.
         role: String,
     },
-    /// No default is given.
-    #[error("nobody plays the roles that are not named; add `default = \"provider/model\"`")]
+    /// There is no default model.
+    #[error("there is no default model for other roles; add `default = \"provider/model\"`")]
     NoDefault,
-    /// It is meant to be JSON, and is none.
-    #[error("no JSON object of roles and models: {0}")]
-    Json(String),
+    /// The text starts like JSON but is not a valid JSON object.
+    #[error("not a JSON object of roles and models: {0}")]
+    InvalidJson(String),
 }
 
-/// The models that play the roles, each made once.
+/// The models of all roles. Roles with the same model share one instance.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct RoleModels {
     default: Llm,
     roles: BTreeMap<String, Llm>,
 }
@@ -71,42 +71,45 @@ pub struct Cast {
 const DEFAULT: &str = "default";
 
 impl Roles {
-    /// The same model for every role.
-    pub fn all(default: ModelId) -> Self {
+    /// Uses one model for all roles.
+    pub fn uniform(default: ModelId) -> Self {
         Self { default, roles: BTreeMap::new() }
     }
 
-    /// Gives a role to a model.
+    /// Sets the model of a role.
     pub fn with(mut self, role: impl Into<String>, id: ModelId) -> Self {
         self.roles.insert(role.into(), id);
         self
     }
 
-    /// Who plays a role.
+    /// Returns the model id of a role.
     pub fn id(&self, role: &str) -> &ModelId {
         self.roles.get(role).unwrap_or(&self.default)
     }
 
-    /// Makes the models, each once however many roles it plays, so that its layers (a rate gate, a budget)
-    /// are shared by all of them.
+    /// Builds the models, each once, so that roles with the same model share its layers, such as a rate limiter or
+    /// a budget.
     ///
     /// # Errors
     ///
-    /// The first error of `make`.
-    pub fn cast<E>(&self, mut make: impl FnMut(&ModelId) -> Result<Llm, E>) -> Result<Cast, E> {
-        let mut made: BTreeMap<&ModelId, Llm> = BTreeMap::new();
+    /// Returns the first error of `make`.
+    pub fn build_models<E>(
+        &self,
+        mut make: impl FnMut(&ModelId) -> Result<Llm, E>,
+    ) -> Result<RoleModels, E> {
+        let mut models: BTreeMap<&ModelId, Llm> = BTreeMap::new();
         for id in self.roles.values().chain([&self.default]) {
-            if !made.contains_key(id) {
-                made.insert(id, make(id)?);
+            if !models.contains_key(id) {
+                models.insert(id, make(id)?);
             }
         }
-        let roles = self.roles.iter().map(|(role, id)| (role.clone(), made[id].clone()));
-        Ok(Cast { roles: roles.collect(), default: made[&self.default].clone() })
+        let roles = self.roles.iter().map(|(role, id)| (role.clone(), models[id].clone()));
+        Ok(RoleModels { roles: roles.collect(), default: models[&self.default].clone() })
     }
 }
 
-impl Cast {
-    /// The model that plays a role.
+impl RoleModels {
+    /// Returns the model of a role.
     pub fn llm(&self, role: &str) -> &Llm {
         self.roles.get(role).unwrap_or(&self.default)
     }
@@ -117,7 +120,8 @@ impl FromStr for Roles {
 
     fn from_str(text: &str) -> Result<Self, RolesError> {
         if text.trim_start().starts_with('{') {
-            return serde_json::from_str(text).map_err(|it| RolesError::Json(it.to_string()));
+            return serde_json::from_str(text)
+                .map_err(|it| RolesError::InvalidJson(it.to_string()));
         }
         let mut names = BTreeMap::new();
         for (line_idx, line) in text.lines().enumerate() {
@@ -125,9 +129,10 @@ impl FromStr for Roles {
             if line.is_empty() {
                 continue;
             }
-            let (role, name) = pair(line).ok_or(RolesError::Line { number: line_idx + 1 })?;
+            let (role, name) =
+                parse_line(line).ok_or(RolesError::InvalidLine { number: line_idx + 1 })?;
             if names.insert(role.to_owned(), name.to_owned()).is_some() {
-                return Err(RolesError::Twice { role: role.to_owned() });
+                return Err(RolesError::Duplicate { role: role.to_owned() });
             }
         }
         Self::try_from(names)
@@ -142,7 +147,7 @@ impl TryFrom<BTreeMap<String, String>> for Roles {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
                 Ok((role, ModelId::new(provider, model)))
             }
-            _ => Err(RolesError::Model { role, name }),
+            _ => Err(RolesError::InvalidModel { role, name }),
         });
         let mut roles: BTreeMap<String, ModelId> = ids.collect::<Result<_, _>>()?;
         let default = roles.remove(DEFAULT).ok_or(RolesError::NoDefault)?;
@@ -157,8 +162,8 @@ impl From<Roles> for BTreeMap<String, String> {
     }
 }
 
-/// A role and its model, which may stand between quotes.
-fn pair(line: &str) -> Option<(&str, &str)> {
+/// Splits a line into role and model; the model may be quoted.
+fn parse_line(line: &str) -> Option<(&str, &str)> {
     let (role, name) = line.split_once('=')?;
     let (role, name) = (role.trim(), name.trim());
     let unquoted = name.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
@@ -180,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_json_say_the_same() {
+    fn lines_and_json_are_equivalent() {
         let lines = "default = ollama/qwen2.5-coder:7b\ncritic = \"openai/gpt-5.6-luna\"\n";
         let json = r#" { "critic": "openai/gpt-5.6-luna", "default": "ollama/qwen2.5-coder:7b" } "#;
         let roles: Roles = lines.parse().unwrap();
         assert_eq!(roles, json.parse().unwrap());
         let default = ModelId::new("ollama", "qwen2.5-coder:7b");
-        let by_hand = Roles::all(default).with("critic", ModelId::new("openai", "gpt-5.6-luna"));
-        assert_eq!(roles, by_hand);
+        let built = Roles::uniform(default).with("critic", ModelId::new("openai", "gpt-5.6-luna"));
+        assert_eq!(roles, built);
         assert_eq!(roles, serde_json::to_string(&roles).unwrap().parse().unwrap());
     }
 
@@ -206,36 +211,36 @@ mod tests {
     }
 
     #[test]
-    fn every_model_is_made_once() {
+    fn each_model_is_built_once() {
         let roles: Roles = "default = a/b\ncritic = a/b\ncoder = a/c\njudge = a/c".parse().unwrap();
-        let mut made = vec![];
-        let cast = roles.cast(|id| {
-            made.push(id.to_string());
+        let mut built = vec![];
+        let models = roles.build_models(|id| {
+            built.push(id.to_string());
             Ok::<_, Infallible>(Llm::new(Silent(id.clone())))
         });
-        let cast = cast.unwrap();
-        made.sort();
-        assert_eq!(made, ["a/b", "a/c"]);
-        let played = ["critic", "coder", "judge", "nobody"].map(|it| cast.llm(it).id().model);
-        assert_eq!(played, ["b", "c", "c", "b"]);
-        assert_eq!(roles.cast(|_| Err("no key")).unwrap_err(), "no key");
+        let models = models.unwrap();
+        built.sort();
+        assert_eq!(built, ["a/b", "a/c"]);
+        let used = ["critic", "coder", "judge", "other"].map(|it| models.llm(it).id().model);
+        assert_eq!(used, ["b", "c", "c", "b"]);
+        assert_eq!(roles.build_models(|_| Err("no key")).unwrap_err(), "no key");
     }
 
     #[test]
-    fn mistakes() {
+    fn invalid_roles_are_explained() {
         check_error(
             "critic = a/b",
-            "nobody plays the roles that are not named; add `default = \"provider/model\"`",
+            "there is no default model for other roles; add `default = \"provider/model\"`",
         );
         check_error("\ncritic\n", "line 2 is not of the form `role = \"provider/model\"`");
         check_error(
             "default = anthropic",
-            "`default` is played by `anthropic`, which is not of the form `provider/model`",
+            "the role `default` has the model `anthropic`, which is not of the form `provider/model`",
         );
-        check_error("a = b/c\na = b/d", "`a` is given twice; leave one out");
+        check_error("a = b/c\na = b/d", "the role `a` occurs twice; remove one of the lines");
         check_error(
             "{\"default\": 1}",
-            "no JSON object of roles and models: invalid type: integer `1`, expected a string at line 1 column 13",
+            "not a JSON object of roles and models: invalid type: integer `1`, expected a string at line 1 column 13",
         );
     }
 }

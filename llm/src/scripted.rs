@@ -1,24 +1,26 @@
-//! A model that follows a script: for tests, demonstrations and runs without a key.
+//! A model that follows a script, for tests, demonstrations and runs without an API key.
 //!
-//! It says of itself what it is: its provider is called `scripted` wherever a model is named. What it answers
-//! follows from the script's seed, the request, and how often this very request came before; the order of
-//! concurrent calls plays no part.
+//! Its provider is called `scripted` wherever a model is named. Its answers are deterministic: they depend only on
+//! the script's seed, the request, and how often the same request was made before, not on the order of concurrent
+//! calls.
 
 pub use self::{
     check::ScriptError,
-    script::{Answer, Capture, Failure, Flaw, FlawKind, Phrase, Rule, Script, When},
+    script::{
+        Answer, Capture, Conditions, Failure, Phrase, Rule, Script, Violation, ViolationKind,
+    },
 };
 
 mod capture;
-mod chance;
 mod check;
 mod fill;
-mod flaw;
 mod phrases;
 mod script;
+mod seeded_rng;
 mod source;
 mod template;
 mod tree;
+mod violation;
 
 use std::{
     borrow::Cow,
@@ -32,10 +34,10 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 
 use self::{
-    capture::{Captures, Found, Texts},
-    chance::{Chance, mix},
-    check::{Checked, CheckedAnswer, CheckedScript},
-    source::Source,
+    capture::{CaptureLookup, Captures, RequestTexts},
+    check::{CheckedAnswer, CheckedRule, CheckedScript},
+    seeded_rng::{SeededRng, mix},
+    source::TemplateSource,
 };
 use crate::{
     Error, ErrorKind, Finish, Listener, Model, ModelId, Money, Part, Piece, Request, Response,
@@ -91,27 +93,27 @@ pub struct Scripted {
     name: String,
     seed: u64,
     script: CheckedScript,
-    /// For requests without a rule that have a schema.
-    unruled: Checked,
-    // A std mutex: held to count, never over an await.
+    /// Used for requests with a schema that match no rule.
+    default_rule: CheckedRule,
+    // A std mutex: locked to count, never across an await.
     times: Mutex<HashMap<u64, u32>>,
 }
 
-/// One request, as rules see it.
+/// A request, as the rules see it.
 struct Call<'a> {
     request: &'a Request,
-    /// What decides everything: seed, request, and the how manieth time it comes.
+    /// Seed of all random choices: derived from the script's seed, the request and its occurrence number.
     key: u64,
     time: u32,
-    /// What captures are looked for in.
-    texts: Texts,
+    /// Texts to search for captures.
+    texts: RequestTexts,
 }
 
 impl Scripted {
-    /// The provider's name.
+    /// Provider name of scripted models.
     pub const PROVIDER: &'static str = "scripted";
 
-    /// Reads a script's templates, and says which of them is wrong.
+    /// Creates a model. Fails if a template of the script is invalid.
     pub fn new(script: Script) -> Result<Self, ScriptError> {
         let checked = check::check(&script)?;
         let Script { name, seed, .. } = script;
@@ -119,7 +121,7 @@ impl Scripted {
             name,
             seed,
             script: checked,
-            unruled: Checked::default(),
+            default_rule: CheckedRule::default(),
             times: Mutex::default(),
         })
     }
@@ -131,8 +133,8 @@ impl Scripted {
         *time
     }
 
-    /// The answer's parts, as a rule has them.
-    fn answer(&self, rule: &Checked, captures: &Captures, call: &Call<'_>) -> Vec<Part> {
+    /// Creates the parts of the answer that a rule specifies.
+    fn answer(&self, rule: &CheckedRule, captures: &Captures, call: &Call<'_>) -> Vec<Part> {
         let found = self.found(captures, call);
         let mut source = self.source(rule, &found, captures, call);
         let text = match &rule.answer {
@@ -150,16 +152,19 @@ impl Scripted {
                 })];
             }
         };
-        let spoilt = rule.rule.flaw.filter(|it| Chance::of(call.key, "flaw").happens(it.chance));
-        vec![Part::text(spoilt.map_or_else(|| text.clone(), |it| flaw::spoil(it.kind, &text)))]
+        let violation =
+            rule.rule.violation.filter(|it| SeededRng::of(call.key, "flaw").happens(it.chance));
+        vec![Part::text(
+            violation.map_or_else(|| text.clone(), |it| violation::apply(it.kind, &text)),
+        )]
     }
 
-    fn found<'a>(&'a self, captures: &'a Captures, call: &'a Call<'_>) -> Found<'a> {
-        Found::of(captures, self.seed).with(&self.script.captures, &call.texts)
+    fn found<'a>(&'a self, captures: &'a Captures, call: &'a Call<'_>) -> CaptureLookup<'a> {
+        CaptureLookup::of(captures, self.seed).with(&self.script.captures, &call.texts)
     }
 
-    /// A text without what the script ignores.
-    fn decisive<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    /// Removes what the script ignores from a text.
+    fn without_ignored<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.script.ignore.iter().fold(Cow::Borrowed(text), |text, regex| {
             match regex.replace_all(&text, "") {
                 Cow::Borrowed(_) => text,
@@ -168,17 +173,17 @@ impl Scripted {
         })
     }
 
-    /// Phrases come in an order that holds for a conversation: one system text, and one first message or one set
-    /// of captures.
+    /// Creates the source to fill templates from. The order of phrases is fixed per conversation, which is
+    /// identified by its system prompt and either its first message or its captures.
     fn source<'a>(
         &'a self,
-        rule: &Checked,
-        found: &'a Found<'a>,
+        rule: &CheckedRule,
+        found: &'a CaptureLookup<'a>,
         captures: &Captures,
         call: &Call<'_>,
-    ) -> Source<'a> {
+    ) -> TemplateSource<'a> {
         let request = call.request;
-        let system = self.decisive(request.system.as_deref().unwrap_or_default());
+        let system = self.without_ignored(request.system.as_deref().unwrap_or_default());
         let mut order = mix(self.seed, system.as_bytes());
         let turn = match &rule.rule.turn {
             Some(name) => {
@@ -189,19 +194,25 @@ impl Scripted {
             }
             None => {
                 let first = request.messages.first().map(crate::Message::text).unwrap_or_default();
-                order = mix(order, self.decisive(&first).as_bytes());
+                order = mix(order, self.without_ignored(&first).as_bytes());
                 request.messages.iter().filter(|it| it.role == Role::Assistant).count()
             }
         };
         let turn = turn.wrapping_add(call.time as usize - 1);
-        Source::new(found, &self.script.lists, Chance::of(call.key, "answer"), order, turn)
+        TemplateSource::new(
+            found,
+            &self.script.lists,
+            SeededRng::of(call.key, "answer"),
+            order,
+            turn,
+        )
     }
 
     fn no_rule(&self, call: &Call<'_>) -> Error {
         let start = |text: &str| text.chars().take(80).collect::<String>();
         let message = format!(
-            "the script has no rule for this request: its system text begins {:?}, its last message {:?}; \
-             add a rule for it, or one without conditions at the end",
+            "no rule of the script matches this request; its system prompt starts with {:?}, its last message with {:?}; \
+             add a rule for it, or a rule without conditions at the end",
             start(call.request.system.as_deref().unwrap_or_default()),
             start(&capture::prompt(call.request)),
         );
@@ -220,8 +231,8 @@ impl Model for Scripted {
         request: &Request,
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
-        let Decided { rule, content, cut, key } = self.decide(request)?;
-        let latency = self.say(rule, &content, key, listener).await?;
+        let Decision { rule, content, cut, key } = self.decide(request)?;
+        let latency = self.emit(rule, &content, key, listener).await?;
         let finish = match content.as_slice() {
             _ if cut => Finish::Length,
             [Part::ToolCall(_)] => Finish::ToolCalls,
@@ -232,45 +243,45 @@ impl Model for Scripted {
     }
 }
 
-/// What is to be said.
-struct Decided<'a> {
+/// The answer that a rule produces.
+struct Decision<'a> {
     rule: &'a Rule,
     content: Vec<Part>,
-    /// Whether it was too long.
+    /// Whether the answer was truncated at the token limit.
     cut: bool,
     key: u64,
 }
 
 impl Scripted {
-    fn decide(&self, request: &Request) -> Result<Decided<'_>, Error> {
-        let written = serde_json::to_string(request).expect("a request is plain data");
-        let hash = mix(self.seed, self.decisive(&written).as_bytes());
+    fn decide(&self, request: &Request) -> Result<Decision<'_>, Error> {
+        let written = serde_json::to_string(request).expect("a request is valid JSON");
+        let hash = mix(self.seed, self.without_ignored(&written).as_bytes());
         let time = self.count(hash);
         let key = mix(hash, &time.to_le_bytes());
-        let call = Call { request, key, time, texts: Texts::of(request) };
+        let call = Call { request, key, time, texts: RequestTexts::of(request) };
         let (rule, captures) = match self.rule(&call) {
             Some(found) => found,
-            None if request.schema.is_some() => (&self.unruled, BTreeMap::new()),
+            None if request.schema.is_some() => (&self.default_rule, BTreeMap::new()),
             None => return Err(self.no_rule(&call)),
         };
         let (content, cut) = shorten(self.answer(rule, &captures, &call), request);
-        Ok(Decided { rule: &rule.rule, content, cut, key })
+        Ok(Decision { rule: &rule.rule, content, cut, key })
     }
 
-    /// The first rule that holds, with what it takes from the request.
-    fn rule(&self, call: &Call<'_>) -> Option<(&Checked, Captures)> {
+    /// Returns the first matching rule and its captures.
+    fn rule(&self, call: &Call<'_>) -> Option<(&CheckedRule, Captures)> {
         self.script.rules.iter().enumerate().find_map(|(n, rule)| {
             let captures = rule.captures(call, self.seed)?;
-            let drawn = |it| Chance::of(call.key, &format!("rule {n}")).happens(it);
+            let drawn = |it| SeededRng::of(call.key, &format!("rule {n}")).happens(it);
             let found = self.found(&captures, call);
             let holds = rule.rule.when.chance.is_none_or(drawn)
-                && rule.answer.fits(&self.source(rule, &found, &captures, call));
+                && rule.answer.can_fill(&self.source(rule, &found, &captures, call));
             holds.then_some((rule, captures))
         })
     }
 
-    /// Says an answer word by word, at the rule's pace, or fails on the way.
-    async fn say(
+    /// Sends the answer word by word with the rule's timing, or fails on the way.
+    async fn emit(
         &self,
         rule: &Rule,
         content: &[Part],
@@ -278,7 +289,7 @@ impl Scripted {
         listener: &mut Listener<'_>,
     ) -> Result<Duration, Error> {
         let Rule { failure, delay_ms, word_ms, .. } = *rule;
-        let failure = failure.filter(|it| Chance::of(key, "failure").happens(it.chance));
+        let failure = failure.filter(|it| SeededRng::of(key, "failure").happens(it.chance));
         let n_words = failure.map_or(usize::MAX, |it| it.after_words);
         let mut latency = Duration::from_millis(delay_ms);
         wait(latency).await;
@@ -286,12 +297,12 @@ impl Scripted {
             let pause = Duration::from_millis(word_ms);
             wait(pause).await;
             latency += pause;
-            listener.tell(piece);
+            listener.send(piece);
         }
         match failure {
             None => Ok(latency),
             Some(failure) => {
-                let mut error = Error::new(failure.kind, self.id(), "the script says so");
+                let mut error = Error::new(failure.kind, self.id(), "simulated by the script");
                 error.retry_after = failure.retry_after_ms.map(Duration::from_millis);
                 Err(error)
             }
@@ -308,7 +319,7 @@ async fn wait(pause: Duration) {
 fn schema_answer(call: &Call<'_>) -> String {
     let schema = call.request.schema.as_ref();
     schema.map_or_else(String::new, |it| {
-        fill::fill(&it.schema, &mut Chance::of(call.key, "schema")).to_string()
+        fill::fill(&it.schema, &mut SeededRng::of(call.key, "schema")).to_string()
     })
 }
 
@@ -323,7 +334,7 @@ fn pieces(part: &Part) -> Vec<Piece> {
     }
 }
 
-/// Ends an answer at the request's stop words and at its greatest length; says whether the latter cut it.
+/// Truncates an answer at stop sequences and at the token limit; returns whether the latter applied.
 fn shorten(content: Vec<Part>, request: &Request) -> (Vec<Part>, bool) {
     let mut cut = false;
     let content = content.into_iter().map(|part| match part {
@@ -342,7 +353,7 @@ fn shorten(content: Vec<Part>, request: &Request) -> (Vec<Part>, bool) {
     (content.collect(), cut)
 }
 
-/// How much of a text so many tokens hold, in whole words.
+/// Returns the length of the longest prefix of whole words within a number of tokens.
 fn fitting(text: &str, max_tokens: u32) -> usize {
     if text_tokens(Scripted::PROVIDER, text) <= u64::from(max_tokens) {
         return text.len();
@@ -369,10 +380,10 @@ fn usage(request: &Request, content: &[Part]) -> Usage {
     Usage { input, output: output.sum(), ..Usage::default() }
 }
 
-impl Checked {
-    /// What a rule takes from a request, or nothing where its conditions do not hold.
+impl CheckedRule {
+    /// Returns what a rule captures from a request, or `None` if its conditions do not hold.
     fn captures(&self, call: &Call<'_>, seed: u64) -> Option<Captures> {
-        let When { system, prompt, schema, times, .. } = &self.rule.when;
+        let Conditions { system, prompt, schema, times, .. } = &self.rule.when;
         let request = call.request;
         let has = |pattern: &Option<String>, text: &str| {
             pattern.as_deref().is_none_or(|it| capture::occurs(it, text))

@@ -1,4 +1,4 @@
-//! An answer as a stream of its pieces.
+//! Streamed responses.
 
 use std::{
     collections::VecDeque,
@@ -13,36 +13,36 @@ use futures_core::Stream;
 
 use crate::{Error, Listener, Llm, Model, Piece, Request, Response, lock::lock};
 
-/// An answer that is coming: a stream of pieces, and the whole answer at its end.
+/// A response that is still arriving: a stream of pieces, and the whole response at its end.
 ///
-/// Nothing runs on its own: the call goes on while somebody asks for pieces, so a slow reader slows the
-/// provider down, and keeps its place in a [gate](Llm::gate) and its part of a [budget](Llm::budget) meanwhile.
-/// To drop it is to cancel the call. One that is kept and not read keeps what it holds, as a place
-/// in a [gate](Llm::gate) and its share of a [budget](Llm::budget): another call that waits for these waits for ever.
-pub struct Reply {
+/// The call runs only while the stream is polled, so a slow reader slows the provider down. Dropping the stream
+/// cancels the call. Until it is read to its end or dropped, the stream holds its slot in a [rate
+/// limiter](Llm::rate_limit) and its reservation in a [budget](Llm::budget); an idle stream can therefore block
+/// other calls forever.
+pub struct ResponseStream {
     call: Option<Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>>,
-    // A std mutex: held for a moment, never over an await.
+    // A std mutex: locked briefly, never across an await.
     pieces: Arc<Mutex<VecDeque<Piece>>>,
     response: Option<Result<Response, Error>>,
 }
 
-impl Reply {
+impl ResponseStream {
     pub(crate) fn new(llm: Llm, request: Request) -> Self {
         let pieces = Arc::new(Mutex::new(VecDeque::new()));
         let queue = pieces.clone();
         let call = async move {
-            let mut hear = |piece| lock(&queue).push_back(piece);
-            llm.call(&request, &mut Listener::new(&mut hear)).await
+            let mut on_piece = |piece| lock(&queue).push_back(piece);
+            llm.call(&request, &mut Listener::new(&mut on_piece)).await
         };
         Self { call: Some(Box::pin(call)), pieces, response: None }
     }
 
-    /// The next piece; `None` when the answer is over, whether it came to its end or failed.
+    /// Returns the next piece, or `None` when the call has completed or failed.
     pub async fn next(&mut self) -> Option<Piece> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// The whole answer: reads on to the end, past pieces that nobody asked for.
+    /// Returns the whole response. Reads the rest of the stream and discards unread pieces.
     pub async fn response(mut self) -> Result<Response, Error> {
         loop {
             if let Some(response) = self.response.take() {
@@ -57,7 +57,7 @@ impl Reply {
     }
 }
 
-impl Stream for Reply {
+impl Stream for ResponseStream {
     type Item = Piece;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Piece>> {
@@ -79,8 +79,10 @@ impl Stream for Reply {
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply").field("is_over", &self.call.is_none()).finish_non_exhaustive()
+        f.debug_struct("ResponseStream")
+            .field("is_over", &self.call.is_none())
+            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,8 @@
-//! A provider on this machine, for tests of whole programs: it speaks as OpenAI does, answers by a model, and counts.
+//! A fake provider on this machine, for tests of whole programs. It speaks OpenAI's protocol, answers with a model,
+//! and counts calls.
 //!
-//! A program that is pointed at it by `OPENAI_COMPATIBLE_BASE_URL` asks it over a real connection; a test can keep a call
-//! waiting, kill the program, and see which calls are made again.
+//! A program whose `OPENAI_COMPATIBLE_BASE_URL` points to it calls it over a real connection. A test can hold a
+//! call, kill the program, and check which calls are repeated.
 
 use std::{
     io,
@@ -19,12 +20,12 @@ use tokio::{
 
 use crate::{Llm, Message, Model, Request, Schema, lock::lock};
 
-/// How long a call is waited for; nothing takes so long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum time to wait for a call.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The provider. It answers one call after the other.
+/// A fake provider, which answers calls sequentially.
 #[derive(Debug)]
-pub struct Provider {
+pub struct FakeProvider {
     address: String,
     shared: Arc<Shared>,
 }
@@ -32,28 +33,28 @@ pub struct Provider {
 #[derive(Debug)]
 struct Shared {
     model: Llm,
-    /// How many calls were answered.
+    /// Number of answered calls.
     answered: watch::Sender<usize>,
-    /// Which call is kept waiting, counted from 1: all before it are answered.
-    held: watch::Sender<usize>,
-    /// Which call waits.
-    waiting: watch::Sender<usize>,
-    /// Where the caller keeps answers, and how many were given before the first one there.
-    // A std mutex: held to copy it, never over an await.
+    /// Number of the call to hold, starting at 1; all earlier calls are answered.
+    held_call: watch::Sender<usize>,
+    /// Number of the call that is being held; 0 if none is.
+    waiting_call: watch::Sender<usize>,
+    /// The caller's recording, and the number of calls answered before its first entry.
+    // A std mutex: locked to copy the value, never across an await.
     recording: Mutex<Option<(PathBuf, usize)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
-impl Provider {
-    /// Listens on a free port of this machine, and answers as a model does.
+impl FakeProvider {
+    /// Starts to listen on a free local port and answers with a model.
     pub async fn start(model: Llm) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = format!("http://{}/v1", listener.local_addr()?);
         let shared = Arc::new(Shared {
             model,
             answered: watch::Sender::new(0),
-            held: watch::Sender::new(usize::MAX),
-            waiting: watch::Sender::new(0),
+            held_call: watch::Sender::new(usize::MAX),
+            waiting_call: watch::Sender::new(0),
             recording: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         });
@@ -66,56 +67,57 @@ impl Provider {
         Ok(Self { address, shared })
     }
 
-    /// Where it is asked.
+    /// Returns the base URL.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// How many calls were answered.
+    /// Returns the number of answered calls.
     pub fn answered(&self) -> usize {
         *self.shared.answered.borrow()
     }
 
-    /// Answers no call before the answer to the one before is in this recording, where the caller keeps them: so what a
-    /// kill can lose is known.
-    pub fn keep(&self, recording: &Path) {
-        self.keep_from(recording, 0);
+    /// Delays each answer until the previous one is in the caller's recording, so that a test knows what a kill can
+    /// lose.
+    pub fn sync_with_recording(&self, recording: &Path) {
+        self.sync_with_recording_after(recording, 0);
     }
 
-    /// The same, after so many answers that the caller kept elsewhere.
-    pub fn keep_from(&self, recording: &Path, before: usize) {
+    /// Like [`sync_with_recording`](Self::sync_with_recording), if the first `before` answers are recorded
+    /// elsewhere.
+    pub fn sync_with_recording_after(&self, recording: &Path, before: usize) {
         *lock(&self.shared.recording) = Some((recording.to_owned(), before));
     }
 
-    /// Keeps this call waiting from now on; what is given resolves when it is made.
+    /// Holds the call with this number from now on. The returned future resolves when the call arrives.
     ///
     /// # Panics
     ///
-    /// If it is not made within two minutes.
+    /// If the call does not arrive within two minutes.
     pub fn hold(&self, call: usize) -> impl Future<Output = ()> + use<> {
-        self.shared.held.send_replace(call);
-        waits(self.shared.waiting.subscribe(), call)
+        self.shared.held_call.send_replace(call);
+        wait_until_waiting(self.shared.waiting_call.subscribe(), call)
     }
 
-    /// Keeps no call waiting any more.
+    /// Releases the held call and holds no further ones.
     pub fn release(&self) {
-        self.shared.held.send_replace(usize::MAX);
+        self.shared.held_call.send_replace(usize::MAX);
     }
 
-    /// Waits until the caller that was kept waiting is gone; what it asked will be asked again.
+    /// Waits until the caller of the held call has disconnected. Its call does not count as answered.
     ///
     /// # Panics
     ///
-    /// If it is still there after two minutes.
-    pub async fn forget(&self) {
-        waits(self.shared.waiting.subscribe(), 0).await;
+    /// If it is still connected after two minutes.
+    pub async fn wait_for_disconnect(&self) {
+        wait_until_waiting(self.shared.waiting_call.subscribe(), 0).await;
     }
 }
 
-async fn waits(mut waiting: watch::Receiver<usize>, call: usize) {
-    let waits = waiting.wait_for(|it| *it == call);
-    let seen = tokio::time::timeout(PATIENCE, waits).await;
-    assert!(seen.is_ok(), "call {call} was waited for for {PATIENCE:?}");
+async fn wait_until_waiting(mut waiting_call: watch::Receiver<usize>, call: usize) {
+    let waits = waiting_call.wait_for(|it| *it == call);
+    let seen = tokio::time::timeout(TIMEOUT, waits).await;
+    assert!(seen.is_ok(), "timed out after {TIMEOUT:?} waiting for call {call}");
 }
 
 impl Shared {
@@ -133,23 +135,23 @@ impl Shared {
         }
     }
 
-    /// The answer to a call in its turn; nothing to a caller that is gone.
+    /// Answers a call when it is its turn; returns `None` if the caller disconnects.
     async fn answer(&self, body: &Value, caller: &mut TcpStream) -> Option<String> {
         let turn = async {
             let turn = self.turn.lock().await;
             let number = *self.answered.borrow() + 1;
-            self.kept(number - 1).await;
-            let mut held = self.held.subscribe();
-            if *held.borrow_and_update() == number {
-                self.waiting.send_replace(number);
-                held.wait_for(|it| *it != number).await.ok()?;
+            self.wait_until_recorded(number - 1).await;
+            let mut held_call = self.held_call.subscribe();
+            if *held_call.borrow_and_update() == number {
+                self.waiting_call.send_replace(number);
+                held_call.wait_for(|it| *it != number).await.ok()?;
             }
             Some((turn, number))
         };
         let (_turn, number) = tokio::select! {
             biased;
-            () = gone(caller) => {
-                self.waiting.send_replace(0);
+            () = disconnected(caller) => {
+                self.waiting_call.send_replace(0);
                 return None;
             }
             turn = turn => turn?,
@@ -168,13 +170,13 @@ impl Shared {
         Some(answer.to_string())
     }
 
-    /// Waits until so many answers are in the caller's recording, if it has one.
-    async fn kept(&self, calls: usize) {
+    /// Waits until the caller's recording, if there is one, contains this many answers.
+    async fn wait_until_recorded(&self, calls: usize) {
         loop {
             let Some((path, before)) = lock(&self.recording).clone() else { return };
             let calls = calls.saturating_sub(before);
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            // The first line is about the file.
+            // The first line is the header.
             if text.matches('\n').count() > calls || calls == 0 {
                 return;
             }
@@ -183,15 +185,15 @@ impl Shared {
     }
 }
 
-/// Returns when the caller hangs up.
-async fn gone(caller: &TcpStream) {
+/// Returns when the caller disconnects.
+async fn disconnected(caller: &TcpStream) {
     let mut byte = [0];
     while caller.readable().await.is_ok() && !matches!(caller.peek(&mut byte).await, Ok(0) | Err(_))
     {
     }
 }
 
-/// The body of a request; nothing where there is none to come.
+/// Reads the body of the next request; `None` at the end of the connection.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     let mut length = 0;
     loop {
@@ -212,7 +214,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// What was asked, as a model takes it.
+/// Converts an OpenAI request body to a request.
 fn request(body: &Value) -> Request {
     let text = |it: &Value| match &it["content"] {
         Value::String(text) => text.clone(),

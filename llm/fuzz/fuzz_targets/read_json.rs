@@ -1,4 +1,4 @@
-//! No reply makes the ladder panic or run away, and what it reads is in range.
+//! Parsing a reply never panics or hangs, and parsed values are in range.
 
 #![no_main]
 
@@ -27,7 +27,7 @@ enum Level {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum Tree {
     Leaf(i64),
     Words(String),

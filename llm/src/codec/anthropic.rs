@@ -1,18 +1,18 @@
-//! Anthropic's messages.
+//! Anthropic's Messages API.
 
 use serde_json::Value;
 
-use self::decode::Blocks;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use self::decode::BlockDecoder;
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
 
-/// The version of the protocol: the newer one takes a temperature for no model, the older models' neither.
+/// Protocol version. The newer one rejects a temperature even for older models.
 const VERSION: &str = "2023-06-01";
 
-/// The codec of Anthropic's messages.
+/// Creates the codec of Anthropic's Messages API.
 pub(crate) fn anthropic() -> Box<dyn Codec> {
     Box::new(Anthropic)
 }
@@ -21,21 +21,26 @@ pub(crate) fn anthropic() -> Box<dyn Codec> {
 struct Anthropic;
 
 impl Codec for Anthropic {
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(model, request, stream));
         let headers = vec![("anthropic-version", VERSION.to_owned())];
-        Ok(Wire { path: "/v1/messages".to_owned(), headers, body })
+        Ok(WireRequest { path: "/v1/messages".to_owned(), headers, body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::body(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Blocks::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(BlockDecoder::default())
     }
 }

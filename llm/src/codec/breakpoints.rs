@@ -1,11 +1,12 @@
-//! Breakpoints of Anthropic's prompt cache: which of the wanted ones are sent, there and through a router.
+//! Breakpoints of Anthropic's prompt cache, used directly and through OpenRouter.
 
 use crate::{Message, Request};
 
-/// How many breakpoints a request may have; one with more is refused.
+/// Maximum number of breakpoints per request; the provider rejects more.
 const MAX_BREAKPOINTS: usize = 4;
 
-/// The messages, and whether each has a breakpoint: of too many the last ones serve the most.
+/// Returns the messages and whether each gets a breakpoint. If there are too many, the last ones are the most
+/// useful.
 pub(super) fn messages(request: &Request) -> impl Iterator<Item = (&Message, bool)> {
     let n_wanted = request.messages.iter().filter(|it| it.cache).count();
     let n_allowed = MAX_BREAKPOINTS - usize::from(request.cache_system);

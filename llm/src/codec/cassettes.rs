@@ -1,15 +1,14 @@
 //! Recordings of real providers, run through the codecs.
 //!
-//! Every test takes any recording of the same form, also of files that nobody here has seen: nothing below
-//! knows a file by its name. They lie outside the repository (`LLM_CASSETTES` names their folder); some small
-//! ones of our own are always run.
+//! The tests accept any recordings in the same format and depend on no file names. The recordings of real providers
+//! are not in the repository; `LLM_CASSETTES` names their directory. A few small hand-written ones are always run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
 };
 
-use super::{Answer, Codec, Fault, Frames, Framing, Incoming};
+use super::{CallError, Codec, DecodedResponse, EventFramer, Framing, StreamReader};
 use crate::{ErrorKind, Finish, Listener, Part, Piece};
 
 use self::recording::Recording;
@@ -22,130 +21,143 @@ mod shape;
 const MAX_EVENT: usize = 16 << 20;
 
 #[test]
-fn cassette_answers_decode() {
+fn cassette_responses_decode() {
     let mut tally = Tally::default();
     let mut wrong = Vec::new();
     for recording in recording::all().iter().filter(|it| it.is_success()) {
         let Some(codec) = recording.codec() else { continue };
         let answer = match recording.is_stream() {
-            true => Told::of(&*codec, [recording.body.as_bytes()]).answer,
+            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]).response,
             false => codec.decode(recording.body.as_bytes()),
         };
         match answer {
             Ok(answer) => {
-                wrong.extend(wrong_with_answer(recording, &answer));
+                wrong.extend(response_problem(recording, &answer));
                 tally.count(recording, "decoded");
             }
-            Err(fault) => {
-                wrong.extend(wrong_with_fault(recording, &fault));
-                tally.count(recording, &format!("{:?}", fault.kind));
+            Err(error) => {
+                wrong.extend(error_problem(recording, &error));
+                tally.count(recording, &format!("{:?}", error.kind));
             }
         }
     }
     tally.print("answers");
-    assert!(wrong.is_empty(), "{} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} responses are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
-fn cassette_own_answers_are_these() {
+fn cassette_own_responses_match_snapshot() {
     let mut text = String::new();
     for recording in recording::own().iter().filter(|it| it.is_success()) {
-        let codec = recording.codec().expect("all of them generate");
-        let told = match recording.is_stream() {
-            true => Told::of(&*codec, [recording.body.as_bytes()]),
-            false => Told { pieces: Vec::new(), answer: codec.decode(recording.body.as_bytes()) },
+        let codec = recording.codec().expect("own recordings are of generating endpoints");
+        let outcome = match recording.is_stream() {
+            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]),
+            false => StreamOutcome {
+                pieces: Vec::new(),
+                response: codec.decode(recording.body.as_bytes()),
+            },
         };
-        writeln!(text, "{}: {told:#?}", recording.file).unwrap();
+        writeln!(text, "{}: {outcome:#?}", recording.file).unwrap();
     }
     insta::assert_snapshot!(text);
 }
 
 #[test]
-fn cassette_streams_split_anywhere() {
+fn cassette_streams_decode_however_they_are_split() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
         let Some(codec) = recording.codec() else { continue };
         let body = recording.body.as_bytes();
-        let n_cuts = check_frames(recording, &*codec);
-        let whole = Told::of(&*codec, [body]);
+        let n_cuts = check_framing(recording, &*codec);
+        let whole = StreamOutcome::of(&*codec, [body]);
         whole.check_pieces(recording);
-        assert_eq!(Told::of(&*codec, body.chunks(1)), whole, "{}: byte by byte", recording.file);
-        let n_readings = n_readings(body.len());
-        for cut in spread(body.len(), n_readings) {
+        assert_eq!(
+            StreamOutcome::of(&*codec, body.chunks(1)),
+            whole,
+            "{}: byte by byte",
+            recording.file
+        );
+        let n_full_reads = n_full_reads(body.len());
+        for cut in spread(body.len(), n_full_reads) {
             let (begin, end) = body.split_at(cut);
-            assert_eq!(Told::of(&*codec, [begin, end]), whole, "{}: cut at {cut}", recording.file);
+            assert_eq!(
+                StreamOutcome::of(&*codec, [begin, end]),
+                whole,
+                "{}: cut at {cut}",
+                recording.file
+            );
         }
         tally.count(recording, "streams");
-        tally.add(recording, "cuts of an event", n_cuts);
-        tally.add(recording, "cuts of an answer", n_readings);
+        tally.add(recording, "splits of an event", n_cuts);
+        tally.add(recording, "splits of a response", n_full_reads);
     }
     tally.print("split streams");
 }
 
 #[test]
-fn cassette_streams_cut_short_are_faults() {
+fn cassette_truncated_streams_are_errors() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
         let Some(codec) = recording.codec() else { continue };
-        let end = end_of_answer(recording);
-        let is_answer = Told::of(&*codec, [recording.body.as_bytes()]).answer.is_ok();
-        let n = n_readings(end);
+        let end = end_of_response(recording);
+        let is_answer = StreamOutcome::of(&*codec, [recording.body.as_bytes()]).response.is_ok();
+        let n = n_full_reads(end);
         let at_the_end = (end.saturating_sub(n)..end).rev();
         for cut in at_the_end.chain(spread(end, n)) {
-            let told = Told::of(&*codec, [&recording.body.as_bytes()[..cut]]);
-            let fault =
-                told.answer.expect_err(&format!("{}: cut at {cut} is whole", recording.file));
+            let outcome = StreamOutcome::of(&*codec, [&recording.body.as_bytes()[..cut]]);
+            let error =
+                outcome.response.expect_err(&format!("{}: cut at {cut} is whole", recording.file));
             if is_answer {
                 assert_eq!(
-                    fault.kind,
-                    ErrorKind::Cut,
-                    "{}: cut at {cut}: {fault:?}",
+                    error.kind,
+                    ErrorKind::Truncated,
+                    "{}: cut at {cut}: {error:?}",
                     recording.file
                 );
             }
             tally.count(recording, "cuts");
         }
     }
-    tally.print("streams cut short");
+    tally.print("truncated streams");
 }
 
 #[test]
 fn cassette_errors_decode() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.status >= 400) {
-        // Endpoints that generate nothing have errors of the same form.
+        // Endpoints that generate no text have errors of the same form.
         let codec = recording.codec().unwrap_or_else(super::anthropic);
-        let fault =
-            codec.decode_error(recording.status, &recording.answer, recording.body.as_bytes());
-        let fits = kinds_of(recording.status).contains(&fault.kind);
-        assert!(fits, "{}: status {}: {fault:?}", recording.file, recording.status);
-        assert!(!fault.message.is_empty() && fault.message.len() < 4000, "{}", recording.file);
-        tally.count(recording, &format!("{} {:?}", recording.status, fault.kind));
+        let error =
+            codec.decode_error(recording.status, &recording.headers, recording.body.as_bytes());
+        let fits = kinds_of(recording.status).contains(&error.kind);
+        assert!(fits, "{}: status {}: {error:?}", recording.file, recording.status);
+        assert!(!error.message.is_empty() && error.message.len() < 4000, "{}", recording.file);
+        tally.count(recording, &format!("{} {:?}", recording.status, error.kind));
     }
     tally.print("errors");
 }
 
 #[test]
-fn cassette_requests_have_the_recorded_shape() {
+fn cassette_requests_match_recorded_ones() {
     let mut tally = Tally::default();
-    let mut unsayable = Tally::default();
-    let mut sayable = BTreeMap::new();
+    let mut unsupported = Tally::default();
+    let mut expressible = BTreeMap::new();
     let mut differences = Vec::new();
     for recording in recording::all().iter().filter(|it| it.is_success()) {
         let Some(codec) = recording.codec() else { continue };
-        let theirs = serde_json::from_str(&recording.asked)
+        let theirs = serde_json::from_str(&recording.request_body)
             .unwrap_or_else(|error| panic!("{}: {error}", recording.file));
-        let sayable =
-            sayable.entry(format!("{codec:?}")).or_insert_with(|| shape::sayable(&*codec));
-        let report = shape::compare(recording, &*codec, sayable, theirs);
-        for reason in report.unsayable {
-            unsayable.count(recording, &reason);
+        let expressible =
+            expressible.entry(format!("{codec:?}")).or_insert_with(|| shape::expressible(&*codec));
+        let report = shape::compare(recording, &*codec, expressible, theirs);
+        for reason in report.unsupported {
+            unsupported.count(recording, &reason);
         }
         differences.extend(report.differences.iter().map(|it| format!("{}: {it}", recording.file)));
         tally.count(recording, "compared");
     }
     tally.print("requests");
-    unsayable.print("what our interface cannot say");
+    unsupported.print("not supported by our requests");
     assert!(
         differences.is_empty(),
         "{} differences:\n{}",
@@ -154,10 +166,10 @@ fn cassette_requests_have_the_recorded_shape() {
     );
 }
 
-/// A recorded place that is not among these is counted as one that we cannot say, so that this is what a codec must
-/// not lose.
+/// Snapshots the paths that our requests can contain. Any other path in a recorded request counts as unsupported,
+/// so a codec must not lose one of these.
 #[test]
-fn cassette_places_that_our_requests_have() {
+fn cassette_request_paths_match_snapshot() {
     let codecs = [
         super::openai_chat(super::Quirks::OPENAI),
         super::openai_chat(super::Quirks::GROQ),
@@ -171,50 +183,50 @@ fn cassette_places_that_our_requests_have() {
     let mut text = String::new();
     for codec in codecs {
         writeln!(text, "{codec:?}").unwrap();
-        // The insides of schemas are the caller's.
-        for place in shape::sayable(&*codec).iter().filter(|it| !it.contains("/properties")) {
-            writeln!(text, "  {place}").unwrap();
+        // The contents of schemas come from the caller.
+        for path in shape::expressible(&*codec).iter().filter(|it| !it.contains("/properties")) {
+            writeln!(text, "  {path}").unwrap();
         }
     }
     insta::assert_snapshot!(text);
 }
 
 #[test]
-fn cassette_endpoints_that_generate_nothing() {
+fn cassette_other_endpoints_are_counted() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.codec().is_none()) {
         let path = recording.path.rsplit(['/', ':']).find(|it| !it.contains(char::is_numeric));
         tally.count(recording, path.unwrap_or(&recording.path));
     }
-    tally.print("not for us");
+    tally.print("skipped endpoints");
 }
 
-/// What an answer told while it came, and what it was.
+/// The pieces of a response and the response itself.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct StreamOutcome {
     pieces: Vec<Piece>,
-    answer: Result<Answer, Fault>,
+    response: Result<DecodedResponse, CallError>,
 }
 
-impl Told {
+impl StreamOutcome {
     fn of<'b>(codec: &dyn Codec, body: impl IntoIterator<Item = &'b [u8]>) -> Self {
         let mut pieces = Vec::new();
-        let mut hear = |piece| pieces.push(piece);
-        let answer = read(codec, body, &mut Listener::new(&mut hear));
-        Self { pieces, answer }
+        let mut on_piece = |piece| pieces.push(piece);
+        let response = read(codec, body, &mut Listener::new(&mut on_piece));
+        Self { pieces, response }
     }
 
-    /// The pieces together are the answer.
+    /// Checks that the concatenated pieces equal the response.
     #[track_caller]
     fn check_pieces(&self, recording: &Recording) {
-        let Ok(answer) = &self.answer else { return };
-        let mut told = (String::new(), Vec::new());
+        let Ok(answer) = &self.response else { return };
+        let mut sent = (String::new(), Vec::new());
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => told.0.push_str(text),
-                Piece::ToolCall(call) => told.1.push(call.clone()),
+                Piece::Text(text) => sent.0.push_str(text),
+                Piece::ToolCall(call) => sent.1.push(call.clone()),
                 Piece::Reasoning(_) => {}
-                Piece::Again => panic!("{}: nothing started over", recording.file),
+                Piece::Restart => panic!("{}: no call is retried here", recording.file),
             }
         }
         let mut whole = (String::new(), Vec::new());
@@ -225,7 +237,7 @@ impl Told {
                 Part::Reasoning { .. } | Part::ToolResult { .. } => {}
             }
         }
-        assert_eq!(told, whole, "{}: pieces and answer differ", recording.file);
+        assert_eq!(sent, whole, "{}: pieces and response differ", recording.file);
     }
 }
 
@@ -233,28 +245,28 @@ fn read<'b>(
     codec: &dyn Codec,
     body: impl IntoIterator<Item = &'b [u8]>,
     listener: &mut Listener<'_>,
-) -> Result<Answer, Fault> {
-    let mut incoming = Incoming::new(codec, MAX_EVENT);
+) -> Result<DecodedResponse, CallError> {
+    let mut reader = StreamReader::new(codec, MAX_EVENT);
     for bytes in body {
-        incoming.push(bytes, listener)?;
-        if incoming.is_done() {
+        reader.push(bytes, listener)?;
+        if reader.is_done() {
             break;
         }
     }
-    incoming.finish(listener)
+    reader.finish(listener)
 }
 
-/// Every cut gives the same events; says how many were made. Of each cut only the event that it falls into is read
-/// again, because nothing else is cut. Of long events the ends are cut everywhere, and the middle here and there, or
-/// everywhere too in the nightly run.
-fn check_frames(recording: &Recording, codec: &dyn Codec) -> usize {
+/// Checks that every split yields the same events, and returns the number of splits. Each split re-reads only the
+/// event that it falls into, because nothing else changes. The ends of long events are split everywhere, the middle
+/// at intervals, or everywhere in the nightly run.
+fn check_framing(recording: &Recording, codec: &dyn Codec) -> usize {
     let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some();
     let mut n_cuts = 0;
     let body = recording.body.as_bytes();
     let events = |pieces: &[&[u8]]| {
-        let mut frames = Frames::new(codec.framing(), MAX_EVENT);
-        let mut events: Vec<_> = pieces.iter().flat_map(|it| frames.push(it).unwrap()).collect();
-        events.extend(frames.finish());
+        let mut framer = EventFramer::new(codec.framing(), MAX_EVENT);
+        let mut events: Vec<_> = pieces.iter().flat_map(|it| framer.push(it).unwrap()).collect();
+        events.extend(framer.finish());
         events
     };
     let separator = match codec.framing() {
@@ -276,15 +288,15 @@ fn check_frames(recording: &Recording, codec: &dyn Codec) -> usize {
     n_cuts
 }
 
-/// How often a body is read again as a whole: short ones often, long ones a few times, so that all of them take
-/// about the same time.
-fn n_readings(len: usize) -> usize {
+/// Returns how often to re-read a body as a whole: short ones often, long ones a few times, so that all take about
+/// the same time.
+fn n_full_reads(len: usize) -> usize {
     (60_000 / len.max(1)).clamp(4, 100)
 }
 
-/// Where the last byte stands that belongs to the answer: what follows are line ends, and for some a mark that
-/// says once more that it is over.
-fn end_of_answer(recording: &Recording) -> usize {
+/// Returns the end of the response in the body. It is followed by line endings, and sometimes by a redundant end
+/// marker.
+fn end_of_response(recording: &Recording) -> usize {
     let body = recording.body.trim_end();
     if recording.path.ends_with("/responses") {
         return body.trim_end_matches("data: [DONE]").trim_end().len();
@@ -292,25 +304,25 @@ fn end_of_answer(recording: &Recording) -> usize {
     body.len()
 }
 
-/// So many places, evenly spread over a length.
+/// Returns `n` offsets, evenly spread over a length.
 fn spread(len: usize, n: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |it| len * it / n)
 }
 
-fn wrong_with_answer(recording: &Recording, answer: &Answer) -> Option<String> {
-    let Answer { content, usage, .. } = answer;
+fn response_problem(recording: &Recording, answer: &DecodedResponse) -> Option<String> {
+    let DecodedResponse { content, usage, .. } = answer;
     let has_calls = content.iter().any(|it| matches!(it, Part::ToolCall(_)));
     let is_priced = recording.provider == "openrouter" && recording.path.ends_with("/completions");
     let Some(usage) = usage else { return Some("no usage".to_owned()) };
     let wrong =
         if usage.cached + usage.cache_written > usage.input || usage.reasoning > usage.output {
-            "parts of the usage are larger than the whole"
+            "parts of the usage are larger than the total"
         } else if total(&recording.body).is_some_and(|it| it != usage.input + usage.output) {
-            "request and answer are not the total"
+            "input and output do not add up to the total"
         } else if answer.model.is_none() {
             "no model"
         } else if answer.finish == Finish::ToolCalls && !has_calls {
-            "no call"
+            "no tool call"
         } else if is_priced && answer.cost.is_none() {
             "no cost"
         } else {
@@ -319,7 +331,7 @@ fn wrong_with_answer(recording: &Recording, answer: &Answer) -> Option<String> {
     Some(format!("{}: {wrong}: {answer:?}", recording.file))
 }
 
-/// The last total that a body gives, as far as its provider gives one.
+/// Returns the last total token count in a body, if the provider reports one.
 fn total(body: &str) -> Option<u64> {
     let names = ["\"total_tokens\":", "\"totalTokenCount\":"];
     let (_, rest) = names.iter().find_map(|it| body.rsplit_once(it))?;
@@ -327,9 +339,9 @@ fn total(body: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// A success that is a fault all the same says why in its body.
-fn wrong_with_fault(recording: &Recording, fault: &Fault) -> Option<String> {
-    let signs: &[&str] = match fault.kind {
+/// Returns an error message unless the body explains why a response with a success status is an error.
+fn error_problem(recording: &Recording, error: &CallError) -> Option<String> {
+    let signs: &[&str] = match error.kind {
         ErrorKind::Refused => &[
             r#""refusal":""#,
             r#""type":"refusal""#,
@@ -341,7 +353,7 @@ fn wrong_with_fault(recording: &Recording, fault: &Fault) -> Option<String> {
             r#"PROHIBITED_CONTENT""#,
             r#""finishReason":"RECITATION""#,
         ],
-        ErrorKind::Exhausted => &[
+        ErrorKind::ReasoningOnly => &[
             r#"finish_reason":"length""#,
             r#"done_reason":"length""#,
             r#"stop_reason":"max_tokens""#,
@@ -349,32 +361,35 @@ fn wrong_with_fault(recording: &Recording, fault: &Fault) -> Option<String> {
             r#""reason":"max_output_tokens""#,
         ],
         ErrorKind::Malformed => &["MALFORMED_FUNCTION_CALL"],
-        ErrorKind::Cut => &[],
+        ErrorKind::Truncated => &[],
         _ => &[r#""error":{"#],
     };
     let body = recording.body.replace("\": ", "\":");
     let is_said = signs.iter().any(|it| body.contains(it));
-    (!is_said).then(|| format!("{}: {fault:?}", recording.file))
+    (!is_said).then(|| format!("{}: {error:?}", recording.file))
 }
 
-/// The kinds that an error of a status may have.
+/// Returns the error kinds that a status may have.
 fn kinds_of(status: u16) -> &'static [ErrorKind] {
-    use ErrorKind::{Auth, BadRequest, NotFound, Overloaded, RateLimited, Refused, Spent, TooLong};
+    use ErrorKind::{
+        Auth, BadRequest, NotFound, Overloaded, QuotaExhausted, RateLimited, Refused,
+        RequestTooLong,
+    };
     match status {
-        400 => &[BadRequest, NotFound, TooLong, Spent, Refused, Auth],
+        400 => &[BadRequest, NotFound, RequestTooLong, QuotaExhausted, Refused, Auth],
         401 => &[Auth],
-        402 => &[Spent, RateLimited],
-        403 => &[Auth, Refused, Spent],
+        402 => &[QuotaExhausted, RateLimited],
+        403 => &[Auth, Refused, QuotaExhausted],
         404 => &[NotFound],
-        413 => &[TooLong],
-        429 => &[RateLimited, Spent],
+        413 => &[RequestTooLong],
+        429 => &[RateLimited, QuotaExhausted],
         501 => &[BadRequest],
-        408 | 409 | 498 | 499 | 500.. => &[Overloaded, TooLong],
-        _ => &[BadRequest, Refused, TooLong],
+        408 | 409 | 498 | 499 | 500.. => &[Overloaded, RequestTooLong],
+        _ => &[BadRequest, Refused, RequestTooLong],
     }
 }
 
-/// Counts by provider, for a line each.
+/// Counts by provider, printed as one line each.
 #[derive(Default)]
 struct Tally {
     counts: BTreeMap<String, BTreeMap<String, usize>>,

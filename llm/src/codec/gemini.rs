@@ -1,15 +1,15 @@
-//! Gemini's contents.
+//! Gemini's `generateContent` API.
 
 use serde_json::Value;
 
-use self::decode::Chunks;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use self::decode::ChunkDecoder;
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
 
-/// The codec of Gemini's contents.
+/// Creates the codec of Gemini's `generateContent` API.
 pub(crate) fn gemini() -> Box<dyn Codec> {
     Box::new(Gemini)
 }
@@ -18,24 +18,29 @@ pub(crate) fn gemini() -> Box<dyn Codec> {
 struct Gemini;
 
 impl Codec for Gemini {
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let method = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
-        // Google's own list of models gives their names so.
+        // Google's list of models has this prefix.
         let model = model.strip_prefix("models/").unwrap_or(model);
         let path = format!("/v1beta/models/{model}:{method}");
         let body = Value::Object(encode::body(model, request));
-        Ok(Wire { path, headers: Vec::new(), body })
+        Ok(WireRequest { path, headers: Vec::new(), body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::body(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Chunks::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(ChunkDecoder::default())
     }
 }

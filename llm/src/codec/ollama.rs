@@ -1,16 +1,16 @@
-//! Ollama's chat.
+//! Ollama's chat API.
 
 use serde_json::Value;
 
-use self::decode::Lines;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use self::decode::LineDecoder;
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
-mod heard;
+mod truncation;
 
-/// The codec of Ollama's chat.
+/// Creates the codec of Ollama's chat API.
 pub(crate) fn ollama() -> Box<dyn Codec> {
     Box::new(Ollama)
 }
@@ -19,28 +19,37 @@ pub(crate) fn ollama() -> Box<dyn Codec> {
 struct Ollama;
 
 impl Codec for Ollama {
-    fn takes_temperature(&self, _model: &str) -> bool {
+    fn supports_temperature(&self, _model: &str) -> bool {
         true
     }
 
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(model, request, stream)?);
-        Ok(Wire { path: "/api/chat".to_owned(), headers: Vec::new(), body })
+        Ok(WireRequest { path: "/api/chat".to_owned(), headers: Vec::new(), body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::body(&json_util::parse(body)?)
     }
 
-    fn check_heard(&self, wire: &Wire, answer: &Answer) -> Result<(), Fault> {
-        answer.usage.as_ref().map_or(Ok(()), |it| heard::check(&wire.body, it))
+    fn check_not_truncated(
+        &self,
+        wire: &WireRequest,
+        answer: &DecodedResponse,
+    ) -> Result<(), CallError> {
+        answer.usage.as_ref().map_or(Ok(()), |it| truncation::check(&wire.body, it))
     }
 
     fn framing(&self) -> Framing {
         Framing::Lines
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Lines::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(LineDecoder::default())
     }
 }

@@ -1,17 +1,17 @@
-//! OpenAI's chat completions, which most providers and servers speak, each with its own turns of phrase.
+//! OpenAI's chat completions, which most providers and servers implement with small differences.
 
 use serde_json::Value;
 
-use self::decode::Chunks;
+use self::decode::ChunkDecoder;
 pub(crate) use self::quirks::Quirks;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
 mod quirks;
 
-/// The codec of chat completions, as this provider speaks it.
+/// Creates the codec of chat completions with a provider's quirks.
 pub(crate) fn openai_chat(quirks: Quirks) -> Box<dyn Codec> {
     Box::new(OpenAiChat { quirks })
 }
@@ -22,24 +22,29 @@ struct OpenAiChat {
 }
 
 impl Codec for OpenAiChat {
-    fn takes_temperature(&self, model: &str) -> bool {
-        self.quirks.takes_temperature(model)
+    fn supports_temperature(&self, model: &str) -> bool {
+        self.quirks.supports_temperature(model)
     }
 
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(&self.quirks, model, request, stream)?);
-        Ok(Wire { path: "/chat/completions".to_owned(), headers: Vec::new(), body })
+        Ok(WireRequest { path: "/chat/completions".to_owned(), headers: Vec::new(), body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::body(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Chunks::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(ChunkDecoder::default())
     }
 }

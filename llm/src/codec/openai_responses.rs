@@ -1,15 +1,15 @@
-//! OpenAI's responses: the newer protocol, in which a model gets its own thoughts back.
+//! OpenAI's Responses API, which sends a model's reasoning back to it.
 
 use serde_json::Value;
 
-use self::decode::Events;
-use super::{Answer, Codec, Fault, Framing, Reader, Wire, json};
+use self::decode::EventDecoder;
+use super::{CallError, Codec, DecodedResponse, Framing, StreamDecoder, WireRequest, json_util};
 use crate::Request;
 
 mod decode;
 mod encode;
 
-/// The codec of OpenAI's responses.
+/// Creates the codec of OpenAI's Responses API.
 pub(crate) fn openai_responses() -> Box<dyn Codec> {
     Box::new(OpenAiResponses)
 }
@@ -18,20 +18,25 @@ pub(crate) fn openai_responses() -> Box<dyn Codec> {
 struct OpenAiResponses;
 
 impl Codec for OpenAiResponses {
-    fn encode(&self, model: &str, request: &Request, stream: bool) -> Result<Wire, Fault> {
+    fn encode(
+        &self,
+        model: &str,
+        request: &Request,
+        stream: bool,
+    ) -> Result<WireRequest, CallError> {
         let body = Value::Object(encode::body(model, request, stream)?);
-        Ok(Wire { path: "/responses".to_owned(), headers: Vec::new(), body })
+        Ok(WireRequest { path: "/responses".to_owned(), headers: Vec::new(), body })
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Answer, Fault> {
-        decode::whole(&json::parse(body)?)
+    fn decode(&self, body: &[u8]) -> Result<DecodedResponse, CallError> {
+        decode::body(&json_util::parse(body)?)
     }
 
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Events::default())
+    fn stream_decoder(&self) -> Box<dyn StreamDecoder> {
+        Box::new(EventDecoder::default())
     }
 }

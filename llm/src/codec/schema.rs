@@ -1,26 +1,26 @@
-//! Schemas: each provider takes its own part of JSON Schema.
+//! Adapts JSON Schemas to the subset that each provider supports.
 //!
-//! An adapted schema never allows more than the given one in the parts it can say, so that what a provider
-//! holds an answer to is never wider than necessary; what it cannot say goes into the descriptions for the
-//! model to read, and whoever asked checks the answer against the schema that was given.
+//! In the parts it can express, an adapted schema allows no more than the original. Constraints that it cannot
+//! express are added to the descriptions for the model to read. The caller validates responses against the original
+//! schema.
 
 use serde_json::{Map, Value, json};
 
-/// Which part of JSON Schema a provider takes.
+/// JSON Schema subset of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// OpenAI's strict mode: every field is required, and no others are allowed.
+    /// OpenAI's strict mode: every property is required, and no others are allowed.
     OpenAi,
-    /// Anthropic's: no others are allowed, and no bounds.
+    /// Anthropic's: no other properties are allowed, and no numeric bounds.
     Anthropic,
     /// Gemini's.
     Gemini,
 }
 
-/// Says a schema in a dialect; `None` where it cannot be said.
+/// Converts a schema to a dialect; `None` if the dialect cannot express it.
 pub(super) fn adapt(schema: &Value, dialect: Dialect) -> Option<Value> {
     let mut adapted = dialect.schema(schema)?;
-    // The root has to be an object that can be seen without following anything.
+    // The root must be an object itself, not a reference to one.
     if dialect != Dialect::Gemini && (adapted["type"] != "object" || adapted.get("$ref").is_some())
     {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn adapt(schema: &Value, dialect: Dialect) -> Option<Value> {
     Some(adapted)
 }
 
-/// A schema as it is, for those who take all of JSON Schema.
+/// Returns a schema unchanged except for `$schema`, for providers that support all of JSON Schema.
 pub(super) fn plain(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(map) = schema.as_object_mut() {
@@ -41,11 +41,11 @@ pub(super) fn plain(schema: &Value) -> Value {
 impl Dialect {
     fn schema(self, schema: &Value) -> Option<Value> {
         let Value::Object(given) = schema else {
-            // Anything at all, or nothing at all.
+            // A boolean schema: anything or nothing is valid.
             return (self == Self::Gemini).then(|| schema.clone());
         };
         if let (Some(to), true) = (given.get("$ref"), self != Self::Gemini) {
-            // Nothing may stand beside a reference, except what it refers to.
+            // A reference may only be accompanied by its definitions.
             let definitions = given.get("$defs").map(|it| self.schemas(it));
             let mut reference = Map::from_iter([("$ref".to_owned(), to.clone())]);
             if let Some(definitions) = definitions {
@@ -54,44 +54,46 @@ impl Dialect {
             return Some(reference.into());
         }
         let mut adapted = Map::new();
-        let mut unsaid = Vec::new();
+        let mut described = Vec::new();
         for (keyword, value) in given {
             match self.keyword(keyword, value)? {
-                Said::As(keyword, value) => drop(adapted.insert(keyword, value)),
-                Said::InWords => unsaid.push(format!("{keyword}: {value}")),
-                Said::Nowhere => {}
+                KeywordMapping::Keep(keyword, value) => drop(adapted.insert(keyword, value)),
+                KeywordMapping::Describe => described.push(format!("{keyword}: {value}")),
+                KeywordMapping::Omit => {}
             }
         }
-        if !unsaid.is_empty() {
-            let words = given.get("description").and_then(Value::as_str).unwrap_or_default();
-            let words = format!("{words} ({})", unsaid.join(", "));
-            adapted.insert("description".to_owned(), words.trim_start().into());
+        if !described.is_empty() {
+            let description = given.get("description").and_then(Value::as_str).unwrap_or_default();
+            let description = format!("{description} ({})", described.join(", "));
+            adapted.insert("description".to_owned(), description.trim_start().into());
         }
-        self.close(&mut adapted)?;
+        self.close_object(&mut adapted)?;
         Some(adapted.into())
     }
 
-    fn keyword(self, keyword: &str, value: &Value) -> Option<Said> {
-        let same = |value| Some(Said::As(keyword.to_owned(), value));
+    fn keyword(self, keyword: &str, value: &Value) -> Option<KeywordMapping> {
+        let same = |value| Some(KeywordMapping::Keep(keyword.to_owned(), value));
         match keyword {
             "properties" | "$defs" | "definitions" => same(self.schemas(value)?),
             "items" | "additionalProperties" if value.is_object() => same(self.schema(value)?),
-            // Where exactly one alternative has to fit, one that fits at all is a wider net, but the only one.
+            // `anyOf` is less strict than `oneOf`, but the closest supported keyword.
             "oneOf" if self != Self::Gemini => {
-                Some(Said::As("anyOf".to_owned(), self.each(value)?))
+                Some(KeywordMapping::Keep("anyOf".to_owned(), self.each(value)?))
             }
             "anyOf" | "oneOf" | "prefixItems" => same(self.each(value)?),
-            "const" if self == Self::Gemini => Some(Said::As("enum".to_owned(), json!([value]))),
+            "const" if self == Self::Gemini => {
+                Some(KeywordMapping::Keep("enum".to_owned(), json!([value])))
+            }
             "allOf" | "not" | "if" | "then" | "else" | "patternProperties" | "dependentSchemas"
             | "dependentRequired" => None,
-            "$schema" | "default" | "examples" | "$comment" => Some(Said::Nowhere),
-            "format" if !self.takes_format(value) => Some(Said::Nowhere),
-            _ if self.takes(keyword, value) => same(value.clone()),
-            _ => Some(Said::InWords),
+            "$schema" | "default" | "examples" | "$comment" => Some(KeywordMapping::Omit),
+            "format" if !self.supports_format(value) => Some(KeywordMapping::Omit),
+            _ if self.supports(keyword, value) => same(value.clone()),
+            _ => Some(KeywordMapping::Describe),
         }
     }
 
-    fn takes(self, keyword: &str, value: &Value) -> bool {
+    fn supports(self, keyword: &str, value: &Value) -> bool {
         match keyword {
             "minimum" | "maximum" | "maxItems" => self != Self::Anthropic,
             "minItems" => self != Self::Anthropic || value.as_u64().is_some_and(|it| it <= 1),
@@ -103,8 +105,8 @@ impl Dialect {
         }
     }
 
-    /// Rust's own names of number formats are no formats to anybody else.
-    fn takes_format(self, format: &Value) -> bool {
+    /// Returns whether a format is supported. schemars' names of Rust number types, such as `uint8`, are not.
+    fn supports_format(self, format: &Value) -> bool {
         let formats: &[&str] = match self {
             Self::Gemini => &["date-time", "date", "time", "float", "double", "int32", "int64"],
             Self::OpenAi | Self::Anthropic => &[
@@ -133,8 +135,8 @@ impl Dialect {
         schemas.as_array()?.iter().map(|it| self.schema(it)).collect()
     }
 
-    /// Makes an object have these fields and no others.
-    fn close(self, schema: &mut Map<String, Value>) -> Option<()> {
+    /// Disallows additional properties; for OpenAI also makes all properties required.
+    fn close_object(self, schema: &mut Map<String, Value>) -> Option<()> {
         let kind = schema.get("type");
         let is_object = kind.is_some_and(|it| {
             it == "object" || it.as_array().is_some_and(|it| it.contains(&"object".into()))
@@ -157,11 +159,11 @@ impl Dialect {
     }
 }
 
-/// What becomes of a keyword.
-enum Said {
-    As(String, Value),
-    InWords,
-    Nowhere,
+/// What happens to a keyword: keep it, describe it in words, or omit it.
+enum KeywordMapping {
+    Keep(String, Value),
+    Describe,
+    Omit,
 }
 
 #[cfg(test)]
@@ -170,7 +172,7 @@ mod tests {
 
     fn river() -> Value {
         json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$schema": "https://json-schema.org/builder/2020-12/schema",
             "type": "object",
             "description": "A river",
             "properties": {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn for_openai_all_fields_are_required() {
+    fn openai_requires_all_properties() {
         let expect = json!({
             "type": "object",
             "description": "A river",
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn for_anthropic_bounds_are_words() {
+    fn anthropic_bounds_become_descriptions() {
         let adapted = adapt(&river(), Dialect::Anthropic).unwrap();
         let km = json!({ "type": "integer", "description": "(minimum: 1)" });
         assert_eq!(adapted["properties"]["km"], km);
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn for_gemini_it_stays_nearly_as_it_is() {
+    fn gemini_keeps_most_keywords() {
         let adapted = adapt(&river(), Dialect::Gemini).unwrap();
         assert_eq!(adapted["properties"]["km"], json!({ "type": "integer", "minimum": 1 }));
         assert_eq!(
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said() {
+    fn unsupported_schemas_are_not_adapted() {
         let map = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
         let inside = json!({ "type": "object", "properties": { "map": map } });
         let list = json!({ "type": "array", "items": { "type": "string" } });

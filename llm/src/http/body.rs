@@ -1,20 +1,20 @@
-//! The body of an answer, read within its limits of time and size.
+//! Reading the response body within limits of time and size.
 
 use std::time::{Duration, Instant};
 
 use reqwest::{StatusCode, header::HeaderMap};
 use tokio::time::timeout;
 
-use super::{Limits, Timeouts, words};
-use crate::{ErrorKind, Phase, codec::Fault};
+use super::{Limits, Timeouts, errors};
+use crate::{ErrorKind, Phase, codec::CallError};
 
-/// As much of an error's body is read; what it says stands at its beginning.
+/// Maximum number of bytes to read of an error response; the message is at its beginning.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// A server that is done says so at once. To wait this long for it saves the next call a new connection.
-const DRAIN: Duration = Duration::from_millis(100);
+/// How long to wait for the end of a body that was read completely. A reusable connection is worth a short wait.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub(super) struct Body {
     response: reqwest::Response,
@@ -25,7 +25,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// The body of the answer to a request that went out at `start`.
+    /// Creates the body of the response to a request that was sent at `start`.
     pub(super) fn new(
         response: reqwest::Response,
         start: Instant,
@@ -43,21 +43,21 @@ impl Body {
         self.response.headers()
     }
 
-    /// The next piece; `None` where the body has come to its end as it should.
-    pub(super) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, Fault> {
-        let (phase, limit) = self.patience();
+    /// Returns the next piece; `None` at the regular end of the body.
+    pub(super) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, CallError> {
+        let (phase, limit) = self.next_timeout();
         let waited = if phase == Phase::FirstByte { self.start.elapsed() } else { Duration::ZERO };
         let Ok(piece) = timeout(limit.saturating_sub(waited), self.response.chunk()).await else {
-            return Err(words::late(phase, limit));
+            return Err(errors::timed_out(phase, limit));
         };
-        let piece = piece.map_err(|error| words::broken(&error, self.n_bytes))?;
+        let piece = piece.map_err(|error| errors::connection_lost(&error, self.n_bytes))?;
         self.n_bytes += piece.as_ref().map_or(0, |it| it.len());
         self.check_size(self.n_bytes as u64)?;
         Ok(piece)
     }
 
-    /// All of it.
-    pub(super) async fn whole(&mut self) -> Result<Vec<u8>, Fault> {
+    /// Reads the whole body.
+    pub(super) async fn read_all(&mut self) -> Result<Vec<u8>, CallError> {
         self.check_size(self.response.content_length().unwrap_or_default())?;
         let mut bytes = Vec::new();
         while let Some(piece) = self.next().await? {
@@ -66,8 +66,8 @@ impl Body {
         Ok(bytes)
     }
 
-    /// As much of it as says what went wrong: what broke before that counts more than a broken end.
-    pub(super) async fn beginning(&mut self) -> Vec<u8> {
+    /// Reads the body of an error response up to a limit. Ignores a connection that breaks meanwhile.
+    pub(super) async fn error_body(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Ok(Some(piece)) = self.next().await {
             bytes.extend_from_slice(piece.as_ref());
@@ -79,23 +79,23 @@ impl Body {
         bytes
     }
 
-    /// Reads to the end of what nobody needs, so that the connection can be used again.
+    /// Reads to the end and discards the data, so that the connection can be reused.
     pub(super) async fn drain(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.next().await {} };
-        // Where it takes longer, the connection is closed with the body.
-        let _ = timeout(DRAIN, rest).await;
+        // If this takes longer, dropping the body closes the connection.
+        let _ = timeout(DRAIN_TIMEOUT, rest).await;
     }
 
-    fn check_size(&self, n_bytes: u64) -> Result<(), Fault> {
+    fn check_size(&self, n_bytes: u64) -> Result<(), CallError> {
         let limit = self.limits.body_bytes;
         if n_bytes > limit as u64 {
-            let message = format!("the answer has more than {limit} bytes");
-            return Err(Fault::new(ErrorKind::TooLarge, message));
+            let message = format!("the response has more than {limit} bytes");
+            return Err(CallError::new(ErrorKind::ResponseTooLarge, message));
         }
         Ok(())
     }
 
-    fn patience(&self) -> (Phase, Duration) {
+    fn next_timeout(&self) -> (Phase, Duration) {
         if self.n_bytes == 0 {
             (Phase::FirstByte, self.timeouts.first_byte)
         } else {

@@ -1,4 +1,4 @@
-//! The client: connections, and how they are encrypted.
+//! The HTTP client and its TLS configuration.
 
 use std::{
     net::IpAddr,
@@ -11,55 +11,55 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::Timeouts;
 
-/// Makes a client for an address.
+/// Creates a client for a base URL.
 pub(crate) fn client(base: &Url, timeouts: Timeouts) -> Result<reqwest::Client, ClientError> {
     let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(encryption(base.scheme())?)
+        .tls_backend_preconfigured(tls_config(base.scheme())?)
         .connect_timeout(timeouts.connect)
         .redirect(redirect::Policy::none())
-        // Whether a call is made and paid for again is decided in one place, which is not here.
+        // The retry layer alone decides whether a call is made, and paid for, again.
         .retry(reqwest::retry::never())
         .referer(false)
-        // Some gateways turn away whoever does not say what it is.
+        // Some gateways reject requests without a user agent.
         .user_agent(concat!(env!("CARGO_PKG_NAME"), "-rs/", env!("CARGO_PKG_VERSION")));
-    // No proxy leads to a server on this machine.
+    // A proxy cannot reach a server on this machine.
     let client = if is_loopback(base) { client.no_proxy() } else { client };
     Ok(client.build()?)
 }
 
-/// Makes a client for a server that is no model's, which takes the same care: it trusts whom the system trusts, asks
-/// once, and goes where it was sent and nowhere else.
+/// Creates an HTTP client for other servers, with the same settings as for models: system certificates, no retries,
+/// no redirects.
 pub fn http_client(base: &Url) -> Result<reqwest::Client, ClientError> {
     client(base, Timeouts::default())
 }
 
-/// A client that cannot be made.
+/// An HTTP client that cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The system's certificates cannot be used.
-    #[error("the system's certificates cannot be used: {0}")]
+    /// The system's certificates cannot be loaded.
+    #[error("cannot load the system's certificates: {0}")]
     Certificates(#[from] rustls::Error),
-    /// The client cannot be set up.
+    /// The client's configuration is invalid.
     #[error("{0}")]
     Client(#[from] reqwest::Error),
 }
 
-fn encryption(scheme: &str) -> Result<ClientConfig, rustls::Error> {
+fn tls_config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?;
     if scheme == "http" {
-        // A server on this machine has to work where no certificates are installed.
+        // A server on this machine must work even if no certificates are installed.
         let builder = builder.with_root_certificates(RootCertStore::empty());
         return Ok(builder.with_no_client_auth());
     }
-    // They are read once: it takes longer than all the rest.
+    // Load the certificates once, since that takes longer than everything else here.
     static SYSTEM: OnceLock<ClientConfig> = OnceLock::new();
     if let Some(config) = SYSTEM.get() {
         return Ok(config.clone());
     }
-    // The certificates are the system's: a firm's own authority, which its proxy signs with, is known there, and
-    // one that is no longer trusted disappears there without a new build of this program.
+    // Use the system's certificates: they include a company's own authority, which its proxy signs with, and
+    // revoked authorities disappear without a new build of this program.
     let config = builder.with_platform_verifier()?.with_no_client_auth();
     Ok(SYSTEM.get_or_init(|| config).clone())
 }

@@ -1,4 +1,4 @@
-//! Where requests go, and with which key.
+//! Endpoints: base URL, key and extra headers.
 
 use std::{cmp::Reverse, fmt};
 
@@ -8,20 +8,20 @@ use reqwest::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::codec::Wire;
+use crate::codec::WireRequest;
 
-/// How a provider wants its key.
+/// How a provider expects the API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Auth {
     Bearer,
-    /// In a header of its own, by its name in small letters.
+    /// In a header with this lower-case name.
     Header(&'static str),
 }
 
-/// Something shorter is no secret, and may stand in any text.
+/// Shorter values are not treated as secrets, because they may occur in any text.
 const MIN_SECRET: usize = 8;
 
-/// Where requests go, and with which key.
+/// Base URL, key and extra headers of a provider.
 pub(crate) struct Endpoint {
     base: Url,
     key: Option<(Auth, SecretString)>,
@@ -35,8 +35,12 @@ impl Endpoint {
         Self { base, key, headers, secrets }
     }
 
-    /// The request with its address and key.
-    pub(super) fn request(&self, client: &reqwest::Client, wire: &Wire) -> reqwest::RequestBuilder {
+    /// Builds the HTTP request with its URL and key.
+    pub(super) fn request(
+        &self,
+        client: &reqwest::Client,
+        wire: &WireRequest,
+    ) -> reqwest::RequestBuilder {
         let mut call = client.post(self.url(&wire.path)).header(CONTENT_TYPE, "application/json");
         for (name, value) in &wire.headers {
             call = call.header(*name, value);
@@ -45,12 +49,12 @@ impl Endpoint {
             let (name, value) = auth.header(key);
             call = call.header(name, value);
         }
-        // Last, and in place of equal ones: what the user says holds.
+        // The user's headers come last, so they replace those set above.
         call.headers(self.headers.clone()).body(wire.body.to_string())
     }
 
-    /// What must not be seen of all that goes out with a request: the key, and what may be one in the headers and
-    /// the address. The longer ones come first, because the shorter ones may be in them.
+    /// Returns the secrets sent with a request: the key, and values in the headers and the URL that may be keys.
+    /// Longest first, since a longer one may contain a shorter one.
     pub(super) fn secrets(&self) -> &[SecretString] {
         &self.secrets
     }
@@ -60,7 +64,7 @@ impl Endpoint {
         self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// The base address may have a query of its own, as gateways do.
+    /// Appends a path and query to the base URL, which may have a query itself, as with gateways.
     fn url(&self, path: &str) -> Url {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut url = self.base.clone();
@@ -81,7 +85,7 @@ fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<S
     for (_, value) in base.query_pairs() {
         secrets.push(value.into_owned());
     }
-    // As they stand in the address, which is not always how they are read.
+    // Also as they are written in the URL, which may be percent-encoded.
     let written = base.query().into_iter().flat_map(|it| it.split('&'));
     secrets.extend(written.filter_map(|it| Some(it.split_once('=')?.1.to_owned())));
     secrets.extend(base.password().map(str::to_owned));
@@ -91,7 +95,7 @@ fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<S
     secrets.into_iter().map(SecretString::from).collect()
 }
 
-/// The key of a header that says before it what kind of key it is, as `Bearer`.
+/// Returns the credentials of a header value with an authentication scheme, such as `Bearer`.
 fn credentials(header: &str) -> Option<&str> {
     let (scheme, credentials) = header.split_once(' ')?;
     let is_scheme = ["bearer", "basic", "token"].iter().any(|it| scheme.eq_ignore_ascii_case(it));
@@ -104,14 +108,15 @@ impl Auth {
             Self::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
             Self::Header(name) => (HeaderName::from_static(name), key.expose_secret().to_owned()),
         };
-        let mut value = HeaderValue::try_from(value)
-            .expect("a key that no header can carry is refused when the provider is made");
+        let mut value = HeaderValue::try_from(value).expect(
+            "keys that are not valid header values are rejected when the provider is built",
+        );
         value.set_sensitive(true);
         (name, value)
     }
 }
 
-/// Without key, query and headers, all of which may be secret.
+/// Omits key, query and headers, which may be secret.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = format!("{}://{}{}", self.base.scheme(), self.host(), self.base.path());

@@ -1,22 +1,22 @@
-//! What a call over HTTP may take: time and bytes.
+//! Time and size limits of HTTP calls.
 
 use std::time::Duration;
 
-/// How long the phases of a call may take.
+/// Time limits of the phases of a call.
 ///
-/// The defaults suit reasoning models, which may be silent for minutes. An application that streams to
-/// somebody who waits wants less.
+/// The defaults suit reasoning models, which may be silent for minutes. Interactive applications should use shorter
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection stands, encryption included. Ten seconds.
+    /// Connecting, including the TLS handshake. 10 seconds by default.
     pub connect: Duration,
-    /// From the request to the first byte of the answer's body. Five minutes: an answer that is not
-    /// streamed begins when it is complete.
+    /// From sending the request to the first byte of the response body. 5 minutes by default, because a response
+    /// that is not streamed arrives only when it is complete.
     pub first_byte: Duration,
-    /// Between two pieces of the answer. Two minutes.
+    /// Between two pieces of the response. 2 minutes by default.
     pub idle: Duration,
-    /// For all of it. Fifteen minutes.
-    pub whole: Duration,
+    /// The call as a whole. 15 minutes by default.
+    pub total: Duration,
 }
 
 impl Default for Timeouts {
@@ -25,17 +25,17 @@ impl Default for Timeouts {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(5 * 60),
             idle: Duration::from_secs(2 * 60),
-            whole: Duration::from_secs(15 * 60),
+            total: Duration::from_secs(15 * 60),
         }
     }
 }
 
-/// How large an answer may be. The defaults are far above what any model writes.
+/// Size limits of a response. The defaults are far above what any model produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// All of it, in bytes. 64 MiB.
+    /// Whole response body, in bytes. 64 MiB by default.
     pub body_bytes: usize,
-    /// One event of a streamed answer, in bytes. 8 MiB.
+    /// One event of a streamed response, in bytes. 8 MiB by default.
     pub event_bytes: usize,
 }
 

@@ -1,33 +1,33 @@
-//! The budget: tokens and money, reserved before a call and settled after it.
+//! The budget: limits on tokens and money, reserved before a call and charged after it.
 
 mod account;
 
 use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
-use tokio::sync::{Mutex as Turnstile, Notify};
+use tokio::sync::{Mutex as FifoMutex, Notify};
 
-pub use self::account::Spent;
-use self::account::{Account, Reservable};
+pub use self::account::Spending;
+use self::account::{Account, ReserveOutcome};
 use crate::lock::lock;
 use crate::{
     Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Phase, Recording, Request,
     Response, Usage, overflow,
 };
 
-/// How much a run may spend. Clones are the same budget; so are all models that spend from it.
+/// Limits on what a set of calls may cost in total. Clones share the same budget, as do all models that use it.
 ///
-/// Before a call as much is reserved as it can come to: the estimate of its request, and all tokens that the
-/// answer may have, at the catalog's prices. After the call the reservation gives way to what was used. So calls
-/// at once never spend more together than there is, as far as their estimates hold; what one of them uses beyond
-/// its estimate is spent all the same, and the next call finds that much less.
+/// Before a call, the budget reserves the call's maximum cost: the estimated tokens of the request plus
+/// `max_tokens`, at the catalog's prices. After the call, the actual usage replaces the reservation. Concurrent
+/// calls together therefore stay within the limits as far as the estimates hold. Usage beyond an estimate is
+/// charged too and reduces what is left for later calls.
 ///
-/// A call that does not fit because of others under way waits for them, in the order in which calls came. A call
-/// that does not fit beside what is spent already fails with [`ErrorKind::Budget`], and so does one whose price
-/// is not known if the budget is in money.
+/// A call that would fit if concurrent calls released their reservations waits for them, first come, first served.
+/// A call that does not fit next to the amount already spent fails with [`ErrorKind::Budget`]. So does a call with
+/// an unknown price if the budget limits money.
 ///
-/// What is not known is taken as spent: a call that is dropped, one that fails after the provider may have begun
-/// to answer, and one whose provider does not say what it used, cost what was reserved for them.
+/// Unknown costs are charged at the full reservation: of calls that are dropped, that fail after the provider may
+/// have started to answer, or whose provider reports no usage.
 #[derive(Clone, Debug)]
 pub struct Budget {
     catalog: Arc<Catalog>,
@@ -36,26 +36,26 @@ pub struct Budget {
 
 #[derive(Debug)]
 struct Shared {
-    /// Where calls stand in line. Who holds it is the next to reserve.
-    turnstile: Turnstile<()>,
-    /// Told when a reservation is settled.
-    settled: Notify,
-    // A std mutex: held for a moment, never over an await.
+    /// FIFO queue of waiting calls; the holder of the lock is next to reserve.
+    queue: FifoMutex<()>,
+    /// Notified when a reservation is released.
+    released: Notify,
+    // A std mutex: locked briefly, never across an await.
     account: Mutex<Account>,
 }
 
 impl Budget {
-    /// So many tokens, those of requests and answers together.
+    /// Limits the total number of tokens of requests and responses.
     pub fn of_tokens(tokens: u64) -> Self {
         Self::of(Some(tokens), None)
     }
 
-    /// So much money, at the prices of the built-in catalog.
+    /// Limits the total cost, at the prices of the built-in catalog.
     pub fn of_money(money: Money) -> Self {
         Self::of(None, Some(money))
     }
 
-    /// So many tokens and so much money: whichever is spent first ends it.
+    /// Limits both tokens and money.
     pub fn of_both(tokens: u64, money: Money) -> Self {
         Self::of(Some(tokens), Some(money))
     }
@@ -64,69 +64,72 @@ impl Budget {
         static BUILTIN: LazyLock<Arc<Catalog>> =
             LazyLock::new(|| Arc::new(Catalog::builtin().clone()));
         let shared = Shared {
-            turnstile: Turnstile::new(()),
-            settled: Notify::new(),
+            queue: FifoMutex::new(()),
+            released: Notify::new(),
             account: Mutex::new(Account::new(tokens, money)),
         };
         Self { catalog: BUILTIN.clone(), shared: Arc::new(shared) }
     }
 
-    /// Takes prices from this catalog.
+    /// Uses the prices of this catalog instead of the built-in one.
     pub fn priced_by(mut self, catalog: Catalog) -> Self {
         self.catalog = Arc::new(catalog);
         self
     }
 
-    /// Takes as spent what the calls in a recording cost, without the first so many of them: those somebody else paid.
+    /// Charges the calls in a recording, except the first `skip` ones, which were paid for elsewhere.
     ///
-    /// Calls that failed count as they would have when they were made. They count as often as this is told.
-    pub fn after(self, recording: &Recording, first: usize) -> Self {
-        for call in recording.held_after(first) {
-            let amount = self.most(&call.model, &call.request).unwrap_or_default();
+    /// Failed calls are charged as they would have been when they were made. Every use of this method charges
+    /// again.
+    pub fn charge_recording(self, recording: &Recording, skip: usize) -> Self {
+        for call in recording.recorded_calls(skip) {
+            let amount = self.max_cost(&call.model, &call.request).unwrap_or_default();
             let mut reservation = Reservation { budget: &self, amount, used: amount };
             reservation.settle(&call.model, &call.outcome);
         }
         self
     }
 
-    /// What is spent so far, without what calls under way have reserved.
-    pub fn spent(&self) -> Spent {
+    /// Returns the amount spent so far, without the reservations of calls in flight.
+    pub fn spent(&self) -> Spending {
         lock(&self.shared.account).spent()
     }
 
-    /// Waits in line, then until the call fits beside others under way.
+    /// Waits for this call's turn, then until it fits next to the calls in flight.
     async fn reserve(&self, model: ModelId, request: &Request) -> Result<Reservation<'_>, Error> {
-        let amount = self.most(&model, request)?;
-        let _turn = self.shared.turnstile.lock().await;
+        let amount = self.max_cost(&model, request)?;
+        let _turn = self.shared.queue.lock().await;
         loop {
-            let reservable = lock(&self.shared.account).reserve(amount);
-            match reservable {
-                Reservable::Now => return Ok(Reservation { budget: self, amount, used: amount }),
-                Reservable::Later => self.shared.settled.notified().await,
-                Reservable::Never(problem) => {
+            let outcome = lock(&self.shared.account).reserve(amount);
+            match outcome {
+                ReserveOutcome::Reserved => {
+                    return Ok(Reservation { budget: self, amount, used: amount });
+                }
+                ReserveOutcome::Wait => self.shared.released.notified().await,
+                ReserveOutcome::Rejected(problem) => {
                     return Err(Error::new(ErrorKind::Budget, model, problem));
                 }
             }
         }
     }
 
-    /// The most that a call can come to: what is reserved for it.
+    /// Returns the maximum cost of a call, which is the amount reserved for it.
     ///
     /// # Errors
     ///
-    /// If the budget is in money and the model's price is not known.
-    pub fn most(&self, model: &ModelId, request: &Request) -> Result<Spent, Error> {
+    /// If the budget limits money and the model's price is unknown.
+    pub fn max_cost(&self, model: &ModelId, request: &Request) -> Result<Spending, Error> {
         let (input, output) =
             (overflow::estimate_tokens(&model.provider, request), u64::from(request.max_tokens));
         let read = Usage { input, output, ..Usage::default() };
-        // To write to a prompt cache costs more than to read.
+        // Writing to a prompt cache costs more than reading.
         let written = Usage { cache_written: input, ..read };
         let money = self.price(model, &read).max(self.price(model, &written));
-        if money.is_none() && lock(&self.shared.account).is_in_money() {
+        if money.is_none() && lock(&self.shared.account).limits_money() {
             return Err(Error::new(ErrorKind::Budget, model.clone(), NO_PRICE));
         }
         let tokens = input.saturating_add(output);
-        Ok(Spent { tokens, money: money.unwrap_or_default() })
+        Ok(Spending { tokens, money: money.unwrap_or_default() })
     }
 
     fn price(&self, model: &ModelId, usage: &Usage) -> Option<Money> {
@@ -134,14 +137,14 @@ impl Budget {
     }
 }
 
-const NO_PRICE: &str = "its price is not known, so no budget in money can hold; \
-    limit the tokens, or give its price in a catalog";
+const NO_PRICE: &str = "the model's price is unknown, so a money budget cannot be enforced; \
+    limit tokens instead, or add the price to a catalog";
 
-/// What is set aside for a call under way. When it is dropped, `used` is spent of it: all, unless it was settled.
+/// Reserved amount of a call in flight. Dropping it charges `used`, which is the full amount until it is settled.
 struct Reservation<'a> {
     budget: &'a Budget,
-    amount: Spent,
-    used: Spent,
+    amount: Spending,
+    used: Spending,
 }
 
 impl Reservation<'_> {
@@ -150,12 +153,12 @@ impl Reservation<'_> {
             Ok(Response { usage, cost, .. }) => {
                 let tokens = usage.map(|it| it.input.saturating_add(it.output));
                 let money = cost.or_else(|| self.budget.price(model, usage.as_ref()?));
-                self.used = Spent {
+                self.used = Spending {
                     tokens: tokens.unwrap_or(self.amount.tokens),
                     money: money.unwrap_or(self.amount.money),
                 };
             }
-            Err(error) if was_free(error) => self.used = Spent::default(),
+            Err(error) if is_free(error) => self.used = Spending::default(),
             Err(_) => {}
         }
     }
@@ -164,23 +167,23 @@ impl Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         lock(&self.budget.shared.account).settle(self.amount, self.used);
-        self.budget.shared.settled.notify_one();
+        self.budget.shared.released.notify_one();
     }
 }
 
-/// Whether a call failed before the provider began to answer.
+/// Returns whether the provider rejected the call before it started to answer, so that the call cost nothing.
 ///
-/// One that failed inside an answer, with a status of success, did not; nor need one whose recording or journal
-/// could not be written.
-fn was_free(error: &Error) -> bool {
-    let has_begun = error.status.is_some_and(|it| (200..300).contains(&it));
-    let is_before = matches!(
+/// An error inside a response with a success status is not such a rejection. Neither is a recording or journal that
+/// cannot be written, because the call itself may have succeeded.
+fn is_free(error: &Error) -> bool {
+    let has_started = error.status.is_some_and(|it| (200..300).contains(&it));
+    let is_rejection = matches!(
         error.kind,
         ErrorKind::Auth
             | ErrorKind::RateLimited
             | ErrorKind::Overloaded
-            | ErrorKind::Spent
-            | ErrorKind::TooLong
+            | ErrorKind::QuotaExhausted
+            | ErrorKind::RequestTooLong
             | ErrorKind::NotFound
             | ErrorKind::BadRequest
             | ErrorKind::Unreachable
@@ -188,29 +191,29 @@ fn was_free(error: &Error) -> bool {
             | ErrorKind::Budget
             | ErrorKind::NotRecorded
     );
-    is_before && !has_begun
+    is_rejection && !has_started
 }
 
 impl Llm {
-    /// Makes only calls that the budget allows, and counts what they cost.
+    /// Limits calls to a budget and charges their cost to it.
     ///
-    /// Below [retries](Llm::retry) it counts every attempt, above them only the last one. Above a
-    /// [cache](Llm::cache) it reserves for answers that turn out to cost nothing. A stream keeps its reservation
-    /// until it is read to its end or dropped, also while nobody reads it. One budget stands in a stack
-    /// of layers once: a second time it would wait for its own reservation.
+    /// Inside of [retries](Llm::retry) the budget sees every attempt, outside of them only the call as a whole.
+    /// Outside of a [cache](Llm::cache) it also reserves for cached responses, which then cost nothing. A stream
+    /// holds its reservation until it is read to its end or dropped. Use a budget only once in a stack of layers:
+    /// the second layer would wait for the reservation of the first forever.
     pub fn budget(self, budget: &Budget) -> Self {
-        Self::new(Budgeted { inner: self, budget: budget.clone() })
+        Self::new(BudgetedModel { inner: self, budget: budget.clone() })
     }
 }
 
 #[derive(Debug)]
-struct Budgeted {
+struct BudgetedModel {
     inner: Llm,
     budget: Budget,
 }
 
 #[async_trait]
-impl Model for Budgeted {
+impl Model for BudgetedModel {
     fn id(&self) -> ModelId {
         self.inner.id()
     }

@@ -1,4 +1,4 @@
-//! The cache: the answer to a request that was answered before.
+//! The response cache.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,22 +13,22 @@ use tokio::time::Instant;
 use super::key::Key;
 use crate::{Error, Finish, Listener, Llm, Model, ModelId, Money, Request, Response, Usage};
 
-/// The field under which an answer is kept.
+/// Name of the field that stores the response.
 const FIELD: &str = "response";
 
 impl Llm {
-    /// Answers a request that was answered before with the same answer, for as long as the cache keeps it.
+    /// Answers repeated requests from a cache, as long as the entries last.
     ///
-    /// Takes any cache for the results of nodes: in memory, in a SQLite file, on PostgreSQL. A model's answers
-    /// are kept as those of a node `llm:provider/model`, which is the name to clear them by. Only whole answers
-    /// are kept, none that was cut at its longest.
+    /// Accepts any cache for node results: in memory, in a SQLite file, on PostgreSQL. Responses are stored under
+    /// the node name `llm:provider/model`, which is also the name to clear them by. Only complete responses are
+    /// stored, not those that reached the token limit.
     ///
-    /// An answer from the cache says so by its figures: it has read and written no tokens, and cost nothing.
+    /// A cached response reports zero tokens and zero cost.
     pub fn cache(self, cache: Arc<dyn Cache>) -> Self {
         Self::new(CachedModel { inner: self, cache, lifetime: None })
     }
 
-    /// As [`cache`](Self::cache), but keeps answers for so long at most.
+    /// Like [`cache`](Self::cache), with a maximum lifetime of entries.
     pub fn cache_for(self, cache: Arc<dyn Cache>, lifetime: Duration) -> Self {
         Self::new(CachedModel { inner: self, cache, lifetime: Some(lifetime) })
     }
@@ -52,18 +52,18 @@ impl Model for CachedModel {
         request: &Request,
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
-        let asked = Instant::now();
+        let start = Instant::now();
         let key = cache_key(&self.id(), request);
-        if let Some(kept) = self.cache.get(&key).await.and_then(read) {
-            let latency = asked.elapsed();
+        if let Some(cached) = self.cache.get(&key).await.and_then(decode) {
+            let latency = start.elapsed();
             let (usage, cost) = (Some(Usage::default()), Some(Money::ZERO));
-            let response = Response { usage, cost, latency, ..kept };
-            listener.tell_all(&response);
+            let response = Response { usage, cost, latency, ..cached };
+            listener.send_response(&response);
             return Ok(response);
         }
         let response = self.inner.call(request, listener).await?;
         if matches!(response.finish, Finish::Stop | Finish::ToolCalls) {
-            self.cache.put(key, write(&response), self.lifetime).await;
+            self.cache.put(key, encode(&response), self.lifetime).await;
         }
         Ok(response)
     }
@@ -74,14 +74,14 @@ fn cache_key(model: &ModelId, request: &Request) -> CacheKey {
     CacheKey { node: format!("llm:{model}"), input }
 }
 
-fn write(response: &Response) -> Cached {
-    let value = serde_json::to_value(response).expect("a response has no keys but strings");
+fn encode(response: &Response) -> Cached {
+    let value = serde_json::to_value(response).expect("a response has only string keys");
     let write = FieldWrite { field: FIELD.to_owned(), value, overwrite: false };
     Cached { writes: vec![write], gotos: Vec::new() }
 }
 
-/// Reads an answer back; one in a form of another version counts as not there.
-fn read(cached: Cached) -> Option<Response> {
+/// Decodes a stored response; returns `None` if another version of this crate stored it in a different form.
+fn decode(cached: Cached) -> Option<Response> {
     let write = cached.writes.into_iter().find(|it| it.field == FIELD)?;
     serde_json::from_value(write.value).ok()
 }

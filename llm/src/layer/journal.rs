@@ -1,4 +1,4 @@
-//! The journal: calls inside a graph's node that a resumed run does not make again.
+//! The journal: model calls of a graph node that are not repeated when the run resumes.
 
 use std::{
     fmt,
@@ -12,14 +12,14 @@ use super::key::{Key, Occurrences};
 use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response};
 
 impl Llm {
-    /// Makes each call a [journaled one](Context::task) of the node that runs in this context.
+    /// Runs each call as a [journaled task](Context::task) of the node that runs in this context.
     ///
-    /// When the node runs again, after a crash, a retry or an interrupt, calls that were answered come back with
-    /// the same answers, and are not paid for again. Equal calls are told apart by their order, so make the
-    /// journal once in a node, and clone it.
+    /// When the node runs again after a crash, a retry or an interrupt, completed calls return their stored
+    /// responses and are not paid for again. Identical calls are matched by their order, so create the journal once
+    /// per node execution and clone it.
     ///
-    /// A [budget](Llm::budget) above this layer counts what the whole thread has cost, one below it what this
-    /// run has.
+    /// A [budget](Llm::budget) outside of this layer counts the cost of the whole thread, one inside only the cost
+    /// of this run.
     ///
     /// ```
     /// # use graph_core::{Context, NodeError};
@@ -30,24 +30,28 @@ impl Llm {
     /// }
     /// ```
     pub fn journal<C: Send + Sync + 'static>(self, cx: &Context<C>) -> Self {
-        Self::new(Journaled { inner: self, cx: cx.clone(), asked: Occurrences::default() })
+        Self::new(JournaledModel {
+            inner: self,
+            cx: cx.clone(),
+            occurrences: Occurrences::default(),
+        })
     }
 }
 
-struct Journaled<C> {
+struct JournaledModel<C> {
     inner: Llm,
     cx: Context<C>,
-    asked: Occurrences,
+    occurrences: Occurrences,
 }
 
-impl<C> fmt::Debug for Journaled<C> {
+impl<C> fmt::Debug for JournaledModel<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Journaled").field("inner", &self.inner).field("cx", &self.cx).finish()
+        f.debug_struct("JournaledModel").field("inner", &self.inner).field("cx", &self.cx).finish()
     }
 }
 
 #[async_trait]
-impl<C: Send + Sync + 'static> Model for Journaled<C> {
+impl<C: Send + Sync + 'static> Model for JournaledModel<C> {
     fn id(&self) -> ModelId {
         self.inner.id()
     }
@@ -58,36 +62,40 @@ impl<C: Send + Sync + 'static> Model for Journaled<C> {
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
         let key = Key::of(&self.id(), request);
-        let mut number =
-            Number { asked: &self.asked, key, nth: self.asked.next(key), is_used: false };
-        let made = AtomicBool::new(false);
+        let mut number = OccurrenceNumber {
+            occurrences: &self.occurrences,
+            key,
+            nth: self.occurrences.next(key),
+            is_used: false,
+        };
+        let called = AtomicBool::new(false);
         let call = async {
-            made.store(true, Ordering::Relaxed);
+            called.store(true, Ordering::Relaxed);
             self.inner.call(request, listener).await.map_err(into_node_error)
         };
         let outcome = self.cx.task("llm", format!("{key}#{}", number.nth), call).await;
         let response = outcome.map_err(|error| from_node_error(&error, self.id()))?;
         number.is_used = true;
-        if !made.into_inner() {
-            listener.tell_all(&response);
+        if !called.into_inner() {
+            listener.send_response(&response);
         }
         Ok(response)
     }
 }
 
-/// Which of the equal calls one is. Only answers are journaled, so a call that fails or is dropped gives its number
-/// back: a node that runs again asks for the answer by the number that it would have without the failure.
-struct Number<'a> {
-    asked: &'a Occurrences,
+/// Occurrence number of a call among identical calls. Only responses are journaled, so a call that fails or is
+/// dropped releases its number. A node that runs again then looks up each response under the same number.
+struct OccurrenceNumber<'a> {
+    occurrences: &'a Occurrences,
     key: Key,
     nth: usize,
     is_used: bool,
 }
 
-impl Drop for Number<'_> {
+impl Drop for OccurrenceNumber<'_> {
     fn drop(&mut self) {
         if !self.is_used {
-            self.asked.give_back(self.key, self.nth);
+            self.occurrences.release(self.key, self.nth);
         }
     }
 }
@@ -96,7 +104,7 @@ fn into_node_error(error: Error) -> NodeError {
     if error.is_retryable() { error.into() } else { NodeError::terminal(error) }
 }
 
-/// The error of the call as it was, or what went wrong around it.
+/// Returns the error of the call itself, or an error that describes why journaling failed.
 fn from_node_error(error: &NodeError, model: ModelId) -> Error {
     if let Some(error) = error.downcast_ref::<Error>() {
         return error.clone();

@@ -1,7 +1,7 @@
-//! Keys: which requests are the same request.
+//! Call keys: which requests count as identical.
 //!
-//! Two calls are the same if they ask the same model for the same answer. Wishes about the provider's prompt
-//! cache make a call cheaper and change no answer, so they do not count.
+//! Two calls are identical if they send the same request to the same model. Settings for the provider's prompt
+//! cache do not affect the response and are not part of the key.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,17 +17,17 @@ use sha2::{Digest, Sha256};
 use crate::lock::lock;
 use crate::{ModelId, Request};
 
-/// The hash of a call: of its model and of its request.
+/// Hash of a call's model and request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key([u8; 32]);
 
 impl Key {
-    /// The key of a request to a model.
+    /// Computes the key of a request to a model.
     pub(super) fn of(model: &ModelId, request: &Request) -> Self {
-        Self::of_json(&canonical(&call(model, request)))
+        Self::of_json(&canonical(&call_json(model, request)))
     }
 
-    /// The key of a call as [`call`] gives it, in its [one form](canonical).
+    /// Computes the key of a call from the [canonical](canonical) form of its [JSON](call_json).
     pub(super) fn of_json(canonical: &[u8]) -> Self {
         Self(Sha256::digest(canonical).into())
     }
@@ -69,39 +69,39 @@ impl fmt::Debug for Key {
     }
 }
 
-/// How often each call was made.
+/// Number of calls made per key.
 #[derive(Debug, Default)]
 pub(super) struct Occurrences {
-    // A std mutex: held for a moment, never over an await.
-    made: Mutex<HashMap<Key, Numbers>>,
+    // A std mutex: locked briefly, never across an await.
+    counts: Mutex<HashMap<Key, Numbers>>,
 }
 
 #[derive(Debug, Default)]
 struct Numbers {
     next: usize,
-    given_back: BTreeSet<usize>,
+    released: BTreeSet<usize>,
 }
 
 impl Occurrences {
-    /// Counts a call: 0 for the first with this key.
+    /// Returns the occurrence number of the next call with this key, starting at 0.
     pub(super) fn next(&self, key: Key) -> usize {
-        let mut made = lock(&self.made);
-        let numbers = made.entry(key).or_default();
-        numbers.given_back.pop_first().unwrap_or_else(|| {
+        let mut counts = lock(&self.counts);
+        let numbers = counts.entry(key).or_default();
+        numbers.released.pop_first().unwrap_or_else(|| {
             numbers.next += 1;
             numbers.next - 1
         })
     }
 
-    /// Takes back the number of a call that came to nothing: the next call with this key gets it.
-    pub(super) fn give_back(&self, key: Key, nth: usize) {
-        lock(&self.made).entry(key).or_default().given_back.insert(nth);
+    /// Releases the number of a call without a response; the next call with this key reuses it.
+    pub(super) fn release(&self, key: Key, nth: usize) {
+        lock(&self.counts).entry(key).or_default().released.insert(nth);
     }
 }
 
-/// What is asked of whom, as JSON, without what does not count.
-pub(super) fn call(model: &ModelId, request: &Request) -> Value {
-    let mut request = serde_json::to_value(request).expect("a request has no keys but strings");
+/// Returns the call as JSON, without the fields that do not affect the response.
+pub(super) fn call_json(model: &ModelId, request: &Request) -> Value {
+    let mut request = serde_json::to_value(request).expect("a request has only string keys");
     if let Some(fields) = request.as_object_mut() {
         fields.remove("cache_key");
         fields.remove("cache_system");
@@ -110,14 +110,14 @@ pub(super) fn call(model: &ModelId, request: &Request) -> Value {
     for message in messages.into_iter().flatten().filter_map(Value::as_object_mut) {
         message.remove("cache");
     }
-    let model = serde_json::to_value(model).expect("two strings are JSON");
-    // Not by `json!`, which would copy the request.
+    let model = serde_json::to_value(model).expect("two strings are valid JSON");
+    // `json!` would copy the request.
     Value::Object(Map::from_iter([("model".to_owned(), model), ("request".to_owned(), request)]))
 }
 
-/// JSON as it is written in one way only: no blanks, fields in the order of their names.
+/// Serialises JSON canonically: no whitespace, fields sorted by name.
 ///
-/// `Value` itself sorts its fields or keeps them as they came, as some crate of the program has asked for.
+/// The field order of `Value` depends on whether any crate of the program enables serde_json's `preserve_order`.
 pub(super) fn canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     write_canonical(value, &mut out);
@@ -159,7 +159,7 @@ fn separate(nth: usize, out: &mut Vec<u8>) {
 }
 
 fn write_plain(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
-    serde_json::to_writer(out, value).expect("memory takes what is written to it");
+    serde_json::to_writer(out, value).expect("writing to a vector does not fail");
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_form_of_json() {
+    fn canonical_json_is_sorted_and_compact() {
         let text = r#"{ "b": [1, 2.50, {}, []], "a": { "d": null, "c": "é \" \n" }, "": true }"#;
         let value: Value = serde_json::from_str(text).unwrap();
         let canonical = canonical(&value);

@@ -1,4 +1,4 @@
-//! Record and replay: the calls of a run in a file, and the run again without a model.
+//! Record and replay: stores the calls of a run in a file and answers them from it without a model.
 
 mod file;
 mod miss;
@@ -19,31 +19,33 @@ use super::{
 };
 use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response, lock::lock};
 
-/// What a recording does with calls.
+/// How a recording treats calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordMode {
-    /// Nothing: all calls are made, and the file is not touched.
+    /// Makes all calls; does not touch the file.
     Live,
-    /// All calls are made and written to a new file.
+    /// Makes all calls and writes them to a new file.
     Record,
-    /// No call is made: all answers come from the file.
+    /// Makes no calls; all responses come from the file.
     Replay,
-    /// Answers come from the file; calls that it does not know, or only as failed, are made and added to it.
+    /// Answers from the file if possible. Makes calls that it does not contain, or contains only as failed, and
+    /// appends them.
     ///
-    /// A failure that another try may mend, with another such call after it, counts as a try of that call.
+    /// A retryable failure that is followed by another call with the same key counts as an attempt of that later
+    /// call.
     ReplayOrRecord,
 }
 
-/// The calls of a run in a file. Clones are the same recording; several models of a run share one.
+/// The recorded calls of a run in a file. Clones share the same recording, as can several models of a run.
 ///
-/// The file is made to be read: a line for the file itself, then one JSON object a call, with its request and what
-/// came of it, errors included. A call is known by the hash of its model and request. Equal calls are told apart
-/// by the order in which they were begun, so calls that run at once get the same answers again if equal ones are
-/// begun in the same order.
+/// The file is human-readable: a header line, then one JSON object per call with its request and its outcome,
+/// including errors. Calls are identified by a hash of model and request. Identical calls are matched by the order
+/// in which they start, so concurrent calls get the same responses in a replay if identical ones start in the same
+/// order.
 ///
-/// What looks like a provider's key, and [what was told to be hidden](Self::hide), is in none of it. Apart from
-/// that, a replayed answer is the recorded one to the last byte, its latency included.
+/// The file contains neither text that looks like an API key nor [secrets registered for redaction](Self::hide).
+/// Apart from that, a replayed response equals the recorded one exactly, including its latency.
 ///
 /// ```no_run
 /// # use llm::{Llm, RecordMode, ModelId, Recording};
@@ -61,92 +63,93 @@ pub enum RecordMode {
 #[derive(Clone, Debug)]
 pub struct Recording {
     redaction: Redaction,
-    /// Nothing where all calls are made and none is written.
-    tape: Option<Arc<Tape>>,
+    /// The open file; `None` in mode [`RecordMode::Live`].
+    file: Option<Arc<RecordingFile>>,
 }
 
-/// A call that a file holds.
-pub(super) struct Held {
+/// A call read from a recording.
+pub(super) struct RecordedCall {
     pub(super) model: ModelId,
     pub(super) request: Request,
     pub(super) outcome: Result<Response, Error>,
 }
 
 #[derive(Debug)]
-struct Tape {
+struct RecordingFile {
     path: PathBuf,
-    /// What the file held when it was opened.
+    /// Contents of the file when it was opened.
     contents: Contents,
-    asked: Occurrences,
-    /// Nothing where no call is made.
-    // A std mutex: held while a line is written, never over an await.
+    occurrences: Occurrences,
+    /// `None` in mode [`RecordMode::Replay`].
+    // A std mutex: locked while a line is written, never across an await.
     writer: Option<Mutex<Writer>>,
 }
 
 impl Recording {
-    /// Opens a file, or makes it, as the mode has it.
+    /// Opens or creates a file, depending on the mode.
     ///
-    /// A process that dies while it writes leaves half a line at the file's end. It is left out, and
-    /// [`is_torn`](Self::is_torn) says so; anything else that is wrong with the file is an error.
+    /// A process that dies while writing leaves a partial last line. That line is ignored and
+    /// [`is_truncated`](Self::is_truncated) returns true; any other damage is an error.
     pub fn open(path: impl Into<PathBuf>, mode: RecordMode) -> Result<Self, RecordingError> {
         let path = path.into();
         let (contents, writer) = match mode {
-            RecordMode::Live => return Ok(Self { redaction: Redaction::default(), tape: None }),
+            RecordMode::Live => return Ok(Self { redaction: Redaction::default(), file: None }),
             RecordMode::Record => (Contents::default(), Some(Writer::create(&path)?)),
             RecordMode::Replay => (Contents::read(&path)?, None),
             RecordMode::ReplayOrRecord => {
-                let contents = Contents::read_if_there(&path)?.without_retried();
+                let contents = Contents::read_if_exists(&path)?.without_retried();
                 let writer = Writer::append(&path, &contents)?;
                 (contents, Some(writer))
             }
         };
-        let (asked, writer) = (Occurrences::default(), writer.map(Mutex::new));
-        let tape = Arc::new(Tape { path, contents, asked, writer });
-        Ok(Self { redaction: Redaction::default(), tape: Some(tape) })
+        let (occurrences, writer) = (Occurrences::default(), writer.map(Mutex::new));
+        let file = Arc::new(RecordingFile { path, contents, occurrences, writer });
+        Ok(Self { redaction: Redaction::default(), file: Some(file) })
     }
 
-    /// Keeps a text out of the file, wherever it stands in requests, answers and errors.
+    /// Redacts a secret in all requests, responses and errors that are written to the file.
     ///
-    /// To be told before models are made of the recording, and for a replay the same as when it was recorded: a
-    /// request is known by what the file has of it.
+    /// Call this before creating models from the recording, and with the same secrets when replaying as when
+    /// recording, because calls are matched by their redacted requests.
     pub fn hide(mut self, secret: impl Into<String>) -> Self {
-        self.redaction.hide(secret.into());
+        self.redaction.add_secret(secret.into());
         self
     }
 
-    /// Whether the file ended in half a line, which was left out: its process died while it wrote.
-    pub fn is_torn(&self) -> bool {
-        self.tape.as_ref().is_some_and(|it| it.contents.is_torn())
+    /// Returns whether the file ended in a partial line, which was ignored: the recording process died while
+    /// writing.
+    pub fn is_truncated(&self) -> bool {
+        self.file.as_ref().is_some_and(|it| it.contents.is_truncated())
     }
 
-    /// Whether a call could not be written to the file. None that came after it was.
-    pub fn is_broken(&self) -> bool {
-        let writer = self.tape.as_ref().and_then(|it| it.writer.as_ref());
-        writer.is_some_and(|it| lock(it).is_broken())
+    /// Returns whether writing a call failed. No later call is written either.
+    pub fn has_write_failed(&self) -> bool {
+        let writer = self.file.as_ref().and_then(|it| it.writer.as_ref());
+        writer.is_some_and(|it| lock(it).has_failed())
     }
 
-    /// Whether no call is made, and all answers come from the file.
+    /// Returns whether all responses come from the file and no calls are made.
     pub fn is_replay(&self) -> bool {
-        self.tape.as_ref().is_some_and(|it| it.writer.is_none())
+        self.file.as_ref().is_some_and(|it| it.writer.is_none())
     }
 
-    /// How many calls the file held when it was opened, failed ones included.
-    pub fn calls(&self) -> usize {
-        self.tape.as_ref().map_or(0, |it| it.contents.lines.len())
+    /// Returns the number of calls in the file when it was opened, including failed ones.
+    pub fn call_count(&self) -> usize {
+        self.file.as_ref().map_or(0, |it| it.contents.lines.len())
     }
 
-    /// The calls that the file held when it was opened, in the order in which they ended, without the first so many.
-    pub(super) fn held_after(&self, first: usize) -> impl Iterator<Item = Held> {
-        let lines = self.tape.iter().flat_map(|it| &it.contents.lines);
-        lines.skip(first).filter_map(|line| {
+    /// Returns the calls in the file when it was opened, in order of completion, without the first `skip` ones.
+    pub(super) fn recorded_calls(&self, skip: usize) -> impl Iterator<Item = RecordedCall> {
+        let lines = self.file.iter().flat_map(|it| &it.contents.lines);
+        lines.skip(skip).filter_map(|line| {
             let field = |name: &str| line.call.get(name).cloned().unwrap_or_default();
             let model = serde_json::from_value(field("model")).ok()?;
             let request = serde_json::from_value(field("request")).ok()?;
-            Some(Held { model, request, outcome: line.outcome.as_result() })
+            Some(RecordedCall { model, request, outcome: line.outcome.to_result() })
         })
     }
 
-    /// The text as the file would have it: without what looks like a provider's key, and without what is hidden.
+    /// Redacts a text as it would be written to the file.
     ///
     /// ```
     /// # use llm::{RecordMode, Recording};
@@ -155,31 +158,32 @@ impl Recording {
     /// # Ok::<(), llm::RecordingError>(())
     /// ```
     pub fn redacted(&self, text: String) -> String {
-        self.redaction.hidden(&text).unwrap_or(text)
+        self.redaction.redact(&text).unwrap_or(text)
     }
 
-    /// The answers that the file held when it was opened, each with the model that was asked, in the order in which
-    /// they came, without those of the first so many calls.
-    pub fn answers_after(&self, calls: usize) -> impl Iterator<Item = (ModelId, Response)> {
-        self.held_after(calls).filter_map(|it| Some((it.model, it.outcome.ok()?)))
+    /// Returns the responses in the file when it was opened, each with the model that was called, in order of
+    /// completion, without those of the first `calls` calls.
+    pub fn responses_after(&self, calls: usize) -> impl Iterator<Item = (ModelId, Response)> {
+        self.recorded_calls(calls).filter_map(|it| Some((it.model, it.outcome.ok()?)))
     }
 
-    /// A model that answers from the recording alone.
+    /// Returns a model that answers only from the recording.
     pub fn model(&self, id: ModelId) -> Llm {
-        Llm::new(Nobody(id)).record(self)
+        Llm::new(NoModel(id)).record(self)
     }
 }
 
-impl Tape {
-    /// What became of the call before, or which of the calls with its key it is where it is to be made.
-    fn recall(&self, key: Key) -> Result<&Outcome, usize> {
-        let nth = self.asked.next(key);
+impl RecordingFile {
+    /// Returns the recorded outcome of the next call with this key, or its occurrence number if the call must be
+    /// made.
+    fn lookup(&self, key: Key) -> Result<&Outcome, usize> {
+        let nth = self.occurrences.next(key);
         let known = self.contents.with_key(key);
         match known.get(nth) {
-            // The key may be mended by now, the provider up again: what failed stays failed in a replay only.
+            // The cause of a failure may be fixed by now, so only a replay repeats failures.
             Some(line) if line.outcome.is_error() && self.writer.is_some() => Err(line.occurrence),
             Some(line) => Ok(&line.outcome),
-            // Calls that were dropped before they came to anything have left gaps.
+            // Calls that were dropped before they completed have left gaps.
             None => {
                 let first_new = known.last().map_or(0, |it| it.occurrence + 1);
                 Err(first_new + nth - known.len())
@@ -189,23 +193,23 @@ impl Tape {
 }
 
 impl Llm {
-    /// Writes all calls to a recording, or answers them from it, as its [`RecordMode`] has it.
+    /// Writes all calls to a recording or answers them from it, depending on its [`RecordMode`].
     ///
-    /// Above [retries](Llm::retry) a call is written once, with what came of it in the end; below them every
-    /// attempt is.
+    /// Outside of [retries](Llm::retry) each call is written once, with its final outcome; inside of them, every
+    /// attempt is written.
     pub fn record(self, recording: &Recording) -> Self {
-        Self::new(Recorded { inner: self, recording: recording.clone() })
+        Self::new(RecordedModel { inner: self, recording: recording.clone() })
     }
 }
 
 #[derive(Debug)]
-struct Recorded {
+struct RecordedModel {
     inner: Llm,
     recording: Recording,
 }
 
 #[async_trait]
-impl Model for Recorded {
+impl Model for RecordedModel {
     fn id(&self) -> ModelId {
         self.inner.id()
     }
@@ -215,20 +219,20 @@ impl Model for Recorded {
         request: &Request,
         listener: &mut Listener<'_>,
     ) -> Result<Response, Error> {
-        let Recording { redaction, tape: Some(tape) } = &self.recording else {
+        let Recording { redaction, file: Some(file) } = &self.recording else {
             return self.inner.call(request, listener).await;
         };
-        let mut call = key::call(&self.id(), request);
+        let mut call = key::call_json(&self.id(), request);
         redaction.apply(&mut call);
-        // The key is of what the file has of the call, to the last byte.
+        // The key is computed from exactly the bytes that are written to the file.
         let json = key::canonical(&call);
         let key = Key::of_json(&json);
-        let occurrence = match tape.recall(key) {
+        let occurrence = match file.lookup(key) {
             Ok(outcome) => return outcome.replay(listener),
             Err(occurrence) => occurrence,
         };
-        let Some(writer) = &tape.writer else {
-            let message = miss::explain(&tape.path, &tape.contents, key, &call);
+        let Some(writer) = &file.writer else {
+            let message = miss::explain(&file.path, &file.contents, key, &call);
             return Err(Error::new(ErrorKind::NotRecorded, self.id(), message));
         };
         let outcome = self.inner.call(request, listener).await;
@@ -236,26 +240,26 @@ impl Model for Recorded {
         redaction.apply(&mut stored);
         let written = lock(writer).add(key, occurrence, &json, &stored);
         written.map_err(|error| {
-            let path = tape.path.display();
-            let message = format!("{path} cannot be written: {error}; the recording is not whole");
+            let path = file.path.display();
+            let message = format!("cannot write to {path}: {error}; the recording is incomplete");
             Error::new(ErrorKind::File, self.id(), message)
         })?;
         outcome
     }
 }
 
-/// A model that is only a name.
+/// A model that only has an id and fails every call.
 #[derive(Debug)]
-struct Nobody(ModelId);
+struct NoModel(ModelId);
 
 #[async_trait]
-impl Model for Nobody {
+impl Model for NoModel {
     fn id(&self) -> ModelId {
         self.0.clone()
     }
 
     async fn call(&self, _: &Request, _: &mut Listener<'_>) -> Result<Response, Error> {
-        let message = "there is no model behind the recording; wrap one with `Llm::record`";
+        let message = "the recording has no model to call; wrap a model with `Llm::record`";
         Err(Error::new(ErrorKind::NotRecorded, self.id(), message))
     }
 }

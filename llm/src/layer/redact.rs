@@ -1,41 +1,41 @@
-//! Redaction: keys and other secrets do not go into recordings.
+//! Redaction: keeps API keys and other secrets out of recordings.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// What stands in place of a secret.
-const SHOWN: &str = "[secret]";
+/// Replacement for a secret.
+const PLACEHOLDER: &str = "[secret]";
 
-/// How the keys of providers begin, and how long they are at least after that.
-const KEYS: [(&str, usize); 3] = [("sk-", 16), ("AIza", 30), ("gsk_", 16)];
+/// Prefixes of providers' API keys, each with the minimum length of the rest.
+const KEY_PREFIXES: [(&str, usize); 3] = [("sk-", 16), ("AIza", 30), ("gsk_", 16)];
 
 const BEARER: (&str, usize) = ("bearer ", 8);
 
-/// Hides what looks like a key, and the secrets that it was told.
+/// Redacts registered secrets and text that looks like an API key.
 ///
-/// To hide twice changes nothing: what is sent again with a hidden secret in it is the same request.
+/// Redaction is idempotent, so a request that quotes a redacted response is matched in a replay.
 #[derive(Clone, Default)]
 pub(super) struct Redaction {
-    /// The longest first, since one may be part of another.
+    /// Sorted by length, longest first, since one secret may contain another.
     secrets: Vec<String>,
 }
 
 impl Redaction {
-    /// Hides this too, wherever it stands.
-    pub(super) fn hide(&mut self, secret: String) {
+    /// Registers a secret to redact.
+    pub(super) fn add_secret(&mut self, secret: String) {
         if !secret.is_empty() {
             self.secrets.push(secret);
             self.secrets.sort_unstable_by_key(|it| std::cmp::Reverse(it.len()));
         }
     }
 
-    /// Hides secrets in all texts of a value.
+    /// Redacts all strings of a value.
     pub(super) fn apply(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Some(hidden) = self.hidden(text) {
-                    *text = hidden;
+                if let Some(redacted) = self.redact(text) {
+                    *text = redacted;
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|it| self.apply(it)),
@@ -44,24 +44,24 @@ impl Redaction {
         }
     }
 
-    /// The text with its secrets hidden; `None` where it has none.
-    pub(super) fn hidden(&self, text: &str) -> Option<String> {
-        if !self.may_hold_secrets(text) {
+    /// Returns the redacted text; `None` if there is nothing to redact.
+    pub(super) fn redact(&self, text: &str) -> Option<String> {
+        if !self.may_contain_secrets(text) {
             return None;
         }
         let mut out = String::with_capacity(text.len());
         let (mut rest, mut before) = (text, None);
         while let Some(first) = rest.chars().next() {
-            let (length, shown) = match self.secret(rest, before) {
+            let (length, shown) = match self.secret_at_start(rest, before) {
                 Some((kept, length)) => (length, Some(kept)),
-                None if rest.starts_with(SHOWN) => (SHOWN.len(), None),
+                None if rest.starts_with(PLACEHOLDER) => (PLACEHOLDER.len(), None),
                 None => (first.len_utf8(), None),
             };
             let (taken, after) = rest.split_at(length);
             match shown {
                 Some(kept) => {
                     out.push_str(&taken[..kept]);
-                    out.push_str(SHOWN);
+                    out.push_str(PLACEHOLDER);
                 }
                 None => out.push_str(taken),
             }
@@ -71,34 +71,34 @@ impl Redaction {
         Some(out)
     }
 
-    /// A quick look, since most texts hold none.
-    fn may_hold_secrets(&self, text: &str) -> bool {
-        KEYS.iter().any(|(start, _)| text.contains(start))
+    /// Fast check that rules out most texts.
+    fn may_contain_secrets(&self, text: &str) -> bool {
+        KEY_PREFIXES.iter().any(|(start, _)| text.contains(start))
             || text.contains("earer ")
             || text.contains("EARER ")
             || self.secrets.iter().any(|it| text.contains(it.as_str()))
     }
 
-    /// How much of a secret at the start of the text stays, and how long it is.
-    fn secret(&self, text: &str, before: Option<char>) -> Option<(usize, usize)> {
-        if text.starts_with(SHOWN) {
+    /// If the text starts with a secret, returns how many bytes of it to keep and its length.
+    fn secret_at_start(&self, text: &str, before: Option<char>) -> Option<(usize, usize)> {
+        if text.starts_with(PLACEHOLDER) {
             return None;
         }
         if let Some(secret) = self.secrets.iter().find(|it| text.starts_with(it.as_str())) {
             return Some((0, secret.len()));
         }
-        // In the middle of a word, as of base64, it is no key.
+        // Not a key if it starts inside a word, for example in base64.
         if before.is_some_and(|it| it.is_alphanumeric() || matches!(it, '-' | '_' | '+' | '/')) {
             return None;
         }
-        let key = KEYS.into_iter().find_map(|(start, least)| {
-            let length = length_of(text.strip_prefix(start)?, |it| matches!(it, b'-' | b'_'));
+        let key = KEY_PREFIXES.into_iter().find_map(|(start, least)| {
+            let length = token_length(text.strip_prefix(start)?, |it| matches!(it, b'-' | b'_'));
             (length >= least).then_some((0, start.len() + length))
         });
         key.or_else(|| {
             let (start, least) = BEARER;
             let (word, token) = text.split_at_checked(start.len())?;
-            let length = length_of(token, |it| b"-._~+/=".contains(&it));
+            let length = token_length(token, |it| b"-._~+/=".contains(&it));
             (word.eq_ignore_ascii_case(start) && length >= least)
                 .then_some((start.len(), start.len() + length))
         })
@@ -111,8 +111,8 @@ impl fmt::Debug for Redaction {
     }
 }
 
-/// How many bytes at the start are letters, digits, or of the marks that are allowed.
-fn length_of(text: &str, is_mark: impl Fn(u8) -> bool) -> usize {
+/// Returns the number of leading bytes that are ASCII letters, digits or allowed marks.
+fn token_length(text: &str, is_mark: impl Fn(u8) -> bool) -> usize {
     text.bytes().take_while(|it| it.is_ascii_alphanumeric() || is_mark(*it)).count()
 }
 
@@ -123,17 +123,17 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expect: &str) {
         let mut redaction = Redaction::default();
-        redaction.hide("open sesame".to_owned());
-        redaction.hide("sesame".to_owned());
+        redaction.add_secret("open sesame".to_owned());
+        redaction.add_secret("sesame".to_owned());
         let mut value = serde_json::json!({ "texts": [text] });
         redaction.apply(&mut value);
         assert_eq!(value["texts"][0], expect);
         redaction.apply(&mut value);
-        assert_eq!(value["texts"][0], expect, "to hide twice changes nothing");
+        assert_eq!(value["texts"][0], expect, "redaction is not idempotent");
     }
 
     #[test]
-    fn keys_are_hidden() {
+    fn api_keys_are_redacted() {
         check("with sk-ant-api03-AbCdEf_0123456789.", "with [secret].");
         check("key=AIzaSyA0123456789abcdefghijklmnopqrstuv", "key=[secret]");
         check("\"gsk_0123456789abcdefghij\"", "\"[secret]\"");
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn what_it_was_told_is_hidden_everywhere() {
+    fn registered_secrets_are_redacted_everywhere() {
         check("say open sesame, or sesame", "say [secret], or [secret]");
         check("xsesamex", "x[secret]x");
     }
 
     #[test]
-    fn other_words_stay() {
+    fn other_text_is_unchanged() {
         check(
             "a risk-averse task-force; sk-ill; bearer of news",
             "a risk-averse task-force; sk-ill; bearer of news",
@@ -159,9 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_contains_no_secrets() {
         let mut redaction = Redaction::default();
-        redaction.hide("sesame".to_owned());
+        redaction.add_secret("sesame".to_owned());
         assert_eq!(format!("{redaction:?}"), "Redaction { secrets: 1 }");
     }
 }

@@ -1,4 +1,4 @@
-//! Retries: a call that failed is made again, where that may help.
+//! Retries of failed calls.
 
 use std::{
     fmt,
@@ -12,54 +12,53 @@ use tokio::time::sleep;
 
 use crate::{Error, Listener, Llm, Model, ModelId, Request, Response};
 
-/// By how much at most a wait is made longer, so that calls that failed together do not come back together.
+/// Maximum jitter as a fraction of the wait. It spreads out calls that failed at the same time.
 const JITTER: f64 = 0.25;
 
-/// How often a failed call is made again, and how long it waits before.
+/// How often to retry a failed call and how long to wait before each retry.
 ///
-/// The first wait is one second, and each further one is twice as long as the one before. Where the provider
-/// says how long it wants to be left alone, that counts instead. All waits are made up to a quarter longer by
-/// chance; none is made shorter.
+/// The first wait is one second; every further wait is twice as long as the previous one. A wait requested by the
+/// provider takes precedence. Random jitter lengthens each wait by up to a quarter and never shortens it.
 #[derive(Clone)]
 pub struct Backoff {
     max_retries: u32,
     first_wait: Duration,
-    patience: Duration,
+    max_wait: Duration,
     random: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
 impl Backoff {
-    /// Makes a failed call again so many times at most: 3 are up to 4 attempts.
+    /// Sets the maximum number of retries: with 3 there are up to 4 attempts.
     pub fn new(max_retries: u32) -> Self {
         Self {
             max_retries,
             first_wait: Duration::from_secs(1),
-            patience: Duration::from_secs(60),
-            random: Arc::new(fraction),
+            max_wait: Duration::from_secs(60),
+            random: Arc::new(random_fraction),
         }
     }
 
-    /// Waits so long before the second attempt.
+    /// Sets the wait before the first retry.
     pub fn first_wait(mut self, wait: Duration) -> Self {
         self.first_wait = wait;
         self
     }
 
-    /// Waits no longer than this at a time, but for what chance adds; a minute if nothing else is said.
+    /// Sets the maximum wait before a retry, without jitter. One minute by default.
     ///
-    /// A call whose provider asks to be left alone for longer fails at once.
-    pub fn patience(mut self, longest: Duration) -> Self {
-        self.patience = longest;
+    /// A call fails immediately if its provider asks for a longer wait.
+    pub fn max_wait(mut self, longest: Duration) -> Self {
+        self.max_wait = longest;
         self
     }
 
-    /// Draws numbers from 0 to 1 from here instead of by chance.
+    /// Sets the source of random numbers from 0 to 1 for the jitter.
     pub fn random(mut self, draw: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Arc::new(draw);
         self
     }
 
-    /// How long to wait after so many attempts, or why there is no point in waiting.
+    /// Returns the wait after this many attempts, or the reason not to retry.
     fn wait(&self, attempts: u32, error: &Error) -> Result<Duration, String> {
         if !error.is_retryable() {
             return Err(String::new());
@@ -67,14 +66,14 @@ impl Backoff {
         if attempts > self.max_retries {
             return Err("; try again later, or allow more retries".to_owned());
         }
-        if let Some(asked) = error.retry_after.filter(|it| *it > self.patience) {
-            let (asked, patience) = (asked.as_secs_f64(), self.patience.as_secs_f64());
+        if let Some(requested) = error.retry_after.filter(|it| *it > self.max_wait) {
+            let (requested, max_wait) = (requested.as_secs_f64(), self.max_wait.as_secs_f64());
             return Err(format!(
-                "; the provider asks to wait {asked:.0} s, and the patience ends at {patience:.0} s"
+                "; the provider asks to wait {requested:.0} s, but `max_wait` is {max_wait:.0} s"
             ));
         }
         let doubled = 2u32.saturating_pow(attempts - 1);
-        let own = self.first_wait.saturating_mul(doubled).min(self.patience);
+        let own = self.first_wait.saturating_mul(doubled).min(self.max_wait);
         let wait = error.retry_after.unwrap_or(own);
         let jittered = wait.as_secs_f64() * (1.0 + JITTER * (self.random)().clamp(0.0, 1.0));
         Ok(Duration::try_from_secs_f64(jittered).unwrap_or(wait))
@@ -82,7 +81,7 @@ impl Backoff {
 }
 
 impl Default for Backoff {
-    /// Three retries: after one, two and four seconds.
+    /// Three retries, after one, two and four seconds.
     fn default() -> Self {
         Self::new(3)
     }
@@ -93,29 +92,29 @@ impl fmt::Debug for Backoff {
         f.debug_struct("Backoff")
             .field("max_retries", &self.max_retries)
             .field("first_wait", &self.first_wait)
-            .field("patience", &self.patience)
+            .field("max_wait", &self.max_wait)
             .finish_non_exhaustive()
     }
 }
 
 impl Llm {
-    /// Makes failed calls again, where [that may help](Error::is_retryable).
+    /// Retries failed calls if they are [retryable](Error::is_retryable).
     ///
-    /// A [gate](Llm::gate) or a [budget](Llm::budget) below this layer sees every attempt; one above it sees
-    /// one call.
+    /// A [rate limiter](Llm::rate_limit) or a [budget](Llm::budget) inside of this layer sees every attempt;
+    /// outside of it, it sees a single call.
     pub fn retry(self, backoff: Backoff) -> Self {
-        Self::new(Retried { inner: self, backoff })
+        Self::new(RetriedModel { inner: self, backoff })
     }
 }
 
 #[derive(Debug)]
-struct Retried {
+struct RetriedModel {
     inner: Llm,
     backoff: Backoff,
 }
 
 #[async_trait]
-impl Model for Retried {
+impl Model for RetriedModel {
     fn id(&self) -> ModelId {
         self.inner.id()
     }
@@ -133,23 +132,23 @@ impl Model for Retried {
             };
             match self.backoff.wait(attempts, &error) {
                 Ok(wait) => sleep(wait).await,
-                Err(reason) => return Err(given_up(error, attempts, &reason)),
+                Err(reason) => return Err(with_attempts(error, attempts, &reason)),
             }
-            listener.start_over();
+            listener.restart();
             attempts += 1;
         }
     }
 }
 
-/// The last error, with the number of attempts in its words.
-fn given_up(mut error: Error, attempts: u32, reason: &str) -> Error {
+/// Adds the number of attempts to the message of the last error.
+fn with_attempts(mut error: Error, attempts: u32, reason: &str) -> Error {
     let plural = if attempts == 1 { "" } else { "s" };
     error.message += &format!(" (given up after {attempts} attempt{plural}{reason})");
     error
 }
 
-fn fraction() -> f64 {
-    // Each `RandomState` has keys of its own.
+fn random_fraction() -> f64 {
+    // Every `RandomState` has different keys.
     let bits = RandomState::new().hash_one(0) >> 11;
     bits as f64 / (1u64 << 53) as f64
 }

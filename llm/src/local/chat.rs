@@ -1,62 +1,66 @@
-//! How a conversation is written for a model: every family of models has its own marks.
+//! Chat formats: each family of models delimits messages with its own special tokens.
 
 use crate::{Message, Part, Request, Role};
 
 use super::{
-    gguf::{Gguf, Trouble},
+    gguf::{ErrorMessage, Gguf},
     vocabulary::Vocabulary,
 };
 
-/// The marks of a family.
-pub(super) struct Chat {
-    /// What stands before the whole conversation.
+/// Chat format of a family of models.
+pub(super) struct ChatFormat {
+    /// Token before the whole conversation.
     begin: Option<u32>,
-    /// What stands before the name of who speaks.
-    head: u32,
-    /// What stands after it.
-    headed: Headed,
-    /// What ends a message.
+    /// Token before the role.
+    header_start: u32,
+    /// What follows the role.
+    header_end: HeaderEnd,
+    /// Token after a message.
     end: u32,
     after: &'static str,
     ends: Vec<u32>,
 }
 
-/// What stands between the name of who speaks and the message.
-enum Headed {
-    Line,
-    Mark(u32),
+/// What separates the role from the message.
+enum HeaderEnd {
+    Newline,
+    Token(u32),
 }
 
-/// Marks at which an answer ends, besides the one that the file names.
-const ENDS: [&str; 5] =
+/// Tokens that end an answer, besides the one named in the file.
+const END_TOKENS: [&str; 5] =
     ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"];
 
-impl Chat {
-    pub(super) fn load(gguf: &Gguf, vocabulary: &Vocabulary) -> Result<Self, Trouble> {
+impl ChatFormat {
+    pub(super) fn load(gguf: &Gguf, vocabulary: &Vocabulary) -> Result<Self, ErrorMessage> {
         let Some(template) = gguf.optional_text("tokenizer.chat_template") else {
-            return Err(gguf.trouble(
-                "has no chat template: a model that only goes on with texts cannot answer; take one whose \
-                 name says `instruct` or `chat`",
+            return Err(gguf.error(
+                "no chat template, so this is a base model that cannot answer; use a model with \
+                 `instruct` or `chat` in its name",
             ));
         };
         let mark = |name: &str| {
-            let mark = vocabulary.mark(name).filter(|_| template.contains(name));
+            let mark = vocabulary.special_token(name).filter(|_| template.contains(name));
             mark.ok_or_else(|| {
-                gguf.trouble(
-                    "its chat template is none that is known here (`<|im_start|>` or `<|start_header_id|>`); \
-                     llama.cpp's server or ollama know the others",
+                gguf.error(
+                    "unsupported chat template (supported: `<|im_start|>` and `<|start_header_id|>`); \
+                     use llama.cpp's server or Ollama for this model",
                 )
             })
         };
         let begin = gguf.flag("tokenizer.ggml.add_bos_token");
         let begin = begin.then(|| token(gguf, "tokenizer.ggml.bos_token_id")).flatten();
         let last = token(gguf, "tokenizer.ggml.eos_token_id");
-        let ends = ENDS.iter().filter_map(|name| vocabulary.mark(name)).chain(last).collect();
+        let ends = END_TOKENS
+            .iter()
+            .filter_map(|name| vocabulary.special_token(name))
+            .chain(last)
+            .collect();
         if template.contains("<|start_header_id|>") {
             return Ok(Self {
-                begin: begin.or_else(|| vocabulary.mark("<|begin_of_text|>")),
-                head: mark("<|start_header_id|>")?,
-                headed: Headed::Mark(mark("<|end_header_id|>")?),
+                begin: begin.or_else(|| vocabulary.special_token("<|begin_of_text|>")),
+                header_start: mark("<|start_header_id|>")?,
+                header_end: HeaderEnd::Token(mark("<|end_header_id|>")?),
                 end: mark("<|eot_id|>")?,
                 after: "",
                 ends,
@@ -64,32 +68,32 @@ impl Chat {
         }
         Ok(Self {
             begin,
-            head: mark("<|im_start|>")?,
-            headed: Headed::Line,
+            header_start: mark("<|im_start|>")?,
+            header_end: HeaderEnd::Newline,
             end: mark("<|im_end|>")?,
             after: "\n",
             ends,
         })
     }
 
-    /// Whether a token ends an answer.
+    /// Returns whether a token ends an answer.
     pub(super) fn is_end(&self, token: u32) -> bool {
         self.ends.contains(&token)
     }
 
-    /// A request as the model reads it, up to where its answer begins.
+    /// Encodes a request as tokens, up to where the answer starts.
     pub(super) fn tokens(
         &self,
         request: &Request,
         vocabulary: &Vocabulary,
-    ) -> Result<Vec<u32>, Trouble> {
+    ) -> Result<Vec<u32>, ErrorMessage> {
         let mut tokens = Vec::from_iter(self.begin);
         let mut message = |role: &str, text: &str| {
-            self.head(role, &mut tokens, vocabulary)?;
+            self.header_start(role, &mut tokens, vocabulary)?;
             tokens.extend(vocabulary.tokens(text)?);
             tokens.push(self.end);
             tokens.extend(vocabulary.tokens(self.after)?);
-            Ok::<_, Trouble>(())
+            Ok::<_, ErrorMessage>(())
         };
         if let Some(system) = &request.system {
             message("system", system)?;
@@ -99,22 +103,22 @@ impl Chat {
                 Role::User => "user",
                 Role::Assistant => "assistant",
             };
-            message(role, &words(it)?)?;
+            message(role, &message_text(it)?)?;
         }
-        self.head("assistant", &mut tokens, vocabulary)?;
+        self.header_start("assistant", &mut tokens, vocabulary)?;
         Ok(tokens)
     }
 
-    fn head(
+    fn header_start(
         &self,
         role: &str,
         tokens: &mut Vec<u32>,
         vocabulary: &Vocabulary,
-    ) -> Result<(), Trouble> {
-        tokens.push(self.head);
-        match self.headed {
-            Headed::Line => tokens.extend(vocabulary.tokens(&format!("{role}\n"))?),
-            Headed::Mark(mark) => {
+    ) -> Result<(), ErrorMessage> {
+        tokens.push(self.header_start);
+        match self.header_end {
+            HeaderEnd::Newline => tokens.extend(vocabulary.tokens(&format!("{role}\n"))?),
+            HeaderEnd::Token(mark) => {
                 tokens.extend(vocabulary.tokens(role)?);
                 tokens.push(mark);
                 tokens.extend(vocabulary.tokens("\n\n")?);
@@ -128,11 +132,11 @@ fn token(gguf: &Gguf, key: &str) -> Option<u32> {
     gguf.optional_number(key)?.try_into().ok()
 }
 
-/// The words of a message; small models are not asked to call tools.
-fn words(message: &Message) -> Result<String, Trouble> {
+/// Returns the text of a message. Tools are not supported.
+fn message_text(message: &Message) -> Result<String, ErrorMessage> {
     let is_tool = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult { .. });
     if message.parts.iter().any(is_tool) {
-        return Err("a local model knows no tools: say in words what they gave back".into());
+        return Err("local models do not support tools; describe tool results as text".into());
     }
     Ok(message.text())
 }

@@ -1,35 +1,35 @@
-//! The engine: answers one request after the other.
+//! The inference engine: answers one request at a time.
 
 use std::path::Path;
 
 use super::{
-    chat::Chat,
-    form::Form,
-    gguf::{Gguf, Trouble},
-    network::{Memory, Network},
+    answer_text::AnswerText,
+    chat::ChatFormat,
+    constraint::JsonConstraint,
+    gguf::{ErrorMessage, Gguf},
+    network::{KvCache, Network},
     sample::Sampler,
     vocabulary::Vocabulary,
-    words::Words,
 };
 use crate::{ErrorKind, Finish, Request, Usage};
 
-/// A model that stands ready to answer.
+/// A loaded model.
 pub(super) struct Engine {
     vocabulary: Vocabulary,
-    chat: Chat,
+    chat: ChatFormat,
     network: Network,
-    /// What it remembers, the last used conversation first.
+    /// Cached conversations, most recently used first.
     conversations: Vec<Conversation>,
 }
 
-/// The tokens that the network read, and what it remembers of them.
+/// Tokens that the network has processed, and their KV cache.
 #[derive(Default)]
 struct Conversation {
     tokens: Vec<u32>,
-    memory: Memory,
+    kv_cache: KvCache,
 }
 
-/// How a model is to be used.
+/// Settings of a model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) context_window: usize,
@@ -37,15 +37,15 @@ pub(super) struct Settings {
     pub(super) top_p: f64,
 }
 
-/// Hears an answer's words, and says whether somebody still waits for it.
-pub(super) trait Ear {
-    fn hear(&mut self, words: &str);
-    fn is_gone(&self) -> bool;
+/// Receives the text of an answer, and tells whether the caller still waits for it.
+pub(super) trait TextSink {
+    fn write(&mut self, text: &str);
+    fn is_closed(&self) -> bool;
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Completion {
     pub(super) text: String,
     pub(super) finish: Finish,
     pub(super) usage: Usage,
@@ -54,28 +54,28 @@ pub(super) struct Answer {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nobody waits for it any more.
-    Gone,
-    Said(ErrorKind, String),
+    /// The caller no longer waits for it.
+    Cancelled,
+    Failed(ErrorKind, String),
 }
 
-/// How many tokens of a prompt are read at once: between two lots somebody may go away.
-const LOT: usize = 64;
+/// Number of prompt tokens to process at once; cancellation is checked between batches.
+const BATCH_TOKENS: usize = 64;
 
-/// How freely words are chosen where a request does not say.
+/// Default temperature.
 const TEMPERATURE: f64 = 0.7;
 
 impl Engine {
-    pub(super) fn load(path: &Path) -> Result<Self, Trouble> {
+    pub(super) fn load(path: &Path) -> Result<Self, ErrorMessage> {
         let mut gguf = Gguf::open(path)?;
-        // The network first: it says best what a file of another kind is.
+        // Load the network first: it has the best error messages for unsupported files.
         let network = Network::load(&mut gguf)?;
         let vocabulary = Vocabulary::load(&gguf)?;
-        let chat = Chat::load(&gguf, &vocabulary)?;
+        let chat = ChatFormat::load(&gguf, &vocabulary)?;
         Ok(Self { vocabulary, chat, network, conversations: vec![] })
     }
 
-    /// How many tokens the model was made to read and write.
+    /// Returns the size of the context window that the model was trained for.
     pub(super) fn context(&self) -> usize {
         self.network.context()
     }
@@ -84,12 +84,12 @@ impl Engine {
         &mut self,
         request: &Request,
         settings: Settings,
-        ear: &mut impl Ear,
-    ) -> Result<Answer, Failure> {
+        sink: &mut impl TextSink,
+    ) -> Result<Completion, Failure> {
         let prompt = self.prompt(request, settings)?;
-        let mut conversation = self.recall(&prompt, settings);
+        let mut conversation = self.take_best_conversation(&prompt, settings);
         let cached = conversation.tokens.len();
-        let answer = self.go_on(request, settings, &prompt, &mut conversation, ear);
+        let answer = self.generate(request, settings, &prompt, &mut conversation, sink);
         self.conversations.insert(0, conversation);
         let (text, finish, output) = answer?;
         let count = |tokens: usize| tokens as u64;
@@ -99,36 +99,36 @@ impl Engine {
             cached: count(cached),
             ..Usage::default()
         };
-        Ok(Answer { text, finish, usage })
+        Ok(Completion { text, finish, usage })
     }
 
     fn prompt(&self, request: &Request, settings: Settings) -> Result<Vec<u32>, Failure> {
-        let bad = |message: String| Failure::Said(ErrorKind::BadRequest, message);
+        let bad = |message: String| Failure::Failed(ErrorKind::BadRequest, message);
         if !request.tools.is_empty() {
-            return Err(
-                bad("a local model knows no tools: ask for an answer with a schema".into()),
-            );
+            return Err(bad(
+                "local models do not support tools; ask for an answer with a schema".into()
+            ));
         }
         let prompt = self.chat.tokens(request, &self.vocabulary).map_err(bad)?;
         let window = settings.context_window;
         if prompt.len() >= window {
             let message = format!(
-                "{} tokens in a window of {window}: shorten the conversation",
+                "the request has {} tokens, but the context window has {window}; shorten the conversation",
                 prompt.len()
             );
-            return Err(Failure::Said(ErrorKind::TooLong, message));
+            return Err(Failure::Failed(ErrorKind::RequestTooLong, message));
         }
         Ok(prompt)
     }
 
-    /// The conversation that begins most like the prompt, with what they share: the rest is forgotten. The
-    /// prompt's last token is read again in any case, since an answer starts from it.
-    fn recall(&mut self, prompt: &[u32], settings: Settings) -> Conversation {
+    /// Removes the cached conversation with the longest common prefix from the cache and truncates it to that
+    /// prefix. The last token of the prompt is always processed again, since the answer starts from it.
+    fn take_best_conversation(&mut self, prompt: &[u32], settings: Settings) -> Conversation {
         let prompt = &prompt[..prompt.len() - 1];
         let shared =
             |it: &Conversation| it.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let best = (0..self.conversations.len()).max_by_key(|at| shared(&self.conversations[*at]));
-        // A short common beginning is no conversation: rather a fresh one, as long as there is room.
+        // A short common prefix is not worth replacing a conversation, as long as there is room for a new one.
         let best = best.filter(|at| {
             let worth = shared(&self.conversations[*at]);
             2 * worth >= prompt.len() || 2 * worth >= self.conversations[*at].tokens.len()
@@ -138,56 +138,61 @@ impl Engine {
             return Conversation::default();
         };
         let mut conversation = self.conversations.remove(best);
-        conversation.keep(shared(&conversation));
+        conversation.truncate(shared(&conversation));
         conversation
     }
 
-    /// Reads what is new of the prompt, and writes the answer.
-    fn go_on(
+    /// Processes the new part of the prompt and generates the answer.
+    fn generate(
         &self,
         request: &Request,
         settings: Settings,
         prompt: &[u32],
         conversation: &mut Conversation,
-        ear: &mut impl Ear,
+        sink: &mut impl TextSink,
     ) -> Result<(String, Finish, usize), Failure> {
         let mut sampler =
             Sampler::new(request.temperature.unwrap_or(TEMPERATURE), settings.top_p, request.seed);
-        let mut form = request.schema.as_ref().and_then(|it| Form::new(&it.schema));
+        let mut constraint = request.schema.as_ref().and_then(|it| JsonConstraint::new(&it.schema));
         let room = settings.context_window - prompt.len();
         let most = room.min(request.max_tokens as usize);
-        let mut words = Words::default();
+        let mut text = AnswerText::default();
         let mut written = 0;
         let mut next = prompt[conversation.tokens.len()..].to_vec();
         let finish = loop {
             if written == most {
                 break Finish::Length;
             }
-            let logits = self.read(&next, conversation, ear)?;
-            let Some(token) = self.choose(&mut sampler, &logits, form.as_ref()) else {
+            let logits = self.process(&next, conversation, sink)?;
+            let Some(token) = self.choose(&mut sampler, &logits, constraint.as_ref()) else {
                 break Finish::Stop;
             };
             let Some(bytes) = self.vocabulary.bytes(token) else { break Finish::Stop };
             written += 1;
-            let stopped = words.push(bytes, &request.stop);
-            let is_whole = form.as_mut().is_some_and(|form| {
-                form.push(bytes);
-                form.is_whole()
+            let stopped = text.push(bytes, &request.stop);
+            let is_complete = constraint.as_mut().is_some_and(|constraint| {
+                constraint.push(bytes);
+                constraint.is_complete()
             });
-            if stopped || is_whole {
+            if stopped || is_complete {
                 break Finish::Stop;
             }
-            ear.hear(words.tell(&request.stop));
+            sink.write(text.take_ready(&request.stop));
             next = vec![token];
         };
-        ear.hear(words.tell_rest());
-        Ok((words.into_text(), finish, written))
+        sink.write(text.take_rest());
+        Ok((text.into_text(), finish, written))
     }
 
-    /// Chooses the next token; `None` where the answer ends.
-    fn choose(&self, sampler: &mut Sampler, logits: &[f32], form: Option<&Form>) -> Option<u32> {
-        let is_allowed = |token: u32| match (self.vocabulary.bytes(token), form) {
-            (Some(bytes), Some(form)) => !bytes.is_empty() && form.accepts(bytes),
+    /// Chooses the next token; `None` if the answer ends.
+    fn choose(
+        &self,
+        sampler: &mut Sampler,
+        logits: &[f32],
+        constraint: Option<&JsonConstraint>,
+    ) -> Option<u32> {
+        let is_allowed = |token: u32| match (self.vocabulary.bytes(token), constraint) {
+            (Some(bytes), Some(constraint)) => !bytes.is_empty() && constraint.accepts(bytes),
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (None, None) => self.chat.is_end(token),
@@ -195,31 +200,31 @@ impl Engine {
         sampler.choose(logits, is_allowed)
     }
 
-    fn read(
+    fn process(
         &self,
         tokens: &[u32],
         conversation: &mut Conversation,
-        ear: &impl Ear,
+        sink: &impl TextSink,
     ) -> Result<Vec<f32>, Failure> {
         let failed = |error: candle_core::Error| {
-            Failure::Said(ErrorKind::File, format!("the network failed: {error}"))
+            Failure::Failed(ErrorKind::File, format!("inference failed: {error}"))
         };
         let mut last = None;
-        for lot in tokens.chunks(LOT) {
-            if ear.is_gone() {
-                return Err(Failure::Gone);
+        for batch in tokens.chunks(BATCH_TOKENS) {
+            if sink.is_closed() {
+                return Err(Failure::Cancelled);
             }
-            last = Some(self.network.read(lot, &mut conversation.memory).map_err(failed)?);
-            conversation.tokens.extend(lot);
+            last = Some(self.network.process(batch, &mut conversation.kv_cache).map_err(failed)?);
+            conversation.tokens.extend(batch);
         }
-        let last = last.expect("the prompt's last token is never recalled");
+        let last = last.expect("at least the last token of the prompt is processed");
         self.network.predict(&last).map_err(failed)
     }
 }
 
 impl Conversation {
-    fn keep(&mut self, length: usize) {
+    fn truncate(&mut self, length: usize) {
         self.tokens.truncate(length);
-        self.memory.keep(length);
+        self.kv_cache.truncate(length);
     }
 }

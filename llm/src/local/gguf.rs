@@ -1,4 +1,4 @@
-//! A GGUF file: what it says of its model, and its weights.
+//! GGUF files: metadata and weights.
 
 use std::{
     fs::File,
@@ -14,8 +14,8 @@ use candle_core::{
     },
 };
 
-/// What is wrong with a file, in words: where, and what to do.
-pub(super) type Trouble = String;
+/// Describes what is wrong with a file and what to do.
+pub(super) type ErrorMessage = String;
 
 /// An open GGUF file.
 pub(super) struct Gguf {
@@ -26,47 +26,46 @@ pub(super) struct Gguf {
 }
 
 impl Gguf {
-    pub(super) fn open(path: &Path) -> Result<Self, Trouble> {
+    pub(super) fn open(path: &Path) -> Result<Self, ErrorMessage> {
         let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut file = BufReader::new(file);
-        let content = Content::read(&mut file).map_err(|error| {
-            format!("{} is no GGUF file that can be read ({error})", path.display())
-        })?;
+        let content = Content::read(&mut file)
+            .map_err(|error| format!("{} is not a readable GGUF file: {error}", path.display()))?;
         let mut gguf = Self { path: path.into(), file, content, architecture: String::new() };
         gguf.architecture = gguf.text("general.architecture")?.to_owned();
         Ok(gguf)
     }
 
-    /// What kind of network it holds, as `llama`.
+    /// Returns the architecture of the network, such as `llama`.
     pub(super) fn architecture(&self) -> &str {
         &self.architecture
     }
 
-    /// Says in which file something is wrong.
-    pub(super) fn trouble(&self, what: impl std::fmt::Display) -> Trouble {
+    /// Creates an error message that names the file.
+    pub(super) fn error(&self, what: impl std::fmt::Display) -> ErrorMessage {
         format!("{}: {what}", self.path.display())
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<&str, Trouble> {
+    pub(super) fn text(&self, key: &str) -> Result<&str, ErrorMessage> {
         match self.content.metadata.get(key) {
             Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(self.trouble(format_args!("`{key}` is not a text"))),
-            None => Err(self.trouble(format_args!("`{key}` is missing"))),
+            Some(_) => Err(self.error(format_args!("`{key}` is not a string"))),
+            None => Err(self.error(format_args!("`{key}` is missing"))),
         }
     }
 
-    pub(super) fn texts(&self, key: &str) -> Result<Vec<&str>, Trouble> {
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<&str>, ErrorMessage> {
         let texts = self.list(key)?.iter().map(|value| match value {
             Value::String(text) => Ok(text.as_str()),
-            _ => Err(self.trouble(format_args!("`{key}` is not a list of texts"))),
+            _ => Err(self.error(format_args!("`{key}` is not a list of strings"))),
         });
         texts.collect()
     }
 
-    pub(super) fn list(&self, key: &str) -> Result<&[Value], Trouble> {
+    pub(super) fn list(&self, key: &str) -> Result<&[Value], ErrorMessage> {
         match self.content.metadata.get(key) {
             Some(Value::Array(items)) => Ok(items),
-            _ => Err(self.trouble(format_args!("`{key}` is no list, or missing"))),
+            _ => Err(self.error(format_args!("`{key}` is missing or not a list"))),
         }
     }
 
@@ -74,33 +73,33 @@ impl Gguf {
         matches!(self.content.metadata.get(key), Some(Value::Bool(true)))
     }
 
-    /// A whole number that may be missing.
+    /// Returns an integer that may be missing.
     pub(super) fn optional_number(&self, key: &str) -> Option<usize> {
-        self.content.metadata.get(key).and_then(whole)
+        self.content.metadata.get(key).and_then(as_usize)
     }
 
-    /// A whole number that stands under the architecture's name, as `llama.context_length`.
-    pub(super) fn number(&self, key: &str) -> Result<usize, Trouble> {
+    /// Returns an integer under the architecture's name, such as `llama.context_length`.
+    pub(super) fn number(&self, key: &str) -> Result<usize, ErrorMessage> {
         let key = self.key(key);
         let number = self.optional_number(&key);
-        number.ok_or_else(|| self.trouble(format_args!("`{key}` is no whole number, or missing")))
+        number.ok_or_else(|| self.error(format_args!("`{key}` is missing or not an integer")))
     }
 
-    /// A number with a fraction that stands under the architecture's name.
-    pub(super) fn float(&self, key: &str) -> Result<f32, Trouble> {
+    /// Returns a float under the architecture's name.
+    pub(super) fn float(&self, key: &str) -> Result<f32, ErrorMessage> {
         match self.content.metadata.get(&self.key(key)) {
             Some(Value::F32(number)) => Ok(*number),
             Some(Value::F64(number)) => Ok(*number as f32),
-            _ => Err(self.trouble(format_args!("`{}` is no number, or missing", self.key(key)))),
+            _ => Err(self.error(format_args!("`{}` is missing or not a number", self.key(key)))),
         }
     }
 
-    /// A key that stands under the architecture's name.
+    /// Returns a key under the architecture's name.
     pub(super) fn key(&self, key: &str) -> String {
         format!("{}.{key}", self.architecture)
     }
 
-    /// A text that may be missing.
+    /// Returns a string that may be missing.
     pub(super) fn optional_text(&self, key: &str) -> Option<&str> {
         self.text(key).ok()
     }
@@ -109,36 +108,36 @@ impl Gguf {
         self.content.tensor_infos.contains_key(name)
     }
 
-    /// Weights as they are stored: in few bits.
-    pub(super) fn stored_weights(&mut self, name: &str) -> Result<QTensor, Trouble> {
+    /// Returns weights as stored, quantized.
+    pub(super) fn stored_weights(&mut self, name: &str) -> Result<QTensor, ErrorMessage> {
         let weights = self.content.tensor(&mut self.file, name, &Device::Cpu);
-        weights.map_err(|error| self.trouble(format_args!("weights `{name}`: {error}")))
+        weights.map_err(|error| self.error(format_args!("weights `{name}`: {error}")))
     }
 
-    /// Weights to compute with. Those of the kinds that candle has no fast code for are rewritten to eight bits, which
-    /// made the two models tried with it read prompts about six times as fast. It costs memory, and moves a weight by
-    /// 0.4 % of the largest in its block at most.
-    pub(super) fn weights(&mut self, name: &str) -> Result<QTensor, Trouble> {
+    /// Returns weights to compute with. Quantizations without fast code in candle are converted to eight bits,
+    /// which made prompt processing about six times faster for the two models it was measured with. This costs
+    /// memory and changes a weight by at most 0.4 % of the largest one in its block.
+    pub(super) fn weights(&mut self, name: &str) -> Result<QTensor, ErrorMessage> {
         let weights = self.stored_weights(name)?;
         match weights.dtype() {
             GgmlDType::Q4_1 | GgmlDType::Q5_0 | GgmlDType::Q5_1 => {
                 let plain = weights.dequantize(&Device::Cpu);
                 let rewritten = plain.and_then(|it| QTensor::quantize(&it, GgmlDType::Q8_0));
-                rewritten.map_err(|error| self.trouble(format_args!("weights `{name}`: {error}")))
+                rewritten.map_err(|error| self.error(format_args!("weights `{name}`: {error}")))
             }
             _ => Ok(weights),
         }
     }
 
-    /// Weights as plain numbers: for those that are few.
-    pub(super) fn plain_weights(&mut self, name: &str) -> Result<Tensor, Trouble> {
+    /// Returns weights as floats, for small tensors.
+    pub(super) fn plain_weights(&mut self, name: &str) -> Result<Tensor, ErrorMessage> {
         let weights = self.stored_weights(name)?.dequantize(&Device::Cpu);
-        weights.map_err(|error| self.trouble(format_args!("weights `{name}`: {error}")))
+        weights.map_err(|error| self.error(format_args!("weights `{name}`: {error}")))
     }
 }
 
-/// A value that is a whole number of any width, none of them negative.
-pub(super) fn whole(value: &Value) -> Option<usize> {
+/// Converts an integer of any width; `None` if it is negative or not an integer.
+pub(super) fn as_usize(value: &Value) -> Option<usize> {
     match *value {
         Value::U8(it) => Some(it.into()),
         Value::U16(it) => Some(it.into()),

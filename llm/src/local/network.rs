@@ -1,7 +1,7 @@
-//! The network: from tokens to how likely each token is to come next.
+//! The transformer network: from tokens to the probabilities of the next token.
 //!
-//! The two architectures are the same decoder but for two points: qwen2 adds biases to queries, keys and
-//! values, and pairs the numbers that it turns (see [`Pairs`]) in another way.
+//! The two architectures are the same decoder with two differences: qwen2 adds biases to queries, keys and values,
+//! and pairs the dimensions of rotary embeddings differently (see [`RotaryPairing`]).
 
 use std::sync::Arc;
 
@@ -14,35 +14,35 @@ use candle_nn::{
     rotary_emb::{rope, rope_i},
 };
 
-use super::gguf::{Gguf, Trouble};
+use super::gguf::{ErrorMessage, Gguf};
 
-/// The weights of a model.
+/// Weights of a model.
 pub(super) struct Network {
     embedding: Arc<QTensor>,
     layers: Vec<Layer>,
     norm: Tensor,
     output: QMatMul,
-    form: Form,
+    config: NetworkConfig,
 }
 
-/// The measures of a network.
-struct Form {
+/// Hyperparameters of a network.
+struct NetworkConfig {
     heads: usize,
-    /// Keys and values are shared by groups of heads.
+    /// Number of key and value heads, which are shared by groups of query heads.
     key_heads: usize,
     head_size: usize,
     epsilon: f32,
-    pairs: Pairs,
-    /// How fast each pair of numbers turns from one position to the next.
-    turns: Vec<f32>,
+    pairing: RotaryPairing,
+    /// Rotation per position of each pair of dimensions.
+    frequencies: Vec<f32>,
     context: usize,
 }
 
-/// Which numbers of a head are turned together to say where a token stands.
-enum Pairs {
-    /// Each with its neighbour.
-    Neighbours,
-    /// Each with the one half a head away.
+/// Which dimensions of a head form pairs for rotary position embeddings.
+enum RotaryPairing {
+    /// Adjacent dimensions.
+    Interleaved,
+    /// Dimensions that are half a head apart.
     Halves,
 }
 
@@ -63,25 +63,25 @@ struct Linear {
     bias: Option<Tensor>,
 }
 
-/// What a network remembers of the tokens that it read: so the next token costs one token's work.
+/// Keys and values of processed tokens, so that each further token costs the work of one token.
 #[derive(Default)]
-pub(super) struct Memory {
-    layers: Vec<LayerMemory>,
+pub(super) struct KvCache {
+    layers: Vec<LayerKvCache>,
     length: usize,
 }
 
-/// Keys and values of one layer: heads × room × size of a head, filled up to the memory's length.
-struct LayerMemory {
+/// Keys and values of one layer: heads × capacity × head size, filled up to the cache's length.
+struct LayerKvCache {
     keys: Tensor,
     values: Tensor,
 }
 
-/// The room that a memory has at first; it doubles whenever it is full.
-const FIRST_ROOM: usize = 256;
+/// Initial capacity of a cache in tokens; it doubles when full.
+const INITIAL_CAPACITY: usize = 256;
 
 impl Network {
-    pub(super) fn load(gguf: &mut Gguf) -> std::result::Result<Self, Trouble> {
-        let form = Form::read(gguf)?;
+    pub(super) fn load(gguf: &mut Gguf) -> std::result::Result<Self, ErrorMessage> {
+        let config = NetworkConfig::read(gguf)?;
         let (embedding, output) = if gguf.has_tensor("output.weight") {
             (
                 gguf.stored_weights("token_embd.weight")?.into(),
@@ -91,65 +91,65 @@ impl Network {
             let both = Arc::new(gguf.weights("token_embd.weight")?);
             (both.clone(), both)
         };
-        let output = QMatMul::from_arc(output).map_err(|error| gguf.trouble(error))?;
+        let output = QMatMul::from_arc(output).map_err(|error| gguf.error(error))?;
         let layers = (0..gguf.number("block_count")?).map(|index| Layer::load(gguf, index));
         let layers = layers.collect::<std::result::Result<_, _>>()?;
         let norm = gguf.plain_weights("output_norm.weight")?;
-        Ok(Self { embedding, layers, norm, output, form })
+        Ok(Self { embedding, layers, norm, output, config })
     }
 
-    /// How many tokens it was made to read and write.
+    /// Returns the size of the context window that the model was trained for.
     pub(super) fn context(&self) -> usize {
-        self.form.context
+        self.config.context
     }
 
-    /// Reads on after what the memory holds; gives what the last token came to.
-    pub(super) fn read(&self, tokens: &[u32], memory: &mut Memory) -> Result<Tensor> {
-        let from = memory.length;
-        memory.make_room(self, tokens.len())?;
-        let place = Place::new(&self.form, from, tokens.len())?;
+    /// Processes tokens after those in the cache; returns the hidden state of the last one.
+    pub(super) fn process(&self, tokens: &[u32], kv_cache: &mut KvCache) -> Result<Tensor> {
+        let from = kv_cache.length;
+        kv_cache.reserve(self, tokens.len())?;
+        let positions = Positions::new(&self.config, from, tokens.len())?;
         let mut x = self.embedding.embedding(&Tensor::new(tokens, &Device::Cpu)?)?;
-        for (layer, kept) in self.layers.iter().zip(&memory.layers) {
-            x = layer.forward(&x, &self.form, &place, kept)?;
+        for (layer, cache) in self.layers.iter().zip(&kv_cache.layers) {
+            x = layer.forward(&x, &self.config, &positions, cache)?;
         }
-        memory.length += tokens.len();
+        kv_cache.length += tokens.len();
         x.narrow(0, tokens.len() - 1, 1)
     }
 
-    /// How likely each token is to come next, as logits.
+    /// Returns the logits of the next token.
     pub(super) fn predict(&self, last: &Tensor) -> Result<Vec<f32>> {
-        let last = rms_norm(last, &self.norm, self.form.epsilon)?;
+        let last = rms_norm(last, &self.norm, self.config.epsilon)?;
         self.output.forward(&last)?.squeeze(0)?.to_vec1()
     }
 }
 
-impl Form {
-    fn read(gguf: &mut Gguf) -> std::result::Result<Self, Trouble> {
-        let pairs = match gguf.architecture() {
-            "llama" => Pairs::Neighbours,
-            "qwen2" => Pairs::Halves,
+impl NetworkConfig {
+    fn read(gguf: &mut Gguf) -> std::result::Result<Self, ErrorMessage> {
+        let pairing = match gguf.architecture() {
+            "llama" => RotaryPairing::Interleaved,
+            "qwen2" => RotaryPairing::Halves,
             other => {
-                return Err(gguf.trouble(format_args!(
-                    "holds a network of the kind `{other}`; `llama` and `qwen2` can be read here, and \
-                     llama.cpp's server or ollama read the others"
+                return Err(gguf.error(format_args!(
+                    "the architecture `{other}` is not supported (supported: `llama` and `qwen2`); \
+                     use llama.cpp's server or Ollama for this model"
                 )));
             }
         };
         if gguf.optional_number(&gguf.key("expert_count")).is_some_and(|it| it > 0) {
-            return Err(gguf.trouble("a mixture of experts, which cannot be read here"));
+            return Err(gguf.error("mixtures of experts are not supported"));
         }
         let scaling = gguf.optional_text(&gguf.key("rope.scaling.type")).unwrap_or("none");
         if scaling != "none" {
-            return Err(gguf.trouble(format_args!(
-                "its positions are scaled (`{scaling}`), which cannot be read here"
-            )));
+            return Err(
+                gguf.error(format_args!("scaled positions (`{scaling}`) are not supported"))
+            );
         }
         let heads = gguf.number("attention.head_count")?;
         let key_heads = gguf.number("attention.head_count_kv").unwrap_or(heads);
         let width = gguf.number("embedding_length")?;
         if heads == 0 || key_heads == 0 || heads % key_heads != 0 || width % (2 * heads) != 0 {
-            return Err(gguf.trouble(format_args!(
-                "{heads} heads of which {key_heads} have keys do not share a width of {width}"
+            return Err(gguf.error(format_args!(
+                "{heads} heads, {key_heads} of them with keys, do not divide a width of {width}"
             )));
         }
         let head_size = width / heads;
@@ -158,34 +158,34 @@ impl Form {
             key_heads,
             head_size,
             epsilon: gguf.float("attention.layer_norm_rms_epsilon")?,
-            pairs,
-            turns: turns(gguf, head_size)?,
+            pairing,
+            frequencies: frequencies(gguf, head_size)?,
             context: gguf.number("context_length")?,
         })
     }
 }
 
-fn turns(gguf: &mut Gguf, head_size: usize) -> std::result::Result<Vec<f32>, Trouble> {
-    let turned = gguf.number("rope.dimension_count").unwrap_or(head_size);
-    if turned != head_size {
-        return Err(gguf.trouble(format_args!(
-            "it turns {turned} of the {head_size} numbers of a head, which cannot be read here"
+fn frequencies(gguf: &mut Gguf, head_size: usize) -> std::result::Result<Vec<f32>, ErrorMessage> {
+    let rotated = gguf.number("rope.dimension_count").unwrap_or(head_size);
+    if rotated != head_size {
+        return Err(gguf.error(format_args!(
+            "rotating only {rotated} of {head_size} dimensions of a head is not supported"
         )));
     }
     let base = gguf.float("rope.freq_base").unwrap_or(10_000.0);
     let turn = |index| base.powf(-(index as f32) / head_size as f32);
-    let mut turns: Vec<f32> = (0..head_size).step_by(2).map(turn).collect();
-    // Llama 3.1 and later slow some of them down.
+    let mut frequencies: Vec<f32> = (0..head_size).step_by(2).map(turn).collect();
+    // Llama 3.1 and later slow down some rotations.
     if gguf.has_tensor("rope_freqs.weight") {
         let slower = gguf.plain_weights("rope_freqs.weight")?;
-        let slower = slower.to_vec1::<f32>().map_err(|error| gguf.trouble(error))?;
-        turns.iter_mut().zip(slower).for_each(|(turn, factor)| *turn /= factor);
+        let slower = slower.to_vec1::<f32>().map_err(|error| gguf.error(error))?;
+        frequencies.iter_mut().zip(slower).for_each(|(turn, factor)| *turn /= factor);
     }
-    Ok(turns)
+    Ok(frequencies)
 }
 
 impl Layer {
-    fn load(gguf: &mut Gguf, index: usize) -> std::result::Result<Self, Trouble> {
+    fn load(gguf: &mut Gguf, index: usize) -> std::result::Result<Self, ErrorMessage> {
         let name = |part: &str| format!("blk.{index}.{part}");
         Ok(Self {
             attention_norm: gguf.plain_weights(&name("attn_norm.weight"))?,
@@ -200,52 +200,58 @@ impl Layer {
         })
     }
 
-    /// Both halves of a layer: look at the tokens before, then think about it.
+    /// Applies a layer: attention, then the feed-forward network.
     fn forward(
         &self,
         x: &Tensor,
-        form: &Form,
-        place: &Place,
-        kept: &LayerMemory,
+        config: &NetworkConfig,
+        positions: &Positions,
+        cache: &LayerKvCache,
     ) -> Result<Tensor> {
-        let normed = rms_norm(x, &self.attention_norm, form.epsilon)?;
-        let x = (x + self.attend(&normed, form, place, kept)?)?;
-        let normed = rms_norm(&x, &self.forward_norm, form.epsilon)?;
+        let normed = rms_norm(x, &self.attention_norm, config.epsilon)?;
+        let x = (x + self.attend(&normed, config, positions, cache)?)?;
+        let normed = rms_norm(&x, &self.forward_norm, config.epsilon)?;
         let gated = (self.gate.forward(&normed)?.silu()? * self.up.forward(&normed)?)?;
         x + self.down.forward(&gated)?
     }
 
-    fn attend(&self, x: &Tensor, form: &Form, place: &Place, kept: &LayerMemory) -> Result<Tensor> {
-        let &Form { heads, key_heads, head_size, .. } = form;
+    fn attend(
+        &self,
+        x: &Tensor,
+        config: &NetworkConfig,
+        positions: &Positions,
+        cache: &LayerKvCache,
+    ) -> Result<Tensor> {
+        let &NetworkConfig { heads, key_heads, head_size, .. } = config;
         let count = x.dim(0)?;
         let by_head = |x: Tensor, heads| {
             x.reshape((1, count, heads, head_size))?.transpose(1, 2)?.contiguous()
         };
-        let queries = place.turn(&by_head(self.query.forward(x)?, heads)?)?;
-        let keys = place.turn(&by_head(self.key.forward(x)?, key_heads)?)?;
+        let queries = positions.rotate(&by_head(self.query.forward(x)?, heads)?)?;
+        let keys = positions.rotate(&by_head(self.key.forward(x)?, key_heads)?)?;
         let values = by_head(self.value.forward(x)?, key_heads)?;
-        kept.keys.slice_set(&keys.squeeze(0)?, 1, place.from)?;
-        kept.values.slice_set(&values.squeeze(0)?, 1, place.from)?;
-        let keys = kept.keys.narrow(1, 0, place.from + count)?;
-        let values = kept.values.narrow(1, 0, place.from + count)?;
+        cache.keys.slice_set(&keys.squeeze(0)?, 1, positions.from)?;
+        cache.values.slice_set(&values.squeeze(0)?, 1, positions.from)?;
+        let keys = cache.keys.narrow(1, 0, positions.from + count)?;
+        let values = cache.values.narrow(1, 0, positions.from + count)?;
 
-        // The heads of a group lie one after the other, so they ask their shared keys as one head would.
+        // The query heads of a group are adjacent, so they can attend to their shared keys as one head.
         let grouped = (key_heads, heads / key_heads * count, head_size);
         let scale = 1.0 / (head_size as f64).sqrt();
         let scores = (queries.reshape(grouped)?.matmul(&keys.transpose(1, 2)?)? * scale)?;
         let scores = scores.reshape((heads, count, ()))?;
-        let scores = softmax_last_dim(&place.hide_later(scores)?)?;
-        let seen = scores.reshape((key_heads, (), place.from + count))?.matmul(&values)?;
+        let scores = softmax_last_dim(&positions.apply_causal_mask(scores)?)?;
+        let seen = scores.reshape((key_heads, (), positions.from + count))?.matmul(&values)?;
         let seen = seen.reshape((heads, count, head_size))?.transpose(0, 1)?;
         self.output.forward(&seen.reshape((count, heads * head_size))?)
     }
 }
 
 impl Linear {
-    /// Loads the weights of this name, and the bias where there is one.
-    fn load(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, Trouble> {
+    /// Loads the weights with this name, and the bias if there is one.
+    fn load(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, ErrorMessage> {
         let weights = QMatMul::from_qtensor(gguf.weights(&format!("{name}.weight"))?);
-        let weights = weights.map_err(|error| gguf.trouble(error))?;
+        let weights = weights.map_err(|error| gguf.error(error))?;
         let bias = format!("{name}.bias");
         let bias = gguf.has_tensor(&bias).then(|| gguf.plain_weights(&bias)).transpose()?;
         Ok(Self { weights, bias })
@@ -260,33 +266,39 @@ impl Linear {
     }
 }
 
-/// Where the tokens that are read stand.
-struct Place<'a> {
-    pairs: &'a Pairs,
+/// Positions of the tokens that are being processed.
+struct Positions<'a> {
+    pairing: &'a RotaryPairing,
     from: usize,
     cosines: Tensor,
     sines: Tensor,
-    /// Hides from each token those after it; one token has none.
+    /// Causal mask, which hides later tokens; `None` for a single token.
     mask: Option<Tensor>,
 }
 
-impl<'a> Place<'a> {
-    fn new(form: &'a Form, from: usize, count: usize) -> Result<Self> {
-        let angles = |position| form.turns.iter().map(move |turn| position as f32 * turn);
+impl<'a> Positions<'a> {
+    fn new(config: &'a NetworkConfig, from: usize, count: usize) -> Result<Self> {
+        let angles = |position| config.frequencies.iter().map(move |turn| position as f32 * turn);
         let angles: Vec<f32> = (from..from + count).flat_map(angles).collect();
-        let angles = Tensor::from_vec(angles, (count, form.turns.len()), &Device::Cpu)?;
+        let angles = Tensor::from_vec(angles, (count, config.frequencies.len()), &Device::Cpu)?;
         let mask = (count > 1).then(|| mask(from, count)).transpose()?;
-        Ok(Self { pairs: &form.pairs, from, cosines: angles.cos()?, sines: angles.sin()?, mask })
+        Ok(Self {
+            pairing: &config.pairing,
+            from,
+            cosines: angles.cos()?,
+            sines: angles.sin()?,
+            mask,
+        })
     }
 
-    fn turn(&self, x: &Tensor) -> Result<Tensor> {
-        match self.pairs {
-            Pairs::Neighbours => rope_i(x, &self.cosines, &self.sines),
-            Pairs::Halves => rope(x, &self.cosines, &self.sines),
+    fn rotate(&self, x: &Tensor) -> Result<Tensor> {
+        match self.pairing {
+            RotaryPairing::Interleaved => rope_i(x, &self.cosines, &self.sines),
+            RotaryPairing::Halves => rope(x, &self.cosines, &self.sines),
         }
     }
 
-    fn hide_later(&self, scores: Tensor) -> Result<Tensor> {
+    fn apply_causal_mask(&self, scores: Tensor) -> Result<Tensor> {
         match &self.mask {
             Some(mask) => scores.broadcast_add(mask),
             None => Ok(scores),
@@ -303,37 +315,37 @@ fn mask(from: usize, count: usize) -> Result<Tensor> {
     Tensor::from_vec(mask, (count, from + count), &Device::Cpu)
 }
 
-impl Memory {
-    /// Forgets all but the first tokens.
-    pub(super) fn keep(&mut self, length: usize) {
+impl KvCache {
+    /// Drops all but the first `length` tokens.
+    pub(super) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
-    fn make_room(&mut self, network: &Network, count: usize) -> Result<()> {
+    fn reserve(&mut self, network: &Network, count: usize) -> Result<()> {
         if self.layers.is_empty() {
-            let layer = |_| LayerMemory::new(&network.form, FIRST_ROOM);
+            let layer = |_| LayerKvCache::new(&network.config, INITIAL_CAPACITY);
             self.layers = network.layers.iter().map(layer).collect::<Result<_>>()?;
         }
         let needed = self.length + count;
         for layer in &mut self.layers {
-            let room = layer.keys.dim(1)?;
-            if room < needed {
-                *layer = layer.larger(&network.form, needed.max(2 * room), self.length)?;
+            let capacity = layer.keys.dim(1)?;
+            if capacity < needed {
+                *layer = layer.grow(&network.config, needed.max(2 * capacity), self.length)?;
             }
         }
         Ok(())
     }
 }
 
-impl LayerMemory {
-    fn new(form: &Form, room: usize) -> Result<Self> {
-        let shape = (form.key_heads, room, form.head_size);
+impl LayerKvCache {
+    fn new(config: &NetworkConfig, capacity: usize) -> Result<Self> {
+        let shape = (config.key_heads, capacity, config.head_size);
         let zeros = || Tensor::zeros(shape, DType::F32, &Device::Cpu);
         Ok(Self { keys: zeros()?, values: zeros()? })
     }
 
-    fn larger(&self, form: &Form, room: usize, length: usize) -> Result<Self> {
-        let larger = Self::new(form, room)?;
+    fn grow(&self, config: &NetworkConfig, capacity: usize, length: usize) -> Result<Self> {
+        let larger = Self::new(config, capacity)?;
         if length == 0 {
             return Ok(larger);
         }

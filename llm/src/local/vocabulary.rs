@@ -1,4 +1,4 @@
-//! The vocabulary: from text to tokens, and from tokens to bytes.
+//! The vocabulary: converts text to tokens and tokens to bytes.
 
 use tokenizers::{
     Tokenizer,
@@ -14,71 +14,73 @@ use tokenizers::{
     tokenizer::SplitDelimiterBehavior,
 };
 
-use super::gguf::{Gguf, Trouble, whole};
+use super::gguf::{ErrorMessage, Gguf, as_usize};
 
-/// The tokens of a model.
+/// Vocabulary and tokenizer of a model.
 pub(super) struct Vocabulary {
     tokenizer: Tokenizer,
     tokens: Vec<Token>,
     names: Vec<String>,
 }
 
-/// What a token stands for.
+/// What a token represents.
 enum Token {
-    /// Bytes of text, not always whole characters.
+    /// Bytes of text, possibly incomplete characters.
     Bytes(Box<[u8]>),
-    /// A mark of the conversation, as the end of a message.
-    Mark,
+    /// A special token, such as the end of a message.
+    Special,
 }
 
-/// The number that a GGUF file gives to marks.
+/// GGUF's token type of special tokens.
 const CONTROL: usize = 3;
-/// The number that it gives to tokens that nothing uses.
+/// GGUF's token type of unused tokens.
 const UNUSED: usize = 5;
-/// The number that it gives to tokens which stand for their own text.
+/// GGUF's token type of tokens that represent their own text.
 const USER_DEFINED: usize = 4;
 
 impl Vocabulary {
-    pub(super) fn load(gguf: &Gguf) -> Result<Self, Trouble> {
+    pub(super) fn load(gguf: &Gguf) -> Result<Self, ErrorMessage> {
         let kind = gguf.text("tokenizer.ggml.model")?;
         if kind != "gpt2" {
-            return Err(gguf.trouble(format_args!(
-                "its tokenizer is of the kind `{kind}`; `gpt2` (byte-level BPE) can be read here, and \
-                 llama.cpp's server or ollama read the others"
+            return Err(gguf.error(format_args!(
+                "the tokenizer `{kind}` is not supported (supported: `gpt2`, which is byte-level BPE); \
+                 use llama.cpp's server or Ollama for this model"
             )));
         }
         let names = gguf.texts("tokenizer.ggml.tokens")?;
         let kinds = gguf.list("tokenizer.ggml.token_type")?;
         if names.len() != kinds.len() {
-            return Err(gguf.trouble("`tokenizer.ggml.token_type` is not as long as the tokens"));
+            return Err(gguf.error(
+                "`tokenizer.ggml.token_type` and `tokenizer.ggml.tokens` differ in length",
+            ));
         }
-        let token = |(name, kind)| Token::new(name, whole(kind).unwrap_or_default());
+        let token = |(name, kind)| Token::new(name, as_usize(kind).unwrap_or_default());
         let tokens = names.iter().copied().zip(kinds).map(token).collect();
         let tokenizer = tokenizer(gguf, &names)?;
         let names = names.into_iter().map(str::to_owned).collect();
         Ok(Self { tokenizer, tokens, names })
     }
 
-    /// The tokens of a text. What looks like a mark in it is text all the same, so nobody can end a message
-    /// from inside it.
-    pub(super) fn tokens(&self, text: &str) -> Result<Vec<u32>, Trouble> {
+    /// Converts text to tokens. Text that looks like a special token is treated as ordinary text, so it cannot end
+    /// a message.
+    pub(super) fn tokens(&self, text: &str) -> Result<Vec<u32>, ErrorMessage> {
         match self.tokenizer.encode_fast(text, false) {
             Ok(encoding) => Ok(encoding.get_ids().to_vec()),
-            Err(error) => Err(format!("the text cannot be cut into tokens: {error}")),
+            Err(error) => Err(format!("cannot tokenize the text: {error}")),
         }
     }
 
-    /// The mark of this name.
-    pub(super) fn mark(&self, name: &str) -> Option<u32> {
+    /// Returns the special token with this name.
+    pub(super) fn special_token(&self, name: &str) -> Option<u32> {
         let index = self.names.iter().position(|it| it == name)?;
         u32::try_from(index).ok()
     }
 
-    /// The bytes that a token stands for; none for a mark.
+    /// Returns the bytes of a token; `None` for a special token.
     pub(super) fn bytes(&self, token: u32) -> Option<&[u8]> {
         match self.tokens.get(token as usize)? {
             Token::Bytes(bytes) => Some(bytes),
-            Token::Mark => None,
+            Token::Special => None,
         }
     }
 }
@@ -86,15 +88,15 @@ impl Vocabulary {
 impl Token {
     fn new(name: &str, kind: usize) -> Self {
         match kind {
-            CONTROL | UNUSED => Self::Mark,
+            CONTROL | UNUSED => Self::Special,
             USER_DEFINED => Self::Bytes(name.as_bytes().into()),
             _ => Self::Bytes(name.chars().filter_map(byte_of).collect()),
         }
     }
 }
 
-/// The byte that a character of a token's name stands for: bytes that print stand for themselves, the others
-/// were given the characters from 256 on.
+/// Returns the byte that a character of a token's name represents: printable bytes represent themselves, the others
+/// are mapped to the characters from 256 on.
 fn byte_of(name: char) -> Option<u8> {
     let prints = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     match u8::try_from(name) {
@@ -103,8 +105,8 @@ fn byte_of(name: char) -> Option<u8> {
     }
 }
 
-fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, Trouble> {
-    let rules = Rules::read(gguf)?;
+fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, ErrorMessage> {
+    let rules = PreTokenizerRules::read(gguf)?;
     let ids: Vocab = names.iter().zip(0..).map(|(name, id)| ((*name).to_owned(), id)).collect();
     let pair = |merge: &str| {
         let (left, right) = merge.split_once(' ')?;
@@ -112,55 +114,72 @@ fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, Trouble> {
     };
     let merges: Option<Vec<_>> =
         gguf.texts("tokenizer.ggml.merges")?.into_iter().map(pair).collect();
-    let merges = merges.ok_or_else(|| gguf.trouble("a merge of the tokenizer is not a pair"))?;
+    let merges = merges.ok_or_else(|| gguf.error("a merge of the tokenizer is not a pair"))?;
     let bpe = BPE::builder().vocab_and_merges(ids, merges);
-    let bpe = bpe.ignore_merges(rules.whole_words).build();
-    let mut tokenizer = Tokenizer::new(bpe.map_err(|error| gguf.trouble(error))?);
+    let bpe = bpe.ignore_merges(rules.match_whole_words).build();
+    let mut tokenizer = Tokenizer::new(bpe.map_err(|error| gguf.error(error))?);
     if rules.normalize {
-        tokenizer.with_normalizer(Some(NFC)).map_err(|error| gguf.trouble(error))?;
+        tokenizer.with_normalizer(Some(NFC)).map_err(|error| gguf.error(error))?;
     }
-    tokenizer.with_pre_tokenizer(Some(rules.words));
+    tokenizer.with_pre_tokenizer(Some(rules.pre_tokenizer));
     Ok(tokenizer)
 }
 
-/// How a text is cut into words, in which tokens are looked for.
-struct Rules {
+/// How text is split into words before tokens are matched.
+struct PreTokenizerRules {
     normalize: bool,
-    words: PreTokenizerWrapper,
-    /// Whether a word that is a token is taken as it is.
-    whole_words: bool,
+    pre_tokenizer: PreTokenizerWrapper,
+    /// Whether a word that is a token itself is used as it is.
+    match_whole_words: bool,
 }
 
-impl Rules {
-    fn read(gguf: &Gguf) -> Result<Self, Trouble> {
+impl PreTokenizerRules {
+    fn read(gguf: &Gguf) -> Result<Self, ErrorMessage> {
         let name = gguf.text("tokenizer.ggml.pre")?;
         let bytes = |cuts| ByteLevel::new(false, true, cuts);
         let split = |pattern: String| {
             let pattern = SplitPattern::Regex(pattern);
             let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false);
-            let split = split.map_err(|error| gguf.trouble(error))?;
-            Ok::<_, Trouble>(Sequence::new(vec![split.into(), bytes(false).into()]).into())
+            let split = split.map_err(|error| gguf.error(error))?;
+            Ok::<_, ErrorMessage>(Sequence::new(vec![split.into(), bytes(false).into()]).into())
         };
         Ok(match name {
-            "qwen2" => Self { normalize: true, words: split(words(1))?, whole_words: false },
-            "llama-bpe" => Self { normalize: false, words: split(words(3))?, whole_words: true },
+            "qwen2" => Self {
+                normalize: true,
+                pre_tokenizer: split(word_pattern(1))?,
+                match_whole_words: false,
+            },
+            "llama-bpe" => Self {
+                normalize: false,
+                pre_tokenizer: split(word_pattern(3))?,
+                match_whole_words: true,
+            },
             "smollm" => {
-                let words = Sequence::new(vec![Digits::new(true).into(), bytes(true).into()]);
-                Self { normalize: false, words: words.into(), whole_words: false }
+                let pre_tokenizer =
+                    Sequence::new(vec![Digits::new(true).into(), bytes(true).into()]);
+                Self {
+                    normalize: false,
+                    pre_tokenizer: pre_tokenizer.into(),
+                    match_whole_words: false,
+                }
             }
-            "gpt-2" => Self { normalize: false, words: bytes(true).into(), whole_words: false },
+            "gpt-2" => Self {
+                normalize: false,
+                pre_tokenizer: bytes(true).into(),
+                match_whole_words: false,
+            },
             other => {
-                return Err(gguf.trouble(format_args!(
-                    "its tokenizer cuts words by the rules `{other}`; `qwen2`, `llama-bpe`, `smollm` and \
-                     `gpt-2` are known here, and llama.cpp's server or ollama know the others"
+                return Err(gguf.error(format_args!(
+                    "the pre-tokenizer `{other}` is not supported (supported: `qwen2`, `llama-bpe`, `smollm` and \
+                     `gpt-2`); use llama.cpp's server or Ollama for this model"
                 )));
             }
         })
     }
 }
 
-/// The words of qwen2 and llama 3, which differ in how many digits stay together.
-fn words(digits: u32) -> String {
+/// Returns the word pattern of qwen2 and llama 3, which differ in the maximum number of digits per word.
+fn word_pattern(digits: u32) -> String {
     [
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
         r"[^\r\n\p{L}\p{N}]?\p{L}+",
@@ -178,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_has_its_character() {
+    fn every_byte_is_represented_by_a_character() {
         let mut bytes: Vec<u8> = ('\0'..'\u{144}').filter_map(byte_of).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());

@@ -1,11 +1,11 @@
-//! Rounds in short, without a model: what each speaker began with, conceded and cited.
+//! Summaries of rounds without a model: each speaker's first sentence, concessions and citations.
 
 use super::Round;
 
-/// A first sentence longer than this is cut: many a text has no full stop.
+/// Maximum number of characters per sentence, since some texts have no full stop.
 const MAX_SENTENCE: usize = 300;
 
-/// Words of somebody who gives way.
+/// Phrases that indicate a concession.
 const CONCEDING: [&str; 12] = [
     "concede",
     "conceding",
@@ -21,7 +21,7 @@ const CONCEDING: [&str; 12] = [
     "valid concern",
 ];
 
-/// Sums up rounds under a heading; nothing for no rounds.
+/// Summarises rounds under a heading; empty if there are no rounds.
 pub(crate) fn summarise(rounds: &[Round]) -> String {
     let entries = rounds.iter().flat_map(|round| {
         round
@@ -32,7 +32,7 @@ pub(crate) fn summarise(rounds: &[Round]) -> String {
     under_heading(rounds, &entries.collect::<Vec<_>>().join("\n"))
 }
 
-/// A summary under the heading that says which rounds it is of.
+/// Puts a summary under a heading that names its rounds.
 pub(crate) fn under_heading(rounds: &[Round], summary: &str) -> String {
     match rounds {
         [] => String::new(),
@@ -59,7 +59,7 @@ fn shorten(text: &str) -> String {
     short
 }
 
-/// The sentences of a text: up to a full stop, question or exclamation mark before a space, or a line's end.
+/// Splits a text into sentences, at `.`, `?` or `!` before whitespace, at wide punctuation, and at line ends.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let ends = |it: char| matches!(it, '.' | '!' | '?');
     let wide_ends = |it: char| matches!(it, '。' | '！' | '？');
@@ -93,7 +93,7 @@ fn cut(sentence: &str) -> String {
     }
 }
 
-/// The ids in square brackets, as `[F1-07]` or `[F1-07, F2-03]`, each once.
+/// Returns the ids in square brackets, such as `[F1-07]` or `[F1-07, F2-03]`, without duplicates.
 fn cited(text: &str) -> Vec<&str> {
     let mut ids = Vec::new();
     for bracket in text.split('[').skip(1) {
@@ -107,7 +107,7 @@ fn cited(text: &str) -> Vec<&str> {
     ids
 }
 
-/// Letters and digits, a hyphen, digits.
+/// Returns whether the text is an id: letters and digits, a hyphen, digits.
 fn is_id(text: &str) -> bool {
     let alphanumeric = |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric());
     text.len() <= 16

@@ -1,8 +1,8 @@
-//! Addresses as people write them.
+//! Parsing of base URLs as people write them.
 
 use reqwest::Url;
 
-/// Reads an address; one without a scheme, as `OLLAMA_HOST` may be, is of a server with this port.
+/// Parses a URL. Without a scheme, as in `OLLAMA_HOST`, it is an http URL with this default port.
 pub(super) fn parse(text: &str, port: Option<u16>) -> Option<Url> {
     let text = text.trim();
     let mut url = if text.contains("://") {
@@ -14,14 +14,14 @@ pub(super) fn parse(text: &str, port: Option<u16>) -> Option<Url> {
         }
         url
     };
-    // Where a server listens on all addresses, it is reached by this one.
+    // Clients cannot connect to the wildcard address that a server listens on.
     if url.host_str() == Some("0.0.0.0") {
         url.set_host(Some("127.0.0.1")).ok()?;
     }
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
 
-/// A parsed address does not tell: it forgets a port that is the scheme's own.
+/// Returns whether the address names a port. A parsed `Url` omits the scheme's default port.
 fn names_port(address: &str) -> bool {
     let machine = address.split('/').next().unwrap_or_default();
     let port = machine.rsplit_once(':').map_or("", |(_, port)| port);

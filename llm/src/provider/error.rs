@@ -1,73 +1,77 @@
-//! What can be wrong before the first call.
+//! Errors in a provider's configuration.
 
-/// A provider that cannot be used as it is set up.
+/// A provider that cannot be used as configured.
 ///
-/// Its words never hold a key or an address, which may hold one.
+/// The messages never contain a key, nor a URL, which may contain one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// There is no provider of this name.
-    #[error("there is no provider `{name}`; providers are: {known}")]
+    /// There is no provider with this name.
+    #[error("unknown provider `{name}`; known providers: {known}")]
     Unknown {
-        /// The name.
+        /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The known names, separated by commas.
         known: String,
     },
     /// The key is missing.
-    #[error("{provider} needs a key; set {variables}, or give the key")]
+    #[error("no API key for {provider}; set {variables} or pass the key")]
     NoKey {
         /// The provider.
         provider: &'static str,
-        /// Where a key is looked for.
+        /// The environment variables to set.
         variables: String,
     },
-    /// The key cannot be sent.
-    #[error("the key of {provider} has characters that no key has; was a line end copied with it?")]
-    Key {
+    /// The key is not a valid header value.
+    #[error(
+        "the API key for {provider} contains characters that are not allowed in a header; check for a copied line break"
+    )]
+    InvalidKey {
         /// The provider.
         provider: &'static str,
     },
-    /// No model was named, and there is no default.
-    #[error("{provider} has no default model; name one")]
+    /// No model is configured, and the provider has no default.
+    #[error("{provider} has no default model; name a model")]
     NoModel {
         /// The provider.
         provider: &'static str,
     },
-    /// No address was given, and there is no default.
-    #[error("{provider} needs a base URL; set {variable}, or give the URL")]
+    /// No base URL is configured, and the provider has no default.
+    #[error("no base URL for {provider}; set {variable} or pass the URL")]
     NoBaseUrl {
         /// The provider.
         provider: &'static str,
-        /// Where one is looked for.
+        /// The environment variable to set.
         variable: &'static str,
     },
-    /// The address is none.
-    #[error("the base URL of {provider} is no http or https address")]
-    BaseUrl {
+    /// The base URL is invalid.
+    #[error("the base URL for {provider} is not a valid http or https URL")]
+    InvalidBaseUrl {
         /// The provider.
         provider: &'static str,
     },
-    /// A header cannot be sent.
-    #[error("the header `{name}` for {provider} has characters that no header can carry")]
-    Header {
+    /// A header's name or value is invalid.
+    #[error(
+        "the header `{name}` for {provider} contains characters that are not allowed in a header"
+    )]
+    InvalidHeader {
         /// The provider.
         provider: &'static str,
-        /// The header's name.
+        /// Name of the header.
         name: String,
     },
-    /// The provider does not have the Responses API.
-    #[error("{provider} has no Responses API; leave `responses_api` out")]
+    /// The provider has no Responses API.
+    #[error("{provider} has no Responses API; remove the call of `responses_api`")]
     NoResponsesApi {
         /// The provider.
         provider: &'static str,
     },
-    /// Connections cannot be made at all.
-    #[error("no connection to {provider} can be made: {words}")]
+    /// The HTTP client cannot be created.
+    #[error("cannot create the HTTP client for {provider}: {message}")]
     Client {
         /// The provider.
         provider: &'static str,
-        /// Why.
-        words: String,
+        /// The cause.
+        message: String,
     },
 }

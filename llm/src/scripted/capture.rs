@@ -1,4 +1,4 @@
-//! Finds words in requests: the conditions of rules, and what templates take from a request.
+//! Searches requests for conditions of rules and for captures.
 
 use std::{
     cell::RefCell,
@@ -9,26 +9,26 @@ use std::{
 use regex::Regex;
 
 use super::{
-    chance::{Chance, mix},
     script::Capture,
-    source::Source,
+    seeded_rng::{SeededRng, mix},
+    source::TemplateSource,
     template::Template,
 };
 use crate::{Request, Role};
 
-/// A capture by pattern is a name, an id or a sentence: what is longer is not what was meant.
+/// Maximum length of a capture by pattern, which is meant for names, ids and sentences.
 const MAX_CAPTURE: usize = 400;
 
-/// What rules took from a request, by name.
+/// Captured texts by name.
 pub(crate) type Captures = BTreeMap<String, Vec<String>>;
 
-/// The words of the last one who asked.
+/// Returns the text of the last user message.
 pub(crate) fn prompt(request: &Request) -> String {
     let mut messages = request.messages.iter().rev();
     messages.find(|it| it.role == Role::User).map(crate::Message::text).unwrap_or_default()
 }
 
-/// Whether the pieces of a pattern between its stars occur one after the other, in any case of letters.
+/// Returns whether the pieces of a pattern between its `*` occur in this order, ignoring case.
 pub(crate) fn occurs(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
     let mut rest = text.as_str();
@@ -41,7 +41,7 @@ pub(crate) fn occurs(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// A capture that was read.
+/// A parsed capture.
 #[derive(Clone, Debug)]
 pub(crate) struct Finder {
     pattern: Pattern,
@@ -50,25 +50,26 @@ pub(crate) struct Finder {
 
 #[derive(Clone, Debug)]
 enum Pattern {
-    /// What stands before the place, and what behind.
+    /// Text before and after the captured part.
     Place(String, String),
     Regex(Regex, Option<Template>),
 }
 
 impl Finder {
-    /// Reads a capture; the error says what is wrong with it.
+    /// Parses a capture.
     pub(crate) fn parse(capture: &Capture) -> Result<Self, String> {
         let pattern = match capture {
             Capture::Find(find) | Capture::FindOr { find, .. } => match find.split_once("{}") {
                 Some((before, after)) if !after.contains("{}") => {
                     Pattern::Place(before.to_owned(), after.to_owned())
                 }
-                _ => return Err("has to have one `{}` in its pattern".to_owned()),
+                _ => return Err("needs exactly one `{}` in its pattern".to_owned()),
             },
             Capture::Regex { regex, shape, .. } => {
-                let regex = Regex::new(regex).map_err(|it| format!("is no expression: {it}"))?;
+                let regex = Regex::new(regex)
+                    .map_err(|it| format!("is not a valid regular expression: {it}"))?;
                 let shape = shape.as_deref().map(Template::parse).transpose();
-                let shape = shape.map_err(|it| format!("has a wrong `as`: {it}"))?;
+                let shape = shape.map_err(|it| format!("has an invalid `as`: {it}"))?;
                 check_groups(&regex, shape.as_ref())?;
                 Pattern::Regex(regex, shape)
             }
@@ -76,7 +77,7 @@ impl Finder {
         Ok(Self { pattern, or: capture.or().map(str::to_owned) })
     }
 
-    /// Whether it knows a group by this name.
+    /// Returns whether the regular expression has a group with this name or number.
     pub(crate) fn has_group(&self, name: &str) -> bool {
         match &self.pattern {
             Pattern::Place(..) => false,
@@ -84,7 +85,7 @@ impl Finder {
         }
     }
 
-    /// A group of the first place where it is found.
+    /// Returns a group of the first match.
     fn find_group(&self, texts: &[String], name: &str) -> Option<String> {
         match &self.pattern {
             Pattern::Place(..) => None,
@@ -94,7 +95,7 @@ impl Finder {
         }
     }
 
-    /// All that is found, each once, in the order of the texts; what to take instead where nothing is.
+    /// Returns all distinct matches in order of the texts, or the fallback if there are none.
     pub(crate) fn find(&self, texts: &[String], seed: u64) -> Vec<String> {
         let mut seen = HashSet::new();
         let all = texts.iter().flat_map(|text| match &self.pattern {
@@ -109,7 +110,7 @@ impl Finder {
     }
 }
 
-/// The groups of an expression, by number and by name.
+/// Returns the groups of a regular expression, by number and by name.
 fn groups(regex: &Regex) -> Vec<String> {
     let numbers = (0..regex.captures_len()).map(|it| it.to_string());
     numbers.chain(regex.capture_names().flatten().map(str::to_owned)).collect()
@@ -120,12 +121,14 @@ fn check_groups(regex: &Regex, shape: Option<&Template>) -> Result<(), String> {
     let names = shape.map(Template::names).unwrap_or_default();
     match names.iter().find(|name| !groups.iter().any(|it| it == *name)) {
         None => Ok(()),
-        Some(name) => Err(format!("has `{{{name}}}` in its `as`, which is no group: {groups:?}")),
+        Some(name) => Err(format!(
+            "uses `{{{name}}}` in its `as`, which is not one of its groups: {groups:?}"
+        )),
     }
 }
 
 fn places(before: &str, after: &str, text: &str) -> Vec<String> {
-    // No further than a capture can go: a long line is not read to its end from every place in it.
+    // Limit the search per match, so that long lines do not take quadratic time.
     let near = 2 * MAX_CAPTURE + after.len();
     let found = text.match_indices(before).filter_map(|(at, _)| {
         let rest = &text[at + before.len()..];
@@ -148,12 +151,12 @@ fn matches(regex: &Regex, shape: Option<&Template>, text: &str, seed: u64) -> Ve
             Some((name, vec![text]))
         });
         let groups: Captures = taken.collect();
-        // The same words make the same text of themselves, wherever they stand.
+        // The result depends only on the matched text, not on its position.
         let key = mix(seed, it.get(0)?.as_str().as_bytes());
-        let found = Found::of(&groups, seed);
+        let found = CaptureLookup::of(&groups, seed);
         let lists = BTreeMap::new();
-        let mut source = Source::new(&found, &lists, Chance::new(key), key, 0);
-        shape.fits(&source).then(|| shape.fill(&mut source))
+        let mut source = TemplateSource::new(&found, &lists, SeededRng::new(key), key, 0);
+        shape.can_fill(&source).then(|| shape.fill(&mut source))
     });
     found.collect()
 }
@@ -163,15 +166,15 @@ fn group(captures: &regex::Captures<'_>, name: &str) -> Option<String> {
     found.map(|it| it.as_str().to_owned())
 }
 
-/// The texts of a request, and what was found in them so far.
+/// Texts of a request, and the captures found in them so far.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct RequestTexts {
     pub(crate) all: Vec<String>,
     found: RefCell<BTreeMap<String, Rc<[String]>>>,
 }
 
-impl Texts {
-    /// The one to answer first, then the system text, then the others from the newest.
+impl RequestTexts {
+    /// Collects the last message, then the system prompt, then the other messages from the newest.
     pub(crate) fn of(request: &Request) -> Self {
         let mut messages = request.messages.iter().rev().map(crate::Message::text);
         let last = messages.next();
@@ -180,14 +183,14 @@ impl Texts {
     }
 }
 
-/// What is found in a request: what the rule took, and what the script's captures find when they are asked.
-pub(crate) struct Found<'a> {
+/// Looks up captures: those of the rule, and on demand those of the script.
+pub(crate) struct CaptureLookup<'a> {
     taken: &'a Captures,
     seed: u64,
-    finders: Option<(&'a BTreeMap<String, Finder>, &'a Texts)>,
+    finders: Option<(&'a BTreeMap<String, Finder>, &'a RequestTexts)>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> CaptureLookup<'a> {
     pub(crate) fn of(taken: &'a Captures, seed: u64) -> Self {
         Self { taken, seed, finders: None }
     }
@@ -196,12 +199,16 @@ impl<'a> Found<'a> {
         self.seed
     }
 
-    /// Adds captures that are looked for in texts when they are asked for.
-    pub(crate) fn with(self, finders: &'a BTreeMap<String, Finder>, texts: &'a Texts) -> Self {
+    /// Adds captures that are searched for on demand.
+    pub(crate) fn with(
+        self,
+        finders: &'a BTreeMap<String, Finder>,
+        texts: &'a RequestTexts,
+    ) -> Self {
         Self { finders: Some((finders, texts)), ..self }
     }
 
-    /// All that was found by a name; none where nothing was.
+    /// Returns all captured texts with a name; `None` if there are none.
     pub(crate) fn get(&self, name: &str) -> Option<Rc<[String]>> {
         if let Some(taken) = self.taken.get(name) {
             return Some(taken.as_slice().into());

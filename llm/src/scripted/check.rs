@@ -1,4 +1,4 @@
-//! Checks a script when it is loaded, so that no run fails halfway on a misspelt name.
+//! Validates a script when it is loaded, so that a misspelled name does not fail a run halfway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,43 +7,43 @@ use regex::Regex;
 use super::{
     capture::Finder,
     script::{Answer, Capture, Phrase, Rule, Script},
-    source::{Entry, Lists, Source},
+    source::{Entry, Lists, TemplateSource},
     template::Template,
     tree::Tree,
 };
 
-/// A script that cannot be followed.
+/// An invalid script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("script `{script}`, {place}: {problem}")]
+#[error("script `{script}`, {location}: {problem}")]
 pub struct ScriptError {
-    /// The script's name.
+    /// Name of the script.
     pub script: String,
-    /// Where: a list, a capture, or a rule by its number from one.
-    pub place: String,
-    /// What is wrong and what to write.
+    /// Where the problem is: a list, a capture, or a rule by its number, starting at 1.
+    pub location: String,
+    /// What is wrong and what to write instead.
     pub problem: String,
 }
 
-/// A script that was read.
+/// A validated script.
 #[derive(Debug)]
 pub(crate) struct CheckedScript {
     pub(crate) ignore: Vec<Regex>,
     pub(crate) captures: Finders,
     pub(crate) lists: Lists,
-    pub(crate) rules: Vec<Checked>,
+    pub(crate) rules: Vec<CheckedRule>,
 }
 
 type Finders = BTreeMap<String, Finder>;
 
-/// A rule whose templates were read.
+/// A rule with parsed templates.
 #[derive(Debug, Default)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedRule {
     pub(crate) rule: Rule,
     pub(crate) captures: Finders,
     pub(crate) answer: CheckedAnswer,
 }
 
-/// An answer whose templates were read.
+/// An answer with parsed templates.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum CheckedAnswer {
     #[default]
@@ -56,10 +56,11 @@ pub(crate) enum CheckedAnswer {
     },
 }
 
-/// Reads all templates of a script, and checks the names in them.
+/// Parses all templates of a script and checks the names in them.
 pub(crate) fn check(script: &Script) -> Result<CheckedScript, ScriptError> {
-    let at =
-        |place: String| move |problem| ScriptError { script: script.name.clone(), place, problem };
+    let at = |location: String| {
+        move |problem| ScriptError { script: script.name.clone(), location, problem }
+    };
     let ignore = script.ignore.iter().map(|it| Regex::new(it).map_err(|it| it.to_string()));
     let ignore = ignore.collect::<Result<_, _>>().map_err(at("`ignore`".to_owned()))?;
     let captures = read_captures(&script.captures).map_err(at("`captures`".to_owned()))?;
@@ -70,7 +71,7 @@ pub(crate) fn check(script: &Script) -> Result<CheckedScript, ScriptError> {
     }
     for name in lists.keys() {
         let mut path = Vec::new();
-        no_circle(name, &lists, &mut path).map_err(at(format!("list `{name}`")))?;
+        check_acyclic(name, &lists, &mut path).map_err(at(format!("list `{name}`")))?;
     }
     let rules = script.rules.iter().enumerate().map(|(n, rule)| {
         check_rule(rule, &captures, &lists).map_err(at(format!("rule {}", n + 1)))
@@ -94,13 +95,13 @@ fn entry(phrase: &Phrase) -> Result<Entry, String> {
     })
 }
 
-fn check_rule(rule: &Rule, shared: &Finders, lists: &Lists) -> Result<Checked, String> {
+fn check_rule(rule: &Rule, shared: &Finders, lists: &Lists) -> Result<CheckedRule, String> {
     let captures = read_captures(&rule.captures)?;
     if let Some(turn) = rule.turn.as_ref().filter(|it| !rule.captures.contains_key(*it)) {
-        return Err(format!("`turn` names `{turn}`, which is no capture of the rule"));
+        return Err(format!("`turn` names `{turn}`, which is not a capture of the rule"));
     }
     let chances =
-        [rule.flaw.map(|it| it.chance), rule.failure.map(|it| it.chance), rule.when.chance];
+        [rule.violation.map(|it| it.chance), rule.failure.map(|it| it.chance), rule.when.chance];
     if let Some(chance) = chances.into_iter().flatten().find(|it| !(0.0..=1.0).contains(it)) {
         return Err(format!("a chance of {chance} is not between 0 and 1"));
     }
@@ -116,10 +117,11 @@ fn check_rule(rule: &Rule, shared: &Finders, lists: &Lists) -> Result<Checked, S
     for template in answer.templates() {
         check_template(template, &captures, shared, lists, &mut seen)?;
     }
-    Ok(Checked { rule: rule.clone(), captures, answer })
+    Ok(CheckedRule { rule: rule.clone(), captures, answer })
 }
 
-/// Labels stand in some list; a name is a capture, or a list whose phrases use such names only.
+/// Checks that labels occur in some list, and that each name is a capture or a list whose phrases pass the same
+/// check.
 fn check_template<'a>(
     template: &'a Template,
     captures: &Finders,
@@ -129,7 +131,7 @@ fn check_template<'a>(
 ) -> Result<(), String> {
     let mut labels = lists.values().flatten().filter_map(|it| it.label.as_deref());
     if let Some(label) = template.labels().iter().find(|it| !labels.any(|known| known == **it)) {
-        return Err(format!("`{{place {label}}}` names a label that no list has"));
+        return Err(format!("`{{place {label}}}` refers to a label that no list has"));
     }
     template.names().iter().try_for_each(|it| check_name(it, captures, shared, lists, seen))
 }
@@ -157,7 +159,7 @@ fn check_name<'a>(
             false => keys.into_iter().cloned().collect::<Vec<_>>().join(", "),
         };
         return Err(format!(
-            "`{{{name}}}` is neither a capture of the rule ({}) nor a list ({}); write `{{{{` for a bracket",
+            "`{{{name}}}` is neither a capture ({}) nor a list ({}); write `{{{{` for a literal brace",
             names(captures.keys().chain(shared.keys()).collect()),
             names(lists.keys().collect()),
         ));
@@ -169,18 +171,22 @@ fn check_name<'a>(
     templates.try_for_each(|it| check_template(it, captures, shared, lists, seen))
 }
 
-fn no_circle<'a>(name: &'a str, lists: &'a Lists, path: &mut Vec<&'a str>) -> Result<(), String> {
+fn check_acyclic<'a>(
+    name: &'a str,
+    lists: &'a Lists,
+    path: &mut Vec<&'a str>,
+) -> Result<(), String> {
     if path.contains(&name) {
-        return Err(format!("`{{{name}}}` leads back to itself"));
+        return Err(format!("`{{{name}}}` refers to itself"));
     }
-    // Lists that lead to lists are few and short; past this somebody is playing.
+    // Real scripts nest lists only a few levels deep.
     if path.len() > 16 {
-        return Err("lists lead to lists too deep".to_owned());
+        return Err("lists are nested too deeply".to_owned());
     }
     path.push(name);
     let inner = lists.get(name).into_iter().flatten().flat_map(|it| it.tree.names());
     for name in inner.collect::<BTreeSet<_>>() {
-        no_circle(name, lists, path)?;
+        check_acyclic(name, lists, path)?;
     }
     path.pop();
     Ok(())
@@ -195,12 +201,12 @@ impl CheckedAnswer {
         }
     }
 
-    /// Whether all is there that it uses.
-    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
+    /// Returns whether everything that the answer uses is available.
+    pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
             Self::Schema => true,
-            Self::Text(template) => template.fits(source),
-            Self::Json(tree) | Self::Tool { arguments: tree, .. } => tree.fits(source),
+            Self::Text(template) => template.can_fill(source),
+            Self::Json(tree) | Self::Tool { arguments: tree, .. } => tree.can_fill(source),
         }
     }
 }

@@ -1,30 +1,30 @@
-//! Fills a schema with values that look like an answer.
+//! Generates random values that conform to a schema.
 //!
-//! Knows the keywords that schemars writes, but for `pattern`: a type with one needs a rule of its own.
+//! Supports the keywords that schemars generates except `pattern`; a type with a pattern needs its own rule.
 
 use serde_json::{Map, Value};
 
-use super::{chance::Chance, phrases};
+use super::{phrases, seeded_rng::SeededRng};
 use crate::structured::fit::{check, resolve};
 
-/// Deeper than this only what is required is filled, and lists stay as short as they may be.
+/// Below this depth, only required properties are filled, and arrays are as short as possible.
 const SOFT_DEPTH: usize = 4;
 
-/// Deeper than this nothing is filled: the type has no end.
+/// Below this depth nothing is filled, because the type is infinite.
 const MAX_DEPTH: usize = 40;
 
-/// A value that fits a schema, as chance has it.
-pub(crate) fn fill(schema: &Value, chance: &mut Chance) -> Value {
-    Filling { root: schema, chance, depth: 0 }.value(schema, "")
+/// Generates a random value that conforms to a schema.
+pub(crate) fn fill(schema: &Value, rng: &mut SeededRng) -> Value {
+    SchemaFiller { root: schema, rng, depth: 0 }.value(schema, "")
 }
 
-struct Filling<'a> {
+struct SchemaFiller<'a> {
     root: &'a Value,
-    chance: &'a mut Chance,
+    rng: &'a mut SeededRng,
     depth: usize,
 }
 
-impl<'a> Filling<'a> {
+impl<'a> SchemaFiller<'a> {
     fn value(&mut self, schema: &'a Value, name: &str) -> Value {
         let Some(keywords) = schema.as_object().filter(|_| self.depth < MAX_DEPTH) else {
             return Value::Null;
@@ -40,7 +40,7 @@ impl<'a> Filling<'a> {
             return value.clone();
         }
         if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
-            return choices.get(self.chance.below(choices.len())).cloned().unwrap_or_default();
+            return choices.get(self.rng.below(choices.len())).cloned().unwrap_or_default();
         }
         let reference = schema.get("$ref").and_then(Value::as_str);
         if let Some(target) = reference.and_then(|it| resolve(self.root, it)) {
@@ -57,8 +57,8 @@ impl<'a> Filling<'a> {
             "string" => Value::String(self.string(schema, name)),
             "integer" => self.integer(schema),
             "number" => self.number(schema),
-            "boolean" => Value::Bool(self.chance.happens(0.5)),
-            // Nothing is said of the value itself: it is what its parts are.
+            "boolean" => Value::Bool(self.rng.happens(0.5)),
+            // Without a type, the value is that of its subschema.
             _ => parts.into_iter().next().unwrap_or_default(),
         }
     }
@@ -72,14 +72,12 @@ impl<'a> Filling<'a> {
         let mut names = types.iter().filter_map(Value::as_str).filter(|it| *it != "null");
         let optional = types.iter().any(|it| it == "null");
         match names.next() {
-            Some(name) if !optional || (self.depth <= SOFT_DEPTH && self.chance.happens(0.8)) => {
-                name
-            }
+            Some(name) if !optional || (self.depth <= SOFT_DEPTH && self.rng.happens(0.8)) => name,
             _ => "null",
         }
     }
 
-    /// One of several forms. Down below one that ends: it leads nowhere else, or it is as small as they get.
+    /// Picks one of several alternatives. At depth, picks one without references, so that the value ends.
     fn form(&mut self, forms: &'a [Value], name: &str) -> Value {
         let ends = |it: &&Value| !it.to_string().contains("$ref");
         let shallow: Vec<&Value> = match self.depth > SOFT_DEPTH {
@@ -87,7 +85,7 @@ impl<'a> Filling<'a> {
             false => forms.iter().filter(|it| it.get("type") != Some(&"null".into())).collect(),
         };
         let forms = if shallow.is_empty() { forms.iter().collect() } else { shallow };
-        match forms.get(self.chance.below(forms.len())) {
+        match forms.get(self.rng.below(forms.len())) {
             Some(form) => self.value(form, name),
             None => Value::Null,
         }
@@ -116,7 +114,7 @@ impl<'a> Filling<'a> {
         Value::Object(members)
     }
 
-    /// The entries of a map.
+    /// Adds entries to a map.
     fn free_members(&mut self, schema: &'a Map<String, Value>, members: &mut Map<String, Value>) {
         let numbered = schema.get("patternProperties").and_then(Value::as_object);
         let (values, keys): (&Value, fn(usize) -> String) = match (
@@ -140,11 +138,11 @@ impl<'a> Filling<'a> {
         let first = schema.get("prefixItems").and_then(Value::as_array).map_or(&[][..], |it| it);
         let least = bound(schema, "minItems").unwrap_or(0);
         let most = bound(schema, "maxItems").unwrap_or(usize::MAX);
-        let some = if self.depth <= SOFT_DEPTH { 1 + self.chance.below(3) } else { 0 };
+        let some = if self.depth <= SOFT_DEPTH { 1 + self.rng.below(3) } else { 0 };
         let wanted = some.max(least).max(first.len()).min(most);
         let unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
         let mut items = Vec::new();
-        // A set of three truth values has no end: so many tries and no more.
+        // Bounded, because a set of three distinct booleans cannot exist.
         for _ in 0..wanted.saturating_mul(8) {
             if items.len() == wanted {
                 break;
@@ -162,11 +160,11 @@ impl<'a> Filling<'a> {
 
     fn string(&mut self, schema: &Map<String, Value>, name: &str) -> String {
         let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-        let mut text = phrases::text(format, name, self.chance);
+        let mut text = phrases::text(format, name, self.rng);
         let least = bound(schema, "minLength").unwrap_or(0);
         while text.chars().count() < least {
             text += " ";
-            text += &phrases::sentence(self.chance);
+            text += &phrases::sentence(self.rng);
         }
         match bound(schema, "maxLength").and_then(|it| text.char_indices().nth(it)) {
             Some((end, _)) => text[..end].to_owned(),
@@ -174,7 +172,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// A whole number in its range; one without a range is a small one.
+    /// Generates an integer in its range; a small one without a range.
     fn integer(&mut self, schema: &Map<String, Value>) -> Value {
         let least = schema.get("minimum").and_then(Value::as_i64);
         let above = schema.get("exclusiveMinimum").and_then(Value::as_i64);
@@ -183,12 +181,12 @@ impl<'a> Filling<'a> {
         let below = schema.get("exclusiveMaximum").and_then(Value::as_i64);
         let most = most.or(below.map(|it| it.saturating_sub(1)));
         let least = least.unwrap_or_else(|| most.map_or(0, |it| it.min(0)));
-        // Nobody counts to the end of a machine's number.
+        // Do not use the whole range of the integer type.
         let most = most.unwrap_or(i64::MAX).min(least.saturating_add(100));
         let step = schema.get("multipleOf").and_then(Value::as_i64).unwrap_or(1).max(1);
         let (first, last) = (least.div_euclid(step), most.div_euclid(step));
         let first = if first.saturating_mul(step) < least { first + 1 } else { first };
-        Value::from(self.chance.between(first, last).saturating_mul(step))
+        Value::from(self.rng.between(first, last).saturating_mul(step))
     }
 
     fn number(&mut self, schema: &Map<String, Value>) -> Value {
@@ -198,9 +196,9 @@ impl<'a> Filling<'a> {
         let least = least.unwrap_or_else(|| most.map_or(0.0, |it| it.min(0.0)));
         let most = most.unwrap_or(least + 100.0);
         let step = schema.get("multipleOf").and_then(Value::as_f64);
-        let number = least + (most - least) * (0.05 + 0.9 * self.chance.unit());
+        let number = least + (most - least) * (0.05 + 0.9 * self.rng.unit());
         let number = step.map_or(number, |it| (number / it).round() * it);
-        // Two decimals look like somebody's judgement, unless they lead out of a narrow range.
+        // Round to two decimals, which looks more natural, unless that leaves a narrow range.
         let short = Value::from((number * 100.0).round() / 100.0);
         match check(&Value::Object(schema.clone()), &short) {
             Ok(()) => short,

@@ -1,6 +1,6 @@
-//! Words for strings that nobody wrote a rule for, chosen by the name of the property.
+//! Text for generated strings, chosen by the name of the property.
 
-use super::chance::Chance;
+use super::seeded_rng::SeededRng;
 
 const SUBJECTS: [&str; 8] = [
     "The evidence",
@@ -38,9 +38,9 @@ const NAMES: [&str; 8] = [
 const WORDS: [&str; 8] =
     ["margin", "pricing", "supply", "retention", "capital", "delivery", "demand", "focus"];
 
-/// A text for a property of this name, in this format.
-pub(crate) fn text(format: &str, name: &str, chance: &mut Chance) -> String {
-    let (n, day) = (chance.between(1, 99), chance.between(10, 28));
+/// Generates a text for a property with this name and format.
+pub(crate) fn text(format: &str, name: &str, rng: &mut SeededRng) -> String {
+    let (n, day) = (rng.between(1, 99), rng.between(10, 28));
     match format {
         "date" => return format!("2026-03-{day}"),
         "date-time" | "partial-date-time" => return format!("2026-03-{day}T09:{day}:00Z"),
@@ -55,26 +55,26 @@ pub(crate) fn text(format: &str, name: &str, chance: &mut Chance) -> String {
     let name = name.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|it| name.contains(it));
     if has(&["reason", "rationale", "summary", "thesis", "explanation", "description", "comment"]) {
-        format!("{} {}", sentence(chance), sentence(chance))
+        format!("{} {}", sentence(rng), sentence(rng))
     } else if has(&["code", "program"]) {
         format!("print({n})")
     } else if has(&["title", "name"]) {
-        pick(&NAMES, chance).to_owned()
+        pick(&NAMES, rng).to_owned()
     } else if name == "id" || name.ends_with("_id") {
         format!("x{n}")
     } else if has(&["tag", "keyword", "dependenc", "topic"]) {
-        pick(&WORDS, chance).to_owned()
+        pick(&WORDS, rng).to_owned()
     } else {
-        sentence(chance)
+        sentence(rng)
     }
 }
 
-/// A sentence that could stand in a report on anything.
-pub(crate) fn sentence(chance: &mut Chance) -> String {
-    format!("{} {}.", pick(&SUBJECTS, chance), pick(&VERBS, chance))
+/// Generates a generic sentence of a business report.
+pub(crate) fn sentence(rng: &mut SeededRng) -> String {
+    format!("{} {}.", pick(&SUBJECTS, rng), pick(&VERBS, rng))
 }
 
-/// The key of a map's entry.
+/// Returns the key of the n-th entry of a map.
 pub(crate) fn key(n: usize) -> String {
     match n / WORDS.len() {
         0 => WORDS[n].to_owned(),
@@ -82,6 +82,6 @@ pub(crate) fn key(n: usize) -> String {
     }
 }
 
-fn pick<'a>(words: &[&'a str], chance: &mut Chance) -> &'a str {
-    words[chance.below(words.len())]
+fn pick<'a>(words: &[&'a str], rng: &mut SeededRng) -> &'a str {
+    words[rng.below(words.len())]
 }

@@ -1,4 +1,4 @@
-//! Scripts: rules as data, for files and for code.
+//! Scripts: rules as data, for files and code.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::ErrorKind;
 
-/// What a scripted model answers: rules, tried in their order.
+/// Script of a scripted model: rules that are tried in order.
 ///
-/// It is plain data and comes from any format that serde reads, as JSON or TOML:
+/// A script is plain data in any format that serde supports, such as JSON or TOML:
 ///
 /// ```toml
 /// name = "debate"
@@ -24,8 +24,8 @@ use crate::ErrorKind;
 /// answer = { text = "On {ticker}: {doubt} {doubt}" }
 /// ```
 ///
-/// A longer script takes tables apart and builds JSON from what it finds there. `margin` is looked for where it is
-/// used, and its groups are known by their names. A phrase that uses what is not in the request is passed over:
+/// A longer script parses tables and builds JSON from them. `margin` is captured when it is used, and its groups
+/// have names. Phrases that use something missing from the request are skipped:
 ///
 /// ```
 /// # use llm::{Llm, Request, Script, Scripted};
@@ -62,23 +62,23 @@ use crate::ErrorKind;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// The model's name.
+    /// Name of the model.
     pub name: String,
-    /// Decides every choice. Another seed gives other answers, the same seed the same.
+    /// Seed of all random choices. The same seed gives the same answers.
     #[serde(default)]
     pub seed: u64,
-    /// Regular expressions for what decides nothing, as the mark of a run: answers are the same without it.
+    /// Regular expressions for text that must not affect answers, such as a run id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
-    /// What templates of all rules may take from the request. It is looked for when a template uses it; what is not
-    /// found and no list has the name of, is missing: see [`lists`](Self::lists).
+    /// Captures that templates of all rules may use. They are evaluated when a template uses them. A name without a
+    /// match and without a list of the same name is missing; see [`lists`](Self::lists).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Capture>,
-    /// Phrases that templates take one of by the list's name. They are templates themselves. A phrase that uses what is
-    /// missing is passed over.
+    /// Phrases that templates refer to by the list's name. Phrases are templates themselves. Those that use
+    /// something missing are skipped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lists: BTreeMap<String, Vec<Phrase>>,
-    /// The rules. The first whose conditions hold answers.
+    /// The rules. The first one whose conditions hold answers.
     #[serde(default)]
     pub rules: Vec<Rule>,
 }
@@ -89,156 +89,156 @@ pub struct Script {
 pub enum Phrase {
     /// A template.
     Text(String),
-    /// JSON whose strings are templates, for templates that are nothing but the list's name.
+    /// JSON whose strings are templates, for use in templates that consist of the list's name.
     Json {
         /// The JSON.
         value: Value,
-        /// What `{place label}` finds it by, once it stands in an array of the answer.
+        /// Label by which `{place label}` refers to the entry once it is in an array of the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         label: Option<String>,
     },
 }
 
-/// When to answer what, and how badly.
+/// A rule: conditions, an answer, and optional defects of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
-    /// Its conditions.
-    pub when: When,
-    /// What to take from the request, by name. All that have no `or` must be found, or the rule does not hold.
+    /// Conditions of the rule.
+    pub when: Conditions,
+    /// Captures from the request, by name. The rule applies only if all captures without `or` are found.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Capture>,
-    /// The capture whose number turns the lists on, as a round's, so that phrases do not come back at once. Where
-    /// none is named, the model's own earlier messages are counted.
+    /// Name of the capture whose number, such as a round number, advances the lists, so that phrases do not repeat
+    /// soon. By default, the number of earlier assistant messages is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
     /// The answer.
     pub answer: Answer,
-    /// What is wrong with the answer's form.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flaw: Option<Flaw>,
-    /// How the call fails.
+    /// Format violation of the answer.
+    #[serde(rename = "flaw", skip_serializing_if = "Option::is_none")]
+    pub violation: Option<Violation>,
+    /// Simulated failure of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// How long it takes until the answer begins, in milliseconds.
+    /// Delay before the answer starts, in milliseconds.
     pub delay_ms: u64,
-    /// How long each word takes, in milliseconds.
+    /// Delay before each word, in milliseconds.
     pub word_ms: u64,
 }
 
-/// The conditions of a rule; those that are not given always hold.
+/// Conditions of a rule; absent ones always hold.
 ///
-/// A text has to occur, in any case of letters; `*` in it stands for anything: `round*of 10`.
+/// Texts must occur in the request, ignoring case; `*` matches anything: `round*of 10`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct When {
-    /// In the system text.
+pub struct Conditions {
+    /// Text in the system prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// In the last message.
+    /// Text in the last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The name of the schema that is asked for.
+    /// Name of the requested schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// The how manieth time this very request comes, from the first to the last, counted from one.
+    /// First and last occurrence number of this request for which the rule applies, starting at 1.
     ///
-    /// There is no count over all requests: it would depend on which of two concurrent calls came first.
+    /// Only identical requests are counted: a count of all requests would depend on the order of concurrent calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<[u32; 2]>,
-    /// How often, from 0 to 1, of all requests for which the other conditions hold.
+    /// Probability, from 0 to 1, that the rule applies if all other conditions hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chance: Option<f64>,
 }
 
-/// What to take from a request.
+/// What to capture from a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Capture {
-    /// What stands for `{}`, up to the text behind it or the line's end: `Ticker: {}`, `[F{}]`.
+    /// The text at `{}`, up to the text after it or the end of the line: `Ticker: {}`, `[F{}]`.
     Find(String),
-    /// The same, with what to take where nothing is found.
+    /// The same, with a fallback.
     FindOr {
         /// The pattern.
         find: String,
-        /// What to take instead.
+        /// Fallback if nothing is found.
         or: String,
     },
-    /// What a regular expression finds, over lines if it says so: its first group, or all of it where it has none.
-    /// Templates also know the groups of the first place where it is found: `{margin.now}`, `{margin.0}` for all of it.
+    /// Matches of a regular expression: its first group, or the whole match if it has none. Templates can also
+    /// refer to the groups of the first match: `{margin.now}`, or `{margin.0}` for the whole match.
     Regex {
-        /// The expression.
+        /// The regular expression.
         regex: String,
-        /// A template of the expression's groups, by name or number, that makes one text of them.
+        /// Template that combines the groups, by name or number, into one text.
         #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
         shape: Option<String>,
-        /// What to take where nothing is found.
+        /// Fallback if nothing is found.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         or: Option<String>,
     },
 }
 
-/// What to answer.
+/// The answer of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Values that fit the schema of the request.
+    /// Generated values that conform to the request's schema.
     #[default]
     Schema,
     /// A template.
     Text(String),
-    /// JSON whose strings are templates; one that is nothing but a range, as `"{1..10}"`, becomes a number, and one that
-    /// is nothing but the name of a list becomes what stands there.
+    /// JSON whose strings are templates. A template that is only a range, such as `"{1..10}"`, becomes a number;
+    /// one that is only a list's name becomes the JSON of its entry.
     Json(Value),
-    /// A call of a tool, with arguments as in [`Json`](Self::Json).
+    /// A tool call, with arguments as in [`Json`](Self::Json).
     Tool {
-        /// The tool's name.
+        /// Name of the tool.
         name: String,
-        /// Its arguments.
+        /// Arguments of the call.
         arguments: Value,
     },
 }
 
-/// What is wrong with an answer's form.
+/// How an answer violates the requested format.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Flaw {
-    /// What it is.
-    pub kind: FlawKind,
-    /// How often, from 0 to 1.
+pub struct Violation {
+    /// Kind of violation.
+    pub kind: ViolationKind,
+    /// Probability, from 0 to 1.
     #[serde(default = "always")]
     pub chance: f64,
 }
 
-/// A way to spoil an answer.
+/// Kind of format violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FlawKind {
-    /// Between fences.
+pub enum ViolationKind {
+    /// Wrapped in a code block.
     Fenced,
-    /// With words before and behind.
+    /// Surrounded by prose.
     Prose,
-    /// Without its last third.
+    /// Truncated: the last third is missing.
     Broken,
-    /// Numbers and truth values of JSON as words.
+    /// Numbers and booleans of JSON as strings.
     WrongTypes,
-    /// Nothing at all.
+    /// Empty.
     Empty,
 }
 
-/// How a call fails.
+/// A simulated failure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// What goes wrong.
+    /// Error kind.
     pub kind: ErrorKind,
-    /// How often, from 0 to 1.
+    /// Probability, from 0 to 1.
     #[serde(default = "always")]
     pub chance: f64,
-    /// After so many words of the answer; at once where none are given.
+    /// Number of words of the answer to send before failing.
     #[serde(default)]
     pub after_words: usize,
-    /// How long the caller is asked to wait, in milliseconds.
+    /// Wait that the error asks for, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
@@ -248,7 +248,7 @@ fn always() -> f64 {
 }
 
 impl Script {
-    /// A script without rules: it answers requests for JSON, and those only.
+    /// Creates a script without rules, which answers only requests with a schema.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -259,13 +259,13 @@ impl Script {
         self
     }
 
-    /// Leaves what a regular expression finds out of what decides.
+    /// Adds a regular expression for text that must not affect answers.
     pub fn ignore(mut self, regex: impl Into<String>) -> Self {
         self.ignore.push(regex.into());
         self
     }
 
-    /// Takes something from all requests that have it.
+    /// Adds a capture for all rules.
     pub fn capture(mut self, name: impl Into<String>, capture: Capture) -> Self {
         self.captures.insert(name.into(), capture);
         self
@@ -281,7 +281,7 @@ impl Script {
         self
     }
 
-    /// Adds a rule, after the others.
+    /// Adds a rule after the others.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
@@ -299,7 +299,7 @@ impl Rule {
         Self::answer(Answer::Json(value))
     }
 
-    /// Answers with values that fit the schema of the request.
+    /// Answers with generated values that conform to the request's schema.
     pub fn schema() -> Self {
         Self::answer(Answer::Schema)
     }
@@ -309,53 +309,53 @@ impl Rule {
         Self::answer(Answer::Tool { name: name.into(), arguments })
     }
 
-    /// Fails in some way.
+    /// Fails with an error of this kind.
     pub fn failure(kind: ErrorKind) -> Self {
         let failure = Failure { kind, chance: 1.0, after_words: 0, retry_after_ms: None };
-        Self::schema().fails(failure)
+        Self::schema().with_failure(failure)
     }
 
     fn answer(answer: Answer) -> Self {
         Self { answer, ..Self::default() }
     }
 
-    /// Holds where the system text has these words.
-    pub fn when_system(mut self, words: impl Into<String>) -> Self {
-        self.when.system = Some(words.into());
+    /// Applies only if the system prompt contains this text.
+    pub fn when_system(mut self, text: impl Into<String>) -> Self {
+        self.when.system = Some(text.into());
         self
     }
 
-    /// Holds where the last message has these words.
-    pub fn when_prompt(mut self, words: impl Into<String>) -> Self {
-        self.when.prompt = Some(words.into());
+    /// Applies only if the last message contains this text.
+    pub fn when_prompt(mut self, text: impl Into<String>) -> Self {
+        self.when.prompt = Some(text.into());
         self
     }
 
-    /// Holds where the schema of this name is asked for.
+    /// Applies only if the schema with this name is requested.
     pub fn when_schema(mut self, name: impl Into<String>) -> Self {
         self.when.schema = Some(name.into());
         self
     }
 
-    /// Holds for the first so many times that a request comes.
-    pub fn first_times(mut self, n: u32) -> Self {
+    /// Applies only to the first `n` occurrences of a request.
+    pub fn first_occurrences(mut self, n: u32) -> Self {
         self.when.times = Some([1, n]);
         self
     }
 
-    /// Holds so often, from 0 to 1.
+    /// Applies with this probability, from 0 to 1.
     pub fn when_chance(mut self, chance: f64) -> Self {
         self.when.chance = Some(chance);
         self
     }
 
-    /// Takes something from the request: see [`Capture::Find`].
+    /// Adds a capture: see [`Capture::Find`].
     pub fn capture(mut self, name: impl Into<String>, pattern: impl Into<String>) -> Self {
         self.captures.insert(name.into(), Capture::Find(pattern.into()));
         self
     }
 
-    /// Takes something from the request, or this where it is not there.
+    /// Adds a capture with a fallback.
     pub fn capture_or(
         mut self,
         name: impl Into<String>,
@@ -367,33 +367,33 @@ impl Rule {
         self
     }
 
-    /// Names the capture whose number turns the lists on: see [`turn`](Self::turn).
+    /// Sets the capture that advances the lists: see [`turn`](Self::turn).
     pub fn turn(mut self, capture: impl Into<String>) -> Self {
         self.turn = Some(capture.into());
         self
     }
 
-    /// Spoils the answer always.
-    pub fn flaw(mut self, kind: FlawKind) -> Self {
-        self.flaw = Some(Flaw { kind, chance: 1.0 });
+    /// Makes every answer violate the requested format.
+    pub fn violation(mut self, kind: ViolationKind) -> Self {
+        self.violation = Some(Violation { kind, chance: 1.0 });
         self
     }
 
-    /// Fails.
-    pub fn fails(mut self, failure: Failure) -> Self {
+    /// Adds a simulated failure.
+    pub fn with_failure(mut self, failure: Failure) -> Self {
         self.failure = Some(failure);
         self
     }
 
-    /// Takes time: so many milliseconds before the answer, and for each word of it.
-    pub fn pace(mut self, delay_ms: u64, word_ms: u64) -> Self {
+    /// Sets the delays in milliseconds before the answer and before each word.
+    pub fn timing(mut self, delay_ms: u64, word_ms: u64) -> Self {
         (self.delay_ms, self.word_ms) = (delay_ms, word_ms);
         self
     }
 }
 
 impl Capture {
-    /// Takes what a regular expression finds: see [`Capture::Regex`].
+    /// Captures the matches of a regular expression: see [`Capture::Regex`].
     pub fn regex(regex: impl Into<String>) -> Self {
         Self::Regex { regex: regex.into(), shape: None, or: None }
     }

@@ -1,12 +1,12 @@
-//! What templates are filled from: what a request has, the lists of the script, and chance.
+//! The data that templates are filled with: captures, lists and random choices.
 
 use std::{collections::BTreeMap, rc::Rc};
 
 use serde_json::Value;
 
 use super::{
-    capture::Found,
-    chance::{Chance, mix},
+    capture::CaptureLookup,
+    seeded_rng::{SeededRng, mix},
     template::as_text,
     tree::Tree,
 };
@@ -21,66 +21,66 @@ pub(crate) struct Entry {
     pub(crate) label: Option<String>,
 }
 
-/// What templates are filled from.
-pub(crate) struct Source<'a> {
-    found: &'a Found<'a>,
+/// The data that templates are filled with.
+pub(crate) struct TemplateSource<'a> {
+    found: &'a CaptureLookup<'a>,
     lists: &'a Lists,
-    pub(crate) chance: Chance,
-    /// Decides the order in which a list's phrases come, the same all through a conversation.
+    pub(crate) rng: SeededRng,
+    /// Seed of the order of a list's phrases, fixed per conversation.
     order: u64,
-    /// How far the conversation has come.
+    /// Progress of the conversation.
     turn: usize,
-    /// How often each name was used in this answer.
+    /// Number of uses of each name in this answer.
     used: BTreeMap<String, usize>,
-    /// Where in their arrays the labelled entries stand, from one.
+    /// Positions of labelled entries in their arrays, starting at 1.
     places: BTreeMap<String, usize>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> TemplateSource<'a> {
     pub(crate) fn new(
-        found: &'a Found<'a>,
+        found: &'a CaptureLookup<'a>,
         lists: &'a Lists,
-        chance: Chance,
+        rng: SeededRng,
         order: u64,
         turn: usize,
     ) -> Self {
         let (used, places) = Default::default();
-        Self { found, lists, chance, order, turn, used, places }
+        Self { found, lists, rng, order, turn, used, places }
     }
 
-    /// Decides what is to be the same in all answers of a script.
+    /// Returns the script's seed, for choices that are the same in all answers.
     pub(crate) fn seed(&self) -> u64 {
         self.found.seed()
     }
 
-    /// Whether there is a capture or a phrase of this name.
+    /// Returns whether there is a capture or a phrase with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.found.get(name).is_some() || !self.phrases(name).is_empty()
     }
 
-    /// The first capture of this name.
+    /// Returns the first captured text with this name.
     pub(crate) fn capture(&self, name: &str) -> Option<String> {
         self.found.get(name)?.first().cloned()
     }
 
-    /// Where the entry with this label stands.
+    /// Returns the position of the entry with this label.
     pub(crate) fn place(&self, label: &str) -> Option<usize> {
         self.places.get(label).copied()
     }
 
-    /// The phrases of a list for which all is there that they use.
+    /// Returns the phrases of a list that can be filled.
     fn phrases(&self, name: &str) -> Vec<&'a Entry> {
         let phrases: &'a [Entry] = self.lists.get(name).map(Vec::as_slice).unwrap_or_default();
-        phrases.iter().filter(|it| it.tree.fits(self)).collect()
+        phrases.iter().filter(|it| it.tree.can_fill(self)).collect()
     }
 
-    /// The first capture, or the next phrase.
+    /// Returns the first captured text, or else the next phrase.
     pub(crate) fn first(&mut self, name: &str) -> String {
         self.capture(name).unwrap_or_else(|| as_text(self.phrase(name)))
     }
 
-    /// The next phrase of a list. The order is shuffled once a conversation, and each turn begins one further
-    /// on, so phrases come back late though nothing is remembered.
+    /// Returns the next phrase of a list. The order is shuffled once per conversation and each turn starts one
+    /// phrase later, so phrases repeat late although nothing is remembered.
     pub(crate) fn phrase(&mut self, name: &str) -> Value {
         let phrases = self.phrases(name);
         let n = phrases.len();
@@ -88,22 +88,22 @@ impl<'a> Source<'a> {
             return Value::String(String::new());
         }
         let used = self.use_of(name);
-        let order = Chance::of(self.order, name).order(n);
+        let order = SeededRng::of(self.order, name).order(n);
         let place = self.turn.wrapping_add(used * (n / 2 + 1));
         phrases[order[place % n]].tree.fill(self)
     }
 
-    /// One of all captures, another one each time.
+    /// Returns one of all captured texts, a different one each time.
     pub(crate) fn any(&mut self, name: &str) -> String {
         let Some(all) = self.found.get(name) else {
             return as_text(self.phrase(name));
         };
         let used = self.use_of(name);
-        let order = Chance::of(mix(self.order, &self.turn.to_le_bytes()), name).order(all.len());
+        let order = SeededRng::of(mix(self.order, &self.turn.to_le_bytes()), name).order(all.len());
         all[order[used % all.len()]].clone()
     }
 
-    /// All captures or phrases.
+    /// Returns all captured texts or phrases.
     pub(crate) fn all(&mut self, name: &str) -> Vec<String> {
         match self.found.get(name) {
             Some(captures) => captures.to_vec(),
@@ -111,11 +111,11 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The first so many of all captures or phrases, as many as there are at most.
+    /// Returns the first few captured texts or phrases; the number is chosen between `least` and `most`.
     pub(crate) fn some(&mut self, name: &str, least: i64, most: i64) -> Vec<Value> {
         let captures: Option<Rc<[String]>> = self.found.get(name);
         let phrases = if captures.is_none() { self.phrases(name) } else { Vec::new() };
-        let n = usize::try_from(self.chance.between(least, most)).unwrap_or(0);
+        let n = usize::try_from(self.rng.between(least, most)).unwrap_or(0);
         if let Some(captures) = captures {
             return captures.iter().take(n).cloned().map(Value::String).collect();
         }

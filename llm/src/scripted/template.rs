@@ -1,32 +1,33 @@
-//! Templates: text with places for captures, phrases, choices and numbers.
+//! Templates: text with placeholders for captures, phrases, choices and numbers.
 //!
-//! | written | becomes |
+//! | placeholder | replaced by |
 //! |---|---|
-//! | `{ticker}` | the first capture of this name, or the next phrase of the list of this name |
-//! | `{margin.now}` | a group of the first capture of this name, which has to be a regular expression |
-//! | `{any fact}` | one of all captures of this name, another one each time |
-//! | `{all fact}` | all captures or phrases of this name, with commas |
-//! | `{good\|fair\|poor}` | one of these, which are templates too |
-//! | `{3..9}`, `{0.50..0.95}` | a number between these, with as many decimals |
-//! | `{2..4 of fact}` | the first so many of all captures or phrases of this name, as far as there are so many |
-//! | `{if now < before: fell\|rose}` | the first where the number in one capture is less than in the other, or than a number |
-//! | `{by title: good\|poor}` | one of these, the same wherever the capture is the same |
-//! | `{place debt}` | the place, from one, of the phrase with this label in the array it was put in before; for items of later arrays |
-//! | `{{`, `}}` | a bracket |
+//! | `{ticker}` | the first captured text with this name, or the next phrase of the list with this name |
+//! | `{margin.now}` | a group of the first match of this capture, which must be a regular expression |
+//! | `{any fact}` | one of all captured texts with this name, a different one each time |
+//! | `{all fact}` | all captured texts or phrases with this name, separated by commas |
+//! | `{good\|fair\|poor}` | one of these choices, which are templates themselves |
+//! | `{3..9}`, `{0.50..0.95}` | a number in this range, with as many decimals |
+//! | `{2..4 of fact}` | the first 2 to 4 captured texts or phrases with this name, or fewer if there are not as many |
+//! | `{if now < before: fell\|rose}` | the first choice if the number in one capture is less than in the other, or than a literal number; else the second |
+//! | `{by title: good\|poor}` | one of these choices, always the same for the same captured text |
+//! | `{place debt}` | the position, starting at 1, of the phrase with this label in an earlier array of the answer |
+//! | `{{`, `}}` | a literal brace |
 //!
-//! A template *fits* when all it uses is there. Of choices and phrases only those count that fit.
+//! A template *can be filled* if everything it uses is available. Choices and phrases that cannot be filled are
+//! skipped.
 
 use serde_json::{Number, Value};
 
 use super::{
-    chance::{Chance, mix},
-    source::Source,
+    seeded_rng::{SeededRng, mix},
+    source::TemplateSource,
 };
 
-/// Choices in choices deeper than this are refused.
+/// Maximum nesting depth of choices.
 const MAX_DEPTH: usize = 8;
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
@@ -54,14 +55,14 @@ enum Operand {
 }
 
 impl Template {
-    /// Reads a template; the error says what is wrong with it.
+    /// Parses a template.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Self::parse_at(text, 0)
     }
 
     fn parse_at(text: &str, depth: usize) -> Result<Self, String> {
         if depth > MAX_DEPTH {
-            return Err("choices are nested too deep".to_owned());
+            return Err("choices are nested too deeply".to_owned());
         }
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -71,14 +72,15 @@ impl Template {
                 literal.push(next);
                 rest = &rest[2..];
             } else if next == '{' {
-                let end = closing(rest).ok_or("a `{` is not closed; write `{{` for a bracket")?;
+                let end =
+                    closing(rest).ok_or("a `{` is not closed; write `{{` for a literal brace")?;
                 if !literal.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut literal)));
                 }
                 parts.push(Part::parse(&rest[1..end], depth)?);
                 rest = &rest[end + 1..];
             } else if next == '}' {
-                return Err("a `}` closes nothing; write `}}` for a bracket".to_owned());
+                return Err("a `}` has no matching `{`; write `}}` for a literal brace".to_owned());
             } else {
                 literal.push(next);
                 rest = &rest[next.len_utf8()..];
@@ -90,12 +92,12 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// The names it uses, those in choices included.
+    /// Returns the names it uses, including those in choices.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.parts.iter().flat_map(Part::names).collect()
     }
 
-    /// The labels whose places it uses.
+    /// Returns the labels whose positions it uses.
     pub(crate) fn labels(&self) -> Vec<&str> {
         let labels = self.parts.iter().flat_map(|part| match part {
             Part::Place(label) => vec![label.as_str()],
@@ -104,19 +106,19 @@ impl Template {
         labels.collect()
     }
 
-    /// Whether all it uses is there.
-    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
-        self.parts.iter().all(|it| it.fits(source))
+    /// Returns whether everything it uses is available.
+    pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
+        self.parts.iter().all(|it| it.can_fill(source))
     }
 
-    /// Fills the places.
-    pub(crate) fn fill(&self, source: &mut Source<'_>) -> String {
+    /// Fills the placeholders.
+    pub(crate) fn fill(&self, source: &mut TemplateSource<'_>) -> String {
         self.parts.iter().map(|it| it.fill(source)).collect()
     }
 
-    /// Fills the places; a template that is one thing and nothing else becomes what that is: a number, or the JSON of a
-    /// list.
-    pub(crate) fn fill_value(&self, source: &mut Source<'_>) -> Value {
+    /// Fills the placeholders. A template that consists of one placeholder becomes its value: a number, or the JSON
+    /// of a list entry.
+    pub(crate) fn fill_value(&self, source: &mut TemplateSource<'_>) -> Value {
         match self.parts.as_slice() {
             [part] => part.fill_value(source),
             _ => Value::String(self.fill(source)),
@@ -135,7 +137,7 @@ impl Part {
             return match choices.len() {
                 2 => Ok(Self::If { left, right, choices }),
                 n => Err(format!(
-                    "`{{{inside}}}` has {n} choices: write it as `{{if a < b: yes|no}}`"
+                    "`{{{inside}}}` has {n} choices, but needs two, as in `{{if a < b: yes|no}}`"
                 )),
             };
         }
@@ -156,12 +158,13 @@ impl Part {
                 Some(Self::Number { least, most, decimals: 0 }) => {
                     Ok(Self::Some { least, most, name: name.to_owned() })
                 }
-                _ => Err(format!("`{{{inside}}}` has no count: write it as `{{2..4 of {name}}}`")),
+                _ => Err(format!("`{{{inside}}}` has no count; write it as `{{2..4 of {name}}}`")),
             };
         }
         if let Some((least, most)) = inside.split_once("..") {
-            return range(least.trim(), most.trim())
-                .ok_or_else(|| format!("`{{{inside}}}` is no range: write it as `{{1..10}}`"));
+            return range(least.trim(), most.trim()).ok_or_else(|| {
+                format!("`{{{inside}}}` is not a valid range; write it as `{{1..10}}`")
+            });
         }
         let (make, name): (fn(String) -> Self, &str) = match inside.split_once(' ') {
             Some(("any", name)) => (Self::Any, name),
@@ -171,7 +174,9 @@ impl Part {
         };
         match is_name(name) {
             true => Ok(make(name.to_owned())),
-            false => Err(format!("`{{{inside}}}` is no name; write `{{{{` for a bracket")),
+            false => {
+                Err(format!("`{{{inside}}}` is not a valid name; write `{{{{` for a literal brace"))
+            }
         }
     }
 
@@ -198,25 +203,25 @@ impl Part {
         names
     }
 
-    fn fits(&self, source: &Source<'_>) -> bool {
+    fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
-            // Of what is not there, none are so many as there are.
+            // `Some` can be empty if nothing is available.
             Self::Text(_) | Self::Number { .. } | Self::Some { .. } => true,
             Self::Name(name) | Self::Any(name) | Self::All(name) => source.has(name),
             Self::Place(label) => source.place(label).is_some(),
-            Self::Choice(choices) => choices.iter().any(|it| it.fits(source)),
-            Self::If { left, right, choices } => {
-                less(left, right, source).is_some_and(|it| choices[usize::from(!it)].fits(source))
-            }
+            Self::Choice(choices) => choices.iter().any(|it| it.can_fill(source)),
+            Self::If { left, right, choices } => less(left, right, source)
+                .is_some_and(|it| choices[usize::from(!it)].can_fill(source)),
             Self::By { name, choices, .. } => {
-                source.capture(name).is_some() && choices.iter().any(|it| it.fits(source))
+                source.capture(name).is_some() && choices.iter().any(|it| it.can_fill(source))
             }
         }
     }
 
-    /// The one of its choices that counts.
-    fn chosen(&self, source: &mut Source<'_>) -> Option<&Template> {
-        let fitting: Vec<&Template> = self.choices().iter().filter(|it| it.fits(source)).collect();
+    /// Returns the selected choice.
+    fn chosen(&self, source: &mut TemplateSource<'_>) -> Option<&Template> {
+        let fitting: Vec<&Template> =
+            self.choices().iter().filter(|it| it.can_fill(source)).collect();
         let choice = match self {
             Self::If { left, right, choices } => {
                 return choices.get(usize::from(!less(left, right, source)?));
@@ -224,14 +229,14 @@ impl Part {
             Self::By { name, salt, .. } => {
                 let capture = source.capture(name)?;
                 let key = mix(source.seed(), capture.as_bytes());
-                Chance::new(mix(key, &salt.to_le_bytes())).below(fitting.len())
+                SeededRng::new(mix(key, &salt.to_le_bytes())).below(fitting.len())
             }
-            _ => source.chance.below(fitting.len()),
+            _ => source.rng.below(fitting.len()),
         };
         fitting.get(choice).copied()
     }
 
-    fn fill(&self, source: &mut Source<'_>) -> String {
+    fn fill(&self, source: &mut TemplateSource<'_>) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Name(name) => source.first(name),
@@ -246,13 +251,13 @@ impl Part {
             }
             Self::Place(label) => source.place(label).map(|it| it.to_string()).unwrap_or_default(),
             Self::Number { least, most, decimals } => {
-                let number = source.chance.between(*least, *most);
+                let number = source.rng.between(*least, *most);
                 decimal(number, *decimals)
             }
         }
     }
 
-    fn fill_value(&self, source: &mut Source<'_>) -> Value {
+    fn fill_value(&self, source: &mut TemplateSource<'_>) -> Value {
         match self {
             Self::Name(name) | Self::Any(name) if source.capture(name).is_none() => {
                 source.phrase(name)
@@ -272,7 +277,7 @@ impl Part {
     }
 }
 
-/// JSON as it stands in a text.
+/// Converts JSON to text; strings lose their quotes.
 pub(crate) fn as_text(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -293,7 +298,7 @@ impl Operand {
         }
     }
 
-    fn number(&self, source: &Source<'_>) -> Option<f64> {
+    fn number(&self, source: &TemplateSource<'_>) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Name(name) => first_number(&source.capture(name)?),
@@ -301,11 +306,11 @@ impl Operand {
     }
 }
 
-fn less(left: &Operand, right: &Operand, source: &Source<'_>) -> Option<bool> {
+fn less(left: &Operand, right: &Operand, source: &TemplateSource<'_>) -> Option<bool> {
     Some(left.number(source)? < right.number(source)?)
 }
 
-/// The first number of a text, whatever unit it has: `-$1,200m` is -1200.
+/// Returns the first number of a text, ignoring units: `-$1,200m` is -1200.
 fn first_number(text: &str) -> Option<f64> {
     let start = text.find(|it: char| it.is_ascii_digit())?;
     let sign = if text[..start].trim_end_matches('$').ends_with('-') { "-" } else { "" };
@@ -314,7 +319,7 @@ fn first_number(text: &str) -> Option<f64> {
     format!("{sign}{}", digits.trim_end_matches(['.', ',']).replace(',', "")).parse().ok()
 }
 
-/// Reads `if a < b: choices`.
+/// Parses `if a < b: choices`.
 fn comparison(inside: &str) -> Option<(Operand, Operand, &str)> {
     let (sides, choices) = inside.strip_prefix("if ")?.split_once(':')?;
     let (left, right) = sides.split_once('<')?;
@@ -327,7 +332,7 @@ fn is_name(text: &str) -> bool {
     text.split_once('.').map_or_else(|| plain(text), |(name, group)| plain(name) && plain(group))
 }
 
-/// Where the bracket closes that a text begins with.
+/// Returns the position of the brace that closes the first one.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0;
     for (at, it) in text.bytes().enumerate() {
@@ -370,7 +375,7 @@ fn range(least: &str, most: &str) -> Option<Part> {
     (least <= most).then_some(Part::Number { least, most, decimals })
 }
 
-/// A number of units with a decimal point.
+/// Formats a number of units with decimals.
 fn decimal(units: i64, decimals: u32) -> String {
     if decimals == 0 {
         return units.to_string();

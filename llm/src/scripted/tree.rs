@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{source::Source, template::Template};
+use super::{source::TemplateSource, template::Template};
 
-/// JSON with templates for strings.
+/// JSON whose strings are templates.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tree {
     Plain(Value),
@@ -14,7 +14,7 @@ pub(crate) enum Tree {
 }
 
 impl Tree {
-    /// Reads the strings of JSON as templates.
+    /// Parses the strings of JSON as templates.
     pub(crate) fn parse(value: &Value) -> Result<Self, String> {
         Ok(match value {
             Value::String(text) => Self::Template(Template::parse(text)?),
@@ -29,7 +29,7 @@ impl Tree {
         })
     }
 
-    /// All templates in it.
+    /// Returns all templates in it.
     pub(crate) fn templates(&self) -> Vec<&Template> {
         match self {
             Self::Plain(_) => Vec::new(),
@@ -39,23 +39,23 @@ impl Tree {
         }
     }
 
-    /// The names its templates use.
+    /// Returns the names that its templates use.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.templates().into_iter().flat_map(Template::names).collect()
     }
 
-    /// Whether all is there that it uses.
-    pub(crate) fn fits(&self, source: &Source<'_>) -> bool {
+    /// Returns whether everything that it uses is available.
+    pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
             Self::Plain(_) => true,
-            Self::Template(template) => template.fits(source),
-            Self::Array(items) => items.iter().all(|it| it.fits(source)),
-            Self::Object(members) => members.iter().all(|it| it.1.fits(source)),
+            Self::Template(template) => template.can_fill(source),
+            Self::Array(items) => items.iter().all(|it| it.can_fill(source)),
+            Self::Object(members) => members.iter().all(|it| it.1.can_fill(source)),
         }
     }
 
     /// Fills the templates.
-    pub(crate) fn fill(&self, source: &mut Source<'_>) -> Value {
+    pub(crate) fn fill(&self, source: &mut TemplateSource<'_>) -> Value {
         match self {
             Self::Plain(value) => value.clone(),
             Self::Template(template) => template.fill_value(source),

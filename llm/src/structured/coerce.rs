@@ -1,35 +1,34 @@
-//! Coercions: from what a model wrote to the number, truth value or choice that it plainly means.
+//! Coercions of model output to numbers, booleans and enum values.
 //!
-//! Only what can be read in one way is read. A number with a unit is not a number: nobody knows whether `8%`
-//! is eight or a twelfth.
+//! Only unambiguous text is accepted. A number with a unit is not: `8%` could mean 8 or 0.08.
 
 use serde_json::{Number, Value};
 
-/// A number in words: `8`, `-0.5`, `8/10`, `8 out of 10`.
-pub(crate) struct Written {
+/// A number written as text: `8`, `-0.5`, `8/10`, `8 out of 10`.
+pub(crate) struct WrittenNumber {
     pub(crate) number: f64,
-    /// What it is out of, where it says so.
+    /// The scale, if the text names one.
     pub(crate) out_of: Option<f64>,
 }
 
-/// Reads a number that is the whole text.
-pub(crate) fn number(text: &str) -> Option<Written> {
+/// Parses a text that consists of a number.
+pub(crate) fn parse_number(text: &str) -> Option<WrittenNumber> {
     let (written, rest) = leading_number(text.trim())?;
     rest.is_empty().then_some(written)
 }
 
-/// Reads the number that a text begins with, and gives the rest of the text.
-pub(crate) fn leading_number(text: &str) -> Option<(Written, &str)> {
+/// Parses the number at the start of a text and returns the rest of the text.
+pub(crate) fn leading_number(text: &str) -> Option<(WrittenNumber, &str)> {
     let (number, rest) = plain_number(text)?;
     let after = rest.trim_start();
     let scale = after.strip_prefix('/').or_else(|| after.strip_prefix("out of"));
     match scale.and_then(|it| plain_number(it.trim_start())) {
-        Some((out_of, rest)) => Some((Written { number, out_of: Some(out_of) }, rest)),
-        None => Some((Written { number, out_of: None }, rest)),
+        Some((out_of, rest)) => Some((WrittenNumber { number, out_of: Some(out_of) }, rest)),
+        None => Some((WrittenNumber { number, out_of: None }, rest)),
     }
 }
 
-/// A number as JSON has it, but for a leading plus; infinities and names of numbers are none.
+/// Parses a number as in JSON, with an optional plus sign and without an exponent.
 fn plain_number(text: &str) -> Option<(f64, &str)> {
     let digits = |from: usize| {
         from + text.as_bytes()[from..].iter().take_while(|it| it.is_ascii_digit()).count()
@@ -47,32 +46,32 @@ fn plain_number(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, &text[end..]))
 }
 
-/// Reads a truth value.
-pub(crate) fn truth(text: &str) -> Option<bool> {
-    match fold(text).as_str() {
+/// Parses a boolean.
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    match normalize(text).as_str() {
         "true" | "yes" => Some(true),
         "false" | "no" => Some(false),
         _ => None,
     }
 }
 
-/// The nearest whole number, the even one of two that are as near.
-pub(crate) fn whole(number: f64) -> Option<Value> {
+/// Rounds to the nearest integer, ties to even.
+pub(crate) fn to_integer(number: f64) -> Option<Value> {
     let rounded = number.round_ties_even();
-    // Beyond this a float does not know its last digits.
+    // Above 2^53, not every integer has an exact `f64`.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (rounded.abs() <= EXACT).then(|| Value::from(rounded as i64))
 }
 
-/// A number as JSON has it, whole where it is.
-pub(crate) fn value(number: f64) -> Option<Value> {
+/// Converts a number to JSON, as an integer if it is one.
+pub(crate) fn to_json(number: f64) -> Option<Value> {
     if number.fract() == 0.0 {
-        return whole(number);
+        return to_integer(number);
     }
     Number::from_f64(number).map(Value::Number)
 }
 
-/// A name without what people write differently: case, spaces, hyphens, underscores, emphasis.
-pub(crate) fn fold(name: &str) -> String {
+/// Normalises a name: drops case, spaces, hyphens, underscores and emphasis.
+pub(crate) fn normalize(name: &str) -> String {
     name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

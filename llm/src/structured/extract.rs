@@ -1,31 +1,31 @@
-//! Finds JSON in a text: what stands in balanced brackets and parses.
+//! Finds JSON in a text: balanced brackets whose contents parse.
 
 use std::{collections::VecDeque, ops::Range};
 
 use serde_json::Value;
 
-/// Brackets deeper than this are not looked into, as serde_json does not.
+/// Maximum bracket depth, the same as serde_json's.
 const MAX_DEPTH: usize = 128;
 
-/// A reply's own answer is one of its last values.
+/// Maximum number of candidates. The answer is one of the last values of a reply.
 const MAX_FOUND: usize = 32;
 
-/// Names longer than this are none of a schema's.
+/// Maximum length of a property name.
 const MAX_NAME: usize = 256;
 
-/// What was found in a text.
-pub(crate) struct Found {
+/// JSON found in a text.
+pub(crate) struct Candidate {
     pub(crate) json: Json,
-    /// Where it stands; of what is broken, where it begins.
-    pub(crate) place: Range<usize>,
-    /// Whether it stands in a quotation, on a line that begins with `>`.
+    /// Position in the text; for broken JSON only its start.
+    pub(crate) range: Range<usize>,
+    /// Whether it is on a quoted line, one that starts with `>`.
     pub(crate) quoted: bool,
 }
 
-/// A piece of JSON.
+/// Complete or broken JSON.
 pub(crate) enum Json {
     Whole(Value),
-    /// An object that is cut off or malformed, and where its members are that are whole.
+    /// An object that is truncated or malformed, with the positions of its complete members.
     Broken(Vec<Range<usize>>),
 }
 
@@ -38,12 +38,12 @@ impl Json {
     }
 }
 
-/// The objects and arrays in a text, outermost ones only, in their order; the last ones where there are many. Of
-/// what is broken, objects that begin with one of the names.
+/// Returns the outermost objects and arrays in a text, in order; if there are many, only the last ones. Includes
+/// broken objects whose first property satisfies `is_name`.
 ///
-/// Every opening bracket is tried until one parses, since brackets and quotes in prose do not pair up. The
-/// effort is bounded by a multiple of the text's length; no honest reply comes near it.
-pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
+/// Tries every opening bracket, because brackets and quotes in prose need not be balanced. The total effort is
+/// bounded by a multiple of the text's length, which ordinary replies do not reach.
+pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Candidate> {
     let mut effort = 8 * text.len() + (1 << 16);
     let mut found = VecDeque::new();
     let (mut at, mut line, mut seen) = (0, 0, 0);
@@ -69,14 +69,14 @@ pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
             (Some(value), Some(end)) => {
                 at = end;
                 match found.back_mut() {
-                    Some(Found { json: Json::Broken(members), quoted: outer, .. })
+                    Some(Candidate { json: Json::Broken(members), quoted: outer, .. })
                         if *outer == quoted && ends_before_member(&text[..start]) =>
                     {
                         members.push(start..end);
                     }
-                    _ => found.push_back(Found {
+                    _ => found.push_back(Candidate {
                         json: Json::Whole(value),
-                        place: start..end,
+                        range: start..end,
                         quoted,
                     }),
                 }
@@ -85,7 +85,7 @@ pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
                 at = start + 1;
                 if first_name(&text[start..]).is_some_and(&is_name) {
                     let json = Json::Broken(Vec::new());
-                    found.push_back(Found { json, place: start..at, quoted });
+                    found.push_back(Candidate { json, range: start..at, quoted });
                 }
             }
         }
@@ -96,21 +96,21 @@ pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Found> {
     found.into()
 }
 
-/// The name that an object begins with.
+/// Returns the first property name of an object.
 fn first_name(text: &str) -> Option<&str> {
     let name = text.strip_prefix('{')?.trim_start().strip_prefix('"')?;
     let end = name.bytes().take(MAX_NAME).position(|it| it == b'"')?;
     name[end + 1..].trim_start().starts_with(':').then_some(&name[..end])
 }
 
-/// Whether a text ends as JSON does before a member of an object or an item of a list.
+/// Returns whether a text ends like JSON before a member of an object or an item of an array.
 fn ends_before_member(text: &str) -> bool {
     let text = text.trim_end();
     let is_named = |it: &str| it.trim_end().ends_with('"');
     text.ends_with(['[', ',']) || text.strip_suffix(':').is_some_and(is_named)
 }
 
-/// Whether what follows an opening bracket can be JSON: most brackets in prose are told from it at once.
+/// Returns whether the text after an opening bracket can be JSON; quickly rejects most brackets in prose.
 fn may_begin(text: &str) -> bool {
     let inside = text[1..].trim_start().bytes().next();
     match inside {
@@ -121,7 +121,7 @@ fn may_begin(text: &str) -> bool {
     }
 }
 
-/// The length up to the bracket that closes the first one, or how much was read without finding it.
+/// Returns the length up to the matching closing bracket, or how many bytes were read if there is none.
 fn closing(bytes: &[u8]) -> Result<usize, usize> {
     let mut open = Vec::new();
     let mut in_string = false;

@@ -1,70 +1,70 @@
-//! Fits a value to a schema: checks it, and where allowed makes it fit and says how.
+//! Validates a value against a schema and, if allowed, coerces it to fit.
 //!
-//! The walk knows the keywords that schemars writes. A validator of all of JSON Schema would bring twenty
-//! crates, and the coercions have to walk the schema anyhow. `pattern`, and `format` of strings, are told to
-//! the model and not checked here: a type that cares checks them when it is deserialized.
+//! Supports the keywords that schemars generates. A full JSON Schema validator would add twenty crates, and
+//! coercion has to walk the schema anyway. `pattern` and the `format` of strings are shown to the model but not
+//! checked; types that need them check them when deserialized.
 
 use serde_json::{Map, Value};
 
 use super::{
-    Adjusted, coerce,
-    range::{crossed, written_number},
+    Adjustment, coerce,
+    range::{parse_scaled_number, violated_bound},
 };
 
-/// Schemas and values that go deeper than this are refused: every level is a call on the stack.
+/// Maximum depth of schemas and values, since each level recurses.
 const MAX_DEPTH: usize = 160;
 
-/// How many values are looked at before one is refused as too large.
+/// Maximum number of values to visit.
 const MAX_EFFORT: usize = 1 << 21;
 
-/// Checks that a value fits a schema as it is.
+/// Checks that a value conforms to a schema.
 pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
-    Fitting::new(schema, false).fit(schema, value).map(drop)
+    Fitter::new(schema, false).fit(schema, value).map(drop)
 }
 
-/// What was changed to make a value fit.
+/// A change that made a value fit.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) text: String,
-    /// The number that is now another one, if that is what was changed.
-    pub(crate) adjusted: Option<Adjusted>,
+    /// The changed number, if the change rounded or clamped one.
+    pub(crate) adjusted: Option<Adjustment>,
 }
 
-/// Makes a value fit a schema where it is plain how, and says what was changed.
+/// Coerces a value to fit a schema if that is unambiguous, and returns the changes.
 pub(crate) fn coerce(schema: &Value, value: &Value) -> Result<(Value, Vec<Note>), String> {
-    let mut fitting = Fitting::new(schema, true);
-    let value = fitting.fit(schema, value)?;
-    Ok((value, fitting.notes))
+    let mut fitter = Fitter::new(schema, true);
+    let value = fitter.fit(schema, value)?;
+    Ok((value, fitter.notes))
 }
 
-/// Where a reference leads; schemars only writes references into the same schema.
+/// Resolves a reference within the schema; schemars generates no other references.
 pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
-struct Fitting<'a> {
+struct Fitter<'a> {
     root: &'a Value,
-    may_change: bool,
+    may_coerce: bool,
     notes: Vec<Note>,
     path: Vec<String>,
     depth: usize,
     effort: usize,
 }
 
-impl<'a> Fitting<'a> {
-    fn new(root: &'a Value, may_change: bool) -> Self {
+impl<'a> Fitter<'a> {
+    fn new(root: &'a Value, may_coerce: bool) -> Self {
         let (notes, path) = (Vec::new(), Vec::new());
-        Self { root, may_change, notes, path, depth: 0, effort: 0 }
+        Self { root, may_coerce, notes, path, depth: 0, effort: 0 }
     }
 
     fn fit(&mut self, schema: &'a Value, value: &Value) -> Result<Value, String> {
         let schema = match schema {
             Value::Object(schema) => schema,
-            Value::Bool(false) => return Err(format!("{} should not be there", self.place())),
+            Value::Bool(false) => return Err(format!("{} should not be there", self.location())),
             _ => return Ok(value.clone()),
         };
         if self.depth == MAX_DEPTH || self.effort == MAX_EFFORT {
-            return Err(format!("{} is nested too deep or too large", self.place()));
+            return Err(format!("{} is nested too deep or too large", self.location()));
         }
         self.effort += 1;
         self.depth += 1;
@@ -101,7 +101,7 @@ impl<'a> Fitting<'a> {
         for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
             value = self.fit(part, &value)?;
         }
-        // Of `oneOf` the first that fits is taken, as serde does: schemars writes forms that exclude each other.
+        // For `oneOf`, take the first match, as serde does: schemars generates mutually exclusive alternatives.
         for forms in ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(*it)?.as_array()) {
             value = self.any(forms, &value)?;
         }
@@ -109,19 +109,19 @@ impl<'a> Fitting<'a> {
     }
 
     fn any(&mut self, forms: &'a [Value], value: &Value) -> Result<Value, String> {
-        let changing = self.may_change;
+        let changing = self.may_coerce;
         let noted = self.notes.len();
         let mut problems = Vec::new();
-        // What fits as it is goes before what has to be changed.
-        for may_change in [false, true] {
-            if may_change && !changing {
+        // Prefer an alternative that fits without changes.
+        for may_coerce in [false, true] {
+            if may_coerce && !changing {
                 break;
             }
             problems.clear();
             for form in forms {
-                self.may_change = may_change;
+                self.may_coerce = may_coerce;
                 let fitted = self.fit(form, value);
-                self.may_change = changing;
+                self.may_coerce = changing;
                 match fitted {
                     Ok(value) => return Ok(value),
                     Err(problem) => problems.push(problem),
@@ -130,10 +130,10 @@ impl<'a> Fitting<'a> {
             }
         }
         Err(match problems.as_slice() {
-            [] => format!("{} cannot have any form", self.place()),
+            [] => format!("{} cannot have any form", self.location()),
             [problem] => problem.clone(),
             [problem, ..] => {
-                format!("{} has none of its {} forms: {problem}", self.place(), problems.len())
+                format!("{} has none of its {} forms: {problem}", self.location(), problems.len())
             }
         })
     }
@@ -142,21 +142,21 @@ impl<'a> Fitting<'a> {
         if choices.contains(&value) {
             return Ok(value);
         }
-        if let (true, Some(text)) = (self.may_change, value.as_str()) {
-            let folded = coerce::fold(text);
+        if let (true, Some(text)) = (self.may_coerce, value.as_str()) {
+            let folded = coerce::normalize(text);
             let mut alike = choices
                 .iter()
-                .filter(|it| it.as_str().is_some_and(|it| coerce::fold(it) == folded));
+                .filter(|it| it.as_str().is_some_and(|it| coerce::normalize(it) == folded));
             if let (Some(choice), None) = (alike.next(), alike.next()) {
-                self.note(format!("{} read as {}", show(&value), show(choice)));
+                self.note(format!("{} read as {}", summary(&value), summary(choice)));
                 return Ok(choice.clone());
             }
         }
-        let choices: Vec<String> = choices.iter().take(12).map(show).collect();
+        let choices: Vec<String> = choices.iter().take(12).map(summary).collect();
         Err(format!(
             "{} is {}, which is not one of {}",
-            self.place(),
-            show(&value),
+            self.location(),
+            summary(&value),
             choices.join(", ")
         ))
     }
@@ -172,17 +172,22 @@ impl<'a> Fitting<'a> {
             Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
             _ => return Ok(value),
         };
-        if types.iter().any(|it| is(it, &value)) {
+        if types.iter().any(|it| is_type(it, &value)) {
             return Ok(value);
         }
-        if self.may_change {
+        if self.may_coerce {
             for wanted in &types {
                 if let Some(changed) = self.convert(wanted, schema, &value) {
                     return Ok(changed);
                 }
             }
         }
-        Err(format!("{} is {}, not of type {}", self.place(), show(&value), types.join(" or ")))
+        Err(format!(
+            "{} is {}, not of type {}",
+            self.location(),
+            summary(&value),
+            types.join(" or ")
+        ))
     }
 
     fn convert(
@@ -194,15 +199,15 @@ impl<'a> Fitting<'a> {
         let changed = match (wanted, value) {
             ("integer", Value::Number(number)) => return self.round(number.as_f64()?, value),
             ("integer", Value::String(text)) => {
-                return self.round(written_number(schema, text)?, value);
+                return self.round(parse_scaled_number(schema, text)?, value);
             }
-            ("number", Value::String(text)) => coerce::value(written_number(schema, text)?)?,
-            ("boolean", Value::String(text)) => Value::Bool(coerce::truth(text)?),
+            ("number", Value::String(text)) => coerce::to_json(parse_scaled_number(schema, text)?)?,
+            ("boolean", Value::String(text)) => Value::Bool(coerce::parse_bool(text)?),
             ("string", Value::Number(_) | Value::Bool(_)) => Value::String(value.to_string()),
             ("object" | "array", Value::String(text))
                 if text.trim_start().starts_with(['{', '[']) =>
             {
-                let inner = serde_json::from_str(text).ok().filter(|it| is(wanted, it))?;
+                let inner = serde_json::from_str(text).ok().filter(|it| is_type(wanted, it))?;
                 self.note("JSON inside a string was read".to_owned());
                 return Some(inner);
             }
@@ -212,16 +217,16 @@ impl<'a> Fitting<'a> {
             }
             _ => return None,
         };
-        self.note(format!("{} read as {}", show(value), show(&changed)));
+        self.note(format!("{} read as {}", summary(value), summary(&changed)));
         Some(changed)
     }
 
     fn round(&mut self, number: f64, written: &Value) -> Option<Value> {
-        let whole = coerce::whole(number)?;
+        let whole = coerce::to_integer(number)?;
         if number.fract() == 0.0 {
-            self.note(format!("{} read as {whole}", show(written)));
+            self.note(format!("{} read as {whole}", summary(written)));
         } else {
-            self.adjust(format!("{} rounded to {whole}", show(written)), written, &whole);
+            self.adjust(format!("{} rounded to {whole}", summary(written)), written, &whole);
         }
         Some(whole)
     }
@@ -233,24 +238,24 @@ impl<'a> Fitting<'a> {
         if let Some(step) = schema.get("multipleOf").and_then(Value::as_f64) {
             let steps = number / step;
             if (steps - steps.round()).abs() > 1e-9 {
-                return Err(format!("{} is {value}, not a multiple of {step}", self.place()));
+                return Err(format!("{} is {value}, not a multiple of {step}", self.location()));
             }
         }
         let whole = value.is_i64() || value.is_u64();
-        let Some(bound) = crossed(schema, number, whole) else {
+        let Some(bound) = violated_bound(schema, number, whole) else {
             return Ok(value);
         };
         match bound.nearest {
-            Some(nearest) if self.may_change => {
+            Some(nearest) if self.may_coerce => {
                 self.adjust(format!("{value} clamped to {nearest}"), &value, &nearest);
                 Ok(nearest)
             }
-            _ => Err(format!("{} is {value}, {}", self.place(), bound.rule)),
+            _ => Err(format!("{} is {value}, {}", self.location(), bound.rule)),
         }
     }
 
     fn string(&self, schema: &Map<String, Value>, text: String) -> Result<Value, String> {
-        self.within(schema, ["minLength", "maxLength"], text.chars().count(), "characters")?;
+        self.check_count(schema, ["minLength", "maxLength"], text.chars().count(), "characters")?;
         Ok(Value::String(text))
     }
 
@@ -259,13 +264,13 @@ impl<'a> Fitting<'a> {
         let rest = schema.get("items").unwrap_or(&Value::Bool(true));
         let mut fitted = Vec::with_capacity(items.len());
         for (n, item) in items.iter().enumerate() {
-            let item = self.inside(&n.to_string(), first.get(n).unwrap_or(rest), item)?;
+            let item = self.fit_member(&n.to_string(), first.get(n).unwrap_or(rest), item)?;
             fitted.push(item);
         }
         if schema.get("uniqueItems") == Some(&Value::Bool(true)) {
             fitted = self.unique(fitted)?;
         }
-        self.within(schema, ["minItems", "maxItems"], fitted.len(), "items")?;
+        self.check_count(schema, ["minItems", "maxItems"], fitted.len(), "items")?;
         Ok(Value::Array(fitted))
     }
 
@@ -274,8 +279,8 @@ impl<'a> Fitting<'a> {
         let mut seen = std::collections::BTreeSet::new();
         items.retain(|it| seen.insert(it.to_string()));
         if items.len() < before {
-            if !self.may_change {
-                return Err(format!("{} has an item twice", self.place()));
+            if !self.may_coerce {
+                return Err(format!("{} has an item twice", self.location()));
             }
             self.note("repeated items were dropped".to_owned());
         }
@@ -293,8 +298,8 @@ impl<'a> Fitting<'a> {
             let key = self.key(properties, members, written);
             let inner = match properties.and_then(|it| it.get(&key)) {
                 Some(property) => property,
-                None => match other_members(schema) {
-                    Value::Bool(false) if self.may_change => {
+                None => match additional_members(schema) {
+                    Value::Bool(false) if self.may_coerce => {
                         self.note(format!("`{key}` is not in the schema and was dropped"));
                         continue;
                     }
@@ -302,10 +307,10 @@ impl<'a> Fitting<'a> {
                 },
             };
             let noted = self.notes.len();
-            match self.inside(&key, inner, member) {
+            match self.fit_member(&key, inner, member) {
                 Ok(member) => drop(fitted.insert(key, member)),
-                // Many models write null for what they leave out.
-                Err(_) if self.may_change && member.is_null() && !is_required(schema, &key) => {
+                // Many models write null for omitted properties.
+                Err(_) if self.may_coerce && member.is_null() && !is_required(schema, &key) => {
                     self.notes.truncate(noted);
                     self.note(format!("`{key}` is null and was left out"));
                 }
@@ -315,13 +320,13 @@ impl<'a> Fitting<'a> {
         let required = schema.get("required").and_then(Value::as_array);
         let mut required = required.into_iter().flatten().filter_map(Value::as_str);
         if let Some(missing) = required.find(|it| !fitted.contains_key(*it)) {
-            return Err(format!("{} has no `{missing}`", self.place()));
+            return Err(format!("{} has no `{missing}`", self.location()));
         }
-        self.within(schema, ["minProperties", "maxProperties"], fitted.len(), "members")?;
+        self.check_count(schema, ["minProperties", "maxProperties"], fitted.len(), "members")?;
         Ok(Value::Object(fitted))
     }
 
-    /// The schema's own spelling of a key, as `risk_adjusted_return` of `Risk-Adjusted Return`.
+    /// Returns the schema's spelling of a key, such as `risk_adjusted_return` for `Risk-Adjusted Return`.
     fn key(
         &mut self,
         properties: Option<&'a Map<String, Value>>,
@@ -329,13 +334,13 @@ impl<'a> Fitting<'a> {
         written: &str,
     ) -> String {
         let Some(properties) = properties else { return written.to_owned() };
-        if !self.may_change || properties.contains_key(written) {
+        if !self.may_coerce || properties.contains_key(written) {
             return written.to_owned();
         }
-        let folded = coerce::fold(written);
+        let folded = coerce::normalize(written);
         let own = properties
             .keys()
-            .find(|it| coerce::fold(it) == folded && !members.contains_key(it.as_str()));
+            .find(|it| coerce::normalize(it) == folded && !members.contains_key(it.as_str()));
         match own {
             Some(own) => {
                 self.note(format!("`{written}` read as `{own}`"));
@@ -345,14 +350,19 @@ impl<'a> Fitting<'a> {
         }
     }
 
-    fn inside(&mut self, step: &str, schema: &'a Value, value: &Value) -> Result<Value, String> {
+    fn fit_member(
+        &mut self,
+        step: &str,
+        schema: &'a Value,
+        value: &Value,
+    ) -> Result<Value, String> {
         self.path.push(step.to_owned());
         let fitted = self.fit(schema, value);
         self.path.pop();
         fitted
     }
 
-    fn within(
+    fn check_count(
         &self,
         schema: &Map<String, Value>,
         [least, most]: [&str; 2],
@@ -363,10 +373,10 @@ impl<'a> Fitting<'a> {
         let count = count as u64;
         match (bound(least), bound(most)) {
             (Some(least), _) if count < least => {
-                Err(format!("{} has {count} {of}, fewer than {least}", self.place()))
+                Err(format!("{} has {count} {of}, fewer than {least}", self.location()))
             }
             (_, Some(most)) if count > most => {
-                Err(format!("{} has {count} {of}, more than {most}", self.place()))
+                Err(format!("{} has {count} {of}, more than {most}", self.location()))
             }
             _ => Ok(()),
         }
@@ -380,15 +390,16 @@ impl<'a> Fitting<'a> {
         self.notes.push(Note { text, adjusted: None });
     }
 
-    fn adjust(&mut self, change: String, given: &Value, kept: &Value) {
+    fn adjust(&mut self, change: String, original: &Value, adjusted: &Value) {
         self.note(change);
         if let Some(note) = self.notes.last_mut() {
-            let place = self.path.join(".");
-            note.adjusted = Some(Adjusted { place, given: given.clone(), kept: kept.clone() });
+            let path = self.path.join(".");
+            note.adjusted =
+                Some(Adjustment { path, original: original.clone(), adjusted: adjusted.clone() });
         }
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         match self.path.is_empty() {
             true => "the value".to_owned(),
             false => format!("`{}`", self.path.join(".")),
@@ -396,8 +407,8 @@ impl<'a> Fitting<'a> {
     }
 }
 
-/// What holds for members that `properties` does not name. Patterns of keys are for serde to check.
-fn other_members(schema: &Map<String, Value>) -> &Value {
+/// Returns the schema of members that are not in `properties`. serde checks key patterns.
+fn additional_members(schema: &Map<String, Value>) -> &Value {
     let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
     match by_pattern.and_then(|it| it.values().next()) {
         Some(values) => values,
@@ -410,11 +421,11 @@ fn is_required(schema: &Map<String, Value>, key: &str) -> bool {
     required.is_some_and(|it| it.iter().any(|it| it.as_str() == Some(key)))
 }
 
-fn is(wanted: &str, value: &Value) -> bool {
+fn is_type(wanted: &str, value: &Value) -> bool {
     match wanted {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
-        // Not a float without a fraction: serde reads no integer from it.
+        // A float without a fraction is not an integer: serde does not deserialize one from it.
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
         "string" => value.is_string(),
@@ -424,8 +435,8 @@ fn is(wanted: &str, value: &Value) -> bool {
     }
 }
 
-/// A value in few words.
-fn show(value: &Value) -> String {
+/// Returns a short description of a value.
+fn summary(value: &Value) -> String {
     match value {
         Value::Array(_) => "an array".to_owned(),
         Value::Object(_) => "an object".to_owned(),

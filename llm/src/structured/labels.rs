@@ -1,19 +1,19 @@
 //! Reads labelled values from prose: `**Impact:** 8`, `1. Impact (1-10): 8`, `| Impact | 8/10 |`.
 //!
-//! For schemas that are flat objects. The last value of a label counts, and quotations do not: a judge cites
-//! the others before it gives its own scores. Where nothing better is there, `impact is 8` counts too.
+//! Only for schemas that are flat objects. The last value of a label wins, and quotations are ignored, because a
+//! judge quotes others before it gives its own scores. As a last resort, `impact is 8` counts too.
 
 use serde_json::{Map, Value};
 
 use super::{coerce, fit::resolve};
 
-/// Reads what the labels of a flat object's properties are followed by.
+/// Reads the values that follow the labels of a flat object's properties.
 pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     let fields = fields(schema).ok_or("the schema is not a flat object")?;
-    let hits = hits(&fields, text);
+    let label_matches = label_matches(&fields, text);
     let mut members = Map::new();
-    for form in order(&fields, text, &hits) {
-        for (key, value) in found(&fields, text, &hits, form) {
+    for form in precedence(&fields, text, &label_matches) {
+        for (key, value) in last_values(&fields, text, &label_matches, form) {
             members.entry(key).or_insert(value);
         }
     }
@@ -24,30 +24,35 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Which labels count first: those of a form that has them all, and of two such forms the one that comes last. Words
-/// around a number are easily about something else, so they only fill what is missing.
-fn order(fields: &[Field], text: &str, hits: &[Hit]) -> [Form; 3] {
+/// Returns the order of precedence of label forms: first a form in which all required labels occur, and of two such
+/// forms the one that occurs last. Numbers in sentences may refer to something else, so they only fill gaps.
+fn precedence(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
     let weight = |form: Form| {
-        let is_whole = missing(fields, &found(fields, text, hits, form)).is_empty();
-        (is_whole, hits.iter().rposition(|it| it.form == form))
+        let is_whole = missing(fields, &last_values(fields, text, label_matches, form)).is_empty();
+        (is_whole, label_matches.iter().rposition(|it| it.form == form))
     };
     if weight(Form::Quoted) > weight(Form::Plain) {
-        [Form::Quoted, Form::Plain, Form::Spoken]
+        [Form::Quoted, Form::Plain, Form::InSentence]
     } else {
-        [Form::Plain, Form::Quoted, Form::Spoken]
+        [Form::Plain, Form::Quoted, Form::InSentence]
     }
 }
 
-/// The last value of each label in one form.
-fn found(fields: &[Field], text: &str, hits: &[Hit], form: Form) -> Map<String, Value> {
+/// Returns the last value of each label in one form.
+fn last_values(
+    fields: &[Field],
+    text: &str,
+    label_matches: &[LabelMatch],
+    form: Form,
+) -> Map<String, Value> {
     let mut members = Map::new();
-    for (n, hit) in hits.iter().enumerate().rev().filter(|it| it.1.form == form) {
-        let field = &fields[hit.field];
+    for (n, label_match) in label_matches.iter().enumerate().rev().filter(|it| it.1.form == form) {
+        let field = &fields[label_match.field];
         if members.contains_key(&field.key) {
             continue;
         }
-        let end = hits.get(n + 1).map_or(text.len(), |it| it.label);
-        if let Some(value) = field.kind.value(text, hit.value, end.max(hit.value)) {
+        let end = label_matches.get(n + 1).map_or(text.len(), |it| it.label);
+        if let Some(value) = field.kind.value(text, label_match.value, end.max(label_match.value)) {
             members.insert(field.key.clone(), value);
         }
     }
@@ -68,13 +73,13 @@ struct Field {
 
 enum Kind {
     Number,
-    Truth,
+    Bool,
     Choice(Vec<String>),
-    Words,
+    Text,
 }
 
-/// A label, and where its value begins.
-struct Hit {
+/// A label and the position of its value.
+struct LabelMatch {
     field: usize,
     label: usize,
     value: usize,
@@ -86,20 +91,20 @@ struct Hit {
 enum Form {
     /// `Impact: 8`.
     Plain,
-    /// `"impact": 8`: JSON that is not whole, or somebody else's.
+    /// `"impact": 8`, from broken or quoted JSON.
     Quoted,
     /// `impact is 8`, `impact (8)`.
-    Spoken,
+    InSentence,
 }
 
-/// The properties of a flat object. One that is not flat is passed over where it may be missing.
+/// Returns the properties of a flat object. Skips optional properties that are not flat.
 fn fields(schema: &Value) -> Option<Vec<Field>> {
     let properties = schema.get("properties")?.as_object().filter(|it| it.len() <= 64)?;
     let required = schema.get("required").and_then(Value::as_array);
     let mut fields = Vec::new();
     for (key, property) in properties {
         let required = required.is_some_and(|it| it.iter().any(|it| it.as_str() == Some(key)));
-        let label = coerce::fold(key);
+        let label = coerce::normalize(key);
         match Kind::of(schema, property, 4).filter(|_| !label.is_empty()) {
             Some(kind) => fields.push(Field { key: key.clone(), label, kind, required }),
             None if required => return None,
@@ -119,7 +124,7 @@ impl Kind {
             return Some(Self::Choice(choices));
         }
         if let Some(forms) = schema.get("anyOf").and_then(Value::as_array) {
-            // An optional value of a type that has a name.
+            // An optional value of a named type.
             let mut forms = forms.iter().filter(|it| it.get("type") != Some(&"null".into()));
             return match (forms.next(), forms.next()) {
                 (Some(form), None) => Self::of(root, form, references.checked_sub(1)?),
@@ -133,8 +138,8 @@ impl Kind {
         };
         match name? {
             "integer" | "number" => Some(Self::Number),
-            "boolean" => Some(Self::Truth),
-            "string" => Some(Self::Words),
+            "boolean" => Some(Self::Bool),
+            "string" => Some(Self::Text),
             _ => None,
         }
     }
@@ -143,21 +148,21 @@ impl Kind {
         let rest = &text[start..];
         match self {
             Self::Number => number(rest),
-            Self::Truth => {
+            Self::Bool => {
                 let word = rest.split(|it: char| !it.is_alphanumeric()).next()?;
-                coerce::truth(word).map(Value::Bool)
+                coerce::parse_bool(word).map(Value::Bool)
             }
             Self::Choice(choices) => {
-                let fits = |it: &&String| label_length(rest, &coerce::fold(it)).is_some();
+                let fits = |it: &&String| label_length(rest, &coerce::normalize(it)).is_some();
                 let choice = choices.iter().filter(fits).max_by_key(|it| it.len())?;
                 Some(Value::String(choice.clone()))
             }
-            Self::Words if text[..start].ends_with('"') => json_string(&text[start - 1..]),
-            Self::Words => {
+            Self::Text if text[..start].ends_with('"') => json_string(&text[start - 1..]),
+            Self::Text => {
                 let line = text[start..end].lines().next()?;
-                let words =
+                let value_text =
                     line.trim_matches(|it: char| it.is_whitespace() || "*\"`,;/|{}".contains(it));
-                (!words.is_empty()).then(|| Value::from(words))
+                (!value_text.is_empty()).then(|| Value::from(value_text))
             }
         }
     }
@@ -172,7 +177,7 @@ fn choices(schema: &Value) -> Option<Vec<String>> {
     forms.iter().map(|it| named(it.get("const")?)).collect()
 }
 
-/// A number that stands alone: not the start of a range, of a longer number, or of an amount of something.
+/// Parses a number that stands alone: not the start of a range, of a longer number, or of a quantity with a unit.
 fn number(text: &str) -> Option<Value> {
     let (written, rest) = coerce::leading_number(text)?;
     let mut after = rest.chars();
@@ -186,7 +191,7 @@ fn number(text: &str) -> Option<Value> {
     match written.out_of {
         _ if !ends => None,
         Some(_) => Some(Value::from(&text[..text.len() - rest.len()])),
-        None => coerce::value(written.number),
+        None => coerce::to_json(written.number),
     }
 }
 
@@ -195,9 +200,9 @@ fn json_string(text: &str) -> Option<Value> {
     values.next()?.ok().filter(|it| !it.is_empty()).map(Value::String)
 }
 
-fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
-    let mut hits = Vec::new();
-    let mut quotations = Quotations::default();
+fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
+    let mut label_matches = Vec::new();
+    let mut quotations = QuotationFinder::default();
     let (mut at, mut before) = (0, '\n');
     while let Some(next) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -208,13 +213,13 @@ fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
         }
         let mut length = next.len_utf8();
         if let Some((inner, quotation)) = quotations.at(text, at) {
-            // A key of JSON that cannot be parsed is a label in quotes; other quotations are somebody else's words.
-            let folded = coerce::fold(inner);
+            // A quoted label is a key of broken JSON. Other quotations are someone else's words.
+            let folded = coerce::normalize(inner);
             if let Some(field) = fields.iter().position(|it| it.label == folded)
                 && let Some(value) = value_start(&text[at + quotation..])
             {
                 let value = at + quotation + value;
-                hits.push(Hit { field, label: at, value, form: Form::Quoted });
+                label_matches.push(LabelMatch { field, label: at, value, form: Form::Quoted });
             }
             length = quotation;
         } else if next.is_alphanumeric() && !before.is_alphanumeric() {
@@ -224,10 +229,15 @@ fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
                 let plain = if matches!(before, '\'' | '‘') { Form::Quoted } else { Form::Plain };
                 let separated = value_start(&rest[label..]).map(|it| (it, plain));
                 let is_number = matches!(fields[field].kind, Kind::Number);
-                let spoken = || spoken_number(&rest[label..]).filter(|_| is_number);
-                let found = separated.or_else(|| Some((spoken()?, Form::Spoken)));
+                let in_sentence = || number_in_sentence(&rest[label..]).filter(|_| is_number);
+                let found = separated.or_else(|| Some((in_sentence()?, Form::InSentence)));
                 if let Some((value, form)) = found {
-                    hits.push(Hit { field, label: at, value: at + label + value, form });
+                    label_matches.push(LabelMatch {
+                        field,
+                        label: at,
+                        value: at + label + value,
+                        form,
+                    });
                     length = label;
                 }
             }
@@ -235,20 +245,20 @@ fn hits(fields: &[Field], text: &str) -> Vec<Hit> {
         before = text[at..at + length].chars().next_back().unwrap_or(next);
         at += length;
     }
-    hits
+    label_matches
 }
 
-/// Finds quotations that end on their line.
+/// Finds quotations that end on the same line.
 #[derive(Default)]
-struct Quotations {
-    /// Up to where it is known that no mark of each kind closes one: nothing is searched twice.
+struct QuotationFinder {
+    /// For each kind of mark, the position up to which no closing mark exists, so that nothing is searched twice.
     unclosed: [usize; 3],
 }
 
-impl Quotations {
+impl QuotationFinder {
     const MARKS: [(char, char); 3] = [('"', '"'), ('“', '”'), ('«', '»')];
 
-    /// The inside and the whole length of a quotation that begins here.
+    /// Returns the contents and the total length of a quotation that starts here.
     fn at<'t>(&mut self, text: &'t str, at: usize) -> Option<(&'t str, usize)> {
         let rest = &text[at..];
         let kind = Self::MARKS.iter().position(|it| rest.starts_with(it.0))?;
@@ -266,7 +276,7 @@ impl Quotations {
     }
 }
 
-/// The length of a label at the start of a text, however its words are spaced and spelt.
+/// Returns the length of a label at the start of a text, regardless of its spacing and case.
 fn label_length(text: &str, label: &str) -> Option<usize> {
     let mut label = label.chars().peekable();
     let mut gap = 0;
@@ -286,15 +296,15 @@ fn label_length(text: &str, label: &str) -> Option<usize> {
     label.peek().is_none().then_some(text.len())
 }
 
-/// Where the value begins after a label: behind remarks such as `(1-10)`, emphasis and a separator.
+/// Returns where the value after a label starts: after remarks such as `(1-10)`, emphasis and a separator.
 fn value_start(text: &str) -> Option<usize> {
-    let mut rest = text.trim_start_matches(is_dressing);
-    if let Some(more) = NAMES_OF_NUMBERS.iter().find_map(|it| after_word(rest, it)) {
-        rest = more.trim_start_matches(is_dressing);
+    let mut rest = text.trim_start_matches(is_markup);
+    if let Some(more) = SCORE_WORDS.iter().find_map(|it| after_word(rest, it)) {
+        rest = more.trim_start_matches(is_markup);
     }
     if let Some(remark) = rest.strip_prefix('(') {
         let end = remark.char_indices().take(60).find(|it| it.1 == ')')?.0;
-        rest = remark[end + 1..].trim_start_matches(is_dressing);
+        rest = remark[end + 1..].trim_start_matches(is_markup);
     }
     let separators = [":", "=", "|", "–", "—", "→", "->", "- "];
     let rest = separators.iter().find_map(|it| rest.strip_prefix(it))?;
@@ -303,26 +313,26 @@ fn value_start(text: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Where a number begins after a label in a sentence: behind a word or two, or in brackets.
-fn spoken_number(text: &str) -> Option<usize> {
-    let mut rest = text.trim_start_matches(is_dressing);
+/// Returns where the number after a label in a sentence starts: after a few words, or in parentheses.
+fn number_in_sentence(text: &str) -> Option<usize> {
+    let mut rest = text.trim_start_matches(is_markup);
     for _ in 0..3 {
-        let word = NAMES_OF_NUMBERS.iter().chain(&["is", "of", "gets"]);
+        let word = SCORE_WORDS.iter().chain(&["is", "of", "gets"]);
         let Some(more) = word.into_iter().find_map(|it| after_word(rest, it)) else { break };
-        rest = more.trim_start_matches(is_dressing);
+        rest = more.trim_start_matches(is_markup);
     }
     let rest = rest.strip_prefix('(').unwrap_or(rest);
     rest.starts_with(|it: char| it.is_ascii_digit()).then_some(text.len() - rest.len())
 }
 
-/// What a number may be called besides its label, as in `Impact score: 8`.
-const NAMES_OF_NUMBERS: [&str; 2] = ["score", "rating"];
+/// Words that may follow a label, as in `Impact score: 8`.
+const SCORE_WORDS: [&str; 2] = ["score", "rating"];
 
-fn is_dressing(it: char) -> bool {
+fn is_markup(it: char) -> bool {
     matches!(it, ' ' | '\t' | '*' | '_' | '`' | '"' | '”' | '\'' | '’')
 }
 
-/// What follows a word, whose case does not matter.
+/// Returns the text after a word, ignoring case.
 fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let (start, rest) = text.split_at_checked(word.len())?;
     let ends = !rest.starts_with(char::is_alphanumeric);

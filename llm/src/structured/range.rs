@@ -1,27 +1,32 @@
-//! Ranges of numbers.
+//! Numeric ranges.
 
 use serde_json::{Map, Value};
 
 use super::coerce;
 
-/// The bound that a number crosses.
+/// A bound that a number violates.
 pub(crate) struct Bound {
-    /// The number nearest to it that is allowed, where there is one.
+    /// The nearest allowed number, if there is one.
     pub(crate) nearest: Option<Value>,
-    /// What is wrong, in words.
+    /// Description of the violation.
     pub(crate) rule: String,
 }
 
-/// The bound that a number crosses, if any.
-pub(crate) fn crossed(schema: &Map<String, Value>, number: f64, whole: bool) -> Option<Bound> {
-    let beside = |bound: f64, step: f64| if whole { coerce::whole(bound + step) } else { None };
+/// Returns the bound that a number violates, if any.
+pub(crate) fn violated_bound(
+    schema: &Map<String, Value>,
+    number: f64,
+    whole: bool,
+) -> Option<Bound> {
+    let beside =
+        |bound: f64, step: f64| if whole { coerce::to_integer(bound + step) } else { None };
     let bounds = [("minimum", 1.0, false), ("maximum", -1.0, false)];
     let exclusive = [("exclusiveMinimum", 1.0, true), ("exclusiveMaximum", -1.0, true)];
     bounds.into_iter().chain(exclusive).find_map(|(keyword, inward, excluded)| {
         let limit = schema.get(keyword)?;
         let bound = limit.as_f64()?;
-        let beyond = (bound - number) * inward;
-        if beyond < 0.0 || (beyond == 0.0 && !excluded) {
+        let excess = (bound - number) * inward;
+        if excess < 0.0 || (excess == 0.0 && !excluded) {
             return None;
         }
         let nearest = if excluded { beside(bound, inward) } else { Some(limit.clone()) };
@@ -30,9 +35,9 @@ pub(crate) fn crossed(schema: &Map<String, Value>, number: f64, whole: bool) -> 
     })
 }
 
-/// A number in a string. One that says what it is out of is only understood on the schema's own scale.
-pub(crate) fn written_number(schema: &Map<String, Value>, text: &str) -> Option<f64> {
-    let written = coerce::number(text)?;
+/// Parses a number in a string. If it names a scale, as in `8/10`, the scale must be the schema's maximum.
+pub(crate) fn parse_scaled_number(schema: &Map<String, Value>, text: &str) -> Option<f64> {
+    let written = coerce::parse_number(text)?;
     let most = schema.get("maximum").and_then(Value::as_f64);
     match (written.out_of, most) {
         (Some(out_of), Some(most)) if out_of != most => None,

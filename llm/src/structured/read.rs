@@ -1,4 +1,4 @@
-//! The rungs that need no further call: from a reply's text to a value.
+//! The rungs that need no further call: parsing a value from the text of a reply.
 
 use std::fmt;
 
@@ -8,46 +8,46 @@ use serde_json::{Map, Value};
 
 use super::{
     Rung, coerce,
-    extract::{self, Found, Json},
+    extract::{self, Candidate, Json},
     fit::{self, Note},
     labels,
 };
 use crate::Schema;
 
-/// A value read from a reply.
+/// A value parsed from a reply.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading<T> {
+pub struct Parsed<T> {
     /// The value.
     pub value: T,
-    /// How it was found.
+    /// Rung of the fallback ladder that produced the value.
     pub rung: Rung,
-    /// What was changed to make it fit: numbers rounded and clamped, words read as numbers, keys respelt.
+    /// Changes that made the value fit: rounded and clamped numbers, text read as numbers, respelled keys.
     pub notes: Vec<String>,
-    /// Of these, the numbers that are now other ones, each once.
-    pub adjusted: Vec<Adjusted>,
+    /// The numbers among these that were rounded or clamped, each once.
+    pub adjustments: Vec<Adjustment>,
 }
 
-/// A number that was rounded or clamped to fit.
+/// A number that was rounded or clamped to fit the schema.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Adjusted {
-    /// Where it stands, like `scores.impact`; empty for a value that is nothing but a number.
-    pub place: String,
-    /// What was given: a number, or a string that holds one.
-    pub given: Value,
-    /// What was made of it.
-    pub kept: Value,
+pub struct Adjustment {
+    /// Path of the number, such as `scores.impact`; empty if the value itself is a number.
+    pub path: String,
+    /// The original value: a number, or a string that contains one.
+    pub original: Value,
+    /// The number that replaced it.
+    pub adjusted: Value,
 }
 
-/// A reply in which no value was found.
+/// A reply from which no value could be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Every rung that was tried, and why it failed.
-    pub tried: Vec<(Rung, String)>,
+pub struct UnreadableError {
+    /// The rungs that were tried and why each failed.
+    pub attempts: Vec<(Rung, String)>,
 }
 
-/// Reads a value from a reply, however it is dressed.
+/// Parses a value from a reply, whether it is plain JSON, embedded in prose, or given as labels.
 ///
-/// Any text is read in time that grows with its length and no faster.
+/// Takes time proportional to the length of the text.
 ///
 /// ```
 /// use llm::{Rung, read_json};
@@ -63,13 +63,15 @@ pub struct Unreadable {
 /// let read = read_json::<Score>(reply)?;
 /// assert_eq!((read.value.impact, read.rung), (10, Rung::JsonExtracted));
 /// assert_eq!(read.notes, ["impact: \"12\" read as 12", "impact: 12 clamped to 10"]);
-/// # Ok::<(), llm::Unreadable>(())
+/// # Ok::<(), llm::UnreadableError>(())
 /// ```
-pub fn read_json<T: JsonSchema + DeserializeOwned>(text: &str) -> Result<Reading<T>, Unreadable> {
+pub fn read_json<T: JsonSchema + DeserializeOwned>(
+    text: &str,
+) -> Result<Parsed<T>, UnreadableError> {
     read(&Schema::of::<T>().schema, text, false)
 }
 
-/// As [`read_json`], for a form that no Rust type has: one that is put together while the program runs.
+/// Like [`read_json`], for a schema that is built at run time rather than derived from a Rust type.
 ///
 /// ```
 /// use llm::{Rung, Schema, read_json_as};
@@ -80,52 +82,52 @@ pub fn read_json<T: JsonSchema + DeserializeOwned>(text: &str) -> Result<Reading
 /// let schema = Schema { name: "Scores".to_owned(), schema };
 /// let read = read_json_as(&schema, "**Impact:** 7.5, all in all.")?;
 /// assert_eq!((read.value, read.rung), (json!({ "impact": 8 }), Rung::Labels));
-/// assert_eq!((&read.adjusted[0].given, &read.adjusted[0].kept), (&json!(7.5), &json!(8)));
-/// # Ok::<(), llm::Unreadable>(())
+/// assert_eq!((&read.adjustments[0].original, &read.adjustments[0].adjusted), (&json!(7.5), &json!(8)));
+/// # Ok::<(), llm::UnreadableError>(())
 /// ```
-pub fn read_json_as(schema: &Schema, text: &str) -> Result<Reading<Value>, Unreadable> {
+pub fn read_json_as(schema: &Schema, text: &str) -> Result<Parsed<Value>, UnreadableError> {
     read(&schema.schema, text, false)
 }
 
-/// As [`read_json`], with the schema at hand, and of a reply that may be cut off.
+/// Like [`read_json`], with an explicit schema, and for a reply that may be truncated.
 pub(crate) fn read<T: DeserializeOwned>(
     schema: &Value,
     text: &str,
     is_cut: bool,
-) -> Result<Reading<T>, Unreadable> {
-    let mut tried = Vec::new();
-    match whole(schema, text, is_cut) {
+) -> Result<Parsed<T>, UnreadableError> {
+    let mut attempts = Vec::new();
+    match parse_whole(schema, text, is_cut) {
         Ok((value, notes)) => {
             let rung = if notes.is_empty() { Rung::Schema } else { Rung::Json };
-            return Ok(Reading::new(value, rung, notes));
+            return Ok(Parsed::new(value, rung, notes));
         }
-        Err(problem) => tried.push((Rung::Json, problem)),
+        Err(problem) => attempts.push((Rung::Json, problem)),
     }
-    let in_prose = |rung, value, mut notes: Vec<Note>| {
+    let from_prose = |rung, value, mut notes: Vec<Note>| {
         if is_cut {
             let text = "the reply was cut off after this".to_owned();
             notes.push(Note { text, adjusted: None });
         }
-        Reading::new(value, rung, notes)
+        Parsed::new(value, rung, notes)
     };
     let names = names(schema).unwrap_or_default();
-    let found = extract::values(text, |it| names.contains(&coerce::fold(it)));
-    match extracted(schema, &found) {
-        Ok((value, notes)) => return Ok(in_prose(Rung::JsonExtracted, value, notes)),
-        Err(problem) => tried.push((Rung::JsonExtracted, problem)),
+    let found = extract::values(text, |it| names.contains(&coerce::normalize(it)));
+    match parse_extracted(schema, &found) {
+        Ok((value, notes)) => return Ok(from_prose(Rung::JsonExtracted, value, notes)),
+        Err(problem) => attempts.push((Rung::JsonExtracted, problem)),
     }
-    let words = own_words(schema, text, &found);
-    let words = if is_cut { without_last_word(&words) } else { &words };
-    match labels::read(schema, words).and_then(|value| take(schema, &value)) {
-        Ok((value, notes)) => Ok(in_prose(Rung::Labels, value, notes)),
+    let prose = without_other_objects(schema, text, &found);
+    let prose = if is_cut { without_last_word(&prose) } else { &prose };
+    match labels::read(schema, prose).and_then(|value| fit_and_deserialize(schema, &value)) {
+        Ok((value, notes)) => Ok(from_prose(Rung::Labels, value, notes)),
         Err(problem) => {
-            tried.push((Rung::Labels, problem));
-            Err(Unreadable { tried })
+            attempts.push((Rung::Labels, problem));
+            Err(UnreadableError { attempts })
         }
     }
 }
 
-fn whole<T: DeserializeOwned>(
+fn parse_whole<T: DeserializeOwned>(
     schema: &Value,
     text: &str,
     is_cut: bool,
@@ -138,44 +140,44 @@ fn whole<T: DeserializeOwned>(
     if is_cut && value.is_number() {
         return Err("the reply is a number, and was cut off".to_owned());
     }
-    take_or_unwrap(schema, &value)
+    fit_or_unwrap(schema, &value)
 }
 
-fn extracted<T: DeserializeOwned>(
+fn parse_extracted<T: DeserializeOwned>(
     schema: &Value,
-    found: &[Found],
+    found: &[Candidate],
 ) -> Result<(T, Vec<Note>), String> {
     if schema.get("properties").is_none() {
         return last_value(schema, found);
     }
     match last_object(schema, found).map(|it| &found[it].json) {
-        Some(Json::Whole(value)) => take_or_unwrap(schema, value),
+        Some(Json::Whole(value)) => fit_or_unwrap(schema, value),
         Some(Json::Broken(_)) => Err("the last JSON of this form is not whole".to_owned()),
         None => Err("no JSON of this form in the reply".to_owned()),
     }
 }
 
-/// The last object that has to do with the schema, whole or not. Whoever quotes another's answer does so before
-/// giving its own, so where this one cannot be read, no earlier one is taken in its place.
-fn last_object(schema: &Value, found: &[Found]) -> Option<usize> {
-    found.iter().rposition(|it| !it.quoted && is_about(schema, &it.json))
+/// Returns the last object that matches the schema's property names, complete or broken. A reply that quotes
+/// another answer does so before its own, so an earlier object is never used if the last one is unreadable.
+fn last_object(schema: &Value, found: &[Candidate]) -> Option<usize> {
+    found.iter().rposition(|it| !it.quoted && matches_schema(schema, &it.json))
 }
 
-/// The last value that fits, one that fits as it is before all others: prose has brackets of its own, as `[1]`, and
-/// there are no names to go by.
+/// Returns the last value that fits, preferably without changes. Used for schemas without property names; prose
+/// contains brackets too, such as `[1]`.
 fn last_value<T: DeserializeOwned>(
     schema: &Value,
-    found: &[Found],
+    found: &[Candidate],
 ) -> Result<(T, Vec<Note>), String> {
     let own = found.iter().rev().filter(|it| !it.quoted);
     let values: Vec<&Value> = own.filter_map(|it| it.json.value()).collect();
     let exact = values.iter().find(|it| fit::check(schema, it).is_ok());
-    if let Some(read) = exact.and_then(|it| take(schema, it).ok()) {
+    if let Some(read) = exact.and_then(|it| fit_and_deserialize(schema, it).ok()) {
         return Ok(read);
     }
     let mut problem = None;
     for value in values {
-        match take_or_unwrap(schema, value) {
+        match fit_or_unwrap(schema, value) {
             Ok(read) => return Ok(read),
             Err(it) => problem = problem.or(Some(it)),
         }
@@ -183,34 +185,35 @@ fn last_value<T: DeserializeOwned>(
     Err(problem.unwrap_or_else(|| "no JSON of this form in the reply".to_owned()))
 }
 
-/// The text without objects of this form that are not its last, and without the members of one that is broken: their
-/// names are no labels of the answer.
-fn own_words(schema: &Value, text: &str, found: &[Found]) -> String {
+/// Removes all matching objects but the last one, and the members of broken objects: their keys are not labels of
+/// the answer.
+fn without_other_objects(schema: &Value, text: &str, found: &[Candidate]) -> String {
     let last = last_object(schema, found);
     let others = found.iter().enumerate().flat_map(|(n, found)| match &found.json {
         Json::Broken(members) => members.as_slice(),
-        Json::Whole(_) if Some(n) != last && is_about(schema, &found.json) => {
-            std::slice::from_ref(&found.place)
+        Json::Whole(_) if Some(n) != last && matches_schema(schema, &found.json) => {
+            std::slice::from_ref(&found.range)
         }
         Json::Whole(_) => &[],
     });
-    let (mut words, mut at) = (String::with_capacity(text.len()), 0);
-    for place in others {
-        words.push_str(&text[at..place.start]);
-        at = place.end;
+    let (mut prose, mut at) = (String::with_capacity(text.len()), 0);
+    for range in others {
+        prose.push_str(&text[at..range.start]);
+        at = range.end;
     }
-    words.push_str(&text[at..]);
-    words
+    prose.push_str(&text[at..]);
+    prose
 }
 
-/// The text without its last word, which may not be whole where a reply was cut: 1 may be the start of 10.
+/// Removes the last word, which may be incomplete in a truncated reply: 1 may be the start of 10.
 fn without_last_word(text: &str) -> &str {
     let is_between = |it: char| it.is_whitespace() || ",;|{}".contains(it);
     text.rfind(is_between).map_or("", |end| &text[..end])
 }
 
-/// Whether JSON found in prose has to do with the schema: it has one of its names, or holds one that has.
-fn is_about(schema: &Value, json: &Json) -> bool {
+/// Returns whether JSON found in prose matches the schema: it, or an object inside it, has one of the schema's
+/// names.
+fn matches_schema(schema: &Value, json: &Json) -> bool {
     let has_name = |it: &Map<String, Value>| has_name(schema, it);
     match json {
         Json::Whole(value) => value.as_object().is_some_and(|outer| {
@@ -221,43 +224,47 @@ fn is_about(schema: &Value, json: &Json) -> bool {
 }
 
 fn has_name(schema: &Value, members: &Map<String, Value>) -> bool {
-    names(schema).is_none_or(|names| members.keys().any(|it| names.contains(&coerce::fold(it))))
+    names(schema)
+        .is_none_or(|names| members.keys().any(|it| names.contains(&coerce::normalize(it))))
 }
 
-/// The names of an object's members, as they are compared.
+/// Returns the normalised property names of the schema.
 fn names(schema: &Value) -> Option<Vec<String>> {
     let properties = schema.get("properties")?.as_object()?;
-    Some(properties.keys().map(|it| coerce::fold(it)).collect())
+    Some(properties.keys().map(|it| coerce::normalize(it)).collect())
 }
 
-fn take<T: DeserializeOwned>(schema: &Value, value: &Value) -> Result<(T, Vec<Note>), String> {
+fn fit_and_deserialize<T: DeserializeOwned>(
+    schema: &Value,
+    value: &Value,
+) -> Result<(T, Vec<Note>), String> {
     let (value, notes) = fit::coerce(schema, value)?;
     let value = serde_json::from_value(value).map_err(|it| it.to_string())?;
     Ok((value, notes))
 }
 
-/// Takes a value as it is or out of one level of wrapping, as `{"scores": {…}, "reasoning": "…"}`.
-fn take_or_unwrap<T: DeserializeOwned>(
+/// Fits a value, or a member of it that wraps the answer, as in `{"scores": {…}, "reasoning": "…"}`.
+fn fit_or_unwrap<T: DeserializeOwned>(
     schema: &Value,
     value: &Value,
 ) -> Result<(T, Vec<Note>), String> {
-    let whole = take(schema, value);
+    let whole = fit_and_deserialize(schema, value);
     let Some(outer) = value.as_object().filter(|it| it.len() <= 16) else {
         return whole;
     };
-    // Where nothing is required everything fits, also what only wraps the answer.
+    // If nothing is required, everything fits, even an object that only wraps the answer.
     if whole.is_ok() && has_name(schema, outer) {
         return whole;
     }
     for (key, inner) in outer {
         let inner = match inner {
             Value::Object(inner) if has_name(schema, inner) => {
-                Value::Object(beside(outer, key, inner))
+                Value::Object(merge_siblings(outer, key, inner))
             }
             Value::Array(_) => inner.clone(),
             _ => continue,
         };
-        if let Ok((value, mut notes)) = take(schema, &inner) {
+        if let Ok((value, mut notes)) = fit_and_deserialize(schema, &inner) {
             notes.insert(0, Note { text: format!("`{key}` was unwrapped"), adjusted: None });
             return Ok((value, notes));
         }
@@ -265,39 +272,43 @@ fn take_or_unwrap<T: DeserializeOwned>(
     whole
 }
 
-/// The members of an inner object, with those that stand beside it.
-fn beside(outer: &Map<String, Value>, key: &str, inner: &Map<String, Value>) -> Map<String, Value> {
+/// Merges the members of an inner object with its siblings.
+fn merge_siblings(
+    outer: &Map<String, Value>,
+    key: &str,
+    inner: &Map<String, Value>,
+) -> Map<String, Value> {
     let mut members = outer.clone();
     members.remove(key);
     members.extend(inner.clone());
     members
 }
 
-impl<T> Reading<T> {
+impl<T> Parsed<T> {
     fn new(value: T, rung: Rung, notes: Vec<Note>) -> Self {
-        let mut adjusted: Vec<Adjusted> = Vec::new();
+        let mut adjustments: Vec<Adjustment> = Vec::new();
         for next in notes.iter().filter_map(|it| it.adjusted.clone()) {
-            // What is rounded first and then clamped was given once.
-            match adjusted.iter_mut().find(|it| it.place == next.place) {
-                Some(earlier) => earlier.kept = next.kept,
-                None => adjusted.push(next),
+            // A number that was first rounded and then clamped has one original value.
+            match adjustments.iter_mut().find(|it| it.path == next.path) {
+                Some(earlier) => earlier.adjusted = next.adjusted,
+                None => adjustments.push(next),
             }
         }
-        Self { value, rung, notes: notes.into_iter().map(|it| it.text).collect(), adjusted }
+        Self { value, rung, notes: notes.into_iter().map(|it| it.text).collect(), adjustments }
     }
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no value of the wanted form in the reply")?;
-        for (n, (rung, problem)) in self.tried.iter().enumerate() {
+        f.write_str("the reply contains no value that fits the schema")?;
+        for (n, (rung, problem)) in self.attempts.iter().enumerate() {
             write!(f, "{} {rung}: {problem}", if n == 0 { ":" } else { ";" })?;
         }
         Ok(())
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for UnreadableError {}
 
 #[cfg(test)]
 mod tests {
@@ -315,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_number_is_no_number() {
+    fn truncated_number_is_not_used() {
         assert_eq!(pair(r#"{"impact":3,"risk":1"#, false), Some((3, 1)));
         assert_eq!(pair(r#"{"impact":3,"risk":1"#, true), None);
         assert_eq!(pair("Impact: 3\nRisk: 1", true), None);

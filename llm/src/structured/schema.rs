@@ -1,14 +1,14 @@
-//! The schema of a Rust type, as models are told it.
+//! Schemas of Rust types.
 
 use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
 
 use crate::Schema;
 
 impl Schema {
-    /// The schema of a type.
+    /// Generates the schema of a type.
     ///
-    /// Names of Rust's number types (`"format": "uint8"`) are left out: some providers refuse formats they do
-    /// not know, and the ranges say the same.
+    /// Omits schemars' names of number types (`"format": "uint8"`): some providers reject unknown formats, and the
+    /// ranges express the same.
     ///
     /// ```
     /// #[derive(schemars::JsonSchema)]
@@ -41,7 +41,7 @@ fn drop_number_format(schema: &mut schemars::Schema) {
     }
 }
 
-/// A type's name with what providers allow in names: at most 64 letters, digits, `_` and `-`.
+/// Converts a type's name to one that providers accept: at most 64 letters, digits, `_` and `-`.
 fn name(of: &str) -> String {
     let allowed = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
     of.chars().take(64).map(allowed).collect()

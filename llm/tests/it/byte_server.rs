@@ -1,4 +1,4 @@
-//! A server that writes bytes as a script says, whether or not they are HTTP: for cuts, stalls and nonsense.
+//! A server that writes arbitrary bytes as scripted, for tests of truncated, stalled and invalid responses.
 
 mod answers;
 mod catalog;
@@ -27,19 +27,19 @@ use tokio::{
     time::sleep,
 };
 
-/// What the server does with a request, one after the other. After the last it waits for the next request on the
-/// same connection, so that an answer without an end is a stall.
+/// Action of the server for a request. After the last action it waits for the next request on the same connection,
+/// so an incomplete response is a stall.
 #[derive(Clone, Debug)]
 pub(crate) enum Move {
     Write(Vec<u8>),
     Wait(Duration),
-    /// Ends the connection as programs do that come to their end.
+    /// Closes the connection, as a program does that exits.
     Close,
-    /// Ends the connection as machines do that crash.
+    /// Resets the connection, as a machine does that crashes.
     Reset,
 }
 
-/// A server on this machine. It ends with the test's runtime.
+/// A local server. It stops with the test's runtime.
 #[derive(Debug)]
 pub(crate) struct ByteServer {
     address: SocketAddr,
@@ -47,7 +47,7 @@ pub(crate) struct ByteServer {
     n_open: watch::Receiver<usize>,
 }
 
-/// What the server saw.
+/// What the server has received.
 #[derive(Debug, Default)]
 struct Seen {
     n_connections: AtomicUsize,
@@ -55,7 +55,7 @@ struct Seen {
 }
 
 impl ByteServer {
-    /// Answers the first request by the first script and so on, and all that come after by the last.
+    /// Answers each request with the next script; repeats the last one.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Move>>) -> Self {
         let mut scripts: VecDeque<Vec<Move>> = scripts.into_iter().collect();
         Self::start_with(move |_| match scripts.len() {
@@ -66,7 +66,7 @@ impl ByteServer {
         .await
     }
 
-    /// Answers every request by the script that is made for it.
+    /// Answers each request with the script that the closure returns.
     pub(crate) async fn start_with(script: impl FnMut(&str) -> Vec<Move> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -82,7 +82,7 @@ impl ByteServer {
                 let (seen, script, open) = (its_seen.clone(), script.clone(), open.clone());
                 tokio::spawn(async move {
                     let next = |request: &str| (script.lock().unwrap())(request);
-                    // A client that goes away in the middle is what some tests are about.
+                    // Some tests disconnect on purpose.
                     let _ = serve(stream, &seen, next).await;
                     open.send_modify(|it| *it -= 1);
                 });
@@ -95,10 +95,10 @@ impl ByteServer {
         format!("http://{}", self.address)
     }
 
-    /// A provider at this address, with time for everything.
+    /// Returns a provider for this server, with long timeouts.
     pub(crate) fn provider(&self, name: &str) -> Provider {
         let provider = Provider::new(name).unwrap().key(KEY).base_url(self.url());
-        provider.model("m").timeouts(PATIENT)
+        provider.model("m").timeouts(LONG_TIMEOUTS)
     }
 
     pub(crate) fn llm(&self, name: &str) -> Llm {
@@ -109,20 +109,20 @@ impl ByteServer {
         self.seen.n_connections.load(Ordering::SeqCst)
     }
 
-    /// The requests so far, heads and bodies.
+    /// Returns the requests received so far, with headers and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.seen.requests.lock().unwrap().clone()
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until this many connections are open.
     pub(crate) async fn n_open(&self, expect: usize) {
         let mut n_open = self.n_open.clone();
         let reached = n_open.wait_for(|it| *it == expect);
         let reached = tokio::time::timeout(Duration::from_secs(20), reached).await;
-        reached.expect("so many connections never were open").unwrap();
+        reached.expect("timed out waiting for open connections").unwrap();
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until this many requests have arrived.
     pub(crate) async fn n_requests(&self, expect: usize) {
         while self.requests().len() < expect {
             sleep(Duration::from_millis(2)).await;
@@ -130,15 +130,15 @@ impl ByteServer {
     }
 }
 
-/// A key that nothing else looks like, so that it is found wherever it must not be.
+/// A distinctive key, so that a leak is easy to find.
 pub(crate) const KEY: &str = "sk-very-secret-0123456789";
 
-/// Time-outs that no test reaches.
-pub(crate) const PATIENT: Timeouts = Timeouts {
+/// Timeouts that no test reaches.
+pub(crate) const LONG_TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(60),
     first_byte: Duration::from_secs(60),
     idle: Duration::from_secs(60),
-    whole: Duration::from_secs(60),
+    total: Duration::from_secs(60),
 };
 
 async fn serve(
@@ -162,7 +162,7 @@ async fn serve(
     Ok(())
 }
 
-/// The next request; `None` where the client has closed the connection.
+/// Reads the next request; `None` if the client has closed the connection.
 async fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Option<String>> {
     loop {
         if let Some(end) = end_of_request(bytes) {

@@ -1,5 +1,5 @@
-//! The crate's integration tests, one binary.
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+//! Integration tests of the crate, in one binary.
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 #[cfg(feature = "http")]
 mod byte_server;

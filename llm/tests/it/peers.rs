@@ -1,6 +1,6 @@
-//! Servers that nobody here wrote: what they take for the protocols of the providers is what the protocols are.
+//! Tests against third-party servers, which verify that the codecs implement the providers' protocols.
 //!
-//! `cargo xtask test` fetches them. Without them these tests skip, and say so.
+//! `cargo xtask test` downloads the servers. Without them the tests are skipped with a message.
 
 mod aimock;
 mod llama;
@@ -16,20 +16,20 @@ use std::{
 
 use self::server::Server;
 
-/// A server that tests can use.
+/// A server for tests.
 #[derive(Debug)]
 struct Peer {
     name: &'static str,
-    /// Its folder, which xtask makes: the names are in `xtask/src/peers.rs`.
+    /// Its directory, which xtask creates; the names are in `xtask/src/peers.rs`.
     folder: &'static str,
-    /// The variable that makes tests fail, and not skip, without it.
+    /// Environment variable that makes tests fail instead of skip if the server is missing.
     require: &'static str,
     start: fn(&Path) -> Server,
     started: OnceLock<Server>,
 }
 
 impl Peer {
-    /// The server that all tests share, or a word on which test is skipped without it.
+    /// Returns the server that all tests share, or prints which test is skipped.
     fn shared(&'static self) -> Option<&'static Server> {
         let folder = self.folder()?;
         Some(self.started.get_or_init(|| (self.start)(&folder)))
@@ -40,17 +40,20 @@ impl Peer {
         if folder.is_dir() {
             return Some(folder);
         }
-        let why =
-            format!("{} is not in {}; `cargo xtask test` fetches it", self.name, folder.display());
+        let why = format!(
+            "{} is not in {}; `cargo xtask test` downloads it",
+            self.name,
+            folder.display()
+        );
         assert!(env::var_os(self.require).is_none(), "{why}");
         let test = thread::current().name().unwrap_or("a test").to_owned();
-        // The handle itself: what goes through the macros is shown for failing tests alone.
+        // Write to the handle, because the output of macros is shown only for failing tests.
         let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
         None
     }
 }
 
-/// Where xtask puts them: beside what cargo builds.
+/// Returns the directory of the servers, which is next to cargo's build output.
 fn peers() -> PathBuf {
     if let Some(folder) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(folder);

@@ -1,4 +1,4 @@
-//! The model that follows a script.
+//! Tests of the scripted model.
 
 mod reading;
 
@@ -10,7 +10,7 @@ use std::{
 use llm::{
     Error, ErrorKind, Finish, Llm, Message, Model, ModelId, Money, Phase, Piece, Request, Rule,
     Rung, Schema, Script, Scripted, Tool, read_json,
-    scripted::{Failure, FlawKind},
+    scripted::{Failure, ViolationKind},
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -19,14 +19,14 @@ use serde_json::json;
 use tokio::time::Instant;
 
 fn model(script: Script) -> Llm {
-    Llm::new(Scripted::new(script).expect("the script is sound"))
+    Llm::new(Scripted::new(script).expect("the script is valid"))
 }
 
 async fn say(llm: &Llm, request: impl Into<Request>) -> String {
-    llm.generate(request).await.expect("a rule answers").text()
+    llm.generate(request).await.expect("a rule matches").text()
 }
 
-/// An analyst, a critic and a judge, as a file.
+/// A script with an analyst, a critic and a judge.
 const DEBATE: &str = r#"
 name = "debate"
 seed = 7
@@ -65,11 +65,11 @@ struct Move {
 }
 
 fn debate() -> Llm {
-    model(toml::from_str(DEBATE).expect("the file is sound"))
+    model(toml::from_str(DEBATE).expect("the script is valid"))
 }
 
 #[tokio::test]
-async fn a_debate_from_a_file() {
+async fn scripts_are_loaded_from_toml() {
     let llm = debate();
     let analyst = Request::new("Ticker: ACME\nPropose a move.").system("You are an Analyst.");
     let moved = llm.generate_json::<Move>(analyst).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_debate_from_a_file() {
         openings.insert(opening.to_owned());
         doubts.insert(doubt.to_owned());
     }
-    assert_eq!(openings.len(), 4, "no opening comes back before all were used: {openings:?}");
+    assert_eq!(openings.len(), 4, "an opening was repeated before all were used: {openings:?}");
     assert!(doubts.iter().any(|it| it.starts_with("ACME has tried")), "{doubts:?}");
     assert!(
         doubts.iter().any(|it| it.starts_with("[F1-07]") || it.starts_with("[F2-03]")),
@@ -103,7 +103,7 @@ async fn a_debate_from_a_file() {
 }
 
 #[tokio::test]
-async fn the_first_times_fail_then_it_answers() {
+async fn first_occurrences_can_fail() {
     let llm = debate();
     for _ in 0..2 {
         let error = llm.generate("Judge it now").await.unwrap_err();
@@ -112,12 +112,12 @@ async fn the_first_times_fail_then_it_answers() {
         assert_eq!(error.model, ModelId::new("scripted", "debate"));
     }
     assert_eq!(say(&llm, "Judge it now").await, "Fair enough.");
-    // Another request has a count of its own.
+    // Another request is counted separately.
     assert!(llm.generate("Judge that now").await.is_err());
 }
 
 #[tokio::test]
-async fn answers_follow_from_seed_and_request_in_whatever_order_they_come() {
+async fn answers_depend_on_seed_and_request_only() {
     let script = |seed| Script::new("dice").seed(seed).rule(Rule::text("{1..1000000} {a|b|c|d}"));
     let prompts: Vec<String> = (0..40).map(|n| format!("throw {n}")).collect();
     let mut answers = Vec::new();
@@ -131,31 +131,36 @@ async fn answers_follow_from_seed_and_request_in_whatever_order_they_come() {
     }
     let different: BTreeSet<&String> = answers.iter().collect();
     assert!(different.len() > 35);
-    assert_ne!(say(&llm, "throw 0").await, answers[0], "the second time is another throw");
-    assert_ne!(say(&model(script(2)), "throw 0").await, answers[0], "another seed, another answer");
+    assert_ne!(say(&llm, "throw 0").await, answers[0], "the second occurrence has the same answer");
+    assert_ne!(
+        say(&model(script(2)), "throw 0").await,
+        answers[0],
+        "another seed has the same answer"
+    );
 }
 
 #[tokio::test]
-async fn failures_come_by_chance_and_may_come_late() {
+async fn failures_are_random_and_may_follow_some_words() {
     let failure = Failure {
         kind: ErrorKind::Timeout(Phase::Idle),
         chance: 0.5,
         after_words: 2,
         retry_after_ms: None,
     };
-    let llm =
-        model(Script::new("shaky").seed(3).rule(Rule::text("one two three four").fails(failure)));
+    let llm = model(
+        Script::new("shaky").seed(3).rule(Rule::text("one two three four").with_failure(failure)),
+    );
     let mut failed = 0;
     for n in 0..100 {
-        let mut reply = llm.stream(format!("call {n}"));
-        let mut heard = 0;
-        while reply.next().await.is_some() {
-            heard += 1;
+        let mut stream = llm.stream(format!("call {n}"));
+        let mut received = 0;
+        while stream.next().await.is_some() {
+            received += 1;
         }
-        match reply.response().await {
-            Ok(_) => assert_eq!(heard, 4),
+        match stream.response().await {
+            Ok(_) => assert_eq!(received, 4),
             Err(error) => {
-                assert_eq!((error.kind, heard), (ErrorKind::Timeout(Phase::Idle), 2));
+                assert_eq!((error.kind, received), (ErrorKind::Timeout(Phase::Idle), 2));
                 failed += 1;
             }
         }
@@ -164,27 +169,27 @@ async fn failures_come_by_chance_and_may_come_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn words_come_at_the_rules_pace() {
-    let llm = model(Script::new("slow").rule(Rule::text("one two three").pace(500, 100)));
+async fn words_are_delayed() {
+    let llm = model(Script::new("slow").rule(Rule::text("one two three").timing(500, 100)));
     let start = Instant::now();
-    let mut reply = llm.stream("go");
-    let mut heard = Vec::new();
-    while let Some(piece) = reply.next().await {
+    let mut stream = llm.stream("go");
+    let mut received = Vec::new();
+    while let Some(piece) = stream.next().await {
         let Piece::Text(word) = piece else { panic!("{piece:?}") };
-        heard.push((word, start.elapsed().as_millis()));
+        received.push((word, start.elapsed().as_millis()));
     }
     let expected = [("one ", 600), ("two ", 700), ("three", 800)];
-    assert_eq!(heard, expected.map(|(word, at)| (word.to_owned(), at)));
-    let response = reply.response().await.unwrap();
+    assert_eq!(received, expected.map(|(word, at)| (word.to_owned(), at)));
+    let response = stream.response().await.unwrap();
     assert_eq!(response.latency, Duration::from_millis(800));
     assert_eq!(response.cost, Some(Money::ZERO));
     let start = Instant::now();
     llm.generate("go").await.unwrap();
-    assert_eq!(start.elapsed().as_millis(), 800, "a call that nobody hears takes as long");
+    assert_eq!(start.elapsed().as_millis(), 800, "a call without a listener has another duration");
 }
 
 #[tokio::test]
-async fn stop_words_and_lengths_are_kept() {
+async fn stop_sequences_and_token_limits_apply() {
     let llm = model(
         Script::new("long")
             .rule(Rule::text("one two three END four".to_owned() + &" word".repeat(99))),
@@ -198,7 +203,7 @@ async fn stop_words_and_lengths_are_kept() {
 }
 
 #[tokio::test]
-async fn tools_are_called() {
+async fn tool_calls_are_generated() {
     let rule = Rule::tool("search", json!({"query": "{ticker} filings", "limit": "{3..3}"}))
         .capture("ticker", "Ticker: {}");
     let llm = model(Script::new("caller").rule(rule));
@@ -211,57 +216,57 @@ async fn tools_are_called() {
 }
 
 #[tokio::test]
-async fn flaws_are_what_the_ladder_is_for() {
+async fn violations_reach_the_expected_rung() {
     let cases = [
-        (FlawKind::Fenced, Rung::JsonExtracted),
-        (FlawKind::Prose, Rung::JsonExtracted),
-        (FlawKind::WrongTypes, Rung::Json),
-        (FlawKind::Broken, Rung::Repaired),
-        (FlawKind::Empty, Rung::Repaired),
+        (ViolationKind::Fenced, Rung::JsonExtracted),
+        (ViolationKind::Prose, Rung::JsonExtracted),
+        (ViolationKind::WrongTypes, Rung::Json),
+        (ViolationKind::Broken, Rung::Repaired),
+        (ViolationKind::Empty, Rung::Repaired),
     ];
-    for (flaw, rung) in cases {
+    for (violation, rung) in cases {
         let script = Script::new("flawed")
             .rule(Rule::schema().when_prompt("return only"))
-            .rule(Rule::schema().flaw(flaw));
+            .rule(Rule::schema().violation(violation));
         let read = model(script).generate_json::<Flat>("go").await.unwrap();
-        assert_eq!(read.rung, rung, "{flaw:?}");
+        assert_eq!(read.rung, rung, "{violation:?}");
     }
 }
 
 #[tokio::test]
-async fn a_request_without_a_rule_is_refused_in_words() {
+async fn request_without_matching_rule_is_an_error() {
     let error: Error = model(Script::new("empty")).generate("Hello").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadRequest);
     assert!(error.message.contains("\"Hello\"") && error.message.contains("add a rule"), "{error}");
-    // A capture that is not there is a condition that does not hold.
+    // A capture that is not found is a condition that does not hold.
     let script = Script::new("asks").rule(Rule::text("{x}").capture("x", "X={}"));
     assert!(model(script).generate("Hello").await.is_err());
 }
 
 #[tokio::test]
-async fn a_long_line_is_not_read_from_every_place_to_its_end() {
+async fn long_lines_are_searched_in_linear_time() {
     let script = Script::new("asks").rule(Rule::text("{x}").capture("x", "{} should"));
     let start = std::time::Instant::now();
     assert!(model(script).generate("word ".repeat(100_000)).await.is_err());
-    // Under a second; with all of the line looked at each time, minutes.
+    // Takes less than a second; with quadratic work it would take minutes.
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 }
 
 #[test]
-fn scripts_are_checked_when_they_are_loaded() {
+fn invalid_scripts_are_explained() {
     let problem = |script: Script| Scripted::new(script).unwrap_err().to_string();
     let script = || Script::new("s").list("word", ["a", "b"]);
     let cases = [
         (
             script().rule(Rule::text("{tickr}").capture("ticker", "T: {}")),
-            "script `s`, rule 1: `{tickr}` is neither a capture of the rule (ticker) nor a list (word)",
+            "script `s`, rule 1: `{tickr}` is neither a capture (ticker) nor a list (word)",
         ),
         (script().rule(Rule::text("{word")), "rule 1: a `{` is not closed"),
-        (script().rule(Rule::text("word}")), "rule 1: a `}` closes nothing"),
-        (script().rule(Rule::text("{9..1}")), "`{9..1}` is no range"),
-        (script().rule(Rule::text("x").capture("y", "no place")), "has to have one `{}`"),
+        (script().rule(Rule::text("word}")), "rule 1: a `}` has no matching `{`"),
+        (script().rule(Rule::text("{9..1}")), "`{9..1}` is not a valid range"),
+        (script().rule(Rule::text("x").capture("y", "no place")), "needs exactly one `{}`"),
         (script().rule(Rule::text("x").turn("round")), "`turn` names `round`"),
-        (script().list("loop", ["{loop}"]), "list `loop`: `{loop}` leads back to itself"),
+        (script().list("loop", ["{loop}"]), "list `loop`: `{loop}` refers to itself"),
         (script().list("none", [""; 0]).rule(Rule::text("{none}")), "the list `none` is empty"),
     ];
     for (script, expected) in cases {
@@ -272,7 +277,7 @@ fn scripts_are_checked_when_they_are_loaded() {
 }
 
 #[test]
-fn scripts_survive_being_written_and_read() {
+fn scripts_round_trip_through_json_and_toml() {
     let script: Script = toml::from_str(DEBATE).unwrap();
     let json = serde_json::to_string(&script).unwrap();
     assert_eq!(serde_json::from_str::<Script>(&json).unwrap(), script);
@@ -280,7 +285,7 @@ fn scripts_survive_being_written_and_read() {
 }
 
 #[tokio::test]
-async fn phrases_of_a_conversation_do_not_come_back_at_once() {
+async fn phrases_do_not_repeat_soon() {
     let phrases: Vec<String> = (0..10).map(|n| format!("phrase {n}.")).collect();
     let llm = model(Script::new("talk").list("phrase", phrases).rule(Rule::text("{phrase}")));
     let mut request = Request::new("Begin").system("You are D1.");
@@ -295,14 +300,14 @@ async fn phrases_of_a_conversation_do_not_come_back_at_once() {
 }
 
 #[test]
-fn it_says_that_it_is_scripted() {
+fn id_names_the_scripted_provider() {
     let llm = model(Script::new("debate"));
     assert_eq!(llm.id().to_string(), "scripted/debate");
     assert!(format!("{llm:?}").contains("Scripted"));
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Flat {
     #[schemars(range(min = 1, max = 10))]
     impact: u8,
@@ -314,7 +319,7 @@ struct Flat {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Nested {
     id: u64,
     offset: i32,
@@ -329,15 +334,15 @@ struct Nested {
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Level {
-    /// Documented, so that the schema has a form for each.
+    /// Has a doc comment, so that the schema has a subschema for each variant.
     Low,
-    /// The other.
+    /// The other variant.
     VeryHigh,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind")]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum Tagged {
     Buy { shares: u32 },
     Hold,
@@ -345,7 +350,7 @@ enum Tagged {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum External {
     Unit,
     Newtype(f32),
@@ -355,7 +360,7 @@ enum External {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum Untagged {
     Number(i64),
     Words(String),
@@ -363,7 +368,7 @@ enum Untagged {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 enum Expression {
     Number(f64),
     Sum(Vec<Self>),
@@ -371,7 +376,7 @@ enum Expression {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Flattened {
     name: String,
     #[serde(flatten)]
@@ -381,7 +386,7 @@ struct Flattened {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Collections {
     by_name: BTreeMap<String, u8>,
     by_number: BTreeMap<u32, Level>,
@@ -395,7 +400,7 @@ struct Collections {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Ranges {
     #[schemars(range(min = -5, max = -2))]
     below: i64,
@@ -408,17 +413,17 @@ struct Ranges {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Wrapper(Option<Vec<Option<Level>>>);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "read for its form alone")]
+#[expect(dead_code, reason = "only deserialized")]
 struct Tree {
     name: String,
     children: Vec<Self>,
 }
 
-/// Checks that the answer to a request for a type is one, and that the ladder takes it as it is.
+/// Checks that the generated answer parses as the type without changes.
 async fn check<T: JsonSchema + DeserializeOwned>(llm: &Llm, n: u64) {
     let request = Request::new(format!("Fill form {n}.")).max_tokens(100_000);
     let schema = Schema::of::<T>();
@@ -434,7 +439,7 @@ async fn check<T: JsonSchema + DeserializeOwned>(llm: &Llm, n: u64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn any_form_is_filled(seed: u64, n: u64) {
+    fn generated_values_conform_to_schemas(seed: u64, n: u64) {
         let llm = model(Script::new("forms").seed(seed));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

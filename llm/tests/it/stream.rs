@@ -1,4 +1,4 @@
-//! The handle and the stream of pieces.
+//! Tests of `Llm` and of streamed responses.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ fn id() -> ModelId {
     ModelId::new("test", "words")
 }
 
-/// Says the request's last words back, one at a time, a second apart.
+/// Repeats the text of the request word by word, one word per second.
 #[derive(Debug, Default)]
 struct Slow {
     said: Arc<AtomicUsize>,
@@ -49,11 +49,11 @@ impl Model for Slow {
         let text = request.messages[0].text();
         for (i, word) in text.split_inclusive(' ').enumerate() {
             if self.fails_after == Some(i) {
-                return Err(Error::new(ErrorKind::Cut, id(), "in the middle"));
+                return Err(Error::new(ErrorKind::Truncated, id(), "in the middle"));
             }
             sleep(Duration::from_secs(1)).await;
             self.said.fetch_add(1, Ordering::Relaxed);
-            listener.tell(Piece::Text(word.to_owned()));
+            listener.send(Piece::Text(word.to_owned()));
         }
         Ok(Response {
             content: vec![Part::text(text)],
@@ -67,61 +67,61 @@ impl Model for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pieces_come_one_by_one_and_then_the_whole() {
-    let mut reply = Llm::new(Slow::default()).stream("one two three");
+async fn pieces_precede_the_whole_response() {
+    let mut stream = Llm::new(Slow::default()).stream("one two three");
     let mut pieces = Vec::new();
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         pieces.push(piece);
     }
     assert_eq!(pieces, ["one ", "two ", "three"].map(|it| Piece::Text(it.to_owned())));
-    assert_eq!(reply.response().await.unwrap().text(), "one two three");
+    assert_eq!(stream.response().await.unwrap().text(), "one two three");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_whole_answer_needs_no_look_at_the_pieces() {
-    let reply = Llm::new(Slow::default()).stream("one two");
-    assert_eq!(reply.response().await.unwrap().text(), "one two");
+async fn response_can_be_awaited_without_reading_pieces() {
+    let stream = Llm::new(Slow::default()).stream("one two");
+    assert_eq!(stream.response().await.unwrap().text(), "one two");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_ends_the_pieces_and_is_the_answer() {
+async fn failure_ends_the_stream() {
     let llm = Llm::new(Slow { fails_after: Some(1), ..Slow::default() });
-    let mut reply = llm.stream("one two");
-    assert_eq!(reply.next().await, Some(Piece::Text("one ".to_owned())));
-    assert_eq!(reply.next().await, None);
-    assert_eq!(reply.next().await, None);
-    assert_eq!(reply.response().await.unwrap_err().kind, ErrorKind::Cut);
+    let mut stream = llm.stream("one two");
+    assert_eq!(stream.next().await, Some(Piece::Text("one ".to_owned())));
+    assert_eq!(stream.next().await, None);
+    assert_eq!(stream.next().await, None);
+    assert_eq!(stream.response().await.unwrap_err().kind, ErrorKind::Truncated);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_waits_holds_the_model() {
+async fn slow_reader_pauses_the_model() {
     let slow = Slow::default();
     let said = slow.said.clone();
-    let mut reply = Llm::new(slow).stream("one two three");
-    reply.next().await;
+    let mut stream = Llm::new(slow).stream("one two three");
+    stream.next().await;
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(said.load(Ordering::Relaxed), 1, "nobody asked for more");
+    assert_eq!(said.load(Ordering::Relaxed), 1, "the model continued without a reader");
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_drop_is_to_cancel() {
+async fn dropping_the_stream_cancels_the_call() {
     let slow = Slow::default();
     let dropped = slow.dropped.clone();
-    let mut reply = Llm::new(slow).stream("one two three");
-    reply.next().await;
+    let mut stream = Llm::new(slow).stream("one two three");
+    stream.next().await;
     assert!(!dropped.load(Ordering::Relaxed));
-    drop(reply);
+    drop(stream);
     assert!(dropped.load(Ordering::Relaxed));
 }
 
 #[test]
-fn only_what_was_told_is_made_void() {
-    let mut heard = Vec::new();
-    let mut hear = |piece| heard.push(piece);
-    let mut listener = Listener::new(&mut hear);
-    listener.start_over();
-    listener.tell(Piece::Text("a".to_owned()));
-    listener.start_over();
-    listener.start_over();
-    assert_eq!(heard, [Piece::Text("a".to_owned()), Piece::Again]);
+fn restart_is_sent_only_after_a_piece() {
+    let mut pieces = Vec::new();
+    let mut on_piece = |piece| pieces.push(piece);
+    let mut listener = Listener::new(&mut on_piece);
+    listener.restart();
+    listener.send(Piece::Text("a".to_owned()));
+    listener.restart();
+    listener.restart();
+    assert_eq!(pieces, [Piece::Text("a".to_owned()), Piece::Restart]);
 }

@@ -1,8 +1,8 @@
-//! The ladder from a reply to a value.
+//! Tests of the fallback ladder from a reply to a value.
 
 use llm::{
     ErrorKind, Finish, JsonError, Llm, Request, Rule, Rung, Script, Scripted, read_json,
-    scripted::FlawKind,
+    scripted::ViolationKind,
 };
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ struct Score {
     reasoning: String,
 }
 
-/// Reads a reply, and shows the four scores, the rung and the notes.
+/// Parses a reply and shows the four scores, the rung and the notes.
 fn scores(reply: &str) -> String {
     match read_json::<Score>(reply) {
         Ok(read) => {
@@ -49,7 +49,7 @@ const CRITICS: &str =
     r#"{"impact": 10, "feasibility": 10, "risk_adjusted_return": 10, "strategic_alignment": 10}"#;
 
 #[test]
-fn whole_replies() {
+fn whole_reply_is_json() {
     check(OWN, "3 4 5 6 schema");
     check(&format!("\u{feff}\n {OWN}\n"), "3 4 5 6 schema");
     check(
@@ -80,13 +80,13 @@ fn whole_replies() {
 }
 
 #[test]
-fn reasoning_beside_wrapped_scores_is_kept() {
+fn siblings_of_wrapped_scores_are_kept() {
     let reply = format!(r#"{{"scores": {OWN}, "reasoning": "Fair."}}"#);
     assert_eq!(read_json::<Score>(&reply).unwrap().value.reasoning, "Fair.");
 }
 
 #[test]
-fn json_in_prose() {
+fn json_is_extracted_from_prose() {
     check(&format!("```json\n{OWN}\n```"), "3 4 5 6 json_extracted");
     check(
         &format!("Sure! Here are my scores:\n\n{OWN}\n\nAsk for more."),
@@ -117,7 +117,7 @@ fn json_in_prose() {
 }
 
 #[test]
-fn an_own_answer_that_is_not_whole_is_not_replaced_by_the_one_it_quotes() {
+fn incomplete_answer_is_not_replaced_by_a_quoted_one() {
     let cut = &OWN[..OWN.len() - 30];
     let not_whole = "json_extracted: the last JSON of this form is not whole";
     for (reply, expected) in [
@@ -130,20 +130,20 @@ fn an_own_answer_that_is_not_whole_is_not_replaced_by_the_one_it_quotes() {
         ),
         (format!("As the critic says:\n> {CRITICS}"), "json_extracted: no JSON"),
     ] {
-        let told = scores(&reply);
+        let message = scores(&reply);
         assert!(
-            told.starts_with("no value of the wanted form") && told.contains(expected),
-            "{reply}\n{told}"
+            message.starts_with("the reply contains no value") && message.contains(expected),
+            "{reply}\n{message}"
         );
     }
-    // The end of its last member is all that is missing.
+    // Only the end of its last member is missing.
     let reply =
         format!("The critic says {CRITICS}. Mine: {}", OWN.replace('}', ", \"reasoning\": \"The"));
     check(&reply, "3 4 5 6 regex");
 }
 
 #[test]
-fn labels_in_prose() {
+fn labels_are_read_from_prose() {
     check(
         "**Impact:** 8\n**Feasibility:** 7\n**Risk-Adjusted Return:** 6\n**Strategic Alignment:** 9",
         "8 7 6 9 regex",
@@ -176,7 +176,7 @@ fn labels_in_prose() {
         "3 4 9 9 regex",
     );
     check(
-        // Cut off in the middle of its last member.
+        // Truncated in its last member.
         r#"{"impact": 3, "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6, "reasoning": "The"#,
         "3 4 5 6 regex",
     );
@@ -192,7 +192,7 @@ fn labels_in_prose() {
 }
 
 #[test]
-fn labels_in_sentences_fill_what_is_missing() {
+fn numbers_in_sentences_fill_gaps() {
     check(
         "Impact is 3, feasibility score of 4, the risk-adjusted return gets 5, strategic alignment (6).",
         "3 4 5 6 regex",
@@ -201,7 +201,7 @@ fn labels_in_sentences_fill_what_is_missing() {
         "Impact score: 3\nFeasibility Rating (1-10): 4\nRisk-adjusted return is 5\nStrategic alignment - 6",
         "3 4 5 6 regex",
     );
-    // A label with a separator counts before what a sentence says.
+    // A label with a separator takes precedence over a sentence.
     check(
         "Impact: 3, Feasibility: 4, Risk-Adjusted Return: 5, Strategic Alignment: 6. The impact of 10 new plants is small.",
         "3 4 5 6 regex",
@@ -210,7 +210,7 @@ fn labels_in_sentences_fill_what_is_missing() {
 }
 
 #[test]
-fn labels_in_quotes_count_where_they_are_all_there() {
+fn quoted_labels_count_if_complete() {
     let plain = "Impact: 3, Feasibility: 4, Risk-Adjusted Return: 5, Strategic Alignment: 6";
     check(&format!("{plain}, whatever \"impact\": 10 may mean."), "3 4 5 6 regex");
     check(&format!("{plain}, whatever 'impact': 10 may mean."), "3 4 5 6 regex");
@@ -220,25 +220,28 @@ fn labels_in_quotes_count_where_they_are_all_there() {
 }
 
 #[test]
-fn numbers_that_are_now_other_ones_are_listed_once() {
+fn adjustments_are_listed_once() {
     let reply = r#"{"impact": "12.5", "feasibility": 6.5, "risk_adjusted_return": "5/10", "strategic_alignment": 6}"#;
     let read = read_json::<Score>(reply).unwrap();
-    let adjusted: Vec<String> =
-        read.adjusted.iter().map(|it| format!("{} {} {}", it.place, it.given, it.kept)).collect();
+    let adjusted: Vec<String> = read
+        .adjustments
+        .iter()
+        .map(|it| format!("{} {} {}", it.path, it.original, it.adjusted))
+        .collect();
     assert_eq!(adjusted, ["feasibility 6.5 6", "impact \"12.5\" 10"]);
     assert_eq!(read.notes.len(), 4);
 }
 
 #[test]
-fn what_cannot_be_read_says_why_on_every_rung() {
+fn unreadable_replies_are_explained_per_rung() {
     check(
         "I would rather not say.",
-        "no value of the wanted form in the reply: json: not JSON: expected value at line 1 column 1; \
+        "the reply contains no value that fits the schema: json: not JSON: expected value at line 1 column 1; \
          json_extracted: no JSON of this form in the reply; regex: no label of the schema is followed by a value",
     );
     check(
         r#"{"impact": "8%", "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6}"#,
-        "no value of the wanted form in the reply: json: `impact` is \"8%\", not of type integer; \
+        "the reply contains no value that fits the schema: json: `impact` is \"8%\", not of type integer; \
          json_extracted: `impact` is \"8%\", not of type integer; regex: no value follows the labels of: impact",
     );
     // Four of five is not four of ten.
@@ -269,7 +272,7 @@ struct Loose {
 }
 
 #[test]
-fn other_coercions() {
+fn unambiguous_values_are_coerced() {
     let reply = r#"{"ready": "Yes", "level": "Very High", "tags": "one", "share": "0.25", "left_out": null, "more": 1}"#;
     let read = read_json::<Loose>(reply).unwrap();
     let expected = Loose {
@@ -300,7 +303,7 @@ struct Optional {
 }
 
 #[test]
-fn what_fits_everything_is_not_read_from_anything() {
+fn unrelated_objects_are_not_used() {
     let read = |reply: &str| read_json::<Optional>(reply).map(|it| it.value.impact).ok();
     assert_eq!(read("{}"), Some(0));
     assert_eq!(read(r#"{"scores": {"impact": 7}}"#), Some(7));
@@ -309,13 +312,13 @@ fn what_fits_everything_is_not_read_from_anything() {
 }
 
 #[test]
-fn lists_in_prose_are_not_mistaken_for_citations() {
+fn citations_are_not_mistaken_for_arrays() {
     let read = read_json::<Vec<String>>("As said in [1]: [\"a\", \"b\"]. See also [2].").unwrap();
     assert_eq!(read.value, ["a", "b"]);
 }
 
 #[test]
-fn values_beyond_their_type_are_refused() {
+fn values_out_of_range_of_their_type_are_rejected() {
     assert!(read_json::<u32>("5000000000").is_err());
     assert!(read_json::<i64>("1e300").is_err());
     assert_eq!(read_json::<u64>("18446744073709551615").unwrap().value, u64::MAX);
@@ -323,7 +326,7 @@ fn values_beyond_their_type_are_refused() {
 
 fn model(rules: impl IntoIterator<Item = Rule>) -> Llm {
     let script = rules.into_iter().fold(Script::new("judge"), Script::rule);
-    Llm::new(Scripted::new(script).expect("the script is sound"))
+    Llm::new(Scripted::new(script).expect("the script is valid"))
 }
 
 fn braces(json: &str) -> String {
@@ -331,7 +334,7 @@ fn braces(json: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_unreadable_reply_is_repaired_by_one_more_call() {
+async fn unreadable_reply_is_repaired_by_a_second_call() {
     let llm = model([
         Rule::text(braces(OWN)).when_prompt("not of type integer*return only the json"),
         Rule::text(braces(&OWN.replace('3', "\"high\""))),
@@ -340,11 +343,11 @@ async fn an_unreadable_reply_is_repaired_by_one_more_call() {
     let judged = llm.generate_json::<Score>("Judge.").await.unwrap();
     assert_eq!((judged.value.impact, judged.rung), (3, Rung::Repaired));
     assert_eq!(judged.notes[0], "json: `impact` is \"high\", not of type integer");
-    assert!(judged.response.usage.unwrap().output > once.output, "both calls are counted");
+    assert!(judged.response.usage.unwrap().output > once.output, "the calls were not added up");
 }
 
 #[tokio::test]
-async fn a_cut_reply_is_asked_for_in_fewer_words() {
+async fn truncated_reply_is_requested_shorter() {
     let llm = model([
         Rule::text(braces(OWN)).when_prompt("cut off*be shorter"),
         Rule::text("word ".repeat(300)),
@@ -354,7 +357,7 @@ async fn a_cut_reply_is_asked_for_in_fewer_words() {
 }
 
 #[tokio::test]
-async fn what_is_found_in_a_cut_reply_says_so() {
+async fn value_from_truncated_reply_has_a_note() {
     let reply = format!("{} That is, {}", braces(OWN), "word ".repeat(300));
     let request = Request::new("Judge.").max_tokens(100);
     let judged = model([Rule::text(reply)]).generate_json::<Score>(request).await.unwrap();
@@ -369,12 +372,12 @@ struct Tree {
 }
 
 #[test]
-fn a_member_of_a_cut_answer_is_not_the_answer() {
+fn member_of_truncated_object_is_not_the_answer() {
     let item = r#"{"name": "leaf", "children": []},"#;
     for n_items in [1, 2, 100] {
         let reply = format!(r#"{{"name": "root", "children": [{}"#, item.repeat(n_items));
         assert!(read_json::<Tree>(&reply).is_err(), "{n_items}");
-        // Who begins anew gives another answer.
+        // A reply that starts over contains another answer.
         let again =
             format!("{reply} no, that is too long:\n{{\"name\": \"root\", \"children\": []}}");
         assert_eq!(read_json::<Tree>(&again).unwrap().value.name, "root");
@@ -382,16 +385,16 @@ fn a_member_of_a_cut_answer_is_not_the_answer() {
 }
 
 #[tokio::test]
-async fn calls_of_tools_are_handed_on_and_not_repaired() {
+async fn tool_calls_are_not_repaired() {
     let llm = model([Rule::tool("look_up", serde_json::json!({ "id": "F1-07" }))]);
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
-    let JsonError::Unreadable { unreadable, response } = error else { panic!("{error}") };
+    let JsonError::Unreadable { error: unreadable, response } = error else { panic!("{error}") };
     assert_eq!(response.tool_calls().next().unwrap().name, "look_up");
-    assert!(unreadable.tried.iter().all(|it| it.0 != Rung::Repaired), "{unreadable}");
+    assert!(unreadable.attempts.iter().all(|it| it.0 != Rung::Repaired), "{unreadable}");
 }
 
 #[tokio::test]
-async fn a_default_is_taken_last_and_says_so() {
+async fn default_is_the_last_resort() {
     let llm = model([Rule::text("No."), Rule::text("No.")]);
     let five = Score {
         impact: 5,
@@ -405,10 +408,13 @@ async fn a_default_is_taken_last_and_says_so() {
     assert_eq!(judged.notes.len(), 4);
 
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
-    let JsonError::Unreadable { unreadable, .. } = &error else { panic!("{error}") };
-    let rungs: Vec<Rung> = unreadable.tried.iter().map(|it| it.0).collect();
+    let JsonError::Unreadable { error: unreadable, .. } = &error else { panic!("{error}") };
+    let rungs: Vec<Rung> = unreadable.attempts.iter().map(|it| it.0).collect();
     assert_eq!(rungs, [Rung::Json, Rung::JsonExtracted, Rung::Labels, Rung::Repaired]);
-    assert!(error.to_string().starts_with("scripted/judge: no value"), "{error}");
+    assert!(
+        error.to_string().starts_with("scripted/judge: the reply contains no value"),
+        "{error}"
+    );
 
     let llm = model([Rule::failure(ErrorKind::Overloaded)]);
     let error = llm.generate_json_or("Judge.", five).await.unwrap_err();
@@ -416,17 +422,17 @@ async fn a_default_is_taken_last_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_failed_repair_ends_in_what_the_first_reply_lacked() {
+async fn failed_repair_reports_both_problems() {
     let llm = model([
         Rule::failure(ErrorKind::Unreachable).when_prompt("return only"),
-        Rule::schema().flaw(FlawKind::Empty),
+        Rule::schema().violation(ViolationKind::Empty),
     ]);
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err().to_string();
-    assert!(error.contains("the reply is empty") && error.contains("not reached"), "{error}");
+    assert!(error.contains("the reply is empty") && error.contains("cannot connect"), "{error}");
 }
 
 #[test]
-fn hostile_replies_are_read_in_time() {
+fn hostile_replies_take_linear_time() {
     let deep = format!("{}[{}", "[".repeat(126), "1,".repeat(200_000));
     let hostile = [
         "{[".repeat(1_000_000),
@@ -457,7 +463,7 @@ fn hostile_replies_are_read_in_time() {
         }
         let taken = start.elapsed();
         let shown: String = reply.chars().take(20).collect();
-        // Linear work takes a second or two, on a busy machine some more; quadratic work takes hours.
+        // Linear work takes a second or two, more on a busy machine; quadratic work takes hours.
         assert!(taken.as_secs() < 120, "{shown}: {taken:?}");
     }
 }
@@ -503,7 +509,7 @@ fn anything() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_text_panics_and_what_is_read_is_in_range(text in anything()) {
+    fn parsing_never_panics_and_respects_ranges(text in anything()) {
         if let Ok(read) = read_json::<Score>(&text) {
             let Score { impact, feasibility, risk_adjusted_return, strategic_alignment, .. } = read.value;
             for score in [impact, feasibility, risk_adjusted_return, strategic_alignment] {
@@ -516,7 +522,7 @@ proptest! {
     }
 
     #[test]
-    fn scores_are_found_wherever_they_stand(
+    fn scores_are_found_anywhere_in_the_reply(
         scores in prop::array::uniform4(1u8..=10),
         before in "[a-zA-Z .,'\\n]{0,40}",
         after in "[a-zA-Z .,'\\n]{0,40}",

@@ -1,4 +1,4 @@
-//! Answers of a tiny model: all that holds whatever a model says.
+//! Answers of a tiny random model: properties that hold for any model.
 
 use candle_core::quantized::gguf_file::Value;
 use llm::{
@@ -14,7 +14,7 @@ fn llm() -> Llm {
     Llm::new(Tiny::new("llama").open())
 }
 
-/// Asks for the likeliest words.
+/// Creates a request with zero temperature.
 fn ask(prompt: &str) -> Request {
     Request::new(prompt).temperature(0.0).max_tokens(24)
 }
@@ -24,21 +24,21 @@ async fn text(llm: &Llm, request: Request) -> String {
 }
 
 #[tokio::test]
-async fn says_who_answered_and_what_it_took() {
+async fn response_has_model_usage_and_cost() {
     let llm = llm();
     let response = llm.generate(ask("Hello")).await.unwrap();
     let Response { model, finish, usage, cost, .. } = response;
     assert_eq!(model.to_string(), "local/tiny");
     assert_eq!(finish, Finish::Length);
-    // Nobody is paid.
+    // Local models are free.
     assert_eq!(cost.unwrap().nanos(), 0);
-    // A mark, `user`, a line's end, `Hello`, a mark, a line's end, a mark, `assistant`, a line's end.
+    // Special token, `user`, newline, `Hello`, special token, newline, special token, `assistant`, newline.
     let input = 1 + 4 + 1 + 5 + 1 + 1 + 1 + 9 + 1;
     assert_eq!(usage, Some(Usage { input, output: 24, ..Usage::default() }));
 }
 
 #[tokio::test]
-async fn every_part_of_a_network_counts() {
+async fn every_tensor_affects_the_answer() {
     let answer = async |tiny: Tiny| text(&Llm::new(tiny.open()), ask("Hello")).await;
     let whole = answer(Tiny::new("qwen2")).await;
     assert_ne!(whole, answer(Tiny::new("llama")).await);
@@ -50,7 +50,7 @@ async fn every_part_of_a_network_counts() {
 }
 
 #[tokio::test]
-async fn a_seed_makes_answers_repeatable() {
+async fn same_seed_gives_same_answer() {
     let llm = llm();
     let draw = |seed| text(&llm, ask("Hello").temperature(1.0).seed(seed));
     assert_eq!(draw(1).await, draw(1).await);
@@ -60,21 +60,21 @@ async fn a_seed_makes_answers_repeatable() {
 }
 
 #[tokio::test]
-async fn pieces_make_up_the_answer() {
-    let mut reply = llm().stream(ask("Hello").temperature(1.5).seed(3).max_tokens(200));
-    let mut told = String::new();
+async fn pieces_add_up_to_the_answer() {
+    let mut stream = llm().stream(ask("Hello").temperature(1.5).seed(3).max_tokens(200));
+    let mut received = String::new();
     let mut count = 0;
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         let Piece::Text(text) = piece else { panic!("{piece:?}") };
-        told += &text;
+        received += &text;
         count += 1;
     }
-    assert_eq!(reply.response().await.unwrap().text(), told);
+    assert_eq!(stream.response().await.unwrap().text(), received);
     assert!(count > 20, "{count}");
 }
 
 #[tokio::test]
-async fn an_answer_ends_before_a_word_to_stop_at() {
+async fn answer_ends_before_stop_sequence() {
     let llm = llm();
     let whole = text(&llm, ask("Hello")).await;
     let middle: Vec<char> = whole.chars().skip(8).take(2).collect();
@@ -85,12 +85,12 @@ async fn an_answer_ends_before_a_word_to_stop_at() {
 }
 
 #[tokio::test]
-async fn what_was_read_before_is_not_read_again() {
+async fn common_prefix_is_cached() {
     let (first, second) = (ask("Tell me about rivers."), ask("Tell me about rivers. And lakes."));
     let llm = llm();
     let before = llm.generate(first.clone()).await.unwrap();
     let after = llm.generate(second.clone()).await.unwrap();
-    // All up to the full stop, behind which the messages differ.
+    // Everything up to the full stop, after which the messages differ.
     assert_eq!((before.usage.unwrap().cached, after.usage.unwrap().cached), (0, 1 + 5 + 21));
     let again = llm.generate(first.clone()).await.unwrap();
     assert!(again.usage.unwrap().cached >= 27, "{:?}", again.usage);
@@ -100,7 +100,7 @@ async fn what_was_read_before_is_not_read_again() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_where_it_was() {
+async fn continued_conversation_is_cached() {
     let llm = llm();
     let first = ask("Tell me about rivers.");
     let answer = llm.generate(first.clone()).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_conversation_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn conversations_do_not_push_each_other_out() {
+async fn conversations_are_cached_separately() {
     let cached = async |model: LocalModel| {
         let llm = Llm::new(model);
         let mut cached = vec![];
@@ -128,7 +128,7 @@ async fn conversations_do_not_push_each_other_out() {
 }
 
 #[tokio::test]
-async fn calls_at_once_wait_for_their_turn() {
+async fn concurrent_calls_are_serialised() {
     let llm = llm();
     let prompts = ["one", "two", "three", "four"];
     let calls = prompts.map(|prompt| {
@@ -141,9 +141,9 @@ async fn calls_at_once_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_ends() {
+async fn dropped_call_stops() {
     let llm = llm();
-    // The form has no end, so it would go on for hours; and the next call waits for its end.
+    // The schema allows an endless answer, and the next call waits for this one to stop.
     let schema = json!({"type": "array", "items": {"type": "boolean"}, "minItems": 1_u64 << 40});
     let endless = ask("Hello").max_tokens(u32::MAX);
     let mut endless = llm.stream(endless.schema(Schema { name: "endless".into(), schema }));
@@ -153,30 +153,33 @@ async fn a_dropped_call_ends() {
 }
 
 #[tokio::test]
-async fn the_window_holds_request_and_answer() {
+async fn context_window_limits_request_and_answer() {
     let llm = Llm::new(Tiny::new("llama").open().context_window(60));
     let answer = llm.generate(ask(&"x".repeat(30)).max_tokens(100)).await.unwrap();
     let usage = answer.usage.unwrap();
     assert_eq!((answer.finish, usage.input + usage.output), (Finish::Length, 60));
     let error = llm.generate(ask(&"x".repeat(50))).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::TooLong);
-    assert_eq!(error.message, "69 tokens in a window of 60: shorten the conversation");
+    assert_eq!(error.kind, ErrorKind::RequestTooLong);
+    assert_eq!(
+        error.message,
+        "the request has 69 tokens, but the context window has 60; shorten the conversation"
+    );
 }
 
 #[tokio::test]
-async fn marks_in_a_text_are_text() {
+async fn special_tokens_in_text_are_plain_text() {
     let llm = llm();
     let count = async |prompt| llm.generate(ask(prompt)).await.unwrap().usage.unwrap().input;
-    // Ten letters, of which `en` is one token; the mark would be one in all.
+    // Ten letters, of which `en` is one token; the special token would be a single one.
     assert_eq!(count("<|im_end|>").await - count("").await, 9);
 }
 
 #[tokio::test]
-async fn tools_are_refused() {
+async fn tools_are_rejected() {
     let tool = Tool { name: "look".into(), description: String::new(), parameters: json!({}) };
     let error = llm().generate(ask("Hello").tool(tool)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadRequest);
-    assert!(error.message.starts_with("a local model knows no tools"), "{error}");
+    assert!(error.message.starts_with("local models do not support tools"), "{error}");
 }
 
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
@@ -190,7 +193,7 @@ struct Score {
 }
 
 #[tokio::test]
-async fn even_chance_keeps_to_a_schema() {
+async fn random_model_conforms_to_schema() {
     let llm = llm();
     for seed in 0..5 {
         let request = Request::new("Score it.").temperature(1.0).seed(seed).max_tokens(300);

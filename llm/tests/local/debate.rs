@@ -1,5 +1,5 @@
-//! A debate of two rounds on a real model: a critic attacks a plan, three decision makers defend it, and each of
-//! them scores it at the end.
+//! A two-round debate on a real model: a critic attacks a plan, three decision makers defend it, and each of them
+//! scores it at the end.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ struct Debate {
     scores: Vec<Scores>,
 }
 
-/// What somebody said.
+/// One contribution to the debate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Turn {
     by: Speaker,
@@ -50,7 +50,7 @@ enum Speaker {
 }
 
 impl Speaker {
-    /// What the other one is to do with this one's words. A small model repeats them where it is not told how to begin.
+    /// Instruction for the other speaker. Small models repeat the last message unless told how to begin.
     fn prompt(self) -> &'static str {
         match self {
             Self::Critic => "Speak for the plan now, in new words. Begin with: It works because",
@@ -66,8 +66,8 @@ impl Debate {
         [&self.growth, &self.work, &self.owners]
     }
 
-    /// What a speaker has heard and said so far: it only ever grows, so that a model reads it once.
-    fn heard(&self, speaker: Speaker, system: &str, log: &[Turn]) -> Request {
+    /// Returns the conversation so far from a speaker's view. It only grows, so a model processes it once.
+    fn conversation(&self, speaker: Speaker, system: &str, log: &[Turn]) -> Request {
         let plan = Message::user(format!("The plan: {}", self.plan));
         let turns = log.iter().map(|turn| match turn.by {
             by if by == speaker => Message::assistant(turn.text.as_str()),
@@ -87,39 +87,42 @@ fn update([growth, work, owners]: [Turn; 3]) -> DebateUpdate {
     Debate::update().growth([growth]).work([work]).owners([owners])
 }
 
-/// The first attack, which all three hear.
+/// The first attack, which all three decision makers hear.
 async fn attack(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
-    let turn = say(&llm, Speaker::Critic, debate.heard(Speaker::Critic, CRITIC, &[])).await?;
+    let turn =
+        say(&llm, Speaker::Critic, debate.conversation(Speaker::Critic, CRITIC, &[])).await?;
     Ok(update([turn.clone(), turn.clone(), turn]).round(1_u32))
 }
 
-/// All three answer at once, each in a log of its own.
+/// All three answer concurrently, each in its own log.
 async fn defend(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
-    let answer =
-        |at: usize| say(&llm, Speaker::Maker, debate.heard(Speaker::Maker, MAKERS[at], logs[at]));
+    let answer = |at: usize| {
+        say(&llm, Speaker::Maker, debate.conversation(Speaker::Maker, MAKERS[at], logs[at]))
+    };
     let (growth, work, owners) = tokio::try_join!(answer(0), answer(1), answer(2))?;
     Ok(update([growth, work, owners]))
 }
 
-/// The critic goes on with each of them.
+/// The critic continues with each of them.
 async fn press(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
-    let reply =
-        |at: usize| say(&llm, Speaker::Critic, debate.heard(Speaker::Critic, CRITIC, logs[at]));
+    let reply = |at: usize| {
+        say(&llm, Speaker::Critic, debate.conversation(Speaker::Critic, CRITIC, logs[at]))
+    };
     let (growth, work, owners) = tokio::try_join!(reply(0), reply(1), reply(2))?;
     Ok(update([growth, work, owners]).round(debate.round + 1))
 }
 
-/// Each scores the plan. The first attempt fails when all is done: the second has to do without asking again.
+/// Each scores the plan. The first attempt fails at the end; the second must not repeat the calls.
 async fn score(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
     let score = async |at: usize| {
-        let request = debate.heard(Speaker::Maker, MAKERS[at], logs[at]);
+        let request = debate.conversation(Speaker::Maker, MAKERS[at], logs[at]);
         let question = "The debate is over. Score the plan from 1 to 10 as you honestly see it now: what stayed \
             unanswered lowers the scores.";
         let request = request.message(Message::user(question)).max_tokens(120);
@@ -149,7 +152,7 @@ fn next(debate: &Debate) -> Next {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_debate_comes_to_a_score() {
+async fn debate_ends_with_scores() {
     let graph = StateGraph::<Debate, Llm>::new()
         .node(attack)
         .node(defend)
@@ -178,7 +181,7 @@ async fn a_debate_comes_to_a_score() {
             assert!(log.iter().all(|turn| !turn.text.is_empty()));
             assert_eq!(log[0], debate.growth[0]);
             let answered = log.windows(2).all(|turns| turns[0].text != turns[1].text);
-            assert!(answered, "somebody said nothing but what was said before");
+            assert!(answered, "a speaker only repeated the previous message");
         }
         let metrics = debate.scores.iter().flat_map(Scores::all).map(u32::from);
         assert!(metrics.clone().all(|it| (1..=10).contains(&it)));
@@ -189,10 +192,10 @@ async fn a_debate_comes_to_a_score() {
             model.id(),
             metrics.sum::<u32>()
         );
-        // One attack, three defences, three attacks, three defences, three scores, and none of them twice.
+        // One attack, three defences, three attacks, three defences, three scores, each made once.
         assert_eq!(calls, 1 + 3 + 3 + 3 + 3);
         assert_eq!(budget.spent().tokens, usage.input + usage.output);
-        // Each conversation only grows, so most of it is not read again.
+        // Each conversation only grows, so most of it is cached.
         let remembers = model.id().provider == LocalModel::PROVIDER;
         assert!(!remembers || 2 * usage.cached > usage.input, "{usage:?}");
     }

@@ -1,4 +1,4 @@
-//! Files that cannot be used say why, and what to do.
+//! Errors for unusable model files explain the cause and the fix.
 
 use std::path::Path;
 
@@ -22,24 +22,24 @@ fn check(tiny: &Tiny, expect: &str) {
     check_path(&path, expect);
 }
 
-fn words(text: &str) -> Value {
+fn string(text: &str) -> Value {
     Value::String(text.into())
 }
 
 #[test]
-fn what_is_no_model() {
+fn invalid_files_are_rejected() {
     check_path(Path::new("/nowhere/it.gguf"), "FILE: No such file");
     check_path(Path::new(file!()).file_name().unwrap().as_ref(), "FILE: No such file");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.gguf");
     for bytes in [&b""[..], b"not a model", b"GGUF\x03\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"] {
         std::fs::write(&path, bytes).unwrap();
-        check_path(&path, "FILE is no GGUF file that can be read");
+        check_path(&path, "FILE is not a readable GGUF file");
     }
 }
 
 #[test]
-fn a_file_that_was_cut_off() {
+fn truncated_files_are_rejected() {
     let (_folder, path) = Tiny::new("llama").write();
     let bytes = std::fs::read(&path).unwrap();
     for length in [100, bytes.len() / 2, bytes.len() - 1] {
@@ -50,40 +50,40 @@ fn a_file_that_was_cut_off() {
 }
 
 #[test]
-fn networks_of_another_kind() {
+fn unsupported_networks_are_rejected() {
     check(
         &Tiny::new("mamba"),
-        "FILE: holds a network of the kind `mamba`; `llama` and `qwen2` can be",
+        "FILE: the architecture `mamba` is not supported (supported: `llama` and `qwen2`)",
     );
     let experts = Tiny::new("llama").with("llama.expert_count", Value::U32(8));
-    check(&experts, "FILE: a mixture of experts");
-    let scaled = Tiny::new("llama").with("llama.rope.scaling.type", words("yarn"));
-    check(&scaled, "FILE: its positions are scaled (`yarn`)");
+    check(&experts, "FILE: mixtures of experts are not supported");
+    let scaled = Tiny::new("llama").with("llama.rope.scaling.type", string("yarn"));
+    check(&scaled, "FILE: scaled positions (`yarn`) are not supported");
     let uneven = Tiny::new("llama").with("llama.attention.head_count_kv", Value::U32(3));
-    check(&uneven, "FILE: 4 heads of which 3 have keys do not share a width of 64");
+    check(&uneven, "FILE: 4 heads, 3 of them with keys, do not divide a width of 64");
 }
 
 #[test]
-fn tokenizers_of_another_kind() {
-    let sentences = Tiny::new("llama").with("tokenizer.ggml.model", words("llama"));
-    check(&sentences, "FILE: its tokenizer is of the kind `llama`; `gpt2` (byte-level BPE)");
-    let rules = Tiny::new("llama").with("tokenizer.ggml.pre", words("tekken"));
-    check(&rules, "FILE: its tokenizer cuts words by the rules `tekken`; `qwen2`");
+fn unsupported_tokenizers_are_rejected() {
+    let sentences = Tiny::new("llama").with("tokenizer.ggml.model", string("llama"));
+    check(&sentences, "FILE: the tokenizer `llama` is not supported (supported: `gpt2`");
+    let rules = Tiny::new("llama").with("tokenizer.ggml.pre", string("tekken"));
+    check(&rules, "FILE: the pre-tokenizer `tekken` is not supported (supported: `qwen2`");
 }
 
 #[test]
-fn conversations_of_another_kind() {
+fn unsupported_chat_templates_are_rejected() {
     let key = "tokenizer.chat_template";
-    check(&Tiny::new("qwen2").without(key), "FILE: has no chat template");
-    let other = Tiny::new("qwen2").with(key, words("[INST] {{ content }} [/INST]"));
-    check(&other, "FILE: its chat template is none that is known here");
+    check(&Tiny::new("qwen2").without(key), "FILE: no chat template");
+    let other = Tiny::new("qwen2").with(key, string("[INST] {{ content }} [/INST]"));
+    check(&other, "FILE: unsupported chat template");
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_keys_are_named() {
     let keys = ["llama.block_count", "llama.context_length", "tokenizer.ggml.merges"];
     for key in keys {
-        check(&Tiny::new("llama").without(key), &format!("FILE: `{key}` is no"));
+        check(&Tiny::new("llama").without(key), &format!("FILE: `{key}` is missing"));
     }
     check(
         &Tiny::new("llama").without("blk.1.ffn_up.weight"),

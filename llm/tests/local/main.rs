@@ -1,7 +1,7 @@
-//! Local models: files that cannot be used, a tiny model of chance numbers that every run makes for itself, and
-//! a real one, which takes minutes and runs when it is asked for.
+//! Tests of local models: unusable files, a tiny random model that the tests generate, and a real one, which takes
+//! minutes and runs only on request.
 #![cfg(feature = "local")]
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod answers;
 mod debate;

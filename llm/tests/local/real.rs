@@ -1,7 +1,7 @@
-//! Real models: which of them are here, and a score that one of them gives.
+//! Real models: which ones are available, and a test of structured output.
 //!
-//! They take minutes, so they run when they are asked for: `GRAPH_LOCAL_MODEL` names a GGUF file, `GRAPH_NIGHTLY=1`
-//! takes the one that `cargo xtask model` fetches, and `GRAPH_LLAMA_URL` names a server of llama.cpp.
+//! They take minutes, so they run only on request: `GRAPH_LOCAL_MODEL` names a GGUF file, `GRAPH_NIGHTLY=1` uses
+//! the one that `cargo xtask model` downloads, and `GRAPH_LLAMA_URL` is the URL of a llama.cpp server.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ use llm::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a decision is scored by.
+/// Scores of a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub(crate) struct Scores {
     #[schemars(range(min = 1, max = 10))]
@@ -41,13 +41,13 @@ impl Scores {
 pub(crate) const PLAN: &str = "A chain of forty bakeries opens at six in the morning instead of eight. \
     A trial in four shops brought 11 % more sales in ten weeks. It needs one more baker a shop, who are hard to find.";
 
-/// The models that can be asked here.
+/// Returns the available models.
 pub(crate) fn models() -> Vec<Llm> {
     static LOCAL: LazyLock<Option<Llm>> = LazyLock::new(local);
     let models: Vec<Llm> = LOCAL.iter().cloned().chain(server()).collect();
     if models.is_empty() {
         eprintln!(
-            "SKIPPED: no real model was asked. Run it by \
+            "SKIPPED: no real model is configured. Run it with \
              `GRAPH_LOCAL_MODEL=$(cargo xtask model | tail -1) cargo test -p llm --features local --test local`"
         );
     }
@@ -62,16 +62,16 @@ fn local() -> Option<Llm> {
         None => return None,
     };
     let start = Instant::now();
-    assert!(file.is_file(), "{} is missing; `cargo xtask model` fetches it", file.display());
+    assert!(file.is_file(), "{} is missing; `cargo xtask model` downloads it", file.display());
     let model = LocalModel::open(file).unwrap().conversations(6).context_window(4_096);
     eprintln!("{} opened in {:?}", model.id(), start.elapsed());
     Some(Llm::new(model))
 }
 
-/// Where `cargo xtask model` puts the model that it fetches if none is named.
+/// Returns where `cargo xtask model` stores the default model.
 fn fetched() -> PathBuf {
     let peers = env::var_os("GRAPH_PEERS").map(PathBuf::from).unwrap_or_else(|| {
-        // We are `target/debug/deps/local-…`.
+        // This program is `target/debug/deps/local-…`.
         let program = env::current_exe().unwrap();
         program.ancestors().nth(3).unwrap().join("peers")
     });
@@ -87,7 +87,7 @@ fn server() -> Option<Llm> {
     let url = env::var("GRAPH_LLAMA_URL").ok()?;
     let minutes = Duration::from_secs(600);
     let timeouts =
-        Timeouts { first_byte: minutes, idle: minutes, whole: minutes, ..Timeouts::default() };
+        Timeouts { first_byte: minutes, idle: minutes, total: minutes, ..Timeouts::default() };
     let provider = Provider::new("openai-compatible").unwrap().base_url(url);
     Some(provider.model("llama").timeouts(timeouts).build().unwrap())
 }
@@ -97,7 +97,7 @@ fn server() -> Option<Llm> {
     None
 }
 
-/// Writes down what the calls that reach a model took.
+/// Records the usage of the calls that reach a model.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     inner: Llm,
@@ -133,7 +133,7 @@ impl Model for Counted {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_model_scores_in_json() {
+async fn real_model_returns_scores_as_json() {
     for model in models() {
         let budget = Budget::of_tokens(20_000);
         let counted = Counted::new(model.clone());

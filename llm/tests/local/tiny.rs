@@ -1,5 +1,4 @@
-//! A tiny model: a GGUF file as large ones are, with weights of chance. What it says means nothing, but all
-//! else about it is as real as it gets.
+//! A tiny model: a GGUF file in the same format as large ones, with random weights. Its answers are meaningless.
 
 use std::{fs::File, path::PathBuf};
 
@@ -18,7 +17,7 @@ const KEY_WIDTH: usize = 32;
 const INNER: usize = 96;
 const LAYERS: usize = 2;
 
-/// A file in the making.
+/// A GGUF file under construction.
 pub(crate) struct Tiny {
     metadata: Vec<(String, Value)>,
     tensors: Vec<(String, QTensor)>,
@@ -28,9 +27,9 @@ pub(crate) struct Tiny {
 impl Tiny {
     pub(crate) fn new(architecture: &str) -> Self {
         let mut tiny = Self { metadata: vec![], tensors: vec![], chance: 1 };
-        let words = |text: &str| Value::String(text.into());
+        let string = |text: &str| Value::String(text.into());
         let mut set = |key: &str, value| tiny.metadata.push((key.into(), value));
-        set("general.architecture", words(architecture));
+        set("general.architecture", string(architecture));
         for (key, number) in [
             ("block_count", LAYERS),
             ("embedding_length", WIDTH),
@@ -42,21 +41,21 @@ impl Tiny {
         }
         set(&format!("{architecture}.attention.layer_norm_rms_epsilon"), Value::F32(1e-5));
         let (tokens, kinds) = vocabulary();
-        let list = |items: &[String]| Value::Array(items.iter().map(|it| words(it)).collect());
-        set("tokenizer.ggml.model", words("gpt2"));
-        set("tokenizer.ggml.pre", words("gpt-2"));
+        let list = |items: &[String]| Value::Array(items.iter().map(|it| string(it)).collect());
+        set("tokenizer.ggml.model", string("gpt2"));
+        set("tokenizer.ggml.pre", string("gpt-2"));
         set("tokenizer.ggml.tokens", list(&tokens));
         set("tokenizer.ggml.token_type", Value::Array(kinds.into_iter().map(Value::I32).collect()));
         set("tokenizer.ggml.merges", list(&["e n".to_owned()]));
         set(
             "tokenizer.chat_template",
-            words("{{ '<|im_start|>' + role + content + '<|im_end|>' }}"),
+            string("{{ '<|im_start|>' + role + content + '<|im_end|>' }}"),
         );
         tiny.weights(architecture, tokens.len());
         tiny
     }
 
-    /// Sets a value, in place of the one that a tiny model has.
+    /// Sets a metadata value, replacing the default.
     pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
         self.metadata.retain(|(it, _)| it != key);
         self.metadata.push((key.into(), value));
@@ -69,7 +68,7 @@ impl Tiny {
         self
     }
 
-    /// Writes it into a folder of its own.
+    /// Writes the file to a new temporary directory.
     pub(crate) fn write(&self) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.gguf");
@@ -87,7 +86,7 @@ impl Tiny {
     fn weights(&mut self, architecture: &str, tokens: usize) {
         self.matrix("token_embd.weight", [tokens, WIDTH]);
         self.vector("output_norm.weight", WIDTH, 1.0);
-        // One kind of file writes tokens with the weights that it reads them with, the other with its own.
+        // llama has its own output weights; qwen2 uses the embedding weights.
         if architecture == "llama" {
             self.matrix("output.weight", [tokens, WIDTH]);
         }
@@ -110,7 +109,7 @@ impl Tiny {
         }
     }
 
-    /// Adds weights in five bits, as files have them; large enough for every layer to count.
+    /// Adds weights quantized to five bits, as in real files; large enough for every layer to matter.
     fn matrix(&mut self, name: &str, shape: [usize; 2]) {
         let numbers: Vec<f32> = (0..shape[0] * shape[1]).map(|_| 0.3 * self.next()).collect();
         let tensor = Tensor::from_vec(numbers, shape.as_slice(), &Device::Cpu).unwrap();
@@ -130,7 +129,7 @@ impl Tiny {
     }
 }
 
-/// A token for each byte, one for two of them, and the marks; with the kind of each.
+/// Returns a token for each byte, one for a pair of bytes, and the special tokens, each with its type.
 fn vocabulary() -> (Vec<String>, Vec<i32>) {
     let prints = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     let mut others = '\u{100}'..;

@@ -1,49 +1,52 @@
-//! Reading answers.
+//! Decoding of responses.
 
 use serde_json::{Value, json};
 
-use super::super::{Answer, Event, Fault, Reader, draft::Draft, fault, json as look};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, Usage};
 
-/// Reads a whole answer.
-pub(super) fn whole(body: &Value) -> Result<Answer, Fault> {
+/// Decodes a response that is not streamed.
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     if !body["error"].is_null() {
-        return Err(fault::from_answer(body));
+        return Err(call_error::from_body(body));
     }
     if !body["content"].is_array() {
-        let words = look::capped(&body.to_string());
-        return Err(look::malformed(&format!("the answer has no content: {words}")));
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!("the response has no `content`: {body}")));
     }
-    let mut draft = Draft::default();
-    let deaf = &mut Listener::deaf();
-    draft.named(&body["model"]);
-    for block in look::list(body, "content") {
-        let mut open = Open::new(block, &mut draft, deaf);
-        if let Open::Call { input, .. } = &mut open {
+    let mut builder = ResponseBuilder::default();
+    let listener = &mut Listener::null();
+    builder.set_model(&body["model"]);
+    for block in json_util::list(body, "content") {
+        let mut open = OpenBlock::new(block, &mut builder, listener);
+        if let OpenBlock::Call { input, .. } = &mut open {
             *input = block["input"].to_string();
         }
-        open.close(&mut draft, deaf);
+        open.close(&mut builder, listener);
     }
-    draft.usage = usage(&body["usage"]);
-    stop(body, &mut draft);
-    draft.finish()
+    builder.usage = usage(&body["usage"]);
+    stop(body, &mut builder);
+    builder.finish()
 }
 
-/// Puts an answer together from its blocks, one of which is open at a time.
+/// Assembles a response from its content blocks, of which one is open at a time.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
-    draft: Draft,
-    open: Option<Open>,
-    /// The usage grows with the answer: later counts replace earlier ones, where they are said.
+pub(super) struct BlockDecoder {
+    builder: ResponseBuilder,
+    open: Option<OpenBlock>,
+    /// Usage so far: later events repeat it with higher counts, and may omit fields.
     usage: Value,
     is_done: bool,
 }
 
-/// A block that is not over yet, as far as it is not in the draft already.
+/// A content block that has not ended yet. Holds what is not yet in the builder.
 #[derive(Debug)]
-enum Open {
+enum OpenBlock {
     Text,
-    Thought {
+    Thinking {
         signature: String,
     },
     Redacted(Value),
@@ -52,34 +55,35 @@ enum Open {
         name: String,
         input: String,
     },
-    /// What only this provider has: a search of its own, and what it found.
-    Foreign,
+    /// A block type without an equivalent here, such as a server-side search.
+    Unsupported,
 }
 
-impl Reader for Blocks {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
-        let event = look::parse(event.data.as_bytes())?;
-        match look::text(&event, "type") {
+impl StreamDecoder for BlockDecoder {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        let event = json_util::parse(event.data.as_bytes())?;
+        match json_util::text(&event, "type") {
             "message_start" => {
-                self.draft.named(&event["message"]["model"]);
+                self.builder.set_model(&event["message"]["model"]);
                 self.count(&event["message"]["usage"]);
             }
             "content_block_start" => {
                 self.close(listener);
-                self.open = Some(Open::new(&event["content_block"], &mut self.draft, listener));
+                self.open =
+                    Some(OpenBlock::new(&event["content_block"], &mut self.builder, listener));
             }
             "content_block_delta" => self.delta(&event["delta"], listener),
             "content_block_stop" => self.close(listener),
             "message_delta" => {
                 self.count(&event["usage"]);
-                stop(&event["delta"], &mut self.draft);
+                stop(&event["delta"], &mut self.builder);
             }
             "message_stop" => {
                 self.close(listener);
                 self.is_done = true;
             }
-            "error" => return Err(fault::from_answer(&event)),
-            // A sign of life, or something newer than this.
+            "error" => return Err(call_error::from_body(&event)),
+            // Keep-alive events, and event types that this version does not know.
             _ => {}
         }
         Ok(())
@@ -89,31 +93,36 @@ impl Reader for Blocks {
         self.is_done
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Answer, Fault> {
+    fn finish(mut self: Box<Self>) -> Result<DecodedResponse, CallError> {
         if !self.is_done {
-            return Err(Fault::new(ErrorKind::Cut, "the stream ended before `message_stop`"));
+            return Err(CallError::new(
+                ErrorKind::Truncated,
+                "the stream ended before `message_stop`",
+            ));
         }
-        self.draft.usage = usage(&self.usage);
-        self.draft.finish()
+        self.builder.usage = usage(&self.usage);
+        self.builder.finish()
     }
 }
 
-impl Blocks {
+impl BlockDecoder {
     fn delta(&mut self, delta: &Value, listener: &mut Listener<'_>) {
         match &mut self.open {
-            Some(Open::Text) => self.draft.text(look::text(delta, "text"), listener),
-            Some(Open::Thought { signature }) => {
-                self.draft.reasoning(look::text(delta, "thinking"), listener);
-                signature.push_str(look::text(delta, "signature"));
+            Some(OpenBlock::Text) => self.builder.text(json_util::text(delta, "text"), listener),
+            Some(OpenBlock::Thinking { signature }) => {
+                self.builder.reasoning(json_util::text(delta, "thinking"), listener);
+                signature.push_str(json_util::text(delta, "signature"));
             }
-            Some(Open::Call { input, .. }) => input.push_str(look::text(delta, "partial_json")),
-            Some(Open::Redacted(_) | Open::Foreign) | None => {}
+            Some(OpenBlock::Call { input, .. }) => {
+                input.push_str(json_util::text(delta, "partial_json"))
+            }
+            Some(OpenBlock::Redacted(_) | OpenBlock::Unsupported) | None => {}
         }
     }
 
     fn close(&mut self, listener: &mut Listener<'_>) {
         if let Some(open) = self.open.take() {
-            open.close(&mut self.draft, listener);
+            open.close(&mut self.builder, listener);
         }
     }
 
@@ -126,63 +135,65 @@ impl Blocks {
     }
 }
 
-impl Open {
-    fn new(block: &Value, draft: &mut Draft, listener: &mut Listener<'_>) -> Self {
-        match look::text(block, "type") {
+impl OpenBlock {
+    fn new(block: &Value, builder: &mut ResponseBuilder, listener: &mut Listener<'_>) -> Self {
+        match json_util::text(block, "type") {
             "text" => {
-                draft.text(look::text(block, "text"), listener);
+                builder.text(json_util::text(block, "text"), listener);
                 Self::Text
             }
             "thinking" => {
-                draft.reasoning(look::text(block, "thinking"), listener);
-                Self::Thought { signature: look::text(block, "signature").to_owned() }
+                builder.reasoning(json_util::text(block, "thinking"), listener);
+                Self::Thinking { signature: json_util::text(block, "signature").to_owned() }
             }
             "redacted_thinking" => Self::Redacted(block.clone()),
             "tool_use" => Self::Call {
-                id: look::text(block, "id").to_owned(),
-                name: look::text(block, "name").to_owned(),
+                id: json_util::text(block, "id").to_owned(),
+                name: json_util::text(block, "name").to_owned(),
                 input: String::new(),
             },
-            _ => Self::Foreign,
+            _ => Self::Unsupported,
         }
     }
 
-    fn close(self, draft: &mut Draft, listener: &mut Listener<'_>) {
+    fn close(self, builder: &mut ResponseBuilder, listener: &mut Listener<'_>) {
         match self {
-            Self::Thought { signature } if !signature.is_empty() => {
-                draft.seal(json!({ "signature": signature }));
+            Self::Thinking { signature } if !signature.is_empty() => {
+                builder.attach_opaque(json!({ "signature": signature }));
             }
-            Self::Redacted(block) => draft.sealed(block),
-            Self::Call { id, name, input } => draft.written_call(&id, &name, &input, listener),
-            Self::Text | Self::Thought { .. } | Self::Foreign => {}
+            Self::Redacted(block) => builder.push_opaque(block),
+            Self::Call { id, name, input } => {
+                builder.tool_call_from_text(&id, &name, &input, listener)
+            }
+            Self::Text | Self::Thinking { .. } | Self::Unsupported => {}
         }
     }
 }
 
-fn stop(message: &Value, draft: &mut Draft) {
+fn stop(message: &Value, builder: &mut ResponseBuilder) {
     let Some(reason) = message["stop_reason"].as_str() else { return };
-    draft.finish = Some(match reason {
+    builder.finish = Some(match reason {
         "end_turn" | "stop_sequence" => Finish::Stop,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "tool_use" => Finish::ToolCalls,
         other => Finish::Other(other.to_owned()),
     });
     if reason == "refusal" {
-        draft.refuse(look::text(&message["stop_details"], "explanation"));
+        builder.refuse(json_util::text(&message["stop_details"], "explanation"));
     }
 }
 
-/// Counts of the request leave out what came from the cache or went there.
+/// Converts usage. The provider's `input_tokens` exclude tokens read from or written to the cache.
 fn usage(usage: &Value) -> Usage {
-    let cached = look::count(usage, "/cache_read_input_tokens");
-    let cache_written = look::count(usage, "/cache_creation_input_tokens");
+    let cached = json_util::count(usage, "/cache_read_input_tokens");
+    let cache_written = json_util::count(usage, "/cache_creation_input_tokens");
     Usage {
-        input: look::count(usage, "/input_tokens")
+        input: json_util::count(usage, "/input_tokens")
             .saturating_add(cached)
             .saturating_add(cache_written),
-        output: look::count(usage, "/output_tokens"),
+        output: json_util::count(usage, "/output_tokens"),
         cached,
         cache_written,
-        reasoning: look::count(usage, "/output_tokens_details/thinking_tokens"),
+        reasoning: json_util::count(usage, "/output_tokens_details/thinking_tokens"),
     }
 }

@@ -1,4 +1,4 @@
-//! Writing requests.
+//! Encoding of requests.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolChoice};
 
-/// The least that a model may be told to think, where it is told in tokens.
+/// Minimum thinking budget in tokens, for models that take a budget.
 const MIN_BUDGET: u32 = 1024;
 
 pub(super) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
@@ -26,10 +26,10 @@ pub(super) fn body(model: &str, request: &Request, stream: bool) -> Map<String, 
         put("system", json!([block]));
     }
     if request.cache_key.is_some() && !has_breakpoints(request) {
-        // It sets a breakpoint at the end by itself, each time further on.
+        // The provider then sets a breakpoint at the end of each request.
         put("cache_control", ephemeral());
     }
-    // Beside thoughts no model takes one.
+    // Models reject a temperature while thinking is enabled.
     if let (Some(temperature), None) = (request.temperature, &thinking) {
         put("temperature", temperature.into());
     }
@@ -85,7 +85,7 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
-/// A part as a block. Empty words are refused, and thoughts without their signature are not believed.
+/// Encodes a part as a content block. Omits empty text, and thinking without a signature, since both are rejected.
 fn block(part: &Part) -> Option<Value> {
     match part {
         Part::Text { text } if text.is_empty() => None,
@@ -119,7 +119,7 @@ fn takes_breakpoint(block: &Value) -> bool {
 
 fn tools(request: &Request) -> Vec<Value> {
     let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
-    // Tools stand before the system text, so that its breakpoint covers them; without it they need their own.
+    // Tools precede the system prompt, so its breakpoint covers them. Without a system prompt they need their own.
     if let (true, None, Some(last)) = (request.cache_system, &request.system, tools.last_mut()) {
         last["cache_control"] = ephemeral();
     }
@@ -140,7 +140,7 @@ fn tool_choice(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
-/// Whether a model decides itself how much it thinks, within an effort.
+/// Returns whether the model chooses its own amount of thinking for a given effort.
 fn is_adaptive(model: &str) -> bool {
     family::claude_version(model) >= (4, 6)
 }
@@ -157,7 +157,7 @@ fn thinking(model: &str, request: &Request) -> Option<Value> {
         Effort::Medium => 4 * MIN_BUDGET,
         Effort::High => 16 * MIN_BUDGET,
     };
-    // Something has to be left for the answer.
+    // Leave tokens for the answer.
     let most = (request.max_tokens / 2).max(MIN_BUDGET);
     let fits = request.max_tokens > MIN_BUDGET;
     fits.then(|| json!({ "type": "enabled", "budget_tokens": budget.min(most) }))
@@ -175,7 +175,7 @@ fn output(model: &str, request: &Request) -> Option<Value> {
     if let Some(effort) = effort {
         output.insert("effort".to_owned(), effort.into());
     }
-    // A schema that cannot be said here is for the prompt and the reader of the answer.
+    // A schema that this dialect cannot express is only in the prompt; the caller validates the response.
     let schema =
         request.schema.as_ref().and_then(|it| schema::adapt(&it.schema, Dialect::Anthropic));
     if let Some(schema) = schema {

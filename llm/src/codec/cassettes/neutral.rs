@@ -1,7 +1,7 @@
-//! Recorded requests, read as ours: the way back of what the codecs do, for tests.
+//! Parses recorded request bodies into our requests: the reverse of what the codecs do, for tests.
 //!
-//! What our interface cannot say is taken out of the recorded body and noted; where a body may say the same in
-//! two forms, it gets the form that the codec writes.
+//! Fields that our requests do not support are removed from the recorded body and noted. If a body can express the
+//! same in two forms, it is converted to the form that the codec writes.
 
 use serde_json::{Map, Value, json};
 
@@ -14,21 +14,21 @@ mod messages;
 mod ollama;
 mod responses;
 
-/// A recorded request, as ours.
-pub(super) struct Asked {
+/// A recorded request in our form.
+pub(super) struct ParsedRequest {
     pub(super) model: String,
     pub(super) request: Request,
     pub(super) stream: bool,
 }
 
-/// Reads a recorded body.
+/// Parses a recorded body.
 pub(super) fn read(
     protocol: Protocol,
     path: &str,
     body: &mut Value,
     notes: &mut Vec<String>,
-) -> Asked {
-    one_name_of_the_limit(body);
+) -> ParsedRequest {
+    normalize_token_limit(body);
     let in_path = path.rsplit('/').next().unwrap_or_default().split_once(':').unwrap_or_default();
     let model = body["model"].as_str().unwrap_or(in_path.0).to_owned();
     let stream = body["stream"] == true || in_path.1 == "streamGenerateContent";
@@ -39,17 +39,17 @@ pub(super) fn read(
         Protocol::Contents => contents::read(body, notes),
         Protocol::Ollama => ollama::read(body, notes),
     };
-    Asked { model, request, stream }
+    ParsedRequest { model, request, stream }
 }
 
-/// The limit of the answer has an old and a new name, which mean the same.
-pub(super) fn one_name_of_the_limit(body: &mut Value) {
+/// Renames the newer field name of the token limit to the older one, which means the same.
+pub(super) fn normalize_token_limit(body: &mut Value) {
     if let Some(limit) = remove(body, "max_completion_tokens") {
         body["max_tokens"] = limit;
     }
 }
 
-/// Sets what is said alike everywhere: limits and choices of words, under the names given.
+/// Sets what all protocols have in common: token limit, temperature, seed and stop sequences.
 fn put_common(request: &mut Request, options: &mut Value, names: Names) {
     if let Some(limit) = options[names.max_tokens].as_u64() {
         request.max_tokens = u32::try_from(limit).unwrap();
@@ -57,13 +57,13 @@ fn put_common(request: &mut Request, options: &mut Value, names: Names) {
     request.temperature = options["temperature"].as_f64();
     request.seed = options["seed"].as_u64();
     if options[names.stop].is_string() {
-        // One word may stand without a list.
+        // A single stop sequence may be given without a list.
         options[names.stop] = json!([options[names.stop]]);
     }
     request.stop = texts(&options[names.stop]);
 }
 
-/// What a protocol calls what all have.
+/// A protocol's names of common fields.
 #[derive(Clone, Copy)]
 struct Names {
     max_tokens: &'static str,
@@ -75,19 +75,19 @@ fn texts(list: &Value) -> Vec<String> {
     texts.filter_map(|it| it.as_str().map(str::to_owned)).collect()
 }
 
-/// Takes a field out.
+/// Removes a field.
 fn remove(value: &mut Value, name: &str) -> Option<Value> {
     value.as_object_mut().and_then(|it| it.remove(name)).filter(|it| !it.is_null())
 }
 
-/// Takes a field out that our interface cannot say, and notes it.
-fn cannot_say(value: &mut Value, name: &str, what: &str, notes: &mut Vec<String>) {
+/// Removes a field that our requests do not support, and notes it.
+fn remove_unsupported(value: &mut Value, name: &str, what: &str, notes: &mut Vec<String>) {
     if remove(value, name).is_some() {
         notes.push(what.to_owned());
     }
 }
 
-/// Takes the list of this name out.
+/// Removes and returns a list.
 fn take_list(value: &mut Value, name: &str) -> Vec<Value> {
     match remove(value, name) {
         Some(Value::Array(items)) => items,
@@ -99,24 +99,23 @@ fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// Reads words that are a text or a list of texts, and makes one text of them; parts of other kinds are taken
-/// out and noted.
-fn one_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
-    let words = match &value[name] {
-        Value::String(words) => words.clone(),
-        Value::Array(parts) => parts.iter().map(|part| words_of(part, notes)).collect(),
+/// Reads a text or a list of texts and merges them into one text. Removes and notes parts of other types.
+fn merge_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
+    let content_text = match &value[name] {
+        Value::String(content_text) => content_text.clone(),
+        Value::Array(parts) => parts.iter().map(|part| part_text(part, notes)).collect(),
         _ => String::new(),
     };
-    value[name] = words.clone().into();
-    words
+    value[name] = content_text.clone().into();
+    content_text
 }
 
-fn words_of(part: &Value, notes: &mut Vec<String>) -> String {
+fn part_text(part: &Value, notes: &mut Vec<String>) -> String {
     if !part["cache_control"].is_null() {
         notes.push("a breakpoint inside a message".to_owned());
     }
     match part["text"].as_str() {
-        Some(words) => words.to_owned(),
+        Some(content_text) => content_text.to_owned(),
         None => {
             notes.push(format!("content `{}`", text(part, "type")));
             String::new()
@@ -124,7 +123,7 @@ fn words_of(part: &Value, notes: &mut Vec<String>) -> String {
     }
 }
 
-/// Reads tools that lie in `function`, or in the tool itself.
+/// Parses tools, with or without a `function` wrapper.
 fn tools(body: &mut Value, schema: &str, notes: &mut Vec<String>) -> Vec<Tool> {
     let mut tools = Vec::new();
     let mut kept = Vec::new();
@@ -142,14 +141,14 @@ fn tools(body: &mut Value, schema: &str, notes: &mut Vec<String>) -> Vec<Tool> {
         kept.push(tool);
     }
     if kept.is_empty() {
-        cannot_say(body, "tool_choice", "a choice of tools without our tools", notes);
+        remove_unsupported(body, "tool_choice", "a tool choice without supported tools", notes);
     } else {
         body["tools"] = kept.into();
     }
     tools
 }
 
-/// Reads whether a tool has to be used; that it need not is the default, and not said.
+/// Parses the tool choice; `auto` is the default and is removed.
 fn tool_choice(body: &mut Value) -> ToolChoice {
     let choice = &body["tool_choice"];
     let name = choice["function"]["name"].as_str().or(choice["name"].as_str());

@@ -1,4 +1,4 @@
-//! Recordings: what was asked and answered, as YAML files hold it.
+//! Recorded HTTP interactions in YAML files.
 
 use std::{
     env, fs,
@@ -12,21 +12,21 @@ use crate::codec::{
     Codec, Headers, Quirks, anthropic, gemini, ollama, openai_chat, openai_responses,
 };
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// The folder that it lies in, named after the provider.
+    /// Name of the directory, which is the provider's name.
     pub(super) provider: String,
-    /// The file, for messages.
+    /// Path of the file, for messages.
     pub(super) file: String,
     pub(super) path: String,
-    pub(super) asked: String,
+    pub(super) request_body: String,
     pub(super) status: u16,
-    pub(super) answer: Answered,
+    pub(super) headers: ResponseHeaders,
     pub(super) body: String,
 }
 
-/// The protocols that we speak.
+/// Protocols of the codecs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Chat,
@@ -36,11 +36,11 @@ pub(super) enum Protocol {
     Ollama,
 }
 
-/// The headers of an answer.
+/// Headers of a response.
 #[derive(Debug)]
-pub(super) struct Answered(Vec<Named>);
+pub(super) struct ResponseHeaders(Vec<Header>);
 
-impl Headers for Answered {
+impl Headers for ResponseHeaders {
     fn get(&self, name: &str) -> Option<&str> {
         let header = self.0.iter().find(|it| it.name.eq_ignore_ascii_case(name));
         header.map(|it| it.value.as_str())
@@ -48,12 +48,12 @@ impl Headers for Answered {
 }
 
 impl Recording {
-    /// The protocol of the endpoint, if it generates answers.
+    /// Returns the protocol of the endpoint, if it generates text.
     pub(super) fn protocol(&self) -> Option<Protocol> {
         let ends = |end| self.path.ends_with(end);
         match () {
-            // Without a request it is a look at the list, or another protocol altogether.
-            () if self.asked.is_empty() => None,
+            // Without a request body it lists models, or is another protocol.
+            () if self.request_body.is_empty() => None,
             () if ends("/chat/completions") => Some(Protocol::Chat),
             () if ends("/responses") => Some(Protocol::Responses),
             () if ends("/v1/messages") => Some(Protocol::Messages),
@@ -65,7 +65,7 @@ impl Recording {
         }
     }
 
-    /// The codec of the endpoint, if it generates answers.
+    /// Returns the codec of the endpoint, if it generates text.
     pub(super) fn codec(&self) -> Option<Box<dyn Codec>> {
         self.protocol().map(|protocol| match protocol {
             Protocol::Chat => openai_chat(self.quirks()),
@@ -85,9 +85,9 @@ impl Recording {
         }
     }
 
-    /// Whether the answer came, or was to come, in pieces.
+    /// Returns whether the response is a stream.
     pub(super) fn is_stream(&self) -> bool {
-        let kind = self.answer.get("content-type").unwrap_or_default();
+        let kind = self.headers.get("content-type").unwrap_or_default();
         kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
     }
 
@@ -96,14 +96,14 @@ impl Recording {
     }
 }
 
-/// Our own recordings, written by hand.
+/// Returns the hand-written recordings of this repository.
 pub(super) fn own() -> Vec<Recording> {
-    let recordings = folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire"));
-    assert!(recordings.len() >= 12, "our own recordings are missing");
+    let recordings = read_dir(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/wire"));
+    assert!(recordings.len() >= 12, "the repository's own recordings are missing");
     recordings
 }
 
-/// All recordings: our own, and those under `LLM_CASSETTES`.
+/// Returns all recordings: those of this repository and those in `LLM_CASSETTES`.
 pub(super) fn all() -> &'static [Recording] {
     static ALL: LazyLock<Vec<Recording>> = LazyLock::new(|| {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -111,11 +111,11 @@ pub(super) fn all() -> &'static [Recording] {
         let others = env::var_os("LLM_CASSETTES").map(PathBuf::from);
         let others = others.unwrap_or_else(|| here.join("../../shared/cassettes"));
         if others.is_dir() {
-            recordings.extend(folder(&others));
+            recordings.extend(read_dir(&others));
         } else {
             println!(
-                "SKIPPED: there are no recordings of real providers at {}; set LLM_CASSETTES to their \
-                 folder. Only our own {} are run.",
+                "SKIPPED: no recordings of real providers at {}; set LLM_CASSETTES to their \
+                 directory. Only the {} recordings of this repository are run.",
                 others.display(),
                 recordings.len(),
             );
@@ -125,16 +125,16 @@ pub(super) fn all() -> &'static [Recording] {
     &ALL
 }
 
-fn folder(root: &Path) -> Vec<Recording> {
+fn read_dir(root: &Path) -> Vec<Recording> {
     let mut files = Vec::new();
     find(root, &mut files);
     files.sort();
     files.iter().flat_map(|file| read(root, file)).collect()
 }
 
-fn find(folder: &Path, files: &mut Vec<PathBuf>) {
+fn find(directory: &Path, files: &mut Vec<PathBuf>) {
     for entry in
-        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
     {
         let path = entry.unwrap().path();
         let is_yaml = path.extension().is_some_and(|it| it == "yaml" || it == "yml");
@@ -148,46 +148,46 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn read(root: &Path, file: &Path) -> Vec<Recording> {
     let text = fs::read_to_string(file).unwrap();
-    let turns: Vec<Turn> = serde_saphyr::from_multiple(&text)
+    let turns: Vec<Interaction> = serde_saphyr::from_multiple(&text)
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let name = file.strip_prefix(root).unwrap();
     let provider = name.components().next().unwrap().as_os_str().to_string_lossy();
-    let recording = |Turn { when, then }: Turn| Recording {
+    let recording = |Interaction { when, then }: Interaction| Recording {
         provider: provider.trim_end_matches(".yaml").to_owned(),
         file: name.display().to_string(),
         path: when.path,
-        asked: when.body.unwrap_or_default(),
+        request_body: when.body.unwrap_or_default(),
         status: then.status,
-        answer: Answered(then.header.unwrap_or_default()),
+        headers: ResponseHeaders(then.header.unwrap_or_default()),
         body: then.body.unwrap_or_default(),
     };
     turns.into_iter().map(recording).collect()
 }
 
 #[derive(Deserialize)]
-struct Turn {
-    when: When,
-    then: Then,
+struct Interaction {
+    when: RecordedRequest,
+    then: RecordedResponse,
 }
 
 #[derive(Deserialize)]
-struct When {
+struct RecordedRequest {
     path: String,
     #[serde(default)]
     body: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Then {
+struct RecordedResponse {
     status: u16,
     #[serde(default)]
-    header: Option<Vec<Named>>,
+    header: Option<Vec<Header>>,
     #[serde(default)]
     body: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Named {
+struct Header {
     name: String,
     value: String,
 }

@@ -1,114 +1,122 @@
-//! Shapes: whether our request says the same as the recorded one, in the same places.
+//! Compares our encoded request with the recorded one.
 //!
-//! The recorded body is read as one of our requests, this is written by our codec, and the two bodies are
-//! compared, values included. A key that the codec writes for *some* request has to be there when the recorded
-//! body has it; any other key is something that our interface cannot say, and is counted.
+//! Each recorded body is parsed into a request, encoded by our codec, and compared with the original, including
+//! values. A key that the codec writes for *some* request must be present if the recorded body has it. Any other
+//! key is unsupported and only counted.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::{
-    neutral::{self, Asked},
+    neutral::{self, ParsedRequest},
     recording::Recording,
 };
-use crate::codec::{Codec, rich, schema};
+use crate::codec::{Codec, sample_requests, schema};
 
-/// What came out of a comparison.
+/// Result of a comparison.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) differences: Vec<String>,
-    /// What the recorded body says and our interface cannot, by place.
-    pub(super) unsayable: Vec<String>,
+    /// Paths in the recorded body that our requests do not support.
+    pub(super) unsupported: Vec<String>,
 }
 
-/// Where our requests differ from the recorded ones on purpose. The last word says why.
-const ON_PURPOSE: &[(&str, Differ, &str)] = {
-    use Differ::{Adapted, Missing, More, Value};
+/// Intended differences between our requests and the recorded ones, with the reasons.
+const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
+    use AllowedDifference::{Adapted, Added, Missing, Value};
     &[
-        ("max_tokens", More, "an answer is always bounded"),
-        ("max_output_tokens", More, "an answer is always bounded"),
-        ("generationConfig", More, "an answer is always bounded"),
-        ("generationConfig/maxOutputTokens", More, "an answer is always bounded"),
-        ("options/num_predict", More, "an answer is always bounded"),
-        ("options/num_ctx", More, "the server cuts what does not fit its small default"),
-        ("options/num_ctx", Value, "it follows from the request's length"),
-        ("truncate", More, "what does not fit is refused, not cut"),
-        ("shift", More, "what does not fit is refused, not cut"),
-        ("store", More, "nothing is kept at the provider"),
-        ("store", Value, "nothing is kept at the provider"),
-        ("include", More, "thoughts have to come back to be sent again"),
-        ("include", Missing, "models that do not think refuse it"),
-        ("include", Adapted, "of all that can be included we use one"),
-        ("provider", More, "a router has to find a host that knows schemas"),
-        ("provider/require_parameters", More, "a router has to find a host that knows schemas"),
-        ("stream_options", More, "a stream is always asked for its usage"),
-        ("input/*/type", More, "the default, said"),
-        ("input/*/id", Missing, "what is not kept there needs no id"),
-        ("contents/*/role", More, "the default, said"),
-        ("tools/*/description", More, "every tool has one"),
-        ("tools/*/function/description", More, "every tool has one"),
+        ("max_tokens", Added, "responses are always bounded"),
+        ("max_output_tokens", Added, "responses are always bounded"),
+        ("generationConfig", Added, "responses are always bounded"),
+        ("generationConfig/maxOutputTokens", Added, "responses are always bounded"),
+        ("options/num_predict", Added, "responses are always bounded"),
+        ("options/num_ctx", Added, "the server truncates what exceeds its small default"),
+        ("options/num_ctx", Value, "it depends on the length of the request"),
+        ("truncate", Added, "what does not fit is rejected, not truncated"),
+        ("shift", Added, "what does not fit is rejected, not truncated"),
+        ("store", Added, "nothing is stored at the provider"),
+        ("store", Value, "nothing is stored at the provider"),
+        ("include", Added, "reasoning must be returned to be sent back"),
+        ("include", Missing, "models without reasoning reject it"),
+        ("include", Adapted, "only one of the possible values is used"),
+        ("provider", Added, "the router must choose a host with schema support"),
+        ("provider/require_parameters", Added, "the router must choose a host with schema support"),
+        ("stream_options", Added, "a stream is always asked for its usage"),
+        ("input/*/type", Added, "the default, stated explicitly"),
+        ("input/*/id", Missing, "items that are not stored need no id"),
+        ("contents/*/role", Added, "the default, stated explicitly"),
+        ("tools/*/description", Added, "every tool has one"),
+        ("tools/*/function/description", Added, "every tool has one"),
         (
             "response_format/json_schema/schema",
             Adapted,
-            "schemas are said in the provider's dialect",
+            "schemas are adapted to the provider's dialect",
         ),
-        ("response_format/json_schema/strict", Value, "strict where the schema can be said so"),
-        ("response_format/json_schema/strict", More, "strict where the schema can be said so"),
-        ("text/format/schema", Adapted, "schemas are said in the provider's dialect"),
-        ("text/format/strict", Value, "strict where the schema can be said so"),
-        ("text/format/strict", More, "strict where the schema can be said so"),
-        ("output_config/format/schema", Adapted, "schemas are said in the provider's dialect"),
+        (
+            "response_format/json_schema/strict",
+            Value,
+            "strict if the dialect can express the schema",
+        ),
+        (
+            "response_format/json_schema/strict",
+            Added,
+            "strict if the dialect can express the schema",
+        ),
+        ("text/format/schema", Adapted, "schemas are adapted to the provider's dialect"),
+        ("text/format/strict", Value, "strict if the dialect can express the schema"),
+        ("text/format/strict", Added, "strict if the dialect can express the schema"),
+        ("output_config/format/schema", Adapted, "schemas are adapted to the provider's dialect"),
         (
             "generationConfig/responseJsonSchema",
             Adapted,
-            "schemas are said in the provider's dialect",
+            "schemas are adapted to the provider's dialect",
         ),
-        ("generationConfig/responseMimeType", More, "a schema always goes with it"),
-        ("contents/*/parts/*/functionResponse/response", Adapted, "results are words, not numbers"),
-        // Efforts are one word here; a budget of tokens, or a level, follows from the model.
-        ("thinking", More, "an effort is nothing without it"),
-        ("thinking/type", Value, "newer models adapt, older ones have a budget"),
-        ("thinking/budget_tokens", Value, "an effort is a round number of tokens"),
-        ("thinking/budget_tokens", Missing, "newer models adapt"),
-        ("output_config", More, "newer models are told the effort"),
-        ("output_config/effort", More, "newer models are told the effort"),
+        ("generationConfig/responseMimeType", Added, "required with a schema"),
+        ("contents/*/parts/*/functionResponse/response", Adapted, "results are text, not numbers"),
+        // Our effort is a level; the budget or level in the request depends on the model.
+        ("thinking", Added, "required with an effort"),
+        ("thinking/type", Value, "newer models are adaptive, older ones have a budget"),
+        ("thinking/budget_tokens", Value, "each effort has a fixed number of tokens"),
+        ("thinking/budget_tokens", Missing, "newer models are adaptive"),
+        ("output_config", Added, "newer models take the effort"),
+        ("output_config/effort", Added, "newer models take the effort"),
         (
             "generationConfig/thinkingConfig/thinkingBudget",
             Value,
-            "an effort is a round number of tokens",
+            "each effort has a fixed number of tokens",
         ),
         ("generationConfig/thinkingConfig/thinkingBudget", Missing, "newer models have levels"),
-        ("generationConfig/thinkingConfig/thinkingLevel", More, "newer models have levels"),
+        ("generationConfig/thinkingConfig/thinkingLevel", Added, "newer models have levels"),
         (
             "generationConfig/thinkingConfig/includeThoughts",
-            More,
-            "thoughts are wanted with an effort",
+            Added,
+            "reasoning is requested together with an effort",
         ),
         (
             "generationConfig/thinkingConfig/includeThoughts",
             Value,
-            "thoughts are wanted with an effort",
+            "reasoning is requested together with an effort",
         ),
-        ("chat_template_kwargs", More, "how servers of one's own are told an effort"),
-        ("tools/*/functionDeclarations/*/parametersJsonSchema", More, "every tool has one"),
+        ("chat_template_kwargs", Added, "how own servers take an effort"),
+        ("tools/*/functionDeclarations/*/parametersJsonSchema", Added, "every tool has one"),
     ]
 };
 
-/// How a place may differ.
+/// How a path may differ.
 #[derive(Clone, Copy, PartialEq)]
-enum Differ {
-    /// We say it also where the recorded body does not.
-    More,
-    /// We may leave it out.
+enum AllowedDifference {
+    /// Present although the recorded body does not have it.
+    Added,
+    /// May be absent.
     Missing,
-    /// The value may be another of the same type.
+    /// May have another value of the same type.
     Value,
-    /// It is of the same type, with something else in it.
+    /// May have different contents of the same type.
     Adapted,
 }
 
-/// Places that hold a schema as it was given.
+/// Paths of schemas that are sent unchanged.
 const SCHEMAS: &[&str] = &[
     "tools/*/function/parameters",
     "tools/*/parameters",
@@ -121,94 +129,98 @@ const SCHEMAS: &[&str] = &[
 pub(super) fn compare(
     recording: &Recording,
     codec: &dyn Codec,
-    sayable: &BTreeSet<String>,
+    expressible: &BTreeSet<String>,
     mut theirs: Value,
 ) -> Report {
     let mut report = Report::default();
     let protocol = recording.protocol().expect("it has a codec");
-    let Asked { model, request, stream } =
-        neutral::read(protocol, &recording.path, &mut theirs, &mut report.unsayable);
+    let ParsedRequest { model, request, stream } =
+        neutral::read(protocol, &recording.path, &mut theirs, &mut report.unsupported);
     let ours = match codec.encode(&model, &request, stream) {
         Ok(wire) => wire,
-        Err(fault) => {
-            report.differences.push(format!("not written: {fault:?}"));
+        Err(error) => {
+            report.differences.push(format!("cannot be encoded: {error:?}"));
             return report;
         }
     };
     let path = ours.path.split('?').next().unwrap_or_default();
     if !recording.path.ends_with(path) {
-        report.differences.push(format!("goes to {path}, not {}", recording.path));
+        report.differences.push(format!("sent to {path}, not {}", recording.path));
     }
     let mut ours = ours.body;
-    neutral::one_name_of_the_limit(&mut ours);
-    Comparison { sayable, report: &mut report }.values("", &theirs, &ours);
+    neutral::normalize_token_limit(&mut ours);
+    Comparison { expressible, report: &mut report }.values("", &theirs, &ours);
     report
 }
 
 struct Comparison<'c> {
-    sayable: &'c BTreeSet<String>,
+    expressible: &'c BTreeSet<String>,
     report: &'c mut Report,
 }
 
 impl Comparison<'_> {
-    fn values(&mut self, place: &str, theirs: &Value, ours: &Value) {
+    fn values(&mut self, path: &str, theirs: &Value, ours: &Value) {
         let same = match (theirs, ours) {
-            _ if SCHEMAS.contains(&place) => schema::plain(theirs) == *ours,
+            _ if SCHEMAS.contains(&path) => schema::plain(theirs) == *ours,
             (Value::Object(_), Value::Object(_)) | (Value::Array(_), Value::Array(_))
-                if may(place, Differ::Adapted) =>
+                if is_allowed(path, AllowedDifference::Adapted) =>
             {
                 true
             }
-            (Value::Object(_), Value::Object(_)) => return self.objects(place, theirs, ours),
+            (Value::Object(_), Value::Object(_)) => return self.objects(path, theirs, ours),
             (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-                let place = format!("{place}/*");
-                one.iter().zip(other).for_each(|(one, other)| self.values(&place, one, other));
+                let path = format!("{path}/*");
+                one.iter().zip(other).for_each(|(one, other)| self.values(&path, one, other));
                 true
             }
             (Value::Number(one), Value::Number(other)) => {
-                may(place, Differ::Value) || one.as_f64() == other.as_f64()
+                is_allowed(path, AllowedDifference::Value) || one.as_f64() == other.as_f64()
             }
             (Value::String(one), Value::String(other)) => {
-                may(place, Differ::Value) || one == other || is_same_json(one, other)
+                is_allowed(path, AllowedDifference::Value)
+                    || one == other
+                    || is_same_json(one, other)
             }
-            (Value::Bool(one), Value::Bool(other)) => may(place, Differ::Value) || one == other,
+            (Value::Bool(one), Value::Bool(other)) => {
+                is_allowed(path, AllowedDifference::Value) || one == other
+            }
             _ => false,
         };
         if !same {
-            self.report.differences.push(format!("{place}: {theirs} became {ours}"));
+            self.report.differences.push(format!("{path}: {theirs} became {ours}"));
         }
     }
 
-    fn objects(&mut self, place: &str, theirs: &Value, ours: &Value) {
+    fn objects(&mut self, path: &str, theirs: &Value, ours: &Value) {
         let inside =
-            |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}/{key}") };
+            |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}/{key}") };
         for (key, value) in theirs.as_object().into_iter().flatten() {
-            let place = inside(key);
+            let path = inside(key);
             match ours.get(key) {
                 _ if value.is_null() => {}
-                Some(ours) => self.values(&place, value, ours),
-                None if may(&place, Differ::Missing) => {}
-                None if self.sayable.contains(&place) => {
-                    self.report.differences.push(format!("{place}: not said: {value}"));
+                Some(ours) => self.values(&path, value, ours),
+                None if is_allowed(&path, AllowedDifference::Missing) => {}
+                None if self.expressible.contains(&path) => {
+                    self.report.differences.push(format!("{path}: missing in ours: {value}"));
                 }
-                None => self.report.unsayable.push(place),
+                None => self.report.unsupported.push(path),
             }
         }
         for (key, value) in ours.as_object().into_iter().flatten() {
-            let place = inside(key);
+            let path = inside(key);
             let is_new = theirs.get(key).is_none_or(Value::is_null) && !value.is_null();
-            if is_new && !may(&place, Differ::More) {
-                self.report.differences.push(format!("{place}: only we say {value}"));
+            if is_new && !is_allowed(&path, AllowedDifference::Added) {
+                self.report.differences.push(format!("{path}: only in ours: {value}"));
             }
         }
     }
 }
 
-fn may(place: &str, differ: Differ) -> bool {
-    ON_PURPOSE.iter().any(|(it, how, _)| *it == place && *how == differ)
+fn is_allowed(path: &str, differ: AllowedDifference) -> bool {
+    INTENDED_DIFFERENCES.iter().any(|(it, how, _)| *it == path && *how == differ)
 }
 
-/// Whether two texts hold the same JSON: the arguments of calls, where none are an empty object.
+/// Returns whether two texts contain the same JSON, as in tool arguments; an empty text is an empty object.
 fn is_same_json(one: &str, other: &str) -> bool {
     let parse = |text: &str| -> Option<Value> {
         serde_json::from_str(if text.trim().is_empty() { "{}" } else { text }).ok()
@@ -216,28 +228,27 @@ fn is_same_json(one: &str, other: &str) -> bool {
     parse(one).is_some_and(|it| Some(it) == parse(other))
 }
 
-/// Every place that the codec writes to for some request.
-pub(super) fn sayable(codec: &dyn Codec) -> BTreeSet<String> {
-    let mut places = BTreeSet::new();
-    for (model, request) in rich::requests() {
-        // Some protocols do not take every request.
+/// Returns every path that the codec writes for some request.
+pub(super) fn expressible(codec: &dyn Codec) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    for (model, request) in sample_requests::requests() {
+        // Some protocols do not support every request.
         let Ok(wire) = codec.encode(model, &request, true) else { continue };
         let mut body = wire.body;
-        neutral::one_name_of_the_limit(&mut body);
-        collect("", &body, &mut places);
+        neutral::normalize_token_limit(&mut body);
+        collect("", &body, &mut paths);
     }
-    places
+    paths
 }
 
-fn collect(place: &str, value: &Value, places: &mut BTreeSet<String>) {
-    let inside =
-        |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}/{key}") };
-    places.insert(place.to_owned());
+fn collect(path: &str, value: &Value, paths: &mut BTreeSet<String>) {
+    let inside = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}/{key}") };
+    paths.insert(path.to_owned());
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(key, it)| collect(&inside(key), it, places))
+            fields.iter().for_each(|(key, it)| collect(&inside(key), it, paths))
         }
-        Value::Array(items) => items.iter().for_each(|it| collect(&inside("*"), it, places)),
+        Value::Array(items) => items.iter().for_each(|it| collect(&inside("*"), it, paths)),
         _ => {}
     }
 }

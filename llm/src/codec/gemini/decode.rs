@@ -1,64 +1,69 @@
-//! Reading answers: a streamed one comes in pieces that have the form of whole ones.
+//! Decoding of responses. The events of a stream have the form of whole responses.
 
 use serde_json::{Value, json};
 
-use super::super::{Answer, Event, Fault, Reader, draft::Draft, fault, json as look};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
 
-/// Reads a whole answer.
-pub(super) fn whole(body: &Value) -> Result<Answer, Fault> {
-    let mut chunks = Chunks::default();
-    chunks.chunk(body, &mut Listener::deaf())?;
-    if chunks.draft.finish.is_none() {
-        let words = look::capped(&body.to_string());
-        return Err(look::malformed(&format!("the answer has no finished candidate: {words}")));
+/// Decodes a response that is not streamed.
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
+    let mut chunks = ChunkDecoder::default();
+    chunks.chunk(body, &mut Listener::null())?;
+    if chunks.builder.finish.is_none() {
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!(
+            "the response has no finished candidate: {body}"
+        )));
     }
-    chunks.draft.finish()
+    chunks.builder.finish()
 }
 
-/// Puts an answer together from its pieces. Nothing comes after the last one, so that the end is known only by
-/// the reason to finish.
+/// Assembles a response from its chunks. No final event marks the end of the stream, so only the finish reason
+/// tells whether the response is complete.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
-    draft: Draft,
+pub(super) struct ChunkDecoder {
+    builder: ResponseBuilder,
 }
 
-impl Reader for Chunks {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
-        self.chunk(&look::parse(event.data.as_bytes())?, listener)
+impl StreamDecoder for ChunkDecoder {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        self.chunk(&json_util::parse(event.data.as_bytes())?, listener)
     }
 
     fn is_done(&self) -> bool {
         false
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, Fault> {
-        self.draft.finish()
+    fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
+        self.builder.finish()
     }
 }
 
-impl Chunks {
-    fn chunk(&mut self, chunk: &Value, listener: &mut Listener<'_>) -> Result<(), Fault> {
+impl ChunkDecoder {
+    fn chunk(&mut self, chunk: &Value, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if !chunk["error"].is_null() || chunk.is_array() {
-            return Err(fault::from_answer(chunk));
+            return Err(call_error::from_body(chunk));
         }
         if let Some(reason) = chunk["promptFeedback"]["blockReason"].as_str() {
             let message = format!("the request was blocked: {reason}");
-            return Err(Fault::new(ErrorKind::Refused, message));
+            return Err(CallError::new(ErrorKind::Refused, message));
         }
-        self.draft.named(&chunk["modelVersion"]);
+        self.builder.set_model(&chunk["modelVersion"]);
         if chunk["usageMetadata"].is_object() {
-            self.draft.usage = usage(&chunk["usageMetadata"]);
+            self.builder.usage = usage(&chunk["usageMetadata"]);
         }
-        let Some(candidate) = look::list(chunk, "candidates").first() else { return Ok(()) };
-        let parts = look::list(&candidate["content"], "parts");
+        let Some(candidate) = json_util::list(chunk, "candidates").first() else { return Ok(()) };
+        let parts = json_util::list(&candidate["content"], "parts");
         for part in parts {
             self.part(part, listener);
         }
-        // Code that the model has run there comes with a reason to finish too, but the answer goes on.
+        // Code execution at the provider also has a finish reason, but the response continues.
         let is_running = parts.last().is_some_and(|it| it["executableCode"].is_object());
         let reason = candidate["finishReason"].as_str().filter(|_| !is_running);
-        self.draft.finish = match reason {
+        self.builder.finish = match reason {
             Some(reason) => Some(self.finish_reason(reason, candidate)?),
             None => None,
         };
@@ -66,35 +71,35 @@ impl Chunks {
     }
 
     fn part(&mut self, part: &Value, listener: &mut Listener<'_>) {
-        let seal = part["thoughtSignature"].as_str().map(|it| json!({ "thoughtSignature": it }));
+        let opaque = part["thoughtSignature"].as_str().map(|it| json!({ "thoughtSignature": it }));
         let function = &part["functionCall"];
         if function.is_object() {
             let id = function["id"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
             let call = ToolCall {
-                id: id.unwrap_or_else(|| self.draft.nameless_id()),
-                name: look::text(function, "name").to_owned(),
+                id: id.unwrap_or_else(|| self.builder.generated_id()),
+                name: json_util::text(function, "name").to_owned(),
                 arguments: if function["args"].is_object() {
                     function["args"].clone()
                 } else {
                     json!({})
                 },
-                opaque: seal,
+                opaque,
             };
-            self.draft.call(call, listener);
+            self.builder.tool_call(call, listener);
         } else if part["thought"] == true {
-            self.draft.reasoning(look::text(part, "text"), listener);
-            if let Some(seal) = seal {
-                self.draft.seal(seal);
+            self.builder.reasoning(json_util::text(part, "text"), listener);
+            if let Some(opaque) = opaque {
+                self.builder.attach_opaque(opaque);
             }
         } else if let Some(text) = part["text"].as_str() {
-            self.draft.text(text, listener);
-            if let Some(seal) = seal {
-                self.draft.sealed(seal);
+            self.builder.text(text, listener);
+            if let Some(opaque) = opaque {
+                self.builder.push_opaque(opaque);
             }
         }
     }
 
-    fn finish_reason(&mut self, reason: &str, candidate: &Value) -> Result<Finish, Fault> {
+    fn finish_reason(&mut self, reason: &str, candidate: &Value) -> Result<Finish, CallError> {
         match reason {
             "STOP" => Ok(Finish::Stop),
             "MAX_TOKENS" => Ok(Finish::Length),
@@ -106,13 +111,13 @@ impl Chunks {
             | "IMAGE_SAFETY"
             | "IMAGE_PROHIBITED_CONTENT"
             | "IMAGE_RECITATION" => {
-                self.draft.refuse(look::text(candidate, "finishMessage"));
+                self.builder.refuse(json_util::text(candidate, "finishMessage"));
                 Ok(Finish::Other(reason.to_owned()))
             }
             "MALFORMED_FUNCTION_CALL" => {
-                let words = look::capped(look::text(candidate, "finishMessage"));
-                Err(look::malformed(&format!(
-                    "the model wrote a tool call that cannot be read: {words}"
+                let finish_message = json_util::capped(json_util::text(candidate, "finishMessage"));
+                Err(json_util::malformed(&format!(
+                    "the model wrote a tool call that cannot be parsed: {finish_message}"
                 )))
             }
             other => Ok(Finish::Other(other.to_owned())),
@@ -120,14 +125,15 @@ impl Chunks {
     }
 }
 
-/// Thoughts are counted beside the answer, and what tools of its own read beside the request.
+/// Converts usage. The provider counts reasoning apart from the response, and its own tools' input apart from the
+/// request.
 fn usage(usage: &Value) -> Usage {
-    let reasoning = look::count(usage, "/thoughtsTokenCount");
-    let tools = look::count(usage, "/toolUsePromptTokenCount");
+    let reasoning = json_util::count(usage, "/thoughtsTokenCount");
+    let tools = json_util::count(usage, "/toolUsePromptTokenCount");
     Usage {
-        input: look::count(usage, "/promptTokenCount").saturating_add(tools),
-        output: look::count(usage, "/candidatesTokenCount").saturating_add(reasoning),
-        cached: look::count(usage, "/cachedContentTokenCount"),
+        input: json_util::count(usage, "/promptTokenCount").saturating_add(tools),
+        output: json_util::count(usage, "/candidatesTokenCount").saturating_add(reasoning),
+        cached: json_util::count(usage, "/cachedContentTokenCount"),
         cache_written: 0,
         reasoning,
     }

@@ -1,9 +1,9 @@
-//! Writing requests.
+//! Encoding of requests.
 
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    draft, family,
+    builder, family,
     schema::{self, Dialect},
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
@@ -51,7 +51,7 @@ fn put_part(part: &Part, parts: &mut Vec<Value>) {
             let response =
                 if *failed { json!({ "error": content }) } else { json!({ "result": content }) };
             let mut response = json!({ "name": name, "response": response });
-            if !draft::is_nameless(id) {
+            if !builder::is_generated_id(id) {
                 response["id"] = id.as_str().into();
             }
             parts.push(json!({ "functionResponse": response }));
@@ -59,21 +59,21 @@ fn put_part(part: &Part, parts: &mut Vec<Value>) {
     }
 }
 
-/// A signature belongs to a thought, or to the words before it.
+/// Adds a signature to its thought, or to the text before it.
 fn put_thought(text: &str, signature: &str, parts: &mut Vec<Value>) {
     let is_open = |it: &Value| it["text"].is_string() && it["thoughtSignature"].is_null();
     match parts.last_mut() {
         _ if !text.is_empty() => {
             parts.push(json!({ "text": text, "thought": true, "thoughtSignature": signature }));
         }
-        Some(words) if is_open(words) => words["thoughtSignature"] = signature.into(),
+        Some(text_part) if is_open(text_part) => text_part["thoughtSignature"] = signature.into(),
         _ => parts.push(json!({ "text": "", "thoughtSignature": signature })),
     }
 }
 
 fn function_call(call: &ToolCall) -> Value {
     let mut function = json!({ "name": call.name, "args": call.arguments });
-    if !draft::is_nameless(&call.id) {
+    if !builder::is_generated_id(&call.id) {
         function["id"] = call.id.as_str().into();
     }
     let mut part = json!({ "functionCall": function });
@@ -102,7 +102,7 @@ fn config(model: &str, request: &Request) -> Map<String, Value> {
     }
     if let Some(schema) = &request.schema {
         put("responseMimeType", "application/json".into());
-        // A schema that cannot be said here is for the prompt and the reader of the answer.
+        // A schema that this dialect cannot express is only in the prompt; the caller validates the response.
         if let Some(schema) = schema::adapt(&schema.schema, Dialect::Gemini) {
             put("responseJsonSchema", schema);
         }
@@ -113,7 +113,7 @@ fn config(model: &str, request: &Request) -> Map<String, Value> {
     config
 }
 
-/// How much to think: newer models take a level, older ones a number of tokens.
+/// Encodes the effort: newer models take a level, older ones a number of tokens.
 fn thinking(model: &str, effort: Effort) -> Value {
     let show = effort != Effort::None;
     if family::gemini_version(model) >= 3 {
@@ -126,7 +126,7 @@ fn thinking(model: &str, effort: Effort) -> Value {
         return json!({ "thinkingLevel": level, "includeThoughts": show });
     }
     let budget = match effort {
-        // The larger model cannot be told not to think: this is the least that it takes.
+        // Pro models cannot turn reasoning off; this is their minimum.
         Effort::None if model.contains("pro") => 128,
         Effort::None => 0,
         Effort::Low => 1024,

@@ -1,59 +1,65 @@
-//! Reading answers: a streamed one comes in lines that have the form of whole ones.
+//! Decoding of responses. The lines of a stream have the form of whole responses.
 
 use serde_json::{Value, json};
 
-use super::super::{Answer, Event, Fault, Reader, draft::Draft, fault, json as look};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
 
-/// Reads a whole answer.
-pub(super) fn whole(body: &Value) -> Result<Answer, Fault> {
-    let mut lines = Lines::default();
-    lines.line(body, &mut Listener::deaf())?;
+/// Decodes a response that is not streamed.
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
+    let mut lines = LineDecoder::default();
+    lines.line(body, &mut Listener::null())?;
     if !body["message"].is_object() {
-        let words = look::capped(&body.to_string());
-        return Err(look::malformed(&format!("the answer has no message: {words}")));
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!("the response has no `message`: {body}")));
     }
-    lines.draft.finish()
+    lines.builder.finish()
 }
 
-/// Puts an answer together from its lines.
+/// Assembles a response from its lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
-    draft: Draft,
+pub(super) struct LineDecoder {
+    builder: ResponseBuilder,
 }
 
-impl Reader for Lines {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
-        self.line(&look::parse(event.data.as_bytes())?, listener)
+impl StreamDecoder for LineDecoder {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        self.line(&json_util::parse(event.data.as_bytes())?, listener)
     }
 
     fn is_done(&self) -> bool {
-        self.draft.finish.is_some()
+        self.builder.finish.is_some()
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, Fault> {
+    fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
         if !self.is_done() {
-            return Err(Fault::new(ErrorKind::Cut, "the stream ended before its line with `done`"));
+            return Err(CallError::new(
+                ErrorKind::Truncated,
+                "the stream ended before the line with `done`",
+            ));
         }
-        self.draft.finish()
+        self.builder.finish()
     }
 }
 
-impl Lines {
-    fn line(&mut self, line: &Value, listener: &mut Listener<'_>) -> Result<(), Fault> {
+impl LineDecoder {
+    fn line(&mut self, line: &Value, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if !line["error"].is_null() {
-            return Err(fault::from_answer(line));
+            return Err(call_error::from_body(line));
         }
-        self.draft.named(&line["model"]);
+        self.builder.set_model(&line["model"]);
         let message = &line["message"];
-        self.draft.reasoning(look::text(message, "thinking"), listener);
-        self.draft.text(look::text(message, "content"), listener);
-        for call in look::list(message, "tool_calls") {
+        self.builder.reasoning(json_util::text(message, "thinking"), listener);
+        self.builder.text(json_util::text(message, "content"), listener);
+        for call in json_util::list(message, "tool_calls") {
             self.call(call, listener);
         }
         if line["done"] == true {
-            self.draft.usage = usage(line);
-            self.draft.finish = Some(match look::text(line, "done_reason") {
+            self.builder.usage = usage(line);
+            self.builder.finish = Some(match json_util::text(line, "done_reason") {
                 "" | "stop" => Finish::Stop,
                 "length" => Finish::Length,
                 other => Finish::Other(other.to_owned()),
@@ -66,8 +72,8 @@ impl Lines {
         let function = &call["function"];
         let id = call["id"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
         let call = ToolCall {
-            id: id.unwrap_or_else(|| self.draft.nameless_id()),
-            name: look::text(function, "name").to_owned(),
+            id: id.unwrap_or_else(|| self.builder.generated_id()),
+            name: json_util::text(function, "name").to_owned(),
             arguments: if function["arguments"].is_object() {
                 function["arguments"].clone()
             } else {
@@ -75,16 +81,16 @@ impl Lines {
             },
             opaque: None,
         };
-        self.draft.call(call, listener);
+        self.builder.tool_call(call, listener);
     }
 }
 
-/// What was read counts what comes from the cache; servers that do not count that do not tell of it either.
+/// Converts usage. The input count includes cached tokens; older servers do not report those separately.
 fn usage(line: &Value) -> Usage {
     Usage {
-        input: look::count(line, "/prompt_eval_count"),
-        output: look::count(line, "/eval_count"),
-        cached: look::count(line, "/prompt_eval_cached_count"),
+        input: json_util::count(line, "/prompt_eval_count"),
+        output: json_util::count(line, "/eval_count"),
+        cached: json_util::count(line, "/prompt_eval_cached_count"),
         ..Usage::default()
     }
 }

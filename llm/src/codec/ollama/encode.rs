@@ -1,18 +1,18 @@
-//! Writing requests.
+//! Encoding of requests.
 
 use serde_json::{Map, Value, json};
 
-use super::super::{Fault, schema, tools};
+use super::super::{CallError, schema, tools};
 use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
 
-/// The least window that is asked for: the server's own default.
+/// Minimum context window to request, which is the server's default.
 const MIN_WINDOW: u64 = 4096;
 
 pub(super) fn body(
     model: &str,
     request: &Request,
     stream: bool,
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, CallError> {
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     let messages = messages(request);
@@ -22,7 +22,7 @@ pub(super) fn body(
     put("messages", messages.into());
     put("stream", stream.into());
     put("options", options(request, window).into());
-    // Newer servers then refuse what does not fit, in place of cutting the oldest messages off without a word.
+    // Newer servers then reject what does not fit, instead of silently dropping the oldest messages.
     put("truncate", false.into());
     put("shift", false.into());
     if !tools.is_empty() {
@@ -44,7 +44,7 @@ fn messages(request: &Request) -> Vec<Value> {
     }
     for message in &request.messages {
         match message.role {
-            Role::User => messages.extend(tools::user_in_a_chat(
+            Role::User => messages.extend(tools::chat_user_messages(
                 message,
                 |_, name| ("tool_name", name),
                 |text| text.into(),
@@ -78,14 +78,14 @@ fn assistant(message: &Message) -> Value {
     message
 }
 
-fn tools(request: &Request) -> Result<Vec<Value>, Fault> {
+fn tools(request: &Request) -> Result<Vec<Value>, CallError> {
     match &request.tool_choice {
-        ToolChoice::Auto => Ok(request.tools.iter().map(tools::in_a_chat).collect()),
-        // It has no such word, but what it does not know it cannot use.
+        ToolChoice::Auto => Ok(request.tools.iter().map(tools::chat_tool).collect()),
+        // There is no such option, but the model cannot call tools that it does not know.
         ToolChoice::None => Ok(Vec::new()),
         ToolChoice::Required | ToolChoice::Tool(_) => {
-            let message = "Ollama cannot be made to use a tool: leave the choice to the model";
-            Err(Fault::new(ErrorKind::BadRequest, message))
+            let message = "Ollama cannot force a tool call; use `ToolChoice::Auto`";
+            Err(CallError::new(ErrorKind::BadRequest, message))
         }
     }
 }
@@ -107,18 +107,18 @@ fn options(request: &Request, window: u64) -> Map<String, Value> {
     options
 }
 
-/// How many tokens request and answer need together.
+/// Returns the context window to request, in tokens, for request and response together.
 ///
-/// What is longer than the window the server cuts without a word, so it is better too large than too small: no
-/// tokenizer needs more than a token for two bytes of usual text. Another window makes the server load the
-/// model again, so windows grow by doubling.
+/// The server silently truncates what exceeds the window, so the estimate is generous: no tokenizer needs more than
+/// one token for two bytes of ordinary text. The server reloads the model if the window changes, so windows grow by
+/// doubling.
 fn window(request: &Request, messages: &[Value], tools: &[Value]) -> u64 {
     let bytes: usize = messages.iter().chain(tools).map(|it| it.to_string().len()).sum();
     let tokens = (bytes as u64 / 2).saturating_add(u64::from(request.max_tokens));
     tokens.max(MIN_WINDOW).next_power_of_two()
 }
 
-/// Most models can only be told whether to think; gpt-oss only how much.
+/// Encodes the effort. Most models can only turn thinking on or off; gpt-oss has levels and cannot turn it off.
 fn think(model: &str, effort: Effort) -> Value {
     let is_graded = model.contains("gpt-oss");
     match effort {

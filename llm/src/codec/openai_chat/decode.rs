@@ -1,32 +1,35 @@
-//! Reading answers.
+//! Decoding of responses.
 
 use serde_json::{Value, json};
 
-use super::super::{Answer, Event, Fault, Reader, draft::Draft, fault, json as look};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, Money, Usage};
 
-/// Reads a whole answer.
-pub(super) fn whole(body: &Value) -> Result<Answer, Fault> {
-    let mut chunks = Chunks::default();
-    let deaf = &mut Listener::deaf();
-    chunks.chunk(body, "message", deaf)?;
+/// Decodes a response that is not streamed.
+pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
+    let mut chunks = ChunkDecoder::default();
+    let listener = &mut Listener::null();
+    chunks.chunk(body, "message", listener)?;
     if body["choices"][0]["message"].is_null() {
-        let words = look::capped(&body.to_string());
-        return Err(look::malformed(&format!("the answer has no message: {words}")));
+        let body = json_util::capped(&body.to_string());
+        return Err(json_util::malformed(&format!("the response has no `message`: {body}")));
     }
-    chunks.end_calls(deaf);
-    // A body that is whole is over, also where a server does not say so.
-    chunks.draft.finish.get_or_insert(Finish::Stop);
-    chunks.draft.finish()
+    chunks.end_calls(listener);
+    // The body is complete, even if the server gives no finish reason.
+    chunks.builder.finish.get_or_insert(Finish::Stop);
+    chunks.builder.finish()
 }
 
-/// Puts an answer together from its chunks.
+/// Assembles a response from its chunks.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
-    draft: Draft,
-    /// The tool calls: the text of their arguments comes in pieces.
+pub(super) struct ChunkDecoder {
+    builder: ResponseBuilder,
+    /// Tool calls; the text of their arguments arrives in pieces.
     calls: Vec<Call>,
-    /// What a router wants back of the thoughts behind it, by index.
+    /// Opaque reasoning data of a router, by index.
     details: Vec<Value>,
     is_done: bool,
 }
@@ -40,63 +43,64 @@ struct Call {
 }
 
 impl Call {
-    /// Whether a piece with this id, or with none, can be more of this call.
+    /// Returns whether a piece with this id, or without one, can belong to this call.
     ///
-    /// Some servers give all calls one index, or none, and only the ids tell them apart. Others make up an id for
-    /// every piece, so that another one ends only a call that is whole.
-    fn goes_on_as(&self, id: &str) -> bool {
+    /// Some servers give all calls the same index or none, so that only the ids distinguish them. Others generate a
+    /// new id for every piece, so a new id starts another call only if this call's arguments are complete.
+    fn accepts_piece(&self, id: &str) -> bool {
         let is_same = id.is_empty() || self.id.is_empty() || self.id == id;
-        is_same || look::arguments(&self.arguments).is_err()
+        is_same || json_util::arguments(&self.arguments).is_err()
     }
 }
 
-impl Reader for Chunks {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
+impl StreamDecoder for ChunkDecoder {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if event.data.trim() == "[DONE]" {
             self.is_done = true;
             return Ok(());
         }
-        self.chunk(&look::parse(event.data.as_bytes())?, "delta", listener)
+        self.chunk(&json_util::parse(event.data.as_bytes())?, "delta", listener)
     }
 
     fn is_done(&self) -> bool {
         self.is_done
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, Fault> {
+    fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
         if !self.is_done {
-            return Err(Fault::new(ErrorKind::Cut, "the stream ended before its `[DONE]`"));
+            return Err(CallError::new(ErrorKind::Truncated, "the stream ended before `[DONE]`"));
         }
-        self.draft.finish()
+        self.builder.finish()
     }
 }
 
-impl Chunks {
+impl ChunkDecoder {
     fn chunk(
         &mut self,
         chunk: &Value,
         message: &str,
         listener: &mut Listener<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CallError> {
         if !chunk["error"].is_null() {
-            return Err(fault::from_answer(chunk));
+            return Err(call_error::from_body(chunk));
         }
-        self.draft.named(&chunk["model"]);
+        self.builder.set_model(&chunk["model"]);
         self.usage(&chunk["x_groq"]["usage"]);
         self.usage(&chunk["usage"]);
-        // One answer is asked for; where there are more, the first counts.
+        // Requests ask for one choice; if there are more, use the first.
         let Some(choice) =
-            look::list(chunk, "choices").iter().find(|it| look::count(it, "/index") == 0)
+            json_util::list(chunk, "choices").iter().find(|it| json_util::count(it, "/index") == 0)
         else {
             return Ok(());
         };
         if !choice["error"].is_null() || choice["finish_reason"] == "error" {
-            return Err(fault::from_answer(choice));
+            return Err(call_error::from_body(choice));
         }
         self.message(&choice[message], listener);
         if let Some(reason) = choice["finish_reason"].as_str() {
-            // Of a call that is cut a router says that it is a call, and whoever is behind it, that it is cut.
-            let native = look::text(choice, "native_finish_reason");
+            // For a truncated tool call, a router reports `tool_calls` although its upstream reports the token
+            // limit.
+            let native = json_util::text(choice, "native_finish_reason");
             let is_cut =
                 matches!(native, "length" | "max_output_tokens" | "max_tokens" | "MAX_TOKENS");
             self.finish_reason(if is_cut { "length" } else { reason }, listener);
@@ -105,31 +109,31 @@ impl Chunks {
     }
 
     fn message(&mut self, message: &Value, listener: &mut Listener<'_>) {
-        // Two names of one thing; some servers say it under both.
-        let thoughts = ["reasoning", "reasoning_content"].map(|it| look::text(message, it));
+        // Two names for the same field; some servers send both.
+        let thoughts = ["reasoning", "reasoning_content"].map(|it| json_util::text(message, it));
         if let Some(thought) = thoughts.into_iter().find(|it| !it.is_empty()) {
-            self.draft.reasoning(thought, listener);
+            self.builder.reasoning(thought, listener);
         }
-        for detail in look::list(message, "reasoning_details") {
+        for detail in json_util::list(message, "reasoning_details") {
             self.detail(detail);
         }
-        self.draft.text(look::text(message, "content"), listener);
-        for part in look::list(message, "content") {
-            self.draft.text(look::text(part, "text"), listener);
+        self.builder.text(json_util::text(message, "content"), listener);
+        for part in json_util::list(message, "content") {
+            self.builder.text(json_util::text(part, "text"), listener);
         }
-        let refusal = look::text(message, "refusal");
+        let refusal = json_util::text(message, "refusal");
         if !refusal.is_empty() {
-            self.draft.refuse(refusal);
+            self.builder.refuse(refusal);
         }
-        for (place, piece) in look::list(message, "tool_calls").iter().enumerate() {
+        for (place, piece) in json_util::list(message, "tool_calls").iter().enumerate() {
             let index = piece["index"].as_u64().unwrap_or(place as u64);
-            self.call(index, look::text(piece, "id"), &piece["function"]);
+            self.call(index, json_util::text(piece, "id"), &piece["function"]);
         }
     }
 
-    /// Adds a piece of a tool call. Some servers say its id and name again with every piece.
+    /// Adds a piece of a tool call. Some servers repeat id and name in every piece.
     fn call(&mut self, index: u64, id: &str, function: &Value) {
-        let is_of = |it: &&mut Call| it.index == index && it.goes_on_as(id);
+        let is_of = |it: &&mut Call| it.index == index && it.accepts_piece(id);
         let call = match self.calls.iter_mut().rfind(is_of) {
             Some(call) => call,
             None => self.calls.push_mut(Call { index, ..Call::default() }),
@@ -137,14 +141,14 @@ impl Chunks {
         if call.id.is_empty() {
             call.id.push_str(id);
         }
-        let name = look::text(function, "name");
+        let name = json_util::text(function, "name");
         if call.name != name {
             call.name.push_str(name);
         }
-        call.arguments.push_str(look::text(function, "arguments"));
+        call.arguments.push_str(json_util::text(function, "arguments"));
     }
 
-    /// Adds a piece of what goes back unread: the texts of pieces with the same index and type are one text.
+    /// Adds a piece of opaque reasoning data; concatenates the texts of pieces with the same index and type.
     fn detail(&mut self, piece: &Value) {
         let same = |it: &&mut Value| it["index"] == piece["index"] && it["type"] == piece["type"];
         let known =
@@ -166,43 +170,43 @@ impl Chunks {
 
     fn finish_reason(&mut self, reason: &str, listener: &mut Listener<'_>) {
         self.end_calls(listener);
-        self.draft.finish = Some(match reason {
+        self.builder.finish = Some(match reason {
             "stop" => Finish::Stop,
             "length" => Finish::Length,
             "tool_calls" | "function_call" => Finish::ToolCalls,
             other => Finish::Other(other.to_owned()),
         });
         if reason == "content_filter" {
-            self.draft.refuse("");
+            self.builder.refuse("");
         }
     }
 
-    /// Whether a call is complete is known only when the answer is.
+    /// Ends all tool calls. Only the end of the response tells that their arguments are complete.
     fn end_calls(&mut self, listener: &mut Listener<'_>) {
         let details = std::mem::take(&mut self.details);
         if !details.is_empty() {
-            self.draft.seal_first(json!({ "reasoning_details": details }));
+            self.builder.attach_opaque_to_first(json!({ "reasoning_details": details }));
         }
         let mut calls = std::mem::take(&mut self.calls);
         calls.sort_by_key(|it| it.index);
         for Call { id, name, arguments, .. } in calls {
-            self.draft.written_call(&id, &name, &arguments, listener);
+            self.builder.tool_call_from_text(&id, &name, &arguments, listener);
         }
     }
 
-    /// Takes the usage, the last of several: it counts the whole answer each time.
+    /// Sets the usage. If it is sent several times, the last one counts the whole response.
     fn usage(&mut self, usage: &Value) {
         if !usage.is_object() {
             return;
         }
-        self.draft.usage = Usage {
-            input: look::count(usage, "/prompt_tokens"),
-            output: look::count(usage, "/completion_tokens"),
-            cached: look::count(usage, "/prompt_tokens_details/cached_tokens"),
-            cache_written: look::count(usage, "/prompt_tokens_details/cache_write_tokens"),
-            reasoning: look::count(usage, "/completion_tokens_details/reasoning_tokens"),
+        self.builder.usage = Usage {
+            input: json_util::count(usage, "/prompt_tokens"),
+            output: json_util::count(usage, "/completion_tokens"),
+            cached: json_util::count(usage, "/prompt_tokens_details/cached_tokens"),
+            cache_written: json_util::count(usage, "/prompt_tokens_details/cache_write_tokens"),
+            reasoning: json_util::count(usage, "/completion_tokens_details/reasoning_tokens"),
         };
-        self.draft.cost = usage["cost"].as_f64().map(Money::from_dollars);
+        self.builder.cost = usage["cost"].as_f64().map(Money::from_dollars);
     }
 }
 
@@ -211,17 +215,17 @@ mod tests {
     use super::*;
     use crate::{Part, Piece};
 
-    /// The calls in a stream of these pieces, as `id name arguments`.
+    /// Checks the tool calls in a stream of these pieces, shown as `id name arguments`.
     #[track_caller]
     fn check(pieces: &[Value], expect: &[&str]) {
-        let mut heard = Vec::new();
-        let mut hear = |piece| heard.push(piece);
-        let mut chunks = Box::new(Chunks::default());
+        let mut sent = Vec::new();
+        let mut on_piece = |piece| sent.push(piece);
+        let mut chunks = Box::new(ChunkDecoder::default());
         for piece in pieces {
             let chunk = json!({ "choices": [{ "delta": { "tool_calls": [piece] } }] });
-            chunks.chunk(&chunk, "delta", &mut Listener::new(&mut hear)).unwrap();
+            chunks.chunk(&chunk, "delta", &mut Listener::new(&mut on_piece)).unwrap();
         }
-        chunks.finish_reason("tool_calls", &mut Listener::new(&mut hear));
+        chunks.finish_reason("tool_calls", &mut Listener::new(&mut on_piece));
         chunks.is_done = true;
         let answer = chunks.finish().unwrap();
         let calls = answer.content.iter().map(|it| match it {
@@ -231,7 +235,7 @@ mod tests {
         let shown: Vec<_> =
             calls.clone().map(|it| format!("{} {} {}", it.id, it.name, it.arguments)).collect();
         assert_eq!(shown, expect);
-        assert_eq!(heard, calls.cloned().map(Piece::ToolCall).collect::<Vec<_>>());
+        assert_eq!(sent, calls.cloned().map(Piece::ToolCall).collect::<Vec<_>>());
     }
 
     fn piece(index: Option<u64>, id: &str, name: &str, arguments: &str) -> Value {
@@ -247,18 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn a_thought_under_two_names_is_one() {
+    fn duplicate_reasoning_fields_are_merged() {
         let delta = json!({ "reasoning": "hm", "reasoning_content": "hm" });
-        let mut chunks = Chunks::default();
-        chunks.message(&delta, &mut Listener::deaf());
-        chunks.draft.text("yes", &mut Listener::deaf());
-        chunks.draft.finish = Some(Finish::Stop);
+        let mut chunks = ChunkDecoder::default();
+        chunks.message(&delta, &mut Listener::null());
+        chunks.builder.text("yes", &mut Listener::null());
+        chunks.builder.finish = Some(Finish::Stop);
         let thought = Part::Reasoning { text: "hm".to_owned(), opaque: None };
-        assert_eq!(chunks.draft.finish().unwrap().content, [thought, Part::text("yes")]);
+        assert_eq!(chunks.builder.finish().unwrap().content, [thought, Part::text("yes")]);
     }
 
     #[test]
-    fn calls_by_index() {
+    fn tool_calls_are_matched_by_index() {
         let pieces = [
             piece(Some(1), "b", "g", "{\"y\":"),
             piece(Some(0), "a", "f", "{"),
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_only_their_ids_tell_apart() {
+    fn tool_calls_are_matched_by_id_if_indices_are_equal() {
         for index in [None, Some(0)] {
             let pieces = [
                 piece(index, "a", "f", "{\"x\":"),
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_names_that_are_said_again() {
+    fn repeated_ids_and_names_belong_to_one_call() {
         let pieces = [
             piece(Some(0), "a", "f", "{\"x\":"),
             piece(Some(0), "a", "f", "1"),

@@ -1,9 +1,9 @@
-//! Writing requests.
+//! Encoding of requests.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Fault, breakpoints, tools},
+    super::{CallError, breakpoints, tools},
     Quirks,
 };
 use crate::{ErrorKind, Message, Part, Request, Role, ToolCall, ToolChoice};
@@ -13,16 +13,16 @@ pub(super) fn body(
     model: &str,
     request: &Request,
     stream: bool,
-) -> Result<Map<String, Value>, Fault> {
-    if !request.stop.is_empty() && !quirks.takes_stop(model) {
-        let message = "OpenAI's models that think first take no words to stop at: leave them out";
-        return Err(Fault::new(ErrorKind::BadRequest, message));
+) -> Result<Map<String, Value>, CallError> {
+    if !request.stop.is_empty() && !quirks.supports_stop(model) {
+        let message = "OpenAI's reasoning models do not support stop sequences; remove them";
+        return Err(CallError::new(ErrorKind::BadRequest, message));
     }
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("model", model.into());
     put("messages", messages(quirks, request).into());
-    put(quirks.max_tokens, request.max_tokens.into());
+    put(quirks.max_tokens_field, request.max_tokens.into());
     if let Some(temperature) = request.temperature {
         put("temperature", temperature.into());
     }
@@ -33,17 +33,17 @@ pub(super) fn body(
         put("stop", request.stop.clone().into());
     }
     if !request.tools.is_empty() {
-        put("tools", request.tools.iter().map(tools::in_a_chat).collect());
+        put("tools", request.tools.iter().map(tools::chat_tool).collect());
         if let Some(choice) = tool_choice(&request.tool_choice) {
             put("tool_choice", choice);
         }
     }
-    if let (Some(key), true) = (&request.cache_key, quirks.takes_cache_key) {
+    if let (Some(key), true) = (&request.cache_key, quirks.supports_cache_key) {
         put("prompt_cache_key", key.as_str().into());
     }
     if stream {
         put("stream", true.into());
-        if quirks.asks_for_usage {
+        if quirks.requests_stream_usage {
             put("stream_options", json!({ "include_usage": true }));
         }
     }
@@ -59,13 +59,13 @@ pub(super) fn body(
 fn messages(quirks: &Quirks, request: &Request) -> Vec<Value> {
     let mut messages = Vec::new();
     if let Some(system) = &request.system {
-        let content = content(system, request.cache_system && quirks.takes_breakpoints);
+        let content = content(system, request.cache_system && quirks.supports_breakpoints);
         messages.push(json!({ "role": "system", "content": content }));
     }
     for (message, has_breakpoint) in breakpoints::messages(request) {
-        let has_breakpoint = has_breakpoint && quirks.takes_breakpoints;
+        let has_breakpoint = has_breakpoint && quirks.supports_breakpoints;
         match message.role {
-            Role::User => messages.extend(tools::user_in_a_chat(
+            Role::User => messages.extend(tools::chat_user_messages(
                 message,
                 |id, _| ("tool_call_id", id),
                 |text| content(text, has_breakpoint),
@@ -97,10 +97,10 @@ fn assistant(quirks: &Quirks, message: &Message, has_breakpoint: bool) -> Value 
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }
-    if !details.is_empty() && quirks.takes_details {
+    if !details.is_empty() && quirks.returns_reasoning_details {
         message["reasoning_details"] = details.into();
     }
-    if let (Some(name), false) = (quirks.thought, thought.is_empty()) {
+    if let (Some(name), false) = (quirks.reasoning_field, thought.is_empty()) {
         message[name] = thought.into();
     }
     message

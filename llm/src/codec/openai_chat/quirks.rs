@@ -1,26 +1,26 @@
-//! Quirks: in what the providers differ who say they speak OpenAI's protocol.
+//! Differences between providers that implement OpenAI's chat completions.
 
 use serde_json::{Map, Value, json};
 
 use super::super::{family, schema, schema::Dialect};
 use crate::{Effort, Schema};
 
-/// In what a provider differs from the others.
+/// Differences of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quirks {
     vendor: Vendor,
-    /// What the limit of the answer's tokens is called.
-    pub(super) max_tokens: &'static str,
-    /// Whether a stream has to be asked for its usage.
-    pub(super) asks_for_usage: bool,
-    /// Whether it takes a name for requests that begin alike.
-    pub(super) takes_cache_key: bool,
-    /// Whether it passes breakpoints of the prompt cache on to models that have them.
-    pub(super) takes_breakpoints: bool,
-    /// Whether it wants back what it said of thoughts beside their text.
-    pub(super) takes_details: bool,
-    /// Under which name a thought goes back to the model, if it does.
-    pub(super) thought: Option<&'static str>,
+    /// Field name of the token limit.
+    pub(super) max_tokens_field: &'static str,
+    /// Whether a stream reports usage only on request.
+    pub(super) requests_stream_usage: bool,
+    /// Whether it accepts a cache key.
+    pub(super) supports_cache_key: bool,
+    /// Whether it forwards cache breakpoints to models that support them.
+    pub(super) supports_breakpoints: bool,
+    /// Whether reasoning details must be sent back.
+    pub(super) returns_reasoning_details: bool,
+    /// Field in which reasoning text is sent back, if it is.
+    pub(super) reasoning_field: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,55 +32,55 @@ enum Vendor {
 }
 
 impl Quirks {
-    /// OpenAI's own.
+    /// OpenAI.
     pub(crate) const OPENAI: Self = Self {
         vendor: Vendor::OpenAi,
-        max_tokens: "max_completion_tokens",
-        asks_for_usage: true,
-        takes_cache_key: true,
-        takes_breakpoints: false,
-        takes_details: false,
-        thought: None,
+        max_tokens_field: "max_completion_tokens",
+        requests_stream_usage: true,
+        supports_cache_key: true,
+        supports_breakpoints: false,
+        returns_reasoning_details: false,
+        reasoning_field: None,
     };
 
-    /// Groq's.
+    /// Groq.
     pub(crate) const GROQ: Self =
-        Self { vendor: Vendor::Groq, takes_cache_key: false, ..Self::OPENAI };
+        Self { vendor: Vendor::Groq, supports_cache_key: false, ..Self::OPENAI };
 
-    /// OpenRouter's, which always tells the usage.
+    /// OpenRouter, which always reports usage.
     pub(crate) const OPENROUTER: Self = Self {
         vendor: Vendor::OpenRouter,
-        max_tokens: "max_tokens",
-        asks_for_usage: false,
-        takes_cache_key: false,
-        takes_breakpoints: true,
-        takes_details: true,
-        thought: None,
+        max_tokens_field: "max_tokens",
+        requests_stream_usage: false,
+        supports_cache_key: false,
+        supports_breakpoints: true,
+        returns_reasoning_details: true,
+        reasoning_field: None,
     };
 
-    /// Those of llama.cpp's server, vLLM, and others that one runs oneself.
+    /// llama.cpp's server, vLLM, and other servers that users run themselves.
     pub(crate) const SERVER: Self = Self {
         vendor: Vendor::Server,
-        max_tokens: "max_tokens",
-        asks_for_usage: true,
-        takes_cache_key: false,
-        takes_breakpoints: false,
-        takes_details: false,
-        thought: Some("reasoning_content"),
+        max_tokens_field: "max_tokens",
+        requests_stream_usage: true,
+        supports_cache_key: false,
+        supports_breakpoints: false,
+        returns_reasoning_details: false,
+        reasoning_field: Some("reasoning_content"),
     };
 
-    /// Whether a model takes a temperature, as far as its name tells.
-    pub(super) fn takes_temperature(&self, model: &str) -> bool {
-        // A server of one's own may call its models as it likes.
-        self.vendor == Vendor::Server || family::takes_temperature(model)
+    /// Returns whether a model accepts a temperature, judged by its name.
+    pub(super) fn supports_temperature(&self, model: &str) -> bool {
+        // Operators of own servers may use any model name.
+        self.vendor == Vendor::Server || family::supports_temperature(model)
     }
 
-    /// Whether a model takes words to stop at.
-    pub(super) fn takes_stop(&self, model: &str) -> bool {
+    /// Returns whether a model accepts stop sequences.
+    pub(super) fn supports_stop(&self, model: &str) -> bool {
         self.vendor != Vendor::OpenAi || !family::is_openai_reasoning(model)
     }
 
-    /// Says how much to think, to the models that take it.
+    /// Adds the reasoning effort for models that accept it.
     pub(super) fn put_effort(&self, model: &str, effort: Effort, body: &mut Map<String, Value>) {
         let (key, value) = match self.vendor {
             Vendor::OpenAi if family::is_openai_reasoning(model) => {
@@ -106,13 +106,13 @@ impl Quirks {
         body.insert(key.to_owned(), value);
     }
 
-    /// Says which form the answer has to have.
+    /// Adds the schema of the response.
     pub(super) fn put_schema(&self, model: &str, schema: &Schema, body: &mut Map<String, Value>) {
         let Schema { name, schema } = schema;
         let has_schemas = self.vendor != Vendor::Groq || model.contains("gpt-oss");
         let strict = schema::adapt(schema, Dialect::OpenAi);
         let format = match strict {
-            // The older models there can only be held to JSON.
+            // Groq's older models only support JSON without a schema.
             _ if !has_schemas => json!({ "type": "json_object" }),
             Some(schema) => {
                 let schema = json!({ "name": name, "strict": true, "schema": schema });
@@ -126,7 +126,7 @@ impl Quirks {
         };
         body.insert("response_format".to_owned(), format);
         if self.vendor == Vendor::OpenRouter {
-            // Otherwise it may choose a host that does not know of schemas.
+            // Otherwise OpenRouter may choose a host without schema support.
             body.insert("provider".to_owned(), json!({ "require_parameters": true }));
         }
     }

@@ -1,55 +1,58 @@
-//! Reading answers.
+//! Decoding of responses.
 
 use serde_json::Value;
 
-use super::super::{Answer, Event, Fault, Reader, draft::Draft, fault, json as look};
+use super::super::{
+    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
+    json_util,
+};
 use crate::{ErrorKind, Finish, Listener, Piece, Usage};
 
-/// Reads a whole answer.
-pub(super) fn whole(response: &Value) -> Result<Answer, Fault> {
+/// Decodes a response that is not streamed.
+pub(super) fn body(response: &Value) -> Result<DecodedResponse, CallError> {
     if !response["error"].is_null() {
-        return Err(fault::from_answer(response));
+        return Err(call_error::from_body(response));
     }
     if !response["output"].is_array() {
-        let words = look::capped(&response.to_string());
-        return Err(look::malformed(&format!("the answer has no output: {words}")));
+        let body = json_util::capped(&response.to_string());
+        return Err(json_util::malformed(&format!("the response has no `output`: {body}")));
     }
-    let mut draft = Draft::default();
-    draft.named(&response["model"]);
-    for item in look::list(response, "output") {
-        take_item(&mut draft, item, &mut Listener::deaf());
+    let mut builder = ResponseBuilder::default();
+    builder.set_model(&response["model"]);
+    for item in json_util::list(response, "output") {
+        take_item(&mut builder, item, &mut Listener::null());
     }
-    draft.usage = usage(&response["usage"]);
-    draft.finish = finish(response, &mut draft);
-    draft.finish()
+    builder.usage = usage(&response["usage"]);
+    builder.finish = finish(response, &mut builder);
+    builder.finish()
 }
 
-/// Tells the pieces of an answer, and takes the whole of it from the event that ends it.
+/// Sends the pieces of a response and takes the whole response from the final event.
 #[derive(Debug, Default)]
-pub(super) struct Events {
-    answer: Option<Result<Answer, Fault>>,
+pub(super) struct EventDecoder {
+    answer: Option<Result<DecodedResponse, CallError>>,
 }
 
-impl Reader for Events {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
+impl StreamDecoder for EventDecoder {
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if event.data.trim() == "[DONE]" {
             return Ok(());
         }
-        let event = look::parse(event.data.as_bytes())?;
-        let delta = look::text(&event, "delta").to_owned();
-        match look::text(&event, "type") {
-            "response.output_text.delta" => listener.tell(Piece::Text(delta)),
+        let event = json_util::parse(event.data.as_bytes())?;
+        let delta = json_util::text(&event, "delta").to_owned();
+        match json_util::text(&event, "type") {
+            "response.output_text.delta" => listener.send(Piece::Text(delta)),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                listener.tell(Piece::Reasoning(delta));
+                listener.send(Piece::Reasoning(delta));
             }
             "response.output_item.done" if event["item"]["type"] == "function_call" => {
-                take_item(&mut Draft::default(), &event["item"], listener);
+                take_item(&mut ResponseBuilder::default(), &event["item"], listener);
             }
             "response.completed" | "response.incomplete" | "response.failed" => {
-                self.answer = Some(whole(&event["response"]));
+                self.answer = Some(body(&event["response"]));
             }
-            "error" => return Err(fault::from_answer(&event)),
-            // Beginnings and ends of parts, and what only this provider has.
+            "error" => return Err(call_error::from_body(&event)),
+            // Starts and ends of parts, and event types without an equivalent here.
             _ => {}
         }
         Ok(())
@@ -59,56 +62,62 @@ impl Reader for Events {
         self.answer.is_some()
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, Fault> {
-        let cut = || Fault::new(ErrorKind::Cut, "the stream ended before `response.completed`");
+    fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
+        let cut =
+            || CallError::new(ErrorKind::Truncated, "the stream ended before `response.completed`");
         self.answer.ok_or_else(cut)?
     }
 }
 
-fn take_item(draft: &mut Draft, item: &Value, listener: &mut Listener<'_>) {
-    match look::text(item, "type") {
+fn take_item(builder: &mut ResponseBuilder, item: &Value, listener: &mut Listener<'_>) {
+    match json_util::text(item, "type") {
         "message" => {
-            for part in look::list(item, "content") {
-                match look::text(part, "type") {
-                    "refusal" => draft.refuse(look::text(part, "refusal")),
-                    _ => draft.text(look::text(part, "text"), listener),
+            for part in json_util::list(item, "content") {
+                match json_util::text(part, "type") {
+                    "refusal" => builder.refuse(json_util::text(part, "refusal")),
+                    _ => builder.text(json_util::text(part, "text"), listener),
                 }
             }
         }
         "function_call" => {
-            let (id, name) = (look::text(item, "call_id"), look::text(item, "name"));
-            draft.written_call(id, name, look::text(item, "arguments"), listener);
+            let (id, name) = (json_util::text(item, "call_id"), json_util::text(item, "name"));
+            builder.tool_call_from_text(id, name, json_util::text(item, "arguments"), listener);
         }
         "reasoning" => {
-            for part in look::list(item, "summary").iter().chain(look::list(item, "content")) {
-                draft.reasoning(look::text(part, "text"), listener);
+            for part in
+                json_util::list(item, "summary").iter().chain(json_util::list(item, "content"))
+            {
+                builder.reasoning(json_util::text(part, "text"), listener);
             }
-            draft.seal(item.clone());
+            builder.attach_opaque(item.clone());
         }
         _ => {}
     }
 }
 
-fn finish(response: &Value, draft: &mut Draft) -> Option<Finish> {
-    match (look::text(response, "status"), look::text(&response["incomplete_details"], "reason")) {
+fn finish(response: &Value, builder: &mut ResponseBuilder) -> Option<Finish> {
+    match (
+        json_util::text(response, "status"),
+        json_util::text(&response["incomplete_details"], "reason"),
+    ) {
         ("completed", _) => Some(Finish::Stop),
         ("incomplete", "max_output_tokens") => Some(Finish::Length),
         ("incomplete", "content_filter") => {
-            draft.refuse("");
+            builder.refuse("");
             None
         }
         ("incomplete", other) => Some(Finish::Other(other.to_owned())),
-        // Still at work, or given up.
+        // In progress or cancelled.
         _ => None,
     }
 }
 
 fn usage(usage: &Value) -> Usage {
     Usage {
-        input: look::count(usage, "/input_tokens"),
-        output: look::count(usage, "/output_tokens"),
-        cached: look::count(usage, "/input_tokens_details/cached_tokens"),
-        cache_written: look::count(usage, "/input_tokens_details/cache_write_tokens"),
-        reasoning: look::count(usage, "/output_tokens_details/reasoning_tokens"),
+        input: json_util::count(usage, "/input_tokens"),
+        output: json_util::count(usage, "/output_tokens"),
+        cached: json_util::count(usage, "/input_tokens_details/cached_tokens"),
+        cache_written: json_util::count(usage, "/input_tokens_details/cache_write_tokens"),
+        reasoning: json_util::count(usage, "/output_tokens_details/reasoning_tokens"),
     }
 }

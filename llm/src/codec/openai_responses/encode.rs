@@ -1,9 +1,9 @@
-//! Writing requests.
+//! Encoding of requests.
 
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    Fault, family,
+    CallError, family,
     schema::{self, Dialect},
     tools,
 };
@@ -13,23 +13,24 @@ pub(super) fn body(
     model: &str,
     request: &Request,
     stream: bool,
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, CallError> {
     if !request.stop.is_empty() {
-        let message = "OpenAI's responses take no words to stop at: ask for chat completions";
-        return Err(Fault::new(ErrorKind::BadRequest, message));
+        let message =
+            "OpenAI's Responses API does not support stop sequences; use chat completions";
+        return Err(CallError::new(ErrorKind::BadRequest, message));
     }
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("model", model.into());
     put("input", request.messages.iter().flat_map(items).collect());
     put("max_output_tokens", request.max_tokens.into());
-    // The conversation comes whole each time, so nothing has to be kept there.
+    // Every request contains the whole conversation, so the provider need not store it.
     put("store", false.into());
     if let Some(system) = &request.system {
         put("instructions", system.as_str().into());
     }
     if family::is_openai_reasoning(model) {
-        // What is not kept there has to come here, to go back with the next request.
+        // Without storage, reasoning must be returned so that the next request can send it back.
         put("include", json!(["reasoning.encrypted_content"]));
     }
     if let Some(temperature) = request.temperature {
@@ -56,7 +57,7 @@ pub(super) fn body(
     Ok(body)
 }
 
-/// The items of a message: its words, and calls, results and thoughts beside them, in their order.
+/// Encodes a message as items in order: text, tool calls, tool results and reasoning.
 fn items(message: &Message) -> Vec<Value> {
     let mut items: Vec<Value> = Vec::new();
     let (role, kind) = match message.role {
@@ -66,18 +67,18 @@ fn items(message: &Message) -> Vec<Value> {
     for part in &message.parts {
         match part {
             Part::Text { text } => {
-                let words = json!({ "type": kind, "text": text });
-                // Thoughts have a content too, which is not for words.
+                let content_part = json!({ "type": kind, "text": text });
+                // Reasoning items also have a `content`, which must not receive text.
                 let message = items.last_mut().filter(|it| it["type"] == "message");
                 match message.and_then(|it| it["content"].as_array_mut()) {
-                    Some(content) => content.push(words),
-                    None => {
-                        items.push(json!({ "type": "message", "role": role, "content": [words] }))
-                    }
+                    Some(content) => content.push(content_part),
+                    None => items.push(
+                        json!({ "type": "message", "role": role, "content": [content_part] }),
+                    ),
                 }
             }
             Part::Reasoning { opaque, .. } => {
-                // Of a thought nothing is known there, unless it brings itself along.
+                // The provider stores no reasoning, so only items with their encrypted content are useful.
                 let has_content = |it: &&Value| it["encrypted_content"].is_string();
                 items.extend(opaque.iter().find(has_content).cloned());
             }
@@ -88,7 +89,7 @@ fn items(message: &Message) -> Vec<Value> {
                 "arguments": call.arguments.to_string(),
             })),
             Part::ToolResult { id, content, failed, .. } => {
-                let output = tools::result(content, *failed);
+                let output = tools::result_text(content, *failed);
                 items.push(
                     json!({ "type": "function_call_output", "call_id": id, "output": output }),
                 );

@@ -1,17 +1,17 @@
-//! The account of a budget: what is spent, what is reserved, and whether more fits.
+//! The account of a budget: the amounts spent and reserved.
 
 use crate::Money;
 
 /// An amount of tokens and money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Tokens of requests and answers.
+pub struct Spending {
+    /// Tokens of requests and responses.
     pub tokens: u64,
-    /// What they cost, as far as that is known.
+    /// Cost, as far as prices are known.
     pub money: Money,
 }
 
-impl Spent {
+impl Spending {
     fn plus(self, other: Self) -> Self {
         let tokens = self.tokens.saturating_add(other.tokens);
         Self { tokens, money: self.money + other.money }
@@ -27,57 +27,57 @@ impl Spent {
 pub(super) struct Account {
     tokens: Option<u64>,
     money: Option<Money>,
-    spent: Spent,
-    /// By calls under way.
-    reserved: Spent,
+    spent: Spending,
+    /// Total reservations of calls in flight.
+    reserved: Spending,
 }
 
-/// Whether an amount can be reserved.
+/// Result of trying to reserve an amount.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reservable {
-    /// It is.
-    Now,
-    /// Perhaps, once calls under way have settled.
-    Later,
-    /// Not beside what is spent: why.
-    Never(String),
+pub(super) enum ReserveOutcome {
+    /// The amount is reserved.
+    Reserved,
+    /// The amount may fit once calls in flight release their reservations.
+    Wait,
+    /// The amount does not fit next to the amount already spent, with the reason.
+    Rejected(String),
 }
 
 impl Account {
     pub(super) fn new(tokens: Option<u64>, money: Option<Money>) -> Self {
-        Self { tokens, money, spent: Spent::default(), reserved: Spent::default() }
+        Self { tokens, money, spent: Spending::default(), reserved: Spending::default() }
     }
 
-    pub(super) fn is_in_money(&self) -> bool {
+    pub(super) fn limits_money(&self) -> bool {
         self.money.is_some()
     }
 
-    pub(super) fn spent(&self) -> Spent {
+    pub(super) fn spent(&self) -> Spending {
         self.spent
     }
 
-    /// Reserves an amount, if it fits.
-    pub(super) fn reserve(&mut self, amount: Spent) -> Reservable {
-        if let Some(problem) = self.problem(self.spent.plus(amount), amount) {
-            return Reservable::Never(problem);
+    /// Reserves an amount if it fits.
+    pub(super) fn reserve(&mut self, amount: Spending) -> ReserveOutcome {
+        if let Some(problem) = self.over_limit(self.spent.plus(amount), amount) {
+            return ReserveOutcome::Rejected(problem);
         }
         let reserved = self.reserved.plus(amount);
-        if self.problem(self.spent.plus(reserved), amount).is_some() {
-            return Reservable::Later;
+        if self.over_limit(self.spent.plus(reserved), amount).is_some() {
+            return ReserveOutcome::Wait;
         }
         self.reserved = reserved;
-        Reservable::Now
+        ReserveOutcome::Reserved
     }
 
-    /// Spends `used` in place of what was reserved.
-    pub(super) fn settle(&mut self, reserved: Spent, used: Spent) {
+    /// Releases a reservation and spends `used` instead.
+    pub(super) fn settle(&mut self, reserved: Spending, used: Spending) {
         self.reserved = self.reserved.minus(reserved);
         self.spent = self.spent.plus(used);
     }
 
-    /// Why there cannot be so much in all.
-    fn problem(&self, total: Spent, amount: Spent) -> Option<String> {
-        let Spent { tokens, money } = self.spent;
+    /// Returns an error message if the total exceeds a limit.
+    fn over_limit(&self, total: Spending, amount: Spending) -> Option<String> {
+        let Spending { tokens, money } = self.spent;
         let (needs, spent, limit) = match (self.tokens, self.money) {
             (Some(limit), _) if total.tokens > limit => (
                 format!("{} tokens", amount.tokens),
@@ -90,8 +90,8 @@ impl Account {
             _ => return None,
         };
         Some(format!(
-            "the call can come to {needs}, and {spent} of {limit} are spent; \
-             raise the budget, or ask for fewer tokens"
+            "the call can cost up to {needs}, and {spent} of {limit} are already spent; \
+             raise the budget or lower `max_tokens`"
         ))
     }
 }

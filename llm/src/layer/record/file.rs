@@ -1,4 +1,4 @@
-//! The file of a recording: a line for itself, then a line a call.
+//! The recording file: a header line, then one line per call.
 
 use std::{
     cmp::Reverse,
@@ -17,58 +17,58 @@ use crate::{Error, Listener, Response};
 
 const VERSION: u32 = 1;
 
-/// A recording that cannot be used.
+/// A recording that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
-    #[error("the recording `{path}` cannot be used: {source}")]
+    #[error("cannot use the recording `{path}`: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// There is a recording where a new one was to be made.
+    /// A recording already exists where a new one should be created.
     #[error(
-        "`{0}` exists already; remove it to record anew, or open it with `RecordMode::ReplayOrRecord`"
+        "`{0}` already exists; delete it to record again, or open it with `RecordMode::ReplayOrRecord`"
     )]
     Exists(PathBuf),
-    /// A line does not hold what it has to.
-    #[error("`{path}`, line {line}, is not of a recording: {problem}")]
-    Line {
-        /// The file.
+    /// A line of the file is invalid.
+    #[error("`{path}`, line {line}, is not a valid line of a recording: {problem}")]
+    InvalidLine {
+        /// Path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong with it.
+        /// What is wrong with the line.
         problem: String,
     },
 }
 
-/// The line of the file itself.
+/// First line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     llm_recording: u32,
     date: String,
 }
 
-/// The line of a call.
+/// Line of a call.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line {
-    /// Which of the file's calls it is, from 1, in the order in which they ended.
+    /// Number of the call in the file, starting at 1, in order of completion.
     pub(super) number: usize,
     #[serde(deserialize_with = "key")]
     pub(super) key: Key,
-    /// Which of the calls with this key it is, from 0, in the order in which they were begun.
+    /// Occurrence number among the calls with this key, starting at 0, in order of start.
     pub(super) occurrence: usize,
-    /// What was asked of whom.
+    /// Model and request.
     pub(super) call: Value,
-    /// What came of it.
+    /// Response or error.
     pub(super) outcome: Outcome,
 }
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
@@ -77,7 +77,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// The form in the file.
+    /// Returns an outcome in its stored form.
     pub(super) fn stored(outcome: &Result<Response, Error>) -> Value {
         match outcome {
             Ok(response) => serde_json::json!({ "response": response }),
@@ -93,7 +93,7 @@ impl Outcome {
         matches!(self, Self::Error(error) if error.is_retryable())
     }
 
-    pub(super) fn as_result(&self) -> Result<Response, Error> {
+    pub(super) fn to_result(&self) -> Result<Response, Error> {
         match self {
             Self::Response(response) => Ok(response.clone()),
             Self::Error(error) => Err(error.clone()),
@@ -101,46 +101,48 @@ impl Outcome {
     }
 
     pub(super) fn replay(&self, listener: &mut Listener<'_>) -> Result<Response, Error> {
-        let outcome = self.as_result();
-        outcome.inspect(|response| listener.tell_all(response))
+        let outcome = self.to_result();
+        outcome.inspect(|response| listener.send_response(response))
     }
 }
 
-/// What a file holds.
+/// Parsed contents of a recording file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) lines: Vec<Line>,
-    /// Where the calls of a key are, in the order in which they were begun.
+    /// Indices of the lines with each key, in order of start.
     by_key: HashMap<Key, Vec<usize>>,
-    /// How many bytes whole lines have, and how many half a line after them.
-    whole: u64,
-    torn: u64,
+    /// Number of bytes in complete lines, and in the partial line after them.
+    complete_bytes: u64,
+    partial_bytes: u64,
 }
 
 impl Contents {
     /// Reads a file.
     pub(super) fn read(path: &Path) -> Result<Self, RecordingError> {
-        let bytes = std::fs::read(path).map_err(|source| unusable(path, source))?;
+        let bytes = std::fs::read(path).map_err(|source| file_error(path, source))?;
         Self::parse(path, &bytes)
     }
 
-    /// Reads a file; one that is missing, or has not got as far as its first line, holds nothing.
-    pub(super) fn read_if_there(path: &Path) -> Result<Self, RecordingError> {
+    /// Reads a file. A missing file, or one without a complete first line, is empty.
+    pub(super) fn read_if_exists(path: &Path) -> Result<Self, RecordingError> {
         match std::fs::read(path) {
             Ok(bytes) if bytes.contains(&b'\n') => Self::parse(path, &bytes),
-            Ok(bytes) => Ok(Self { torn: bytes.len() as u64, ..Self::default() }),
+            Ok(bytes) => Ok(Self { partial_bytes: bytes.len() as u64, ..Self::default() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(unusable(path, source)),
+            Err(source) => Err(file_error(path, source)),
         }
     }
 
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RecordingError> {
-        // The end of a line is written with the line, so what stands after the last one is torn.
-        let whole = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-        let torn = (bytes.len() - whole) as u64;
-        let mut contents = Self { whole: whole as u64, torn, ..Self::default() };
-        let mut lines = bytes[..whole].split_inclusive(|it| *it == b'\n').zip(1..);
-        let wrong = |line, problem| RecordingError::Line { path: path.to_owned(), line, problem };
+        // Each line is written together with its line feed, so bytes after the last line feed are a partial line.
+        let complete_bytes = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+        let partial_bytes = (bytes.len() - complete_bytes) as u64;
+        let mut contents =
+            Self { complete_bytes: complete_bytes as u64, partial_bytes, ..Self::default() };
+        let mut lines = bytes[..complete_bytes].split_inclusive(|it| *it == b'\n').zip(1..);
+        let wrong =
+            |line, problem| RecordingError::InvalidLine { path: path.to_owned(), line, problem };
         let (header, _) = lines.next().ok_or_else(|| wrong(1, "the file is empty".to_owned()))?;
         check_header(header).map_err(|problem| wrong(1, problem))?;
         for (line, number) in lines {
@@ -156,13 +158,13 @@ impl Contents {
             self.by_key.entry(line.key).or_default().push(nth);
         }
         for lines in self.by_key.values_mut() {
-            // Of a call that failed and was made again, the last line counts.
+            // If a failed call was made again, its last line counts.
             lines.sort_by_key(|it| (self.lines[*it].occurrence, Reverse(*it)));
             lines.dedup_by_key(|it| self.lines[*it].occurrence);
         }
     }
 
-    /// Leaves out failures that were followed by another try, whose answer is what counts.
+    /// Drops retryable failures that were followed by another attempt.
     pub(super) fn without_retried(mut self) -> Self {
         for lines in self.by_key.values_mut() {
             let last = lines.last().copied();
@@ -171,23 +173,23 @@ impl Contents {
         self
     }
 
-    /// The calls with this key, in the order in which they were begun.
-    pub(super) fn with_key(&self, key: Key) -> WithKey<'_> {
-        WithKey { contents: self, lines: self.by_key.get(&key).map_or(&[], Vec::as_slice) }
+    /// Returns the calls with this key, in order of start.
+    pub(super) fn with_key(&self, key: Key) -> CallsWithKey<'_> {
+        CallsWithKey { contents: self, lines: self.by_key.get(&key).map_or(&[], Vec::as_slice) }
     }
 
-    pub(super) fn is_torn(&self) -> bool {
-        self.torn > 0
+    pub(super) fn is_truncated(&self) -> bool {
+        self.partial_bytes > 0
     }
 }
 
-/// The calls of a file that have one key.
-pub(super) struct WithKey<'a> {
+/// The calls with one key.
+pub(super) struct CallsWithKey<'a> {
     contents: &'a Contents,
     lines: &'a [usize],
 }
 
-impl<'a> WithKey<'a> {
+impl<'a> CallsWithKey<'a> {
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
@@ -205,52 +207,52 @@ fn check_header(line: &[u8]) -> Result<(), String> {
     let header: Header = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match header.llm_recording {
         VERSION => Ok(()),
-        other => Err(format!("its version is {other}, and this program reads {VERSION}")),
+        other => Err(format!("its version is {other}, but this program reads version {VERSION}")),
     }
 }
 
-/// Adds lines to a file.
+/// Appends lines to a recording file.
 #[derive(Debug)]
 pub(super) struct Writer {
     file: File,
-    next: usize,
-    /// Whether a line could not be written: what came after it would stand in the middle of it.
-    broken: bool,
+    next_number: usize,
+    /// Whether writing a line failed. Nothing more is written then, because it would continue a partial line.
+    failed: bool,
 }
 
 impl Writer {
-    /// Begins a new file.
+    /// Creates a new file.
     pub(super) fn create(path: &Path) -> Result<Self, RecordingError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
-            _ => unusable(path, source),
+            _ => file_error(path, source),
         })?;
-        Self::begin(path, file)
+        Self::write_header(path, file)
     }
 
-    /// Goes on with a file after its last whole line, or begins it.
+    /// Opens a file to append after its last complete line, or creates it.
     pub(super) fn append(path: &Path, contents: &Contents) -> Result<Self, RecordingError> {
         let file = OpenOptions::new().append(true).create(true).open(path);
-        let file = file.map_err(|source| unusable(path, source))?;
-        if contents.is_torn() {
-            file.set_len(contents.whole).map_err(|source| unusable(path, source))?;
+        let file = file.map_err(|source| file_error(path, source))?;
+        if contents.is_truncated() {
+            file.set_len(contents.complete_bytes).map_err(|source| file_error(path, source))?;
         }
-        if contents.whole == 0 {
-            return Self::begin(path, file);
+        if contents.complete_bytes == 0 {
+            return Self::write_header(path, file);
         }
-        Ok(Self { file, next: contents.lines.len() + 1, broken: false })
+        Ok(Self { file, next_number: contents.lines.len() + 1, failed: false })
     }
 
-    fn begin(path: &Path, file: File) -> Result<Self, RecordingError> {
-        let mut writer = Self { file, next: 1, broken: false };
+    fn write_header(path: &Path, file: File) -> Result<Self, RecordingError> {
+        let mut writer = Self { file, next_number: 1, failed: false };
         let header = Header { llm_recording: VERSION, date: date(SystemTime::now()) };
         let line = serde_json::to_vec(&header).map_err(io::Error::from);
-        line.and_then(|it| writer.line(it)).map_err(|source| unusable(path, source))?;
+        line.and_then(|it| writer.write_line(it)).map_err(|source| file_error(path, source))?;
         Ok(writer)
     }
 
-    /// Adds a call, which is JSON already.
+    /// Appends a call, given as JSON.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -259,41 +261,41 @@ impl Writer {
         outcome: &Value,
     ) -> io::Result<()> {
         let mut line = Vec::with_capacity(call.len() + 1024);
-        let number = self.next;
+        let number = self.next_number;
         write!(line, r#"{{"number":{number},"key":"{key}","occurrence":{occurrence},"call":"#)?;
         line.extend_from_slice(call);
         line.extend_from_slice(br#","outcome":"#);
         serde_json::to_writer(&mut line, outcome)?;
         line.push(b'}');
-        self.line(line)?;
-        self.next += 1;
+        self.write_line(line)?;
+        self.next_number += 1;
         Ok(())
     }
 
-    /// Whether a line could not be written.
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken
+    /// Returns whether writing a line failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed
     }
 
-    /// Writes a line in one go, so that at most its end is missing if the process dies.
-    fn line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
-        if self.broken {
-            return Err(io::Error::other("an earlier call could not be written"));
+    /// Writes a line with a single call, so that a crash leaves at most a partial line.
+    fn write_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other("an earlier write failed"));
         }
         line.push(b'\n');
-        self.file.write_all(&line).inspect_err(|_| self.broken = true)
+        self.file.write_all(&line).inspect_err(|_| self.failed = true)
     }
 }
 
-fn unusable(path: &Path, source: io::Error) -> RecordingError {
+fn file_error(path: &Path, source: io::Error) -> RecordingError {
     RecordingError::File { path: path.to_owned(), source }
 }
 
-/// The day and time, as `2026-11-15T09:30:00Z`.
+/// Formats a time as `2026-11-15T09:30:00Z`.
 fn date(time: SystemTime) -> String {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March here, so that the leap day is their last; day 0 is the first of March of year 0.
+    // Years start in March here, so that the leap day is the last day; day 0 is 1 March of year 0.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -309,7 +311,7 @@ fn date(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// A key from its digits.
+/// Parses a key from hexadecimal digits.
 fn key<'de, D: Deserializer<'de>>(json: D) -> Result<Key, D::Error> {
     String::deserialize(json)?.parse().map_err(de::Error::custom)
 }
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_are_formatted() {
         check(0, "1970-01-01T00:00:00Z");
         check(951_782_399, "2000-02-28T23:59:59Z");
         check(951_782_400, "2000-02-29T00:00:00Z");

@@ -1,21 +1,21 @@
-//! Answers of the providers, small, as they stand on the wire.
+//! Small responses in the formats of the providers.
 
 use llm::{Provider, Request};
 
 use super::{ByteServer, Move};
 
-/// One way to speak to a provider: its name, whether by the Responses API, and what an answer looks like.
+/// A provider's wire format: its name, whether it uses the Responses API, and a sample response.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) provider: &'static str,
     pub(super) responses_api: bool,
-    /// The answer in one piece.
+    /// The response in one piece.
     pub(super) whole: &'static str,
-    /// The same answer as a stream.
+    /// The same response as a stream.
     pub(super) stream: &'static str,
 }
 
-/// What every one of them says, in words that are cut inside a character too.
+/// The text of all responses. Its non-ASCII characters are also split in the middle.
 pub(super) const TEXT: &str = "Grüße!";
 
 pub(super) const WIRES: [Wire; 5] = [
@@ -78,7 +78,7 @@ pub(super) const WIRES: [Wire; 5] = [
     },
 ];
 
-/// The answer that most tests are content with.
+/// The format that most tests use.
 pub(super) const CHAT: &Wire = &WIRES[0];
 
 pub(super) fn hello() -> Request {
@@ -86,21 +86,21 @@ pub(super) fn hello() -> Request {
 }
 
 impl Wire {
-    /// The provider that speaks so, at this server.
+    /// Returns this provider at a server.
     pub(super) fn provider(&self, server: &ByteServer) -> Provider {
         let provider = server.provider(self.provider);
         if self.responses_api { provider.responses_api().unwrap() } else { provider }
     }
 
-    /// The answer in one piece, with its length.
+    /// Returns the response in one piece, with its length.
     pub(super) fn plain(&self) -> Vec<u8> {
         answer("200 OK", "", self.whole)
     }
 
-    /// The stream in chunks, as servers send one.
+    /// Returns the stream with chunked transfer encoding.
     pub(super) fn chunked(&self) -> Vec<u8> {
         let mut bytes = self.head("Transfer-Encoding: chunked");
-        // Chunks that end inside of events, lines and characters.
+        // These chunks end inside events, lines and characters.
         for chunk in self.stream.as_bytes().chunks(97) {
             bytes.extend(format!("{:x}\r\n", chunk.len()).as_bytes());
             bytes.extend(chunk);
@@ -110,7 +110,7 @@ impl Wire {
         bytes
     }
 
-    /// The stream with nothing to tell its end but the end of the connection.
+    /// Returns the stream without a length; only the end of the connection ends it.
     pub(super) fn unbounded(&self) -> Vec<u8> {
         let mut bytes = self.head("Connection: close");
         bytes.extend(self.stream.as_bytes());
@@ -123,7 +123,7 @@ impl Wire {
     }
 }
 
-/// An answer with a length. `headers` are lines with their ends.
+/// Returns a response with a length. `headers` are complete header lines.
 pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",

@@ -1,4 +1,4 @@
-//! Connections: which are used again, which are closed, and which are not made at all.
+//! Reuse, closing and failure of connections.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use llm::{ErrorKind, Llm, Piece, Timeouts};
 use tokio::time::sleep;
 
 use super::{
-    ByteServer, KEY, Move, PATIENT,
+    ByteServer, KEY, LONG_TIMEOUTS, Move,
     answers::{CHAT, TEXT, WIRES, answer, hello, write},
 };
 
@@ -30,7 +30,7 @@ async fn calls_share_a_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_made_anew() {
+async fn closed_connections_are_replaced() {
     let mut then_closed = write(CHAT.plain());
     then_closed.push(Move::Close);
     let server = ByteServer::start([then_closed]).await;
@@ -43,25 +43,25 @@ async fn a_connection_that_was_closed_meanwhile_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_under_the_request_is_an_error_that_may_be_retried() {
+async fn broken_connection_is_a_retryable_error() {
     let server = ByteServer::start([write(CHAT.plain()), vec![Move::Reset]]).await;
     let llm = server.llm(CHAT.provider);
     llm.generate(hello()).await.unwrap();
     let error = llm.generate(hello()).await.unwrap_err();
     assert_eq!((error.kind, error.is_retryable()), (ErrorKind::Network, true), "{error}");
-    // What may have been answered and paid for is not sent again behind the caller's back.
+    // A request that may have been answered and paid for is not repeated automatically.
     assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn without_a_connection_nothing_was_sent() {
-    let nobody = ByteServer::start([vec![]]).await.provider(CHAT.provider);
-    let llm = nobody.base_url("http://127.0.0.1:1").build().unwrap();
+async fn refused_connection_is_unreachable() {
+    let unreachable = ByteServer::start([vec![]]).await.provider(CHAT.provider);
+    let llm = unreachable.base_url("http://127.0.0.1:1").build().unwrap();
     let error = llm.generate(hello()).await.unwrap_err();
     assert_eq!((error.kind, error.is_retryable()), (ErrorKind::Unreachable, true), "{error}");
 }
 
-/// Waits until the server has the request, and drops the call.
+/// Cancels a call after the server has received the request.
 async fn cancel(server: &ByteServer, llm: Llm) {
     let call = tokio::spawn(async move { llm.generate(hello()).await });
     server.n_requests(1).await;
@@ -71,47 +71,47 @@ async fn cancel(server: &ByteServer, llm: Llm) {
 }
 
 #[tokio::test]
-async fn a_dropped_call_closes_its_connection() {
+async fn dropped_call_closes_its_connection() {
     let server = ByteServer::start([vec![]]).await;
     cancel(&server, server.llm(CHAT.provider)).await;
 }
 
 #[tokio::test]
-async fn a_dropped_call_closes_its_connection_in_the_middle_of_the_answer() {
+async fn dropped_call_closes_its_connection_during_the_response() {
     let server = ByteServer::start([write(&CHAT.plain()[..80])]).await;
     cancel(&server, server.llm(CHAT.provider)).await;
 }
 
 #[tokio::test]
-async fn a_dropped_stream_closes_its_connection() {
+async fn dropped_stream_closes_its_connection() {
     for wire in &WIRES {
         let chunked = wire.chunked();
         let server = ByteServer::start([write(&chunked[..chunked.len() - 20])]).await;
-        let mut reply = wire.provider(&server).build().unwrap().stream(hello());
-        assert_eq!(reply.next().await, Some(Piece::Text("Grü".to_owned())));
+        let mut stream = wire.provider(&server).build().unwrap().stream(hello());
+        assert_eq!(stream.next().await, Some(Piece::Text("Grü".to_owned())));
         server.n_open(1).await;
-        drop(reply);
+        drop(stream);
         server.n_open(0).await;
     }
 }
 
 #[tokio::test]
-async fn pieces_come_before_the_answer_is_over() {
+async fn pieces_arrive_before_the_response_is_complete() {
     let chunked = CHAT.chunked();
     let (first, rest) = chunked.split_at(chunked.len() / 2);
     let pause = Duration::from_millis(300);
     let moves = vec![Move::Write(first.to_vec()), Move::Wait(pause), Move::Write(rest.to_vec())];
     let server = ByteServer::start([moves]).await;
-    let mut reply = server.llm(CHAT.provider).stream(hello());
-    assert_eq!(reply.next().await, Some(Piece::Text("Grü".to_owned())));
+    let mut stream = server.llm(CHAT.provider).stream(hello());
+    assert_eq!(stream.next().await, Some(Piece::Text("Grü".to_owned())));
     tokio::select! {
         () = sleep(pause / 10) => {}
-        response = reply.response() => panic!("it was over at once: {response:?}"),
+        response = stream.response() => panic!("the response was complete at once: {response:?}"),
     }
 }
 
 #[tokio::test]
-async fn no_redirect_is_followed() {
+async fn redirects_are_not_followed() {
     let elsewhere = ByteServer::start([write(CHAT.plain())]).await;
     for status in ["301 Moved Permanently", "302 Found", "307 Temporary", "308 Permanent"] {
         let location = format!("Location: {}/there?token=hidden\r\n", elsewhere.url());
@@ -125,7 +125,7 @@ async fn no_redirect_is_followed() {
 }
 
 #[tokio::test]
-async fn what_goes_out() {
+async fn requests_have_path_key_and_headers() {
     let server = ByteServer::start([write(answer("400 No", "", "{}"))]).await;
     let cases = [
         ("anthropic", "POST /base/v1/messages?tenant=7 ", "x-api-key: "),
@@ -148,15 +148,15 @@ async fn what_goes_out() {
 }
 
 #[tokio::test]
-async fn errors_and_debug_forms_show_neither_key_nor_query() {
+async fn errors_and_debug_output_show_neither_key_nor_query() {
     let silent = ByteServer::start([vec![]]).await;
     let nonsense = ByteServer::start([vec![Move::Write(b"SMTP?\r\n\r\n".to_vec())]]).await;
     let broken =
         ByteServer::start([vec![Move::Write(CHAT.plain()[..90].to_vec()), Move::Close]]).await;
-    let nobody = "http://127.0.0.1:1".to_owned();
-    for base in [silent.url(), nonsense.url(), broken.url(), nobody] {
+    let unreachable = "http://127.0.0.1:1".to_owned();
+    for base in [silent.url(), nonsense.url(), broken.url(), unreachable] {
         let provider = silent.provider(CHAT.provider).header("x-more", "hidden");
-        let timeouts = Timeouts { first_byte: Duration::from_millis(200), ..PATIENT };
+        let timeouts = Timeouts { first_byte: Duration::from_millis(200), ..LONG_TIMEOUTS };
         let provider = provider.base_url(format!("{base}/path?token=hidden")).timeouts(timeouts);
         let shown = format!("{provider:?}");
         let llm = provider.build().unwrap();

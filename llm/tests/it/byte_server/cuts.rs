@@ -1,4 +1,4 @@
-//! An answer that is cut, or that stalls, at every single byte: an error or the full answer, never a short one.
+//! Responses that are cut off or stall at every byte: the result is an error or complete, never a partial response.
 
 use std::time::Duration;
 
@@ -6,75 +6,74 @@ use llm::{Error, ErrorKind, Finish, Llm, Response, Timeouts};
 use tokio::task::JoinSet;
 
 use super::{
-    ByteServer, Move, PATIENT,
+    ByteServer, LONG_TIMEOUTS, Move,
     answers::{TEXT, WIRES, Wire, hello, write},
 };
 
-/// So many calls go on at once.
-const AT_ONCE: usize = 128;
+/// Number of concurrent calls.
+const CONCURRENCY: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Asked {
+enum CallMode {
     Whole,
     Streamed,
 }
 
 const STREAM: Case = Case {
-    asked: Asked::Streamed,
+    mode: CallMode::Streamed,
     answer: Wire::chunked,
     then: &[Move::Close],
-    timeouts: PATIENT,
+    timeouts: LONG_TIMEOUTS,
     is_expected: is_broken,
 };
 
-/// What a server does after a part of its answer, and what that leads to.
+/// How a server behaves after part of its response, and the expected error.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    asked: Asked,
-    /// The answer on the wire.
+    mode: CallMode,
+    /// Returns the complete response bytes.
     answer: fn(&Wire) -> Vec<u8>,
-    /// What the server does after a part of it.
+    /// What the server does after part of the response.
     then: &'static [Move],
     timeouts: Timeouts,
     is_expected: fn(&Error) -> bool,
 }
 
 impl Case {
-    /// Asks every provider once for every length of the answer.
+    /// Calls every provider once for every length of the response.
     async fn check(self) {
         for wire in &WIRES {
             let n_bytes = (self.answer)(wire).len();
-            for lengths in (0..=n_bytes).collect::<Vec<_>>().chunks(AT_ONCE) {
+            for lengths in (0..=n_bytes).collect::<Vec<_>>().chunks(CONCURRENCY) {
                 let calls = lengths.iter().map(|&length| self.check_one(wire, length));
                 calls.collect::<JoinSet<()>>().join_all().await;
             }
         }
     }
 
-    /// Checks what comes of the first `length` bytes.
+    /// Checks the result of the first `length` bytes.
     async fn check_one(self, wire: &'static Wire, length: usize) {
         let bytes = (self.answer)(wire);
         let mut moves = write(&bytes[..length]);
         moves.extend_from_slice(self.then);
         let server = ByteServer::start([moves]).await;
         let llm = wire.provider(&server).timeouts(self.timeouts).build().unwrap();
-        let place =
-            format!("{} {:?}: {length} of {} bytes", wire.provider, self.asked, bytes.len());
-        match ask(&llm, self.asked).await {
+        let place = format!("{} {:?}: {length} of {} bytes", wire.provider, self.mode, bytes.len());
+        match call(&llm, self.mode).await {
             Ok(response) => check_full(&response, &place),
             Err(error) => {
                 assert!((self.is_expected)(&error), "{place}: {error}");
-                // A server may be too slow for a time-out, but not for a cut.
+                // A slow server may time out even with the complete response, but it cannot cut it off.
                 assert!(length < bytes.len() || self.then.is_empty(), "{place}: {error}");
             }
         }
     }
 }
 
-async fn ask(llm: &Llm, asked: Asked) -> Result<Response, Error> {
-    match asked {
-        Asked::Whole => llm.generate(hello()).await,
-        Asked::Streamed => llm.stream(hello()).response().await,
+async fn call(llm: &Llm, mode: CallMode) -> Result<Response, Error> {
+    match mode {
+        CallMode::Whole => llm.generate(hello()).await,
+        CallMode::Streamed => llm.stream(hello()).response().await,
     }
 }
 
@@ -85,9 +84,9 @@ fn check_full(response: &Response, place: &str) {
     assert_eq!((response.usage.unwrap().input, response.usage.unwrap().output), (3, 2), "{place}");
 }
 
-/// Broken before its head was complete, or after.
+/// Broken before or after the response headers.
 fn is_broken(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::Network | ErrorKind::Cut)
+    matches!(error.kind, ErrorKind::Network | ErrorKind::Truncated)
 }
 
 fn is_late(error: &Error) -> bool {
@@ -95,28 +94,28 @@ fn is_late(error: &Error) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_cut() {
+async fn closed_stream_is_an_error_or_complete() {
     STREAM.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_only_ends() {
+async fn closed_stream_without_length_is_an_error_or_complete() {
     Case { answer: Wire::unbounded, ..STREAM }.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_reset() {
+async fn reset_stream_is_an_error_or_complete() {
     Case { then: &[Move::Reset], ..STREAM }.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_cut() {
-    Case { asked: Asked::Whole, answer: Wire::plain, ..STREAM }.check().await;
+async fn closed_response_is_an_error_or_complete() {
+    Case { mode: CallMode::Whole, answer: Wire::plain, ..STREAM }.check().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_stalls() {
+async fn stalled_stream_times_out_or_is_complete() {
     let short = Duration::from_millis(100);
-    let timeouts = Timeouts { first_byte: short, idle: short, ..PATIENT };
+    let timeouts = Timeouts { first_byte: short, idle: short, ..LONG_TIMEOUTS };
     Case { then: &[], timeouts, is_expected: is_late, ..STREAM }.check().await;
 }

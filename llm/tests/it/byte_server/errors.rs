@@ -1,4 +1,4 @@
-//! Errors of a provider, and what is known after them.
+//! Errors from providers.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use super::{
     answers::{WIRES, answer, hello, write},
 };
 
-/// Asks every provider, plain and streamed, and gives their errors.
+/// Calls every provider, plain and streamed, and returns the errors.
 async fn errors(status: &str, headers: &str, body: &str) -> Vec<Error> {
     let server = ByteServer::start([write(answer(status, headers, body))]).await;
     let mut errors = vec![];
@@ -22,7 +22,7 @@ async fn errors(status: &str, headers: &str, body: &str) -> Vec<Error> {
 }
 
 #[tokio::test]
-async fn rate_limits_say_how_long() {
+async fn rate_limit_errors_carry_retry_after() {
     let second = Duration::from_secs(1);
     let cases = [
         ("", None),
@@ -44,7 +44,7 @@ async fn rate_limits_say_how_long() {
 }
 
 #[tokio::test]
-async fn rate_limits_until_a_date() {
+async fn retry_after_may_be_a_date() {
     let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
     for error in errors("429 Too Many Requests", &format!("Retry-After: {date}\r\n"), "{}").await {
         let wait = error.retry_after.unwrap();
@@ -53,7 +53,7 @@ async fn rate_limits_until_a_date() {
 }
 
 #[tokio::test]
-async fn kinds() {
+async fn error_kinds_follow_from_status_and_body() {
     let cases = [
         (
             "529 Overloaded",
@@ -80,7 +80,7 @@ async fn kinds() {
 }
 
 #[tokio::test]
-async fn words_are_fit_to_be_shown() {
+async fn messages_are_safe_to_display() {
     let echo = format!("bad key {KEY}\\u0007\\nsee \\u001b[31mhere ");
     let body = format!(r#"{{"error":{{"message":"{echo}{}"}}}}"#, "long ".repeat(10_000));
     for error in errors("401 Unauthorized", "", &body).await {
@@ -91,16 +91,16 @@ async fn words_are_fit_to_be_shown() {
     }
 }
 
-/// Wherever the text is cut off, no part of the key is left.
+/// Checks that no part of the key remains, wherever the text is truncated.
 #[tokio::test]
-async fn no_part_of_the_key_is_shown() {
+async fn truncated_messages_contain_no_part_of_the_key() {
     for n_before in [480, 490, 500, 570, 580, 590, 980, 990, 1000] {
-        let words = format!("{}{KEY} {}", "x".repeat(n_before), "y".repeat(20_000));
+        let text = format!("{}{KEY} {}", "x".repeat(n_before), "y".repeat(20_000));
         let cases = [
-            ("401 Unauthorized", words.clone()),
-            // In the place of an answer too.
-            ("200 OK", words.clone()),
-            ("200 OK", format!(r#"{{"error":{{"message":"{words}"}}}}"#)),
+            ("401 Unauthorized", text.clone()),
+            // Also in place of a response.
+            ("200 OK", text.clone()),
+            ("200 OK", format!(r#"{{"error":{{"message":"{text}"}}}}"#)),
         ];
         for (status, body) in cases {
             for error in errors(status, "", &body).await {
@@ -110,9 +110,9 @@ async fn no_part_of_the_key_is_shown() {
     }
 }
 
-/// What may be a key in headers and in the address is taken out of a provider's words as the key is.
+/// Checks that secrets in headers and in the URL are redacted like the key.
 #[tokio::test]
-async fn no_other_secret_is_shown() {
+async fn secrets_in_headers_and_url_are_redacted() {
     let body = "bearer-0123456789, whole-header-value, query+token/1=, query%2Btoken%2F1%3D, pass-0123456789, v1";
     let server = ByteServer::start([write(answer("400 Bad Request", "", body))]).await;
     let base = server.url().replace("http://", "http://user:pass-0123456789@");
@@ -128,7 +128,7 @@ async fn no_other_secret_is_shown() {
 }
 
 #[tokio::test]
-async fn an_error_inside_a_success() {
+async fn error_with_success_status_is_an_error() {
     for error in errors("200 OK", "", r#"{"error":{"message":"upstream","code":502}}"#).await {
         assert_ne!(error.kind, ErrorKind::BadRequest, "{error}");
         assert_eq!(error.status, Some(200));
@@ -136,7 +136,7 @@ async fn an_error_inside_a_success() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer() {
+async fn invalid_bodies_are_retryable_errors() {
     for body in ["", "{", "null", "[]", "<html></html>", "{\"choices\":[]}", "\"\u{1}"] {
         for error in errors("200 OK", "", body).await {
             assert!(error.is_retryable() && error.status == Some(200), "{body}: {error:?}");
@@ -144,9 +144,9 @@ async fn what_is_no_answer() {
     }
 }
 
-/// Ollama drops what does not fit, and says nothing.
+/// Ollama silently drops what does not fit.
 #[tokio::test]
-async fn a_prompt_that_was_not_read_to_its_end() {
+async fn truncated_prompt_is_detected() {
     let ollama = WIRES.iter().find(|it| it.provider == "ollama").unwrap();
     let server = ByteServer::start([write(ollama.plain()), write(ollama.chunked())]).await;
     let llm = server.llm("ollama");
@@ -154,20 +154,23 @@ async fn a_prompt_that_was_not_read_to_its_end() {
     let plain = llm.generate(prompt).await.unwrap_err();
     let streamed = llm.stream(prompt).response().await.unwrap_err();
     for error in [plain, streamed] {
-        assert_eq!(error.kind, ErrorKind::TooLong);
-        assert!(error.message.starts_with("the server read 3 tokens of a prompt of 5 words"));
+        assert_eq!(error.kind, ErrorKind::RequestTooLong);
+        assert!(
+            error.message.starts_with("the server read 3 tokens of a prompt of 5 words"),
+            "{error}"
+        );
     }
 }
 
 #[tokio::test]
-async fn what_is_no_http() {
+async fn invalid_http_is_an_error() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let cases = [
         ("220 mail.example ESMTP\r\n\r\n".to_owned(), ErrorKind::Network),
         ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n".to_owned(), ErrorKind::Network),
-        (format!("{chunked}zz\r\n"), ErrorKind::Cut),
-        (format!("{chunked}5\r\nmore than five\r\n"), ErrorKind::Cut),
-        (format!("{chunked}fffffffffffffffff\r\n"), ErrorKind::Cut),
+        (format!("{chunked}zz\r\n"), ErrorKind::Truncated),
+        (format!("{chunked}5\r\nmore than five\r\n"), ErrorKind::Truncated),
+        (format!("{chunked}fffffffffffffffff\r\n"), ErrorKind::Truncated),
     ];
     for (bytes, expect) in cases {
         let server = ByteServer::start([write(bytes.clone())]).await;

@@ -1,4 +1,4 @@
-//! Answers that are too large.
+//! Responses that are too large.
 
 use llm::{Error, ErrorKind, Limits};
 
@@ -11,12 +11,12 @@ const LIMITS: Limits = Limits { body_bytes: 100_000, event_bytes: 10_000 };
 
 #[track_caller]
 fn check(error: &Error, expect: &str) {
-    assert_eq!(error.kind, ErrorKind::TooLarge, "{error}");
+    assert_eq!(error.kind, ErrorKind::ResponseTooLarge, "{error}");
     assert_eq!(error.message, expect);
     assert!(!error.is_retryable());
 }
 
-/// Writes for ever; the client has to end it.
+/// Writes endlessly; the client has to stop it.
 fn endless(head: &str, piece: &str) -> Vec<Move> {
     let piece = format!("{:x}\r\n{piece}\r\n", piece.len()).into_bytes();
     let head = format!("HTTP/1.1 200 OK\r\n{head}\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -26,29 +26,29 @@ fn endless(head: &str, piece: &str) -> Vec<Move> {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end() {
+async fn endless_response_is_stopped() {
     let server =
         ByteServer::start([endless("Content-Type: application/json", &" ".repeat(5000))]).await;
     for wire in &WIRES {
         let llm = wire.provider(&server).limits(LIMITS).build().unwrap();
         let error = llm.generate(hello()).await.unwrap_err();
-        check(&error, "the answer has more than 100000 bytes");
+        check(&error, "the response has more than 100000 bytes");
     }
     server.n_open(0).await;
 }
 
 #[tokio::test]
-async fn a_stream_without_an_end() {
+async fn endless_stream_is_stopped() {
     let server =
         ByteServer::start([endless("Content-Type: text/event-stream", ": still here\n\n")]).await;
     let llm = server.provider(CHAT.provider).limits(LIMITS).build().unwrap();
     let error = llm.stream(hello()).response().await.unwrap_err();
-    check(&error, "the answer has more than 100000 bytes");
+    check(&error, "the response has more than 100000 bytes");
     server.n_open(0).await;
 }
 
 #[tokio::test]
-async fn an_event_without_an_end() {
+async fn endless_event_is_stopped() {
     let server =
         ByteServer::start([endless("Content-Type: text/event-stream", "data: aaaaaaaaaaa")]).await;
     for wire in &WIRES {
@@ -59,16 +59,16 @@ async fn an_event_without_an_end() {
 }
 
 #[tokio::test]
-async fn a_length_that_lies() {
+async fn excessive_content_length_is_rejected() {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999999999999\r\n\r\n{";
     let server = ByteServer::start([write(head)]).await;
     let llm = server.provider(CHAT.provider).limits(LIMITS).build().unwrap();
     let error = llm.generate(hello()).await.unwrap_err();
-    check(&error, "the answer has more than 100000 bytes");
+    check(&error, "the response has more than 100000 bytes");
 }
 
 #[tokio::test]
-async fn an_error_of_any_length_is_still_that_error() {
+async fn long_error_response_keeps_its_kind() {
     let mut moves = endless("Content-Type: text/html", &"no ".repeat(1000));
     moves[0] = Move::Write(b"HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec());
     let server = ByteServer::start([moves]).await;

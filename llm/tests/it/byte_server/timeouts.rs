@@ -1,4 +1,4 @@
-//! Time-outs by the phase in which the time ran out. Sockets know no paused clock: the times are short and real.
+//! Timeouts of each phase. Sockets do not follow tokio's paused clock, so the times are short and real.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::{
-    ByteServer, Move, PATIENT,
+    ByteServer, LONG_TIMEOUTS, Move,
     answers::{CHAT, WIRES, hello, write},
 };
 
@@ -23,9 +23,9 @@ fn check(error: &llm::Error, phase: Phase) {
 }
 
 #[tokio::test]
-async fn no_answer() {
+async fn missing_response_times_out() {
     let server = ByteServer::start([vec![]]).await;
-    let timeouts = Timeouts { first_byte: SHORT, ..PATIENT };
+    let timeouts = Timeouts { first_byte: SHORT, ..LONG_TIMEOUTS };
     for wire in &WIRES {
         let llm = wire.provider(&server).timeouts(timeouts).build().unwrap();
         check(&llm.generate(hello()).await.unwrap_err(), Phase::FirstByte);
@@ -35,16 +35,16 @@ async fn no_answer() {
 }
 
 #[tokio::test]
-async fn a_head_and_no_answer() {
+async fn missing_body_times_out() {
     let server = ByteServer::start([write(CHAT.head("Transfer-Encoding: chunked"))]).await;
-    let timeouts = Timeouts { first_byte: SHORT, ..PATIENT };
+    let timeouts = Timeouts { first_byte: SHORT, ..LONG_TIMEOUTS };
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
     check(&llm.stream(hello()).response().await.unwrap_err(), Phase::FirstByte);
 }
 
 #[tokio::test]
-async fn half_an_answer() {
-    let timeouts = Timeouts { idle: SHORT, ..PATIENT };
+async fn stalled_body_times_out() {
+    let timeouts = Timeouts { idle: SHORT, ..LONG_TIMEOUTS };
     for wire in &WIRES {
         let plain = wire.plain();
         let server = ByteServer::start([write(&plain[..plain.len() - 20])]).await;
@@ -55,7 +55,7 @@ async fn half_an_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_stops_coming() {
+async fn endless_response_times_out() {
     let mut moves = vec![Move::Write(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n".to_vec(),
     )];
@@ -63,17 +63,17 @@ async fn an_answer_that_never_stops_coming() {
         moves.extend([Move::Write(b": wait\n\n".to_vec()), Move::Wait(Duration::from_millis(10))]);
     }
     let server = ByteServer::start([moves]).await;
-    let timeouts = Timeouts { whole: SHORT, ..PATIENT };
+    let timeouts = Timeouts { total: SHORT, ..LONG_TIMEOUTS };
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
-    check(&llm.stream(hello()).response().await.unwrap_err(), Phase::Whole);
+    check(&llm.stream(hello()).response().await.unwrap_err(), Phase::Total);
     server.n_open(0).await;
 }
 
-/// Slow, but never silent for too long.
+/// The server is slow but never silent for longer than the idle timeout.
 #[tokio::test]
-async fn a_slow_answer_is_none_too_late() {
+async fn slow_response_does_not_time_out() {
     let idle = Duration::from_secs(2);
-    let timeouts = Timeouts { first_byte: idle, idle, ..PATIENT };
+    let timeouts = Timeouts { first_byte: idle, idle, ..LONG_TIMEOUTS };
     let pieces = CHAT.chunked();
     let pieces = pieces.chunks(pieces.len() / 50);
     let moves: Vec<Move> = pieces
@@ -82,22 +82,22 @@ async fn a_slow_answer_is_none_too_late() {
     let server = ByteServer::start([moves]).await;
     let llm = server.provider(CHAT.provider).timeouts(timeouts).build().unwrap();
     let response = llm.stream(hello()).response().await.unwrap();
-    assert!(response.latency > idle, "the test is too quick to show anything");
+    assert!(response.latency > idle, "the response was too fast for this test");
 }
 
-/// The connection stands once it is encrypted.
+/// The connect timeout includes the TLS handshake.
 #[tokio::test]
-async fn no_encryption() {
+async fn stalled_tls_handshake_times_out() {
     let server = ByteServer::start([vec![]]).await;
     let provider = server.provider(CHAT.provider).base_url(server.url().replace("http", "https"));
-    let timeouts = Timeouts { connect: SHORT, ..PATIENT };
+    let timeouts = Timeouts { connect: SHORT, ..LONG_TIMEOUTS };
     let llm = provider.timeouts(timeouts).build().unwrap();
     check(&llm.generate(hello()).await.unwrap_err(), Phase::Connect);
 }
 
-/// A listener whose queue is full does not answer whoever wants to connect.
+/// A listener with a full queue does not accept connections.
 #[tokio::test]
-async fn no_connection() {
+async fn stalled_connect_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -107,7 +107,7 @@ async fn no_connection() {
         waiting.push(stream.unwrap());
     }
     let provider = Provider::new(CHAT.provider).unwrap().base_url(format!("http://{address}"));
-    let timeouts = Timeouts { connect: SHORT, ..PATIENT };
+    let timeouts = Timeouts { connect: SHORT, ..LONG_TIMEOUTS };
     let llm = provider.model("m").timeouts(timeouts).build().unwrap();
     check(&llm.generate(hello()).await.unwrap_err(), Phase::Connect);
 }

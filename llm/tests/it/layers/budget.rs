@@ -1,4 +1,4 @@
-//! The budget.
+//! Tests of the budget.
 
 use std::{
     sync::{
@@ -22,13 +22,13 @@ use super::{answer, error, fake, id, paused};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a request has, and so what a call with `max_tokens` reserves.
+/// Returns the number of tokens that a call reserves.
 fn reserved(request: &Request) -> u64 {
     estimate_tokens("anthropic", request) + u64::from(request.max_tokens)
 }
 
 #[tokio::test]
-async fn real_usage_is_what_counts() {
+async fn actual_usage_is_charged() {
     let (llm, calls) = fake(|_, _| async { Ok(answer("here")) });
     let budget = Budget::of_both(10_000, Money::from_dollars(1.0));
     let llm = llm.budget(&budget);
@@ -37,7 +37,7 @@ async fn real_usage_is_what_counts() {
     }
     let spent = budget.spent();
     assert_eq!((spent.tokens, spent.money), (5_500, Money::from_dollars(0.0075)));
-    // 4,500 are left, and another call may take 4,096 and its request: that fits once more.
+    // 4,500 tokens are left, and another call needs up to 4,096 and its request, so one more fits.
     llm.generate("?").await.unwrap();
     let error = llm.generate("?").await.unwrap_err();
     assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::Budget, 6));
@@ -45,15 +45,15 @@ async fn real_usage_is_what_counts() {
     assert_eq!(
         error.message,
         format!(
-            "the call can come to {needs} tokens, and 6600 of 10000 tokens are spent; \
-             raise the budget, or ask for fewer tokens"
+            "the call can cost up to {needs} tokens, and 6600 of 10000 tokens are already spent; \
+             raise the budget or lower `max_tokens`"
         )
     );
     llm.generate(Request::new("?").max_tokens(100)).await.unwrap();
 }
 
 #[tokio::test]
-async fn money_is_counted_by_the_answer_or_by_the_catalog() {
+async fn cost_comes_from_the_response_or_the_catalog() {
     let (llm, _) = fake(|number, _| async move {
         let cost = (number == 0).then_some(Money::from_dollars(0.25));
         Ok(Response { cost, ..answer("here") })
@@ -65,52 +65,52 @@ async fn money_is_counted_by_the_answer_or_by_the_catalog() {
     llm.generate("?").await.unwrap();
     assert_eq!(budget.spent().money, Money::from_dollars(0.2515));
     let error = llm.generate(Request::new("?").max_tokens(10_000)).await.unwrap_err();
-    assert!(error.message.contains("$0.251500 of $0.300000 are spent"), "{error}");
+    assert!(error.message.contains("$0.251500 of $0.300000 are already spent"), "{error}");
 }
 
 #[tokio::test]
-async fn what_a_prompt_cache_may_cost_is_reserved() {
+async fn cost_of_cache_writes_is_reserved() {
     let (llm, calls) = fake(|_, _| async { Ok(answer("here")) });
     let request = Request::new("x".repeat(100_000)).max_tokens(1);
     let read = estimate_tokens("anthropic", &request);
-    // Enough to read the request, not to write it to a cache.
+    // Enough to read the request, but not to write it to a cache.
     let money = Money::from_dollars((read as f64 * 1.2 + 5.0) / 1e6);
     let error = llm.budget(&Budget::of_money(money)).generate(request).await.unwrap_err();
     assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::Budget, 0));
 }
 
 #[tokio::test]
-async fn an_unknown_price_is_no_price() {
+async fn unknown_price_fails_money_budgets() {
     let (llm, calls) = fake(|_, _| async { Ok(answer("here")) });
     let nothing = Catalog::default();
     let in_money = Budget::of_money(Money::from_dollars(1e6)).priced_by(nothing.clone());
     let error = llm.clone().budget(&in_money).generate("?").await.unwrap_err();
     assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::Budget, 0));
-    assert!(error.message.contains("its price is not known"), "{error}");
+    assert!(error.message.contains("price is unknown"), "{error}");
     let in_tokens = Budget::of_tokens(1_000_000).priced_by(nothing);
     llm.budget(&in_tokens).generate("?").await.unwrap();
-    // What the answer says of its cost is told all the same.
+    // The cost reported in the response is still counted.
     assert_eq!(in_tokens.spent().money, Money::from_dollars(0.0015));
 }
 
 #[tokio::test]
-async fn failed_calls_cost_what_is_known() {
+async fn failed_calls_are_charged_unless_rejected() {
     let all = reserved(&Request::new("?"));
     let cases = [
         (ErrorKind::Auth, 0),
         (ErrorKind::RateLimited, 0),
         (ErrorKind::Overloaded, 0),
         (ErrorKind::BadRequest, 0),
-        (ErrorKind::TooLong, 0),
+        (ErrorKind::RequestTooLong, 0),
         (ErrorKind::Unreachable, 0),
         (ErrorKind::Timeout(Phase::Connect), 0),
         (ErrorKind::Timeout(Phase::FirstByte), all),
         (ErrorKind::Timeout(Phase::Idle), all),
-        (ErrorKind::Cut, all),
-        (ErrorKind::Exhausted, all),
+        (ErrorKind::Truncated, all),
+        (ErrorKind::ReasoningOnly, all),
         (ErrorKind::Malformed, all),
         (ErrorKind::Network, all),
-        // The call may have been answered, and only its recording not written.
+        // The call may have succeeded although its recording could not be written.
         (ErrorKind::File, all),
     ];
     for (kind, expect) in cases {
@@ -122,7 +122,7 @@ async fn failed_calls_cost_what_is_known() {
 }
 
 #[tokio::test]
-async fn errors_inside_an_answer_are_paid_for() {
+async fn errors_with_success_status_are_charged() {
     for (status, expect) in [(429, 0), (200, reserved(&Request::new("?")))] {
         let (llm, _) = fake(move |_, _| async move {
             Err(Error { status: Some(status), ..error(ErrorKind::RateLimited) })
@@ -134,7 +134,7 @@ async fn errors_inside_an_answer_are_paid_for() {
 }
 
 #[tokio::test]
-async fn usage_that_is_not_told_is_all_that_was_reserved() {
+async fn unreported_usage_is_charged_in_full() {
     let (llm, _) =
         fake(|_, _| async { Ok(Response { usage: None, cost: None, ..answer("here") }) });
     let budget = Budget::of_both(5_000, Money::from_dollars(1.0));
@@ -146,7 +146,7 @@ async fn usage_that_is_not_told_is_all_that_was_reserved() {
 }
 
 #[tokio::test]
-async fn models_that_cost_nothing_fit_every_budget() {
+async fn free_models_fit_any_budget() {
     let script = Script::new("parrot").rule(Rule::text("here"));
     let llm = Llm::new(Scripted::new(script).unwrap());
     let budget = Budget::of_money(Money::ZERO);
@@ -155,7 +155,7 @@ async fn models_that_cost_nothing_fit_every_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_is_paid_for() {
+async fn dropped_call_is_charged_in_full() {
     let (llm, _) = slow();
     let budget = Budget::of_tokens(100_000);
     let call = timeout(SECOND / 2, llm.budget(&budget).generate("?")).await;
@@ -164,9 +164,9 @@ async fn a_dropped_call_is_paid_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_wait_for_what_others_have_reserved() {
+async fn calls_wait_for_reservations_of_others() {
     let (llm, most) = slow();
-    // Room for two reservations at once, and for what all ten use in the end.
+    // Enough for two reservations at a time, and for the actual usage of all ten calls.
     let budget = Budget::of_tokens(15_000);
     let llm = llm.budget(&budget);
     let mut calls = JoinSet::new();
@@ -180,7 +180,7 @@ async fn calls_wait_for_what_others_have_reserved() {
     assert_eq!(most.load(Ordering::Relaxed), 3);
 }
 
-/// A model that takes a second, and how many calls were with it at once.
+/// Returns a model that takes a second per call, and the maximum number of concurrent calls.
 fn slow() -> (Llm, Arc<AtomicUsize>) {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let peak = most.clone();
@@ -196,7 +196,7 @@ fn slow() -> (Llm, Arc<AtomicUsize>) {
     (llm, most)
 }
 
-/// How one call of a random run goes.
+/// Plan of one call of a random schedule.
 #[derive(Clone, Debug)]
 struct Plan {
     comes_at: u64,
@@ -207,7 +207,7 @@ struct Plan {
 
 #[derive(Clone, Debug)]
 enum End {
-    /// With so many thousandths of what was reserved for it.
+    /// Answered, using this many thousandths of its reservation.
     Answered(u64),
     Refused,
     Cut,
@@ -225,23 +225,23 @@ fn plan() -> impl Strategy<Value = Plan> {
         .prop_map(|(comes_at, takes, max_tokens, ends)| Plan { comes_at, takes, max_tokens, ends })
 }
 
-/// What became of the calls of a run.
+/// Result of a random schedule.
 struct Ran {
-    /// By call: what it cost, if it got as far as the model.
+    /// Cost of each call that reached the model.
     cost: Vec<Option<u64>>,
     outcomes: Vec<Option<Result<Response, Error>>>,
     budget: Budget,
 }
 
-/// Runs the calls; what they use is `times` what their plan says.
+/// Runs the calls; they use `times` as many tokens as planned.
 async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
     let cost = Arc::new(Mutex::new(vec![None; plans.len()]));
-    let (owned, noted) = (plans.to_vec(), cost.clone());
-    let (llm, _) = fake(move |_, words| {
-        let number: usize = words.parse().unwrap();
+    let (owned, log) = (plans.to_vec(), cost.clone());
+    let (llm, _) = fake(move |_, prompt| {
+        let number: usize = prompt.parse().unwrap();
         let plan = owned[number].clone();
-        let all = reserved(&Request::new(words).max_tokens(plan.max_tokens));
-        let note = |cost| noted.lock().unwrap()[number] = Some(cost);
+        let all = reserved(&Request::new(prompt).max_tokens(plan.max_tokens));
+        let note = |cost| log.lock().unwrap()[number] = Some(cost);
         let outcome = match plan.ends {
             End::Answered(uses) => {
                 let output = all * uses / 1_000 * times;
@@ -255,7 +255,7 @@ async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
             }
             End::Cut | End::DroppedAfter(_) => {
                 note(all);
-                Err(error(ErrorKind::Cut))
+                Err(error(ErrorKind::Truncated))
             }
         };
         async move {
@@ -270,11 +270,11 @@ async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
         calls.spawn(async move {
             sleep(Duration::from_millis(plan.comes_at)).await;
             let request = Request::new(number.to_string()).max_tokens(plan.max_tokens);
-            let patience = match plan.ends {
+            let limit = match plan.ends {
                 End::DroppedAfter(millis) => Duration::from_millis(millis),
                 _ => Duration::MAX,
             };
-            (number, timeout(patience, llm.generate(request)).await.ok())
+            (number, timeout(limit, llm.generate(request)).await.ok())
         });
     }
     let mut outcomes = calls.join_all().await;
@@ -284,30 +284,30 @@ async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
 }
 
 fn run_paused(plans: &[Plan], limit: u64, times: u64) -> Ran {
-    // A call that waits for ever would make the clock run away, and end here.
+    // If a call waited forever, the clock would advance to this timeout.
     let run = async {
         timeout(Duration::from_secs(3_600), run(plans, Budget::of_tokens(limit), times)).await
     };
-    paused(run).expect("every call comes to an end")
+    paused(run).expect("every call completes")
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_no_more_is_spent_than_there_is(
+    fn spending_never_exceeds_the_budget(
         plans in prop::collection::vec(plan(), 1..40),
         limit in 1_000..40_000u64,
     ) {
         let ran = run_paused(&plans, limit, 1);
         let spent = ran.budget.spent().tokens;
         prop_assert!(spent <= limit, "{spent} of {limit}");
-        prop_assert_eq!(spent, ran.cost.iter().flatten().sum::<u64>(), "to the last token");
+        prop_assert_eq!(spent, ran.cost.iter().flatten().sum::<u64>(), "spending is not exact");
         for (number, outcome) in ran.outcomes.iter().enumerate() {
             let Some(Err(error)) = outcome.as_ref().filter(|_| ran.cost[number].is_none()) else {
                 continue;
             };
-            // Whoever was refused would not have fitted beside what was spent in the end.
+            // A rejected call would not have fitted next to the final spending.
             prop_assert_eq!(error.kind, ErrorKind::Budget);
             let request = Request::new(number.to_string()).max_tokens(plans[number].max_tokens);
             prop_assert!(spent + reserved(&request) > limit);
@@ -315,20 +315,20 @@ proptest! {
     }
 
     #[test]
-    fn estimates_that_are_wrong_cost_what_calls_at_once_use_beyond_them(
+    fn wrong_estimates_overspend_only_by_concurrent_calls(
         plans in prop::collection::vec(plan(), 1..40),
         limit in 1_000..40_000u64,
     ) {
-        // Each uses up to three times what was reserved for it, so three times what there is in all.
+        // Each call uses up to three times its reservation, so the total is at most three times the limit.
         let ran = run_paused(&plans, limit, 3);
         let spent = ran.budget.spent().tokens;
         prop_assert!(spent <= 3 * limit, "{spent} of {limit}");
-        prop_assert_eq!(spent, ran.cost.iter().flatten().sum::<u64>(), "to the last token");
+        prop_assert_eq!(spent, ran.cost.iter().flatten().sum::<u64>(), "spending is not exact");
     }
 }
 
 #[test]
-fn budgets_in_money_are_exact() {
+fn money_budgets_are_exact() {
     let id = id();
     let entry = Catalog::builtin().entry(&id).unwrap();
     let one = entry.cost(&Usage { input: 1_000, output: 100, ..Usage::default() });

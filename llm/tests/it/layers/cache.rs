@@ -1,4 +1,4 @@
-//! The cache of answers.
+//! Tests of the response cache.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -12,11 +12,11 @@ use tokio::time::sleep;
 use super::{answer, error, fake};
 
 #[tokio::test]
-async fn the_second_answer_costs_nothing() {
+async fn cached_response_costs_nothing() {
     let (llm, calls) = fake(|number, _| async move { Ok(answer(number.to_string())) });
     let llm = llm.cache(Arc::new(MemoryCache::new()));
     let first = llm.generate("?").await.unwrap();
-    assert_eq!(first, answer("0"), "the first answer is as the model gave it");
+    assert_eq!(first, answer("0"), "the first response is unchanged");
     let second = llm.generate("?").await.unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     assert_eq!((second.usage, second.cost), (Some(Usage::default()), Some(Money::ZERO)));
@@ -26,7 +26,7 @@ async fn the_second_answer_costs_nothing() {
 }
 
 #[tokio::test]
-async fn what_counts_as_the_same_request() {
+async fn cache_hits_depend_on_the_request() {
     let same = Request::new("?").system("A geologist.");
     let cases = [
         (same.clone(), true),
@@ -48,7 +48,7 @@ async fn what_counts_as_the_same_request() {
 }
 
 #[tokio::test]
-async fn only_whole_answers_are_kept() {
+async fn only_complete_responses_are_cached() {
     for (finish, kept) in [
         (Finish::Stop, true),
         (Finish::ToolCalls, true),
@@ -65,7 +65,7 @@ async fn only_whole_answers_are_kept() {
         llm.generate("?").await.unwrap();
         assert_eq!(calls.load(Ordering::Relaxed) == 1, kept, "{finish:?}");
     }
-    let (llm, calls) = fake(|_, _| async { Err(error(ErrorKind::Cut)) });
+    let (llm, calls) = fake(|_, _| async { Err(error(ErrorKind::Truncated)) });
     let llm = llm.cache(Arc::new(MemoryCache::new()));
     llm.generate("?").await.unwrap_err();
     llm.generate("?").await.unwrap_err();
@@ -73,7 +73,7 @@ async fn only_whole_answers_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_grow_old() {
+async fn cached_responses_expire() {
     let (llm, calls) = fake(|_, _| async { Ok(answer("here")) });
     let llm = llm.cache_for(Arc::new(MemoryCache::new()), Duration::from_secs(60));
     llm.generate("?").await.unwrap();
@@ -86,7 +86,7 @@ async fn answers_grow_old() {
 }
 
 #[tokio::test]
-async fn answers_are_cleared_by_the_models_name() {
+async fn cached_responses_are_cleared_by_model_name() {
     let (llm, calls) = fake(|_, _| async { Ok(answer("here")) });
     let cache = MemoryCache::new();
     let llm = llm.cache(Arc::new(cache.clone()));
@@ -97,11 +97,11 @@ async fn answers_are_cleared_by_the_models_name() {
 }
 
 #[tokio::test]
-async fn listeners_hear_kept_answers_too() {
+async fn cached_responses_are_streamed() {
     let (llm, _) = fake(|_, _| async { Ok(answer("here")) });
     let llm = llm.cache(Arc::new(MemoryCache::new()));
     llm.generate("?").await.unwrap();
-    let mut reply = llm.stream("?");
-    assert_eq!(reply.next().await, Some(Piece::Text("here".to_owned())));
-    assert_eq!(reply.next().await, None);
+    let mut stream = llm.stream("?");
+    assert_eq!(stream.next().await, Some(Piece::Text("here".to_owned())));
+    assert_eq!(stream.next().await, None);
 }

@@ -1,4 +1,4 @@
-//! The journal of a node.
+//! Tests of the journal.
 
 use std::{
     sync::{
@@ -22,25 +22,25 @@ struct Log {
     said: Vec<String>,
 }
 
-/// What nodes are given: a model, and whether they fail in the end.
+/// Dependencies of nodes: a model, and whether they fail at the end.
 #[derive(Clone)]
 struct Deps {
     llm: Llm,
     fails: Arc<AtomicBool>,
 }
 
-/// Asks the same thing twice and something else once, and may fail then.
+/// Makes two identical calls and a different one, then may fail.
 async fn ask(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
     let llm = cx.deps().llm.clone().journal(cx);
     let (first, second) = tokio::join!(llm.generate("same"), llm.generate("same"));
-    let mut reply = llm.stream("other");
+    let mut stream = llm.stream("other");
     let mut said = vec![first?.text(), second?.text()];
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         if let Piece::Text(text) = piece {
             said.push(text);
         }
     }
-    reply.response().await?;
+    stream.response().await?;
     if cx.deps().fails.swap(false, Ordering::Relaxed) {
         return Err(NodeError::terminal("the process dies"));
     }
@@ -57,34 +57,39 @@ fn deps(llm: Llm) -> Deps {
 }
 
 #[tokio::test]
-async fn a_resumed_node_does_not_pay_again() {
-    let (llm, calls) = fake(|number, words| async move { Ok(answer(format!("{words} {number}"))) });
+async fn resumed_node_does_not_repeat_calls() {
+    let (llm, calls) =
+        fake(|number, prompt| async move { Ok(answer(format!("{prompt} {number}"))) });
     let thread = graph().thread("t", deps(llm));
     thread.run(Log::default()).await.unwrap_err();
     assert_eq!(calls.load(Ordering::Relaxed), 3);
     assert!(matches!(thread.proceed().await, Ok(Exit::Done(_))));
-    assert_eq!(calls.load(Ordering::Relaxed), 3, "all answers come from the journal");
+    assert_eq!(calls.load(Ordering::Relaxed), 3, "not all responses came from the journal");
     let said = thread.state().await.unwrap().unwrap().values.said;
     assert_eq!(said, ["same 0", "same 1", "other 2"]);
 }
 
 #[tokio::test]
-async fn calls_that_failed_are_made_again() {
+async fn failed_calls_are_repeated() {
     let seen = Arc::new(AtomicUsize::new(0));
     let times = seen.clone();
-    let (llm, calls) = fake(move |_, words| {
-        let fails = words == "other" && times.fetch_add(1, Ordering::Relaxed) == 0;
-        async move { if fails { Err(error(ErrorKind::Cut)) } else { Ok(answer(words)) } }
+    let (llm, calls) = fake(move |_, prompt| {
+        let fails = prompt == "other" && times.fetch_add(1, Ordering::Relaxed) == 0;
+        async move { if fails { Err(error(ErrorKind::Truncated)) } else { Ok(answer(prompt)) } }
     });
     let thread = graph().thread("t", deps(llm));
     let failed = thread.run(Log::default()).await.unwrap_err();
-    assert_eq!(failed.node_error::<Error>(), Some(&error(ErrorKind::Cut)));
+    assert_eq!(failed.node_error::<Error>(), Some(&error(ErrorKind::Truncated)));
     thread.proceed().await.unwrap_err();
     assert!(matches!(thread.proceed().await, Ok(Exit::Done(_))));
-    assert_eq!(calls.load(Ordering::Relaxed), 4, "the two answers of the first run are kept");
+    assert_eq!(
+        calls.load(Ordering::Relaxed),
+        4,
+        "the two responses of the first run were not reused"
+    );
 }
 
-/// Asks once with a retry, once in vain, and once more, and may fail then.
+/// Makes a call with a retry, one that times out, and another one, then may fail.
 async fn insist(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
     let journal = cx.deps().llm.clone().journal(cx);
     let backoff = Backoff::new(1).first_wait(Duration::ZERO);
@@ -101,10 +106,10 @@ async fn insist(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_came_to_nothing_do_not_count() {
+async fn calls_without_response_do_not_count() {
     let (llm, calls) = fake(|number, _| async move {
         match number {
-            0 => return Err(error(ErrorKind::Cut)),
+            0 => return Err(error(ErrorKind::Truncated)),
             2 => sleep(Duration::from_secs(100)).await,
             _ => {}
         }
@@ -116,16 +121,15 @@ async fn calls_that_came_to_nothing_do_not_count() {
     thread.run(Log::default()).await.unwrap_err();
     assert_eq!(calls.load(Ordering::Relaxed), 4);
     assert!(matches!(thread.proceed().await, Ok(Exit::Done(_))));
-    assert_eq!(calls.load(Ordering::Relaxed), 4, "both answers come from the journal");
+    assert_eq!(calls.load(Ordering::Relaxed), 4, "not all responses came from the journal");
     assert_eq!(thread.state().await.unwrap().unwrap().values.said, ["1", "3"]);
 }
 
-/// What becomes of a model's error on its way through a node: the kind that the node's code sees, and whether the
-/// engine takes it as final where the layer hands it over.
+/// Passes a model's error through a node; returns the kind that the node sees and whether the error is retryable.
 async fn kinds(kind: ErrorKind) -> (ErrorKind, bool) {
     async fn look(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
         match cx.deps().llm.clone().journal(cx).generate("?").await {
-            Ok(_) => Err(NodeError::terminal("it was to fail")),
+            Ok(_) => Err(NodeError::terminal("the call should fail")),
             Err(error) => {
                 Ok(Log::update().said([format!("{error:?}"), error.is_retryable().to_string()]))
             }
@@ -134,12 +138,12 @@ async fn kinds(kind: ErrorKind) -> (ErrorKind, bool) {
     let (llm, _) = fake(move |_, _| async move { Err(error(kind)) });
     let graph = StateGraph::<Log, Deps>::new().node(look).edge(START, look).compile().unwrap();
     let said = graph.run(Log::default(), deps(llm)).await.unwrap().said;
-    assert_eq!(said[0], format!("{:?}", error(kind)), "the error comes back whole");
+    assert_eq!(said[0], format!("{:?}", error(kind)), "the error was changed");
     (kind, said[1] == "true")
 }
 
 #[tokio::test]
-async fn errors_come_back_as_they_were() {
+async fn errors_are_returned_unchanged() {
     for (kind, retryable) in
         [(ErrorKind::RateLimited, true), (ErrorKind::Auth, false), (ErrorKind::Budget, false)]
     {
@@ -148,7 +152,7 @@ async fn errors_come_back_as_they_were() {
 }
 
 #[tokio::test]
-async fn an_answer_too_large_to_store_is_a_file_error() {
+async fn oversized_response_is_a_file_error() {
     let (llm, _) = fake(|_, _| async { Ok(answer("x".repeat(10_000))) });
     let graph = StateGraph::<Log, Deps>::new().node(ask).edge(START, ask);
     let graph = graph.checkpointer(MemorySaver::new()).max_stored_bytes(1_000).compile().unwrap();

@@ -1,4 +1,4 @@
-//! Ten thousand calls at once, through the gate, to a server that counts.
+//! Ten thousand concurrent calls through a rate limiter to a server that counts them.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use llm::{Gate, Pace, Provider};
+use llm::{Provider, RateLimit, RateLimiter};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -20,22 +20,22 @@ use tokio::{
 };
 
 const CALLS: usize = 10_000;
-const AT_ONCE: usize = 64;
+const CONCURRENCY: usize = 64;
 
-/// What calls say that are given up. The server goes on with those that got as far, and does not count them.
-const GIVEN_UP: &str = "given up";
+/// Prompt of calls that are cancelled. The server may still process them, but does not count them.
+const CANCELLED: &str = "given up";
 
-/// What the server saw.
+/// What the server has counted.
 #[derive(Debug, Default)]
 struct Counts {
-    /// The most connections that were open at once.
+    /// Maximum number of open connections.
     open: AtomicUsize,
     running: AtomicUsize,
     most: AtomicUsize,
     answered: AtomicUsize,
 }
 
-/// Answers requests for a chat with their own last words, and counts them.
+/// Answers chat requests with their own text and counts them.
 async fn serve(listener: TcpListener, counts: Arc<Counts>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -49,20 +49,20 @@ async fn converse(stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(body) = read(&mut stream).await? {
         let request: Value = serde_json::from_slice(&body)?;
-        let words = &request["messages"][0]["content"];
-        let counted = usize::from(words != GIVEN_UP);
+        let prompt = &request["messages"][0]["content"];
+        let counted = usize::from(prompt != CANCELLED);
         let running = counts.running.fetch_add(counted, Ordering::Relaxed) + counted;
         counts.most.fetch_max(running, Ordering::Relaxed);
         sleep(Duration::from_millis(1)).await;
-        // Before the client can know that its call is over.
+        // Count before the client can know that its call is over.
         counts.running.fetch_sub(counted, Ordering::Relaxed);
         counts.answered.fetch_add(counted, Ordering::Relaxed);
-        write(&mut stream, words).await?;
+        write(&mut stream, prompt).await?;
     }
     Ok(())
 }
 
-/// Reads a message with its head; `None` at the end of the connection.
+/// Reads the body of a request; `None` at the end of the connection.
 async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
     let (mut line, mut length) = (String::new(), 0);
     while stream.read_line(&mut line).await? > 0 {
@@ -79,8 +79,8 @@ async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> 
     Ok(None)
 }
 
-async fn write(stream: &mut BufReader<TcpStream>, words: &Value) -> io::Result<()> {
-    let message = json!({ "role": "assistant", "content": words });
+async fn write(stream: &mut BufReader<TcpStream>, prompt: &Value) -> io::Result<()> {
+    let message = json!({ "role": "assistant", "content": prompt });
     let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });
     let body = json!({ "model": "echo", "choices": [choice], "usage": {} }).to_string();
     let length = body.len();
@@ -89,50 +89,53 @@ async fn write(stream: &mut BufReader<TcpStream>, words: &Value) -> io::Result<(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_calls_at_once() {
+async fn ten_thousand_concurrent_calls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let remote = Provider::new("openai-compatible").unwrap().base_url(url).model("echo").build();
     let counts = Arc::new(Counts::default());
     let server = tokio::spawn(serve(listener, counts.clone()));
-    let llm = remote.unwrap().gate(&Gate::new(Pace::new(AT_ONCE)));
+    let llm = remote.unwrap().rate_limit(&RateLimiter::new(RateLimit::new(CONCURRENCY)));
 
     let before = resident();
     let (mut calls, mut dropped) = (JoinSet::new(), JoinSet::new());
     for number in 0..CALLS {
-        let (kept, given_up) = (llm.clone(), llm.clone());
+        let (kept, cancelled) = (llm.clone(), llm.clone());
         calls.spawn(async move { kept.generate(number.to_string()).await.unwrap().text() });
         if number % 10 == 0 {
-            // A tenth as many again are given up, most of them while they wait.
-            let patience = Duration::from_micros(number as u64 * 10);
-            dropped.spawn(async move { timeout(patience, given_up.generate(GIVEN_UP)).await });
+            // In addition, a tenth as many calls are cancelled, most of them while they wait.
+            let limit = Duration::from_micros(number as u64 * 10);
+            dropped.spawn(async move { timeout(limit, cancelled.generate(CANCELLED)).await });
         }
     }
     while counts.answered.load(Ordering::Relaxed) < CALLS / 4 {
         sleep(Duration::from_millis(1)).await;
     }
-    // By now every call has been begun, and most wait.
+    // By now every call has started, and most of them wait.
     let grown = resident().saturating_sub(before);
     let answers: BTreeSet<String> = calls.join_all().await.into_iter().collect();
-    let given_up = dropped.join_all().await.iter().filter(|it| it.is_err()).count();
+    let cancelled = dropped.join_all().await.iter().filter(|it| it.is_err()).count();
 
-    assert_eq!(answers.len(), CALLS, "no call is lost, and none answered twice");
+    assert_eq!(answers.len(), CALLS, "a call was lost or answered twice");
     assert_eq!(answers, (0..CALLS).map(|it| it.to_string()).collect());
     let most = counts.most.load(Ordering::Relaxed);
-    assert!(most <= AT_ONCE, "{most} at once");
-    assert!(most > AT_ONCE / 8, "only {most} at once: the gate is closed more than it must be");
+    assert!(most <= CONCURRENCY, "{most} concurrent calls");
+    assert!(most > CONCURRENCY / 8, "only {most} concurrent calls: the rate limiter is too strict");
     let connections = counts.open.load(Ordering::Relaxed);
-    assert!(connections <= 2 * AT_ONCE, "who waits has no connection, and {connections} are open");
-    assert!(grown < 64 << 20, "{CALLS} calls that wait hold {grown} bytes");
+    assert!(
+        connections <= 2 * CONCURRENCY,
+        "waiting calls hold connections: {connections} are open"
+    );
+    assert!(grown < 64 << 20, "{CALLS} waiting calls hold {grown} bytes");
     let answered = counts.answered.load(Ordering::Relaxed);
     assert_eq!(answered, CALLS);
     println!(
-        "{answered} answered, {most} at once, {connections} connections, {grown} bytes, {given_up} given up"
+        "{answered} answered, {most} concurrent, {connections} connections, {grown} bytes, {cancelled} cancelled"
     );
     server.abort();
 }
 
-/// How much memory the process has, where the system tells it.
+/// Returns the resident memory of the process, if the system reports it.
 fn resident() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|it| it.split_whitespace().nth(1)?.parse::<usize>().ok());

@@ -1,4 +1,4 @@
-//! Record and replay.
+//! Tests of record and replay.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{answer, error, fake, id, rate_limited};
 
-/// A folder, and a file in it that is not there yet.
+/// Returns a temporary directory and the path of a file in it that does not exist yet.
 fn file() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
@@ -31,7 +31,8 @@ fn replay(path: &PathBuf) -> Llm {
     Recording::open(path, RecordMode::Replay).unwrap().model(id())
 }
 
-/// A thousand calls at once: 200 requests, each five times. Their outcomes as JSON, in the order of the calls.
+/// Makes a thousand concurrent calls: 200 requests, each five times. Returns the outcomes as JSON, in order of the
+/// calls.
 async fn thousand(llm: Llm) -> Vec<String> {
     let mut calls = JoinSet::new();
     for number in 0..1_000 {
@@ -52,22 +53,22 @@ async fn thousand(llm: Llm) -> Vec<String> {
     outcomes.into_iter().map(|it| it.1).collect()
 }
 
-/// A model whose answers are never the same, come in no order, and sometimes fail.
+/// Returns a model with unique responses, random order of completion, and occasional failures.
 fn moody() -> (Llm, Arc<std::sync::atomic::AtomicUsize>) {
-    fake(|number, words| async move {
+    fake(|number, prompt| async move {
         let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         sleep(Duration::from_micros(mixed % 5_000)).await;
         if number % 31 == 0 {
             return Err(rate_limited(Duration::from_nanos(mixed)));
         }
         let latency = Duration::from_nanos(mixed * 1_000_003);
-        let text = format!("{words}: „{mixed}“ \u{2028} \u{1f30a} {}", 1.0 / (mixed as f64 + 0.1));
+        let text = format!("{prompt}: „{mixed}“ \u{2028} \u{1f30a} {}", 1.0 / (mixed as f64 + 0.1));
         Ok(Response { latency, ..answer(text) })
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_calls_at_once_come_back_to_the_last_byte() {
+async fn thousand_concurrent_calls_replay_exactly() {
     let (_folder, path) = file();
     let (model, calls) = moody();
     let recording = Recording::open(&path, RecordMode::Record).unwrap();
@@ -77,14 +78,14 @@ async fn a_thousand_calls_at_once_come_back_to_the_last_byte() {
 
     let (model, calls) = moody();
     let recording = Recording::open(&path, RecordMode::Replay).unwrap();
-    assert!(!recording.is_torn());
+    assert!(!recording.is_truncated());
     let replayed = thousand(model.record(&recording)).await;
     assert_eq!(calls.load(Ordering::Relaxed), 0);
     assert_eq!(replayed, recorded);
     // And without any model.
     let recording = Recording::open(&path, RecordMode::Replay).unwrap();
     assert_eq!(thousand(recording.model(id())).await, recorded);
-    // On many threads equal calls are begun in any order, so all that is given is which answers there are.
+    // With several threads, identical calls start in any order, so only the set of responses is fixed.
     let threads = tokio::task::spawn_blocking(move || {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
@@ -97,7 +98,7 @@ async fn a_thousand_calls_at_once_come_back_to_the_last_byte() {
 }
 
 #[tokio::test]
-async fn the_file_is_made_to_be_read() {
+async fn file_has_the_documented_format() {
     let (_folder, path) = file();
     let (model, _) = fake(|number, _| async move {
         if number == 0 { Ok(answer("here")) } else { Err(error(ErrorKind::Refused)) }
@@ -128,12 +129,12 @@ async fn the_file_is_made_to_be_read() {
 }
 
 #[tokio::test]
-async fn secrets_are_not_in_the_file() {
+async fn secrets_are_not_recorded() {
     let (_folder, path) = file();
     let key = "sk-ant-0123456789abcdef";
-    let (model, _) = fake(move |number, words| async move {
+    let (model, _) = fake(move |number, prompt| async move {
         match number {
-            0 => Ok(answer(format!("you said {words}"))),
+            0 => Ok(answer(format!("you said {prompt}"))),
             _ => Err(Error { message: format!("bad key {key}"), ..error(ErrorKind::Auth) }),
         }
     });
@@ -141,14 +142,14 @@ async fn secrets_are_not_in_the_file() {
     let llm = model.record(&open(RecordMode::Record));
     let prompt = format!("open sesame with {key}");
     let first = llm.generate(prompt.as_str()).await.unwrap();
-    assert_eq!(first.text(), format!("you said {prompt}"), "the answer itself is as it was");
+    assert_eq!(first.text(), format!("you said {prompt}"), "the response itself was redacted");
     let second = format!("then: {}", first.text());
     llm.generate(second.as_str()).await.unwrap_err();
 
     let text = fs::read_to_string(&path).unwrap();
     assert!(!text.contains("sesame") && !text.contains(key), "{text}");
     assert!(!format!("{llm:?}").contains("sesame"));
-    // The same calls are found, also those that are made of a redacted answer.
+    // The same calls are found, including one whose prompt quotes a redacted response.
     let llm = open(RecordMode::Replay).model(id());
     let first = llm.generate(prompt.as_str()).await.unwrap();
     assert_eq!(first.text(), "you said [secret] with [secret]");
@@ -157,14 +158,14 @@ async fn secrets_are_not_in_the_file() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_recorded() {
+async fn missing_calls_are_recorded() {
     let (_folder, path) = file();
     for (round, made) in [(0, 3), (1, 0), (2, 0)] {
         let (model, calls) =
-            fake(|number, words| async move { Ok(answer(format!("{words} {number}"))) });
+            fake(|number, prompt| async move { Ok(answer(format!("{prompt} {number}"))) });
         let llm = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
-        for (words, expect) in [("a", "a 0"), ("b", "b 1"), ("a", "a 2")] {
-            assert_eq!(llm.generate(words).await.unwrap().text(), expect, "round {round}");
+        for (prompt, expect) in [("a", "a 0"), ("b", "b 1"), ("a", "a 2")] {
+            assert_eq!(llm.generate(prompt).await.unwrap().text(), expect, "round {round}");
         }
         assert_eq!(calls.load(Ordering::Relaxed), made, "round {round}");
     }
@@ -182,7 +183,7 @@ async fn what_is_missing_is_recorded() {
 }
 
 #[tokio::test]
-async fn what_failed_is_recorded_anew() {
+async fn failed_calls_are_recorded_again() {
     let (_folder, path) = file();
     let open = |mode| Recording::open(&path, mode).unwrap();
     let (model, _) = fake(|number, _| async move {
@@ -192,7 +193,7 @@ async fn what_failed_is_recorded_anew() {
     for fails in [true, false, true] {
         assert_eq!(llm.generate("?").await.is_err(), fails);
     }
-    // A replay gives the run back as it was.
+    // A replay repeats the run unchanged.
     assert_eq!(replay(&path).generate("?").await, Err(error(ErrorKind::Auth)));
 
     for (mode, made) in
@@ -209,7 +210,7 @@ async fn what_failed_is_recorded_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_retried_is_not_paid_for_again() {
+async fn retried_calls_are_not_repeated() {
     let (_folder, path) = file();
     for (mode, made) in
         [(RecordMode::Record, 3), (RecordMode::ReplayOrRecord, 0), (RecordMode::Replay, 0)]
@@ -225,7 +226,7 @@ async fn what_was_retried_is_not_paid_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_calls_leave_no_gap() {
+async fn dropped_calls_leave_no_gaps() {
     let (_folder, path) = file();
     let (model, _) = fake(|number, _| async move {
         sleep(Duration::from_secs(if number < 2 { 100 } else { 1 })).await;
@@ -236,7 +237,7 @@ async fn dropped_calls_leave_no_gap() {
     let (first, second, third) = tokio::join!(dropped(), dropped(), llm.generate("?"));
     assert!(first.is_err() && second.is_err());
     assert_eq!(replay(&path).generate("?").await, third);
-    // What is added comes after it, here and when all is replayed.
+    // Appended calls come after it, both now and in a replay.
     let (model, _) = fake(|_, _| async { Ok(answer("added")) });
     let added = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
     assert_eq!(added.generate("?").await, third);
@@ -247,7 +248,7 @@ async fn dropped_calls_leave_no_gap() {
 }
 
 #[tokio::test]
-async fn live_leaves_everything_alone() {
+async fn live_mode_does_not_touch_the_file() {
     let (_folder, path) = file();
     let (model, calls) = fake(|_, _| async { Ok(answer("here")) });
     let llm = model.record(&Recording::open(&path, RecordMode::Live).unwrap());
@@ -257,21 +258,21 @@ async fn live_leaves_everything_alone() {
 }
 
 #[tokio::test]
-async fn listeners_hear_replayed_answers() {
+async fn replayed_responses_are_streamed() {
     let (_folder, path) = file();
     let (model, _) = fake(|_, _| async { Ok(answer("here")) });
     let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
     llm.generate("?").await.unwrap();
-    let mut reply = replay(&path).stream("?");
-    assert_eq!(reply.next().await, Some(Piece::Text("here".to_owned())));
-    assert_eq!(reply.next().await, None);
-    assert_eq!(reply.response().await, Ok(answer("here")));
+    let mut stream = replay(&path).stream("?");
+    assert_eq!(stream.next().await, Some(Piece::Text("here".to_owned())));
+    assert_eq!(stream.next().await, None);
+    assert_eq!(stream.response().await, Ok(answer("here")));
 }
 
-/// A recording of these prompts.
+/// Records these prompts.
 async fn recorded(prompts: &[&str]) -> (TempDir, PathBuf) {
     let (folder, path) = file();
-    let (model, _) = fake(|_, words| async move { Ok(answer(words)) });
+    let (model, _) = fake(|_, prompt| async move { Ok(answer(prompt)) });
     let llm = model.record(&Recording::open(&path, RecordMode::Record).unwrap());
     for prompt in prompts {
         llm.generate(*prompt).await.unwrap();
@@ -279,68 +280,72 @@ async fn recorded(prompts: &[&str]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-async fn miss(prompts: &[&str], asked: Request) -> String {
+async fn miss(prompts: &[&str], request: Request) -> String {
     let (_folder, path) = recorded(prompts).await;
-    let error = replay(&path).generate(asked).await.unwrap_err();
+    let error = replay(&path).generate(request).await.unwrap_err();
     assert_eq!((error.kind, error.is_retryable()), (ErrorKind::NotRecorded, false));
     error.message.replace(path.to_str().unwrap(), "FILE")
 }
 
 #[tokio::test]
-async fn a_miss_says_how_it_differs_from_the_nearest() {
+async fn miss_describes_the_closest_call() {
     let long = "Rate this move of the company from one to ten: paint the office";
     let prompts = ["How old is the Rhine?", &format!("{long} blue, and say why."), "Sum up."];
-    let told = miss(&prompts, Request::new(format!("{long} green, and say why."))).await;
+    let message = miss(&prompts, Request::new(format!("{long} green, and say why."))).await;
     assert_eq!(
-        told,
-        "`FILE` has no call like this one: \"Rate this move of the company from one t…\"; \
-         the nearest, call 2, differs in 1 place, first at `request.messages[0].parts[0].text`: \
-         recorded \"…n: paint the office blue, and say why.\", asked \"…n: paint the office green, and say why.\"; \
-         record the run again, or what is missing"
+        message,
+        "`FILE` does not contain the call \"Rate this move of the company from one t…\"; \
+         the closest one, call 2, differs in 1 place, first at `request.messages[0].parts[0].text`: \
+         recorded \"…n: paint the office blue, and say why.\", requested \"…n: paint the office green, and say why.\"; \
+         record the run again, or record the missing calls"
     );
-    let told = miss(&prompts, Request::new("Sum up.").system("A judge.").max_tokens(9)).await;
+    let message = miss(&prompts, Request::new("Sum up.").system("A judge.").max_tokens(9)).await;
     assert!(
-        told.contains(
-            "call 3, differs in 2 places, first at `request.max_tokens`: recorded \"4096\", asked \"9\""
+        message.contains(
+            "call 3, differs in 2 places, first at `request.max_tokens`: recorded \"4096\", requested \"9\""
         ),
-        "{told}"
+        "{message}"
     );
-    let told = miss(&prompts, Request::new("Sum up.").system("Ein Müller.")).await;
+    let message = miss(&prompts, Request::new("Sum up.").system("Ein Müller.")).await;
     assert!(
-        told.contains("first at `request.system`: recorded \"nothing\", asked \"Ein Müller.\""),
-        "{told}"
+        message
+            .contains("first at `request.system`: recorded \"nothing\", requested \"Ein Müller.\""),
+        "{message}"
     );
-    let told = miss(&[], Request::new("Sum up.")).await;
-    assert_eq!(told, "`FILE` has no calls at all, and is asked: \"Sum up.\"; record the run first");
+    let message = miss(&[], Request::new("Sum up.")).await;
+    assert_eq!(
+        message,
+        "`FILE` contains no calls, so it cannot answer \"Sum up.\"; record the run first"
+    );
 }
 
 #[tokio::test]
-async fn a_call_too_many_is_told() {
+async fn extra_call_is_explained() {
     let (_folder, path) = recorded(&["?", "?"]).await;
     let llm = replay(&path);
     llm.generate("?").await.unwrap();
     llm.generate("?").await.unwrap();
     let error = llm.generate("?").await.unwrap_err();
-    assert!(error.message.contains("has the answers to 2 calls like this one"), "{error}");
+    assert!(error.message.contains("contains only 2 calls like this one"), "{error}");
 }
 
 #[tokio::test]
-async fn half_a_line_is_left_out_and_told() {
+async fn partial_last_line_is_ignored() {
     let (_folder, path) = recorded(&["a", "ü"]).await;
     let whole = fs::read(&path).unwrap();
     let last = whole[..whole.len() - 1].iter().rposition(|it| *it == b'\n').unwrap() + 1;
     for cut in last + 1..whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
         let recording = Recording::open(&path, RecordMode::Replay).unwrap();
-        assert!(recording.is_torn(), "cut at {cut}");
+        assert!(recording.is_truncated(), "cut at {cut}");
         let llm = recording.model(id());
         assert_eq!(llm.generate("a").await, Ok(answer("a")));
         assert_eq!(llm.generate("ü").await.unwrap_err().kind, ErrorKind::NotRecorded);
     }
-    // Who goes on with such a file begins where it was whole.
-    let (model, calls) = fake(|_, words| async move { Ok(answer(words)) });
+    // Appending continues after the last complete line.
+    let (model, calls) = fake(|_, prompt| async move { Ok(answer(prompt)) });
     let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
-    assert!(recording.is_torn());
+    assert!(recording.is_truncated());
     let llm = model.record(&recording);
     assert_eq!(llm.generate("a").await, Ok(answer("a")));
     assert_eq!(llm.generate("ü").await, Ok(answer("ü")));
@@ -349,14 +354,14 @@ async fn half_a_line_is_left_out_and_told() {
 }
 
 #[tokio::test]
-async fn a_file_cut_in_its_first_line_is_begun_again() {
+async fn file_truncated_in_its_header_is_recreated() {
     let (_folder, path) = recorded(&["a"]).await;
     let whole = fs::read(&path).unwrap();
     for cut in [0, 5] {
         fs::write(&path, &whole[..cut]).unwrap();
-        let (model, _) = fake(|_, words| async move { Ok(answer(words)) });
+        let (model, _) = fake(|_, prompt| async move { Ok(answer(prompt)) });
         let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
-        assert_eq!(recording.is_torn(), cut > 0);
+        assert_eq!(recording.is_truncated(), cut > 0);
         model.record(&recording).generate("a").await.unwrap();
         assert_eq!(replay(&path).generate("a").await, Ok(answer("a")));
         fs::write(&path, &whole[..cut]).unwrap();
@@ -365,31 +370,33 @@ async fn a_file_cut_in_its_first_line_is_begun_again() {
 }
 
 #[tokio::test]
-async fn other_faults_of_a_file_are_errors() {
+async fn other_damage_is_an_error() {
     let (_folder, path) = recorded(&["a", "b"]).await;
     let whole = fs::read_to_string(&path).unwrap();
     let open = |text: &str| {
         fs::write(&path, text).unwrap();
-        let told = [RecordMode::Replay, RecordMode::ReplayOrRecord]
+        let message = [RecordMode::Replay, RecordMode::ReplayOrRecord]
             .map(|it| Recording::open(&path, it).unwrap_err().to_string());
-        assert_eq!(told[0], told[1]);
-        assert_eq!(fs::read_to_string(&path).unwrap(), text, "the file is left as it is");
-        told[0].replace(path.to_str().unwrap(), "FILE")
+        assert_eq!(message[0], message[1]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), text, "the file was changed");
+        message[0].replace(path.to_str().unwrap(), "FILE")
     };
-    let told = open(&whole.replacen("\"outcome\"", "\"income\"", 1));
+    let message = open(&whole.replacen("\"outcome\"", "\"income\"", 1));
     assert!(
-        told.starts_with("`FILE`, line 2, is not of a recording: missing field `outcome`"),
-        "{told}"
+        message.starts_with(
+            "`FILE`, line 2, is not a valid line of a recording: missing field `outcome`"
+        ),
+        "{message}"
     );
-    let told = open(&whole.replacen("\"key\":\"", "\"key\":\"x", 2));
-    assert!(told.contains("line 2") && told.contains("64 hexadecimal digits"), "{told}");
-    let told = open(&whole.replacen("\"llm_recording\":1", "\"llm_recording\":2", 1));
+    let message = open(&whole.replacen("\"key\":\"", "\"key\":\"x", 2));
+    assert!(message.contains("line 2") && message.contains("64 hexadecimal digits"), "{message}");
+    let message = open(&whole.replacen("\"llm_recording\":1", "\"llm_recording\":2", 1));
     assert_eq!(
-        told,
-        "`FILE`, line 1, is not of a recording: its version is 2, and this program reads 1"
+        message,
+        "`FILE`, line 1, is not a valid line of a recording: its version is 2, but this program reads version 1"
     );
-    let told = open("{}\n");
-    assert!(told.contains("line 1"), "{told}");
+    let message = open("{}\n");
+    assert!(message.contains("line 1"), "{message}");
 
     let error = Recording::open(&path, RecordMode::Record).unwrap_err();
     assert!(matches!(error, RecordingError::Exists(_)), "{error}");

@@ -1,4 +1,4 @@
-//! Retries.
+//! Tests of retries.
 
 use std::{
     sync::{
@@ -15,18 +15,19 @@ use super::{answer, error, fake, rate_limited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Draws these numbers, then zeros.
+/// Returns a source of these numbers, then zeros.
 fn draws(numbers: &'static [f64]) -> impl Fn() -> f64 + Send + Sync + 'static {
     let next = AtomicUsize::new(0);
     move || numbers.get(next.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(0.0)
 }
 
-/// A model with these errors, then an answer: what came of it, and the milliseconds at which it was called.
+/// Calls a model that fails with these errors and then answers; returns the outcome and the times of the calls in
+/// milliseconds.
 async fn called(errors: Vec<Error>, backoff: Backoff) -> (Result<Response, Error>, Vec<u128>) {
     let times = Arc::new(Mutex::new(Vec::new()));
-    let (start, noted) = (Instant::now(), times.clone());
+    let (start, log) = (Instant::now(), times.clone());
     let (llm, _) = fake(move |number, _| {
-        noted.lock().unwrap().push(start.elapsed().as_millis());
+        log.lock().unwrap().push(start.elapsed().as_millis());
         let outcome = errors.get(number).cloned().map_or_else(|| Ok(answer("here")), Err);
         async { outcome }
     });
@@ -51,7 +52,7 @@ async fn jitter_only_adds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chance_stays_within_a_quarter() {
+async fn default_jitter_is_at_most_a_quarter() {
     for _ in 0..50 {
         let (_, times) = called(vec![error(ErrorKind::Network)], Backoff::default()).await;
         assert!((1_000..=1_251).contains(&times[1]), "{times:?}");
@@ -60,9 +61,9 @@ async fn chance_stays_within_a_quarter() {
 
 #[tokio::test(start_paused = true)]
 async fn three_retries_are_four_attempts() {
-    let (outcome, times) = called(vec![error(ErrorKind::Cut); 9], Backoff::default()).await;
+    let (outcome, times) = called(vec![error(ErrorKind::Truncated); 9], Backoff::default()).await;
     let error = outcome.unwrap_err();
-    assert_eq!((error.kind, times.len()), (ErrorKind::Cut, 4));
+    assert_eq!((error.kind, times.len()), (ErrorKind::Truncated, 4));
     assert_eq!(
         error.message,
         "as the test says (given up after 4 attempts; try again later, or allow more retries)"
@@ -70,21 +71,21 @@ async fn three_retries_are_four_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_provider_says_how_long() {
+async fn requested_wait_takes_precedence() {
     let errors = vec![rate_limited(5 * SECOND), error(ErrorKind::Overloaded)];
     let (_, times) = called(errors, Backoff::default().random(draws(&[]))).await;
     assert_eq!(times, [0, 5_000, 7_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends() {
-    let backoff = Backoff::default().patience(30 * SECOND).random(draws(&[]));
+async fn longer_requested_wait_fails() {
+    let backoff = Backoff::default().max_wait(30 * SECOND).random(draws(&[]));
     let (outcome, times) = called(vec![rate_limited(31 * SECOND)], backoff.clone()).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.retry_after, times.len()), (Some(31 * SECOND), 1));
     assert_eq!(
         error.message,
-        "as the test says (given up after 1 attempt; the provider asks to wait 31 s, and the patience ends at 30 s)"
+        "as the test says (given up after 1 attempt; the provider asks to wait 31 s, but `max_wait` is 30 s)"
     );
     let (outcome, times) = called(vec![rate_limited(30 * SECOND)], backoff).await;
     assert!(outcome.is_ok());
@@ -92,22 +93,22 @@ async fn patience_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_waits_end_at_the_patience_too() {
+async fn own_waits_are_limited_too() {
     let backoff = Backoff::new(4).first_wait(20 * SECOND).random(draws(&[]));
     let (_, times) = called(vec![super::error(ErrorKind::Timeout(Phase::Idle)); 4], backoff).await;
     assert_eq!(times, [0, 20_000, 60_000, 120_000, 180_000]);
-    let forever = Backoff::new(u32::MAX).first_wait(Duration::ZERO).patience(Duration::MAX);
+    let forever = Backoff::new(u32::MAX).first_wait(Duration::ZERO).max_wait(Duration::MAX);
     let (outcome, times) = called(vec![super::error(ErrorKind::Network); 40], forever).await;
     assert!(outcome.is_ok());
     assert_eq!(times.len(), 41);
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_where_it_helps() {
+async fn only_retryable_errors_are_retried() {
     let cases = [
         (ErrorKind::Auth, None, 1),
-        (ErrorKind::Spent, None, 1),
-        (ErrorKind::TooLong, None, 1),
+        (ErrorKind::QuotaExhausted, None, 1),
+        (ErrorKind::RequestTooLong, None, 1),
         (ErrorKind::Budget, None, 1),
         (ErrorKind::NotRecorded, None, 1),
         (ErrorKind::Malformed, None, 2),
@@ -125,15 +126,15 @@ async fn only_where_it_helps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pieces_of_a_failed_attempt_are_void() {
+async fn restart_is_sent_before_a_retry() {
     let (llm, _) = fake(|number, _| async move {
-        if number == 0 { Err(error(ErrorKind::Cut)) } else { Ok(answer("here")) }
+        if number == 0 { Err(error(ErrorKind::Truncated)) } else { Ok(answer("here")) }
     });
-    let mut reply = llm.retry(Backoff::default()).stream("?");
+    let mut stream = llm.retry(Backoff::default()).stream("?");
     let mut pieces = Vec::new();
-    while let Some(piece) = reply.next().await {
+    while let Some(piece) = stream.next().await {
         pieces.push(piece);
     }
     let text = |it: &str| Piece::Text(it.to_owned());
-    assert_eq!(pieces, [text("0 "), Piece::Again, text("1 "), text("here")]);
+    assert_eq!(pieces, [text("0 "), Piece::Restart, text("1 "), text("here")]);
 }

@@ -1,4 +1,4 @@
-//! Layers in any order.
+//! Combinations of layers.
 
 use std::{
     path::Path,
@@ -7,18 +7,21 @@ use std::{
 
 use graph_core::MemoryCache;
 use llm::{
-    Backoff, Budget, ErrorKind, Gate, Llm, ModelId, Money, Pace, RecordMode, Recording, Request,
+    Backoff, Budget, ErrorKind, Llm, ModelId, Money, RateLimit, RateLimiter, RecordMode, Recording,
+    Request,
 };
 
 use super::{answer, error, fake, id};
 
-/// A layer of the stack: it wraps a model.
+/// A function that adds a layer to a model.
 type Layer = fn(Llm, &Path) -> Llm;
 
 const LAYERS: [(&str, Layer); 5] = [
     ("retry", |llm, _| llm.retry(Backoff::default())),
-    ("gate", |llm, _| {
-        llm.gate(&Gate::new(Pace::new(2).requests_per_minute(9).tokens_per_minute(50_000)))
+    ("rate_limit", |llm, _| {
+        llm.rate_limit(&RateLimiter::new(
+            RateLimit::new(2).requests_per_minute(9).tokens_per_minute(50_000),
+        ))
     }),
     ("budget", |llm, _| llm.budget(&Budget::of_both(50_000, Money::from_dollars(1.0)))),
     ("cache", |llm, _| llm.cache(Arc::new(MemoryCache::new()))),
@@ -28,7 +31,7 @@ const LAYERS: [(&str, Layer); 5] = [
     }),
 ];
 
-/// All orders of these numbers.
+/// Returns all permutations of these numbers.
 fn orders(numbers: &[usize]) -> Vec<Vec<usize>> {
     if numbers.is_empty() {
         return vec![Vec::new()];
@@ -42,16 +45,16 @@ fn orders(numbers: &[usize]) -> Vec<Vec<usize>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_is_the_same_in_any_order() {
+async fn layers_work_in_any_order() {
     let orders = orders(&[0, 1, 2, 3, 4]);
     assert_eq!(orders.len(), 120);
     for order in orders {
         let names: Vec<_> = order.iter().map(|it| LAYERS[*it].0).collect();
         let folder = tempfile::tempdir().unwrap();
-        let (model, calls) = fake(|number, words| async move {
+        let (model, calls) = fake(|number, prompt| async move {
             match number {
                 0 => Err(error(ErrorKind::Overloaded)),
-                _ => Ok(answer(format!("{words} To the Rhine."))),
+                _ => Ok(answer(format!("{prompt} To the Rhine."))),
             }
         });
         let llm = order.iter().fold(model, |llm, it| LAYERS[*it].1(llm, folder.path()));
@@ -63,13 +66,13 @@ async fn the_answer_is_the_same_in_any_order() {
         assert_eq!(calls.load(Ordering::Relaxed), 2, "{names:?}");
         let again = llm.generate("Where to?").await.unwrap();
         assert_eq!(again.text(), "Where to? To the Rhine.", "{names:?}");
-        assert_eq!(calls.load(Ordering::Relaxed), 2, "the cache answers: {names:?}");
+        assert_eq!(calls.load(Ordering::Relaxed), 2, "the cache did not answer: {names:?}");
         assert_eq!(llm::Model::id(&llm), id(), "{names:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replayed_run_spends_and_fails_as_it_did() {
+async fn replay_repeats_spending_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");
     let run = async |mode, model: Llm| {
@@ -84,13 +87,17 @@ async fn a_replayed_run_spends_and_fails_as_it_did() {
         (texts, budget.spent())
     };
     let (model, _) = fake(|number, _| async move {
-        if number % 2 == 0 { Err(error(ErrorKind::Cut)) } else { Ok(answer(number.to_string())) }
+        if number % 2 == 0 {
+            Err(error(ErrorKind::Truncated))
+        } else {
+            Ok(answer(number.to_string()))
+        }
     });
     let recorded = run(RecordMode::Record, model).await;
     let expect = ["1".to_owned(), "3".to_owned(), "5".to_owned()].map(Ok);
     assert_eq!(recorded.0, expect);
-    let nobody = fake(|_, _| async { panic!("a replay calls nobody") }).0;
-    assert_eq!(run(RecordMode::Replay, nobody).await, recorded);
+    let unused = fake(|_, _| async { panic!("a replay makes no calls") }).0;
+    assert_eq!(run(RecordMode::Replay, unused).await, recorded);
     let other = Recording::open(&path, RecordMode::Replay).unwrap();
     let other = other.model(ModelId::new("openai", "gpt")).generate("0").await.unwrap_err();
     assert_eq!(other.kind, ErrorKind::NotRecorded);

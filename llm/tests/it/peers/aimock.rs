@@ -1,4 +1,4 @@
-//! aimock speaks the formats of all six providers, and fails on request.
+//! Tests against aimock, which implements the protocols of all six providers and can inject faults.
 
 use std::{path::Path, process::Command, sync::OnceLock, time::Duration};
 
@@ -26,7 +26,7 @@ fn program(folder: &Path) -> Command {
     )
 }
 
-/// The six providers, and the path of each at a server that is all of them.
+/// The six providers and their paths at the server.
 const PROVIDERS: [(&str, &str); 6] = [
     ("anthropic", ""),
     ("openai", "/v1"),
@@ -36,7 +36,7 @@ const PROVIDERS: [(&str, &str); 6] = [
     ("ollama", ""),
 ];
 
-/// All ways to speak to it: the providers, and OpenAI's second protocol.
+/// Returns all configurations: the providers, and OpenAI with the Responses API.
 fn providers(server: &Server) -> Vec<Provider> {
     let provider = |(name, path)| {
         let provider = Provider::new(name).unwrap().key("sk-mock");
@@ -54,7 +54,7 @@ fn llms(server: &Server) -> impl Iterator<Item = Llm> {
 const GREETING: &str = "Grüße aus dem Norden, wo die Nächte länger werden.";
 
 #[tokio::test]
-async fn plain() {
+async fn plain_responses() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
         let response = llm.generate("Hello!").await.unwrap();
@@ -64,27 +64,27 @@ async fn plain() {
 }
 
 #[tokio::test]
-async fn streamed() {
+async fn streamed_responses() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
-        let mut reply = llm.stream("Hello!");
+        let mut stream = llm.stream("Hello!");
         let mut pieces = vec![];
-        while let Some(piece) = reply.next().await {
+        while let Some(piece) = stream.next().await {
             pieces.push(piece);
         }
         assert!(pieces.len() > 3, "{llm:?}: {pieces:?}");
-        let heard = pieces.iter().map(|it| match it {
+        let received = pieces.iter().map(|it| match it {
             Piece::Text(text) => text.as_str(),
             _ => panic!("{llm:?}: {it:?}"),
         });
-        assert_eq!(heard.collect::<String>(), GREETING, "{llm:?}");
-        let response = reply.response().await.unwrap();
+        assert_eq!(received.collect::<String>(), GREETING, "{llm:?}");
+        let response = stream.response().await.unwrap();
         assert_eq!((response.text().as_str(), &response.finish), (GREETING, &Finish::Stop));
     }
 }
 
 #[tokio::test]
-async fn json() {
+async fn schema_responses() {
     let Some(server) = AIMOCK.shared() else { return };
     let schema = json!({
         "type": "object",
@@ -101,9 +101,9 @@ async fn json() {
     }
 }
 
-/// Calls a tool and goes on with its result, plain and streamed.
+/// Calls a tool and continues with its result, plain and streamed.
 #[tokio::test]
-async fn tools() {
+async fn tool_calls() {
     let Some(server) = AIMOCK.shared() else { return };
     let parameters = json!({
         "type": "object",
@@ -121,7 +121,7 @@ async fn tools() {
             let call = response.tool_calls().next().unwrap().clone();
             assert_eq!(call.name, "weather", "{llm:?}");
             assert_eq!(call.arguments, json!({ "city": "Köln", "days": 2 }), "{llm:?}");
-            // Its Gemini gives a reason that Google's does not have.
+            // aimock's Gemini has a finish reason that Google's does not have.
             let is_odd = response.finish == Finish::Other("FUNCTION_CALL".to_owned());
             assert!(response.finish == Finish::ToolCalls || is_odd, "{response:?}");
             let request = request
@@ -134,14 +134,14 @@ async fn tools() {
     }
 }
 
-/// The error of a call, plain and streamed.
+/// Returns the errors of a plain and a streamed call.
 async fn errors(llm: &Llm, prompt: &str) -> [Error; 2] {
     let plain = llm.generate(prompt).await.unwrap_err();
     [plain, llm.stream(prompt).response().await.unwrap_err()]
 }
 
 #[tokio::test]
-async fn rate_limits() {
+async fn rate_limit_errors() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
         for error in errors(&llm, "Too fast.").await {
@@ -153,24 +153,24 @@ async fn rate_limits() {
 }
 
 #[tokio::test]
-async fn a_request_that_it_does_not_know() {
+async fn unknown_request_is_an_error() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
         for error in errors(&llm, "Nobody has an answer to this.").await {
-            // The body says that the request is wrong, but the status, that it is overloaded.
+            // The body reports an invalid request, but the status an overloaded server.
             assert_eq!((error.kind, error.status), (ErrorKind::Overloaded, Some(503)), "{error:?}");
             assert!(error.message.contains("no fixture matched"), "{error:?}");
         }
     }
 }
 
-/// What it does wrong on request, by a header, and what we make of it.
+/// Injects faults by a header and checks the resulting errors.
 #[tokio::test]
-async fn chaos() {
+async fn injected_faults_are_retryable_errors() {
     let Some(server) = AIMOCK.shared() else { return };
     let cases: [(&str, &[ErrorKind]); 4] = [
-        ("malformed", &[ErrorKind::Malformed, ErrorKind::Cut]),
-        ("disconnect", &[ErrorKind::Network, ErrorKind::Cut]),
+        ("malformed", &[ErrorKind::Malformed, ErrorKind::Truncated]),
+        ("disconnect", &[ErrorKind::Network, ErrorKind::Truncated]),
         ("drop", &[ErrorKind::Overloaded]),
         ("ratelimit", &[ErrorKind::RateLimited]),
     ];
@@ -186,7 +186,7 @@ async fn chaos() {
 }
 
 #[tokio::test]
-async fn slowness() {
+async fn slow_response_times_out() {
     let Some(server) = AIMOCK.shared() else { return };
     let timeouts = Timeouts { first_byte: Duration::from_millis(200), ..Timeouts::default() };
     for provider in providers(server) {

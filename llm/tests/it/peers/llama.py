@@ -1,4 +1,4 @@
-"""Starts llama.cpp's server with a model, on one thread: on a busy machine two only wait for each other."""
+"""Starts llama.cpp's server with a model, on one thread: on a busy machine, two threads mostly wait for each other."""
 
 import signal
 import sys

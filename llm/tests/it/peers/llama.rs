@@ -1,4 +1,4 @@
-//! llama.cpp's own server with a small real model: OpenAI's two protocols and Anthropic's.
+//! Tests against llama.cpp's server with a small real model: both OpenAI protocols and Anthropic's.
 
 use std::{net::TcpListener, path::Path, process::Command, sync::OnceLock, time::Duration};
 
@@ -21,7 +21,7 @@ fn program(folder: &Path, port: u16) -> Command {
     let model = folder.join("model.gguf");
     let mut program = server::program("python3", &[&script, &model, &port.to_string()]);
     program.env("PYTHONPATH", folder.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
-    // Threads that wait for work must not take it from others.
+    // Idle threads must not compete for the CPU.
     program.env("OMP_WAIT_POLICY", "passive").env("GOMP_SPINCOUNT", "0");
     program
 }
@@ -43,14 +43,14 @@ fn question() -> Request {
     Request::new("Which colour has the sky?").system("You answer briefly.").max_tokens(6)
 }
 
-/// An answer that takes as long as one likes: a list of at least so many numbers.
+/// Returns a request for a list of at least this many numbers, to get a response of any duration.
 fn numbers(least: u32) -> Request {
     let schema = json!({ "type": "array", "items": { "type": "integer" }, "minItems": least });
     Request::new("Count.").schema(Schema { name: "numbers".to_owned(), schema })
 }
 
 #[tokio::test]
-async fn plain() {
+async fn plain_responses() {
     let Some(server) = LLAMA.shared() else { return };
     for llm in llms(server) {
         let response = llm.generate(question()).await.unwrap();
@@ -62,17 +62,17 @@ async fn plain() {
 }
 
 #[tokio::test]
-async fn streamed() {
+async fn streamed_responses() {
     let Some(server) = LLAMA.shared() else { return };
     for llm in llms(server) {
-        let mut reply = llm.stream(question());
-        let mut heard = String::new();
-        while let Some(piece) = reply.next().await {
+        let mut stream = llm.stream(question());
+        let mut received = String::new();
+        while let Some(piece) = stream.next().await {
             let Piece::Text(text) = piece else { panic!("{piece:?}") };
-            heard.push_str(&text);
+            received.push_str(&text);
         }
-        let response = reply.response().await.unwrap();
-        assert_eq!(response.text(), heard, "{llm:?}");
+        let response = stream.response().await.unwrap();
+        assert_eq!(response.text(), received, "{llm:?}");
         assert!(
             response.usage.unwrap().input > 10 && response.usage.unwrap().output > 0,
             "{response:?}"
@@ -81,7 +81,7 @@ async fn streamed() {
 }
 
 #[tokio::test]
-async fn json_by_a_schema() {
+async fn schema_responses() {
     let Some(server) = LLAMA.shared() else { return };
     let schema = json!({
         "type": "object",
@@ -101,18 +101,18 @@ async fn json_by_a_schema() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_too_long() {
+async fn long_prompt_is_an_error() {
     let Some(server) = LLAMA.shared() else { return };
     for llm in llms(server) {
         let request = Request::new("word ".repeat(4000)).max_tokens(5);
         let error = llm.generate(request).await.unwrap_err();
-        assert_eq!((error.kind, error.status), (ErrorKind::TooLong, Some(400)), "{error:?}");
+        assert_eq!((error.kind, error.status), (ErrorKind::RequestTooLong, Some(400)), "{error:?}");
         assert!(!error.is_retryable());
     }
 }
 
 #[tokio::test]
-async fn a_request_that_it_does_not_take() {
+async fn invalid_request_is_an_error() {
     let Some(server) = LLAMA.shared() else { return };
     let schema = Schema { name: "odd".to_owned(), schema: json!({ "type": "nonsense" }) };
     let error = openai(server).generate(question().schema(schema)).await.unwrap_err();
@@ -121,7 +121,7 @@ async fn a_request_that_it_does_not_take() {
 }
 
 #[tokio::test]
-async fn a_wrong_address() {
+async fn wrong_url_is_an_error() {
     let Some(server) = LLAMA.shared() else { return };
     let provider = Provider::new("openai-compatible").unwrap().model("smollm2");
     let llm = provider.base_url(server.url.clone() + "/v7").build().unwrap();
@@ -129,34 +129,34 @@ async fn a_wrong_address() {
     assert_eq!((error.kind, error.status), (ErrorKind::NotFound, Some(404)), "{error:?}");
 }
 
-/// It works at one request at a time: were the dropped one still at work, the next would wait for all of it.
+/// The server processes one request at a time: if the dropped one still ran, the next one would wait for it.
 #[tokio::test]
-async fn a_dropped_call_sets_the_server_free() {
+async fn dropped_call_frees_the_server() {
     let Some(server) = LLAMA.shared() else { return };
     let llm = openai(server);
     let n_cancelled = || server.log().matches("cancel task").count();
     let before = n_cancelled();
-    let mut reply = llm.stream(numbers(900).max_tokens(1800));
-    assert!(matches!(reply.next().await, Some(Piece::Text(_))));
-    drop(reply);
+    let mut stream = llm.stream(numbers(900).max_tokens(1800));
+    assert!(matches!(stream.next().await, Some(Piece::Text(_))));
+    drop(stream);
     llm.generate(question()).await.unwrap();
     assert!(n_cancelled() > before, "{}", server.log());
 }
 
-/// While it loads its model it answers that it is not ready, which is worth another try.
+/// While it loads its model, the server answers that it is not ready, which is a retryable error.
 #[tokio::test]
-async fn a_server_that_is_not_ready() {
+async fn loading_server_is_a_retryable_error() {
     let Some(folder) = LLAMA.folder() else { return };
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
     let server = Server::start_at(&program(&folder, port), url);
     let llm = openai(&server);
     let mut was_loading = false;
-    // The first of these is answered when it is ready, so none of them is lost.
+    // The server answers the first of these requests when it is ready, so none is lost.
     for _ in 0..2400 {
         match llm.generate(question().max_tokens(1)).await {
             Ok(_) => {
-                assert!(was_loading, "it was ready before it could be asked");
+                assert!(was_loading, "the server was ready before the first request");
                 return;
             }
             Err(error) if error.kind == ErrorKind::Overloaded => {
@@ -168,5 +168,5 @@ async fn a_server_that_is_not_ready() {
         }
         sleep(Duration::from_millis(50)).await;
     }
-    panic!("it never was ready:\n{}", server.log());
+    panic!("the server never became ready:\n{}", server.log());
 }

@@ -1,4 +1,4 @@
-//! A program that serves until the tests are over, however they end.
+//! A server process that ends with the tests, however they end.
 
 use std::{
     ffi::OsStr,
@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A shell holds the program, and ends it once nobody holds the other end of the pipe any more: a kill and the
-/// end of `main` run no destructors.
+/// Shell script that runs the program and kills it when the other end of the pipe is closed. Destructors would not
+/// be enough: they do not run when the tests are killed or when `main` returns.
 const HOLD: &str = r#""$@" 2>&1 & cat >/dev/null; kill $!"#;
 
 /// A running server.
@@ -23,14 +23,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a program that says where it listens.
+    /// Starts a program that prints the address it listens on.
     pub(super) fn start(program: &Command) -> Self {
         let (mut server, lines) = Self::spawn(program);
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = lines.recv_timeout(left) else {
-                panic!("{program:?} does not listen; it said:\n{}", server.log());
+                panic!("{program:?} did not start to listen; its output:\n{}", server.log());
             };
             if let Some((_, address)) = line.split_once("listening on http://") {
                 server.url = format!("http://{}", address.trim());
@@ -39,14 +39,14 @@ impl Server {
         }
     }
 
-    /// Starts a program that is told where to listen, and does not wait for it.
+    /// Starts a program with a given address and does not wait for it.
     pub(super) fn start_at(program: &Command, url: String) -> Self {
         let (mut server, _) = Self::spawn(program);
         server.url = url;
         server
     }
 
-    /// What it said so far.
+    /// Returns the output so far.
     pub(super) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -56,7 +56,7 @@ impl Server {
         command.args(["-c", HOLD, "hold"]).arg(program.get_program()).args(program.get_args());
         let variables = program.get_envs();
         command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-        // A signal to the group of the tests, by Ctrl-C say, is not for the one that clears up after them.
+        // Signals to the tests' process group, such as Ctrl-C, must not kill the shell that cleans up.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn().unwrap();
@@ -68,7 +68,7 @@ impl Server {
             for line in output.split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line).into_owned();
                 its_log.lock().unwrap().push_str(&format!("{line}\n"));
-                // Nobody listens once the address is known.
+                // There is no receiver once the address is known.
                 let _ = sender.send(line);
             }
         });
@@ -79,12 +79,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
-        // Nothing is left to do should it have died.
+        // Ignore errors: the process may have exited already.
         let _ = self.shell.wait();
     }
 }
 
-/// A program and its arguments.
+/// Creates a command from a program and its arguments.
 pub(super) fn program(name: &str, args: &[&dyn AsRef<OsStr>]) -> Command {
     let mut command = Command::new(name);
     command.args(args.iter().map(|it| it.as_ref()));

@@ -1,9 +1,9 @@
-//! Chat completions, as our requests.
+//! Chat completions as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, any_json, cannot_say, effort, one_text, put_common, schema, take_list, text,
+    Names, any_json, effort, merge_text, put_common, remove_unsupported, schema, take_list, text,
     tool_choice, tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
@@ -12,18 +12,20 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     let mut kept = Vec::new();
     for mut message in take_list(body, "messages") {
-        let words = one_text(&mut message, "content", notes);
+        let content_text = merge_text(&mut message, "content", notes);
         let role = text(&message, "role");
         match role.as_str() {
             "system" | "developer" if kept.is_empty() => {
                 message["role"] = "system".into();
-                request.system = Some(words);
+                request.system = Some(content_text);
             }
-            "user" if !words.is_empty() => request.messages.push(Message::user(words)),
-            "assistant" => request.messages.push(assistant(&message, words)),
+            "user" if !content_text.is_empty() => {
+                request.messages.push(Message::user(content_text))
+            }
+            "assistant" => request.messages.push(assistant(&message, content_text)),
             "tool" => {
                 let (id, name) = (text(&message, "tool_call_id"), text(&message, "name"));
-                let result = Part::ToolResult { id, name, content: words, failed: false };
+                let result = Part::ToolResult { id, name, content: content_text, failed: false };
                 request.messages.push(Message::new(Role::User, vec![result]));
             }
             "user" => continue,
@@ -38,14 +40,14 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     put_common(&mut request, body, Names { max_tokens: "max_tokens", stop: "stop" });
     request.tools = tools(body, "parameters", notes);
     request.tool_choice = tool_choice(body);
-    put_form(&mut request, body, notes);
+    put_response_format(&mut request, body, notes);
     put_effort(&mut request, body, notes);
-    cannot_say(body, "provider", "which hosts to ask", notes);
+    remove_unsupported(body, "provider", "host selection", notes);
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
 }
 
-fn assistant(message: &Value, words: String) -> Message {
+fn assistant(message: &Value, content_text: String) -> Message {
     let mut parts = Vec::new();
     if message["reasoning_details"].is_array() {
         let opaque = Some(json!({ "reasoning_details": message["reasoning_details"] }));
@@ -53,7 +55,7 @@ fn assistant(message: &Value, words: String) -> Message {
     } else if message["reasoning_content"].is_string() {
         parts.push(Part::Reasoning { text: text(message, "reasoning_content"), opaque: None });
     }
-    parts.push(Part::text(words));
+    parts.push(Part::text(content_text));
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         let arguments = text(&call["function"], "arguments");
         parts.push(Part::ToolCall(ToolCall {
@@ -66,28 +68,30 @@ fn assistant(message: &Value, words: String) -> Message {
     Message::new(Role::Assistant, parts)
 }
 
-fn put_form(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_response_format(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let format = &body["response_format"];
-    let asked = &format["json_schema"];
+    let request_body = &format["json_schema"];
     match format["type"].as_str() {
-        Some("json_schema") => request.schema = Some(schema(&asked["name"], &asked["schema"])),
-        // The only form that some models there take.
+        Some("json_schema") => {
+            request.schema = Some(schema(&request_body["name"], &request_body["schema"]))
+        }
+        // The only format that some of these models support.
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }
-        _ => cannot_say(body, "response_format", "any JSON, without a schema", notes),
+        _ => remove_unsupported(body, "response_format", "JSON mode without a schema", notes),
     }
 }
 
 fn put_effort(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let thinks = &body["chat_template_kwargs"]["enable_thinking"];
     let thinks = thinks.as_bool().map(|it| json!(if it { "high" } else { "none" }));
-    let words =
+    let efforts =
         [&body["reasoning_effort"], &body["reasoning"]["effort"], &thinks.unwrap_or_default()];
-    request.effort = words.into_iter().find_map(effort);
+    request.effort = efforts.into_iter().find_map(effort);
     if request.effort.is_none() {
-        cannot_say(body, "reasoning_effort", "an effort that is not ours", notes);
-        cannot_say(body, "reasoning", "an effort in tokens", notes);
-        cannot_say(body, "chat_template_kwargs", "arguments of a template", notes);
+        remove_unsupported(body, "reasoning_effort", "an unknown effort", notes);
+        remove_unsupported(body, "reasoning", "an effort in tokens", notes);
+        remove_unsupported(body, "chat_template_kwargs", "template arguments", notes);
     }
 }

@@ -1,19 +1,20 @@
-//! Gemini's contents, as our requests.
+//! Gemini's requests as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, cannot_say, effort, one_text, put_common, remove, schema, take_list, text, texts,
+    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+    texts,
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
 pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     if body["systemInstruction"].is_object() {
-        let words = one_text(&mut body["systemInstruction"], "parts", notes);
-        // The role of the system is read by nobody.
-        body["systemInstruction"] = json!({ "parts": [{ "text": words }] });
-        request.system = Some(words);
+        let content_text = merge_text(&mut body["systemInstruction"], "parts", notes);
+        // The role of the system instruction is ignored.
+        body["systemInstruction"] = json!({ "parts": [{ "text": content_text }] });
+        request.system = Some(content_text);
     }
     let mut kept = Vec::new();
     for mut content in take_list(body, "contents") {
@@ -29,10 +30,10 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         config,
         Names { max_tokens: "maxOutputTokens", stop: "stopSequences" },
     );
-    put_form(&mut request, config, notes);
+    put_response_format(&mut request, config, notes);
     put_thinking(&mut request, config, notes);
     put_tools(&mut request, body, notes);
-    put_calling(&mut request, body, notes);
+    put_tool_choice(&mut request, body, notes);
     request
 }
 
@@ -56,8 +57,8 @@ fn message(content: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
 }
 
 fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
-    let seal = part["thoughtSignature"].as_str().map(|it| json!({ "thoughtSignature": it }));
-    let words = text(part, "text");
+    let opaque = part["thoughtSignature"].as_str().map(|it| json!({ "thoughtSignature": it }));
+    let content_text = text(part, "text");
     if part["functionCall"].is_object() {
         let function = &part["functionCall"];
         let id = function["id"].as_str().unwrap_or("nameless-0").to_owned();
@@ -66,25 +67,27 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
             id,
             name: text(function, "name"),
             arguments,
-            opaque: seal,
+            opaque,
         })];
     }
     if part["functionResponse"].is_object() {
         let function = &mut part["functionResponse"];
-        cannot_say(function, "parts", "images as results", notes);
+        remove_unsupported(function, "parts", "images in tool results", notes);
         let id = function["id"].as_str().unwrap_or("nameless-0").to_owned();
         let content = function["response"].to_string();
         return vec![Part::ToolResult { id, name: text(function, "name"), content, failed: false }];
     }
-    match (part["thought"] == true, part["text"].is_string(), seal) {
-        (true, _, Some(seal)) => vec![Part::Reasoning { text: words, opaque: Some(seal) }],
+    match (part["thought"] == true, part["text"].is_string(), opaque) {
+        (true, _, Some(opaque)) => {
+            vec![Part::Reasoning { text: content_text, opaque: Some(opaque) }]
+        }
         (true, _, None) => {
             notes.push("a thought without a signature".to_owned());
             Vec::new()
         }
-        (false, true, seal) => {
-            let seal = seal.map(|it| Part::Reasoning { text: String::new(), opaque: Some(it) });
-            [Part::text(words)].into_iter().chain(seal).collect()
+        (false, true, opaque) => {
+            let opaque = opaque.map(|it| Part::Reasoning { text: String::new(), opaque: Some(it) });
+            [Part::text(content_text)].into_iter().chain(opaque).collect()
         }
         (false, false, _) => {
             let kind = part.as_object().and_then(|it| it.keys().next().cloned());
@@ -94,7 +97,7 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
     }
 }
 
-fn put_form(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) {
+fn put_response_format(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) {
     if let Some(older) = remove(config, "responseSchema") {
         // The same in an older dialect.
         config["responseJsonSchema"] = older;
@@ -102,7 +105,7 @@ fn put_form(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) 
     if config["responseJsonSchema"].is_object() {
         request.schema = Some(schema(&Value::Null, &config["responseJsonSchema"]));
     } else {
-        cannot_say(config, "responseMimeType", "a form without a schema", notes);
+        remove_unsupported(config, "responseMimeType", "a response format without a schema", notes);
     }
 }
 
@@ -112,7 +115,7 @@ fn put_thinking(request: &mut Request, config: &mut Value, notes: &mut Vec<Strin
     let budget = budget.map(|it| if it == 0 { Effort::None } else { Effort::Low });
     request.effort = effort(&thinking["thinkingLevel"]).or(budget);
     if request.effort.is_none() {
-        cannot_say(config, "thinkingConfig", "thoughts without an effort", notes);
+        remove_unsupported(config, "thinkingConfig", "reasoning without an effort", notes);
     }
 }
 
@@ -143,13 +146,18 @@ fn put_tools(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     }
 }
 
-fn put_calling(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_tool_choice(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     if request.tools.is_empty() {
-        return cannot_say(body, "toolConfig", "a choice of tools without our tools", notes);
+        return remove_unsupported(
+            body,
+            "toolConfig",
+            "a tool choice without supported tools",
+            notes,
+        );
     }
     let calling = &mut body["toolConfig"]["functionCallingConfig"];
     if let Some(names) = remove(calling, "allowed_function_names") {
-        // Both spellings are read.
+        // The API accepts both spellings.
         calling["allowedFunctionNames"] = names;
     }
     let names = texts(&calling["allowedFunctionNames"]);
@@ -157,7 +165,7 @@ fn put_calling(request: &mut Request, body: &mut Value, notes: &mut Vec<String>)
         (Some("ANY"), [name]) => ToolChoice::Tool(name.clone()),
         (Some("ANY"), []) => ToolChoice::Required,
         (Some("ANY"), _) => {
-            cannot_say(calling, "allowedFunctionNames", "a choice of several tools", notes);
+            remove_unsupported(calling, "allowedFunctionNames", "a choice of several tools", notes);
             ToolChoice::Required
         }
         (Some("NONE"), _) => ToolChoice::None,

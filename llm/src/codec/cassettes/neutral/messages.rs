@@ -1,10 +1,10 @@
-//! Anthropic's messages, as our requests.
+//! Anthropic's messages as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, cannot_say, effort, one_text, put_common, remove, schema, take_list, text, tool_choice,
-    tools,
+    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+    tool_choice, tools,
 };
 use crate::{Effort, Message, Part, Request, Role, ToolCall};
 
@@ -32,21 +32,21 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     request
 }
 
-/// System texts are one text, which is cached where one of them is.
+/// Merges the system texts into one, which is cached if one of them is.
 fn put_system(request: &mut Request, body: &mut Value) {
     let Some(mut system) = remove(body, "system").map(|it| json!({ "content": it })) else {
         return;
     };
     let breakpoint = system["content"].as_array().into_iter().flatten().rev();
     let breakpoint = breakpoint.map(|it| it["cache_control"].clone()).find(|it| !it.is_null());
-    let words = one_text(&mut system, "content", &mut Vec::new());
-    let mut block = json!({ "type": "text", "text": words });
+    let content_text = merge_text(&mut system, "content", &mut Vec::new());
+    let mut block = json!({ "type": "text", "text": content_text });
     if let Some(breakpoint) = breakpoint {
         block["cache_control"] = breakpoint;
         request.cache_system = true;
     }
     body["system"] = json!([block]);
-    request.system = Some(words);
+    request.system = Some(content_text);
 }
 
 fn read_message(message: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
@@ -59,7 +59,7 @@ fn read_message(message: &mut Value, notes: &mut Vec<String>) -> Option<Message>
     for mut block in take_list(message, "content") {
         let Some(part) = part(&mut block, notes) else { continue };
         if let Some(last) = kept.last_mut() {
-            cannot_say(last, "cache_control", "a breakpoint inside a message", notes);
+            remove_unsupported(last, "cache_control", "a breakpoint inside a message", notes);
         }
         read.parts.push(part);
         kept.push(block);
@@ -86,7 +86,7 @@ fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
             opaque: None,
         })),
         "tool_result" => {
-            let content = one_text(block, "content", notes);
+            let content = merge_text(block, "content", notes);
             block["content"] = json!([{ "type": "text", "text": content }]);
             let failed = block["is_error"] == true;
             if !failed {
@@ -102,20 +102,25 @@ fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
     }
 }
 
-/// Breakpoints on tools, and the one that moves by itself.
+/// Reads the breakpoints of tools and the automatic breakpoint.
 fn put_breakpoints(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let n_tools = request.tools.len();
-    for (place, tool) in body["tools"].as_array_mut().into_iter().flatten().enumerate() {
-        let is_ours = place + 1 == n_tools && request.system.is_none();
+    for (path, tool) in body["tools"].as_array_mut().into_iter().flatten().enumerate() {
+        let is_ours = path + 1 == n_tools && request.system.is_none();
         if is_ours && tool["cache_control"].is_object() {
             request.cache_system = true;
         } else {
-            cannot_say(tool, "cache_control", "a breakpoint on a tool", notes);
+            remove_unsupported(tool, "cache_control", "a breakpoint on a tool", notes);
         }
     }
     let has_breakpoints = request.cache_system || request.messages.iter().any(|it| it.cache);
     if has_breakpoints {
-        cannot_say(body, "cache_control", "a moving breakpoint beside fixed ones", notes);
+        remove_unsupported(
+            body,
+            "cache_control",
+            "an automatic breakpoint next to explicit ones",
+            notes,
+        );
     } else if body["cache_control"].is_object() {
         request.cache_key = Some("one".to_owned());
     }
@@ -131,8 +136,8 @@ fn put_thinking(request: &mut Request, body: &mut Value, notes: &mut Vec<String>
         request.effort = Some(effort);
     }
     if request.effort.is_some() {
-        // The only temperature allowed beside thoughts is the default.
-        cannot_say(body, "temperature", "a temperature beside thoughts", notes);
+        // The only temperature allowed with thinking is the default.
+        remove_unsupported(body, "temperature", "a temperature with thinking", notes);
         request.temperature = None;
     }
 }

@@ -1,22 +1,22 @@
-//! Ollama's chat, as our requests.
+//! Ollama's chat as our requests.
 
 use serde_json::Value;
 
-use super::{Names, cannot_say, effort, put_common, schema, take_list, text, tools};
+use super::{Names, effort, put_common, remove_unsupported, schema, take_list, text, tools};
 use crate::{Effort, Message, Part, Request, Role, ToolCall};
 
 pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     let mut kept = Vec::new();
     for message in take_list(body, "messages") {
-        let words = text(&message, "content");
+        let content_text = text(&message, "content");
         match text(&message, "role").as_str() {
-            "system" if kept.is_empty() => request.system = Some(words),
-            "user" => request.messages.push(Message::user(words)),
-            "assistant" => request.messages.push(assistant(&message, words)),
+            "system" if kept.is_empty() => request.system = Some(content_text),
+            "user" => request.messages.push(Message::user(content_text)),
+            "assistant" => request.messages.push(assistant(&message, content_text)),
             "tool" => {
                 let (id, name) = (String::new(), text(&message, "tool_name"));
-                let result = Part::ToolResult { id, name, content: words, failed: false };
+                let result = Part::ToolResult { id, name, content: content_text, failed: false };
                 request.messages.push(Message::new(Role::User, vec![result]));
             }
             other => {
@@ -36,19 +36,19 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     if body["format"].is_object() {
         request.schema = Some(schema(&Value::Null, &body["format"]));
     } else {
-        cannot_say(body, "format", "any JSON, without a schema", notes);
+        remove_unsupported(body, "format", "JSON mode without a schema", notes);
     }
     let think = body["think"].as_bool().map(|it| if it { Effort::High } else { Effort::None });
     request.effort = think.or_else(|| effort(&body["think"]));
     request
 }
 
-fn assistant(message: &Value, words: String) -> Message {
+fn assistant(message: &Value, content_text: String) -> Message {
     let mut parts = Vec::new();
     if message["thinking"].is_string() {
         parts.push(Part::Reasoning { text: text(message, "thinking"), opaque: None });
     }
-    parts.push(Part::text(words));
+    parts.push(Part::text(content_text));
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         parts.push(Part::ToolCall(ToolCall {
             id: text(call, "id"),

@@ -1,10 +1,10 @@
-//! Responses, as our requests.
+//! OpenAI's Responses API as our requests.
 
 use serde_json::{Value, json};
 
 use super::{
-    Names, cannot_say, effort, one_text, put_common, remove, schema, take_list, text, tool_choice,
-    tools,
+    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+    tool_choice, tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
 
@@ -18,10 +18,10 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         let role = text(&item, "role");
         let is_first = kept.is_empty() && body["instructions"].is_null();
         if matches!(role.as_str(), "system" | "developer") {
-            let words = one_text(&mut item, "content", notes);
+            let content_text = merge_text(&mut item, "content", notes);
             if is_first {
-                // Instructions may stand in the conversation, too.
-                body["instructions"] = words.into();
+                // Instructions may also be a message of the conversation.
+                body["instructions"] = content_text.into();
             } else {
                 notes.push(format!("a `{role}` message that is not the first"));
             }
@@ -35,7 +35,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     body["input"] = kept.into();
     request.system = body["instructions"].as_str().map(str::to_owned);
     put_common(&mut request, body, Names { max_tokens: "max_output_tokens", stop: "stop" });
-    // There is no word for it.
+    // The API has no seed.
     request.seed = None;
     request.tools = tools(body, "parameters", notes);
     request.tool_choice = tool_choice(body);
@@ -43,11 +43,11 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     if format["type"] == "json_schema" {
         request.schema = Some(schema(&format["name"], &format["schema"]));
     } else {
-        cannot_say(body, "text", "a form without a schema", notes);
+        remove_unsupported(body, "text", "a response format without a schema", notes);
     }
     request.effort = effort(&body["reasoning"]["effort"]);
     if request.effort.is_none() {
-        cannot_say(body, "reasoning", "thoughts without an effort of ours", notes);
+        remove_unsupported(body, "reasoning", "reasoning without a known effort", notes);
     }
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
@@ -56,7 +56,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
 fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     let kind = item["type"].as_str().unwrap_or("message").to_owned();
     let (role, part) = match kind.as_str() {
-        "message" => return words(item, notes),
+        "message" => return text_message(item, notes),
         "reasoning" if item["encrypted_content"].is_string() => {
             (Role::Assistant, Part::Reasoning { text: String::new(), opaque: Some(item.clone()) })
         }
@@ -71,7 +71,7 @@ fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
             (Role::Assistant, Part::ToolCall(call))
         }
         "function_call_output" => {
-            let content = one_text(item, "output", notes);
+            let content = merge_text(item, "output", notes);
             let (id, name) = (text(item, "call_id"), String::new());
             (Role::User, Part::ToolResult { id, name, content, failed: false })
         }
@@ -83,7 +83,7 @@ fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     Some(Message::new(role, vec![part]))
 }
 
-fn words(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
+fn text_message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     let (role, kind) = match item["role"].as_str() {
         Some("assistant") => (Role::Assistant, "output_text"),
         _ => (Role::User, "input_text"),

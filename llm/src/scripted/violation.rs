@@ -1,24 +1,24 @@
-//! Spoils answers, in the ways in which real models do.
+//! Makes answers violate the requested format as real models do.
 
 use serde_json::Value;
 
-use super::script::FlawKind;
+use super::script::ViolationKind;
 
-/// Spoils an answer.
-pub(crate) fn spoil(kind: FlawKind, text: &str) -> String {
+/// Applies a violation to an answer.
+pub(crate) fn apply(kind: ViolationKind, text: &str) -> String {
     match kind {
-        FlawKind::Fenced => format!("```json\n{text}\n```"),
-        FlawKind::Prose => {
+        ViolationKind::Fenced => format!("```json\n{text}\n```"),
+        ViolationKind::Prose => {
             format!(
                 "Here is what you asked for.\n\n{text}\n\nSay so if you want it in another form."
             )
         }
-        FlawKind::Broken => text.chars().take(text.chars().count() * 2 / 3).collect(),
-        FlawKind::WrongTypes => match serde_json::from_str(text) {
+        ViolationKind::Broken => text.chars().take(text.chars().count() * 2 / 3).collect(),
+        ViolationKind::WrongTypes => match serde_json::from_str(text) {
             Ok(value) => in_words(value).to_string(),
             Err(_) => text.to_owned(),
         },
-        FlawKind::Empty => String::new(),
+        ViolationKind::Empty => String::new(),
     }
 }
 

@@ -1,124 +1,124 @@
-//! Faults: the errors of all providers become one enum.
+//! Mapping of provider errors to [`ErrorKind`].
 //!
-//! Providers name an error by its status, by a code, by a type, or only in prose, and not always in the same
-//! way. So all names are collected, and looked for from the most telling to the least.
+//! Providers identify an error by its status, a code, a type, or only by its message, and not always consistently.
+//! This module collects all names in the body and matches them from the most to the least specific.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use super::{Fault, Headers, json};
+use super::{CallError, Headers, json_util};
 use crate::ErrorKind;
 
-/// Reads an answer with a status that is not a success.
-pub(super) fn from_http(status: u16, headers: &dyn Headers, body: &[u8]) -> Fault {
-    let complaint = match serde_json::from_slice(body) {
-        Ok(body) => Complaint::of(&body),
-        Err(_) => Complaint::in_prose(&String::from_utf8_lossy(body)),
+/// Decodes a response with an error status.
+pub(super) fn from_http(status: u16, headers: &dyn Headers, body: &[u8]) -> CallError {
+    let body_error = match serde_json::from_slice(body) {
+        Ok(body) => ErrorBody::from_json(&body),
+        Err(_) => ErrorBody::from_text(&String::from_utf8_lossy(body)),
     };
-    let asked_to_wait = retry_after(headers);
-    let mut fault = complaint.into_fault(Some(status), asked_to_wait);
-    fault.retry_after = asked_to_wait.or(fault.retry_after);
-    fault.should_retry = headers.get("x-should-retry").and_then(|it| it.parse().ok());
+    let retry_after = retry_after(headers);
+    let mut error = body_error.into_call_error(Some(status), retry_after);
+    error.retry_after = retry_after.or(error.retry_after);
+    error.should_retry = headers.get("x-should-retry").and_then(|it| it.parse().ok());
     let request_id = headers.get("request-id").or_else(|| headers.get("x-request-id"));
-    fault.request_id = request_id.map(str::to_owned).or(fault.request_id);
-    if fault.message.is_empty() {
-        fault.message = format!("status {status} without a word");
+    error.request_id = request_id.map(str::to_owned).or(error.request_id);
+    if error.message.is_empty() {
+        error.message = format!("status {status} without a message");
     }
-    fault
+    error
 }
 
-/// Reads an error that comes where an answer should be: inside a success, or in the middle of a stream.
-pub(super) fn from_answer(body: &Value) -> Fault {
-    let complaint = Complaint::of(body);
-    let status = complaint.status;
-    complaint.into_fault(status, None)
+/// Decodes an error in place of a response: with a success status, or in the middle of a stream.
+pub(super) fn from_body(body: &Value) -> CallError {
+    let body_error = ErrorBody::from_json(body);
+    let status = body_error.status;
+    body_error.into_call_error(status, None)
 }
 
-/// What a provider says about an error.
+/// The parts of an error body that matter here.
 #[derive(Default)]
-struct Complaint {
+struct ErrorBody {
     message: String,
-    /// Types, codes and reasons, in small letters.
+    /// Types, codes and reasons, in lower case.
     names: Vec<String>,
-    /// The status that the body itself gives.
+    /// Status given in the body itself.
     status: Option<u16>,
     retry_after: Option<Duration>,
     request_id: Option<String>,
 }
 
-impl Complaint {
-    fn in_prose(text: &str) -> Self {
-        Self { message: json::capped(text), ..Self::default() }
+impl ErrorBody {
+    fn from_text(text: &str) -> Self {
+        Self { message: json_util::capped(text), ..Self::default() }
     }
 
-    fn of(body: &Value) -> Self {
-        // Gemini puts the errors of a stream into a list.
+    fn from_json(body: &Value) -> Self {
+        // Gemini wraps errors of a stream in a list.
         let body = body.get(0).unwrap_or(body);
         let error = body.get("error").unwrap_or(body);
-        let mut complaint = Self::in_prose(&message(body, error));
-        complaint.request_id = body["request_id"].as_str().map(str::to_owned);
-        complaint.status = error["code"].as_u64().and_then(|it| u16::try_from(it).ok());
+        let mut body_error = Self::from_text(&message(body, error));
+        body_error.request_id = body["request_id"].as_str().map(str::to_owned);
+        body_error.status = error["code"].as_u64().and_then(|it| u16::try_from(it).ok());
         for name in ["type", "code", "status"] {
-            complaint.named(&error[name]);
+            body_error.add_name(&error[name]);
         }
-        complaint.named(&error["details"]["error_code"]);
-        complaint.named(&error["metadata"]["error_type"]);
-        for detail in json::list(error, "details") {
-            complaint.named(&detail["reason"]);
-            for violation in json::list(detail, "violations") {
-                complaint.named(&violation["quotaId"]);
+        body_error.add_name(&error["details"]["error_code"]);
+        body_error.add_name(&error["metadata"]["error_type"]);
+        for detail in json_util::list(error, "details") {
+            body_error.add_name(&detail["reason"]);
+            for violation in json_util::list(detail, "violations") {
+                body_error.add_name(&violation["quotaId"]);
             }
-            let delay = json::text(detail, "retryDelay").strip_suffix('s').and_then(seconds);
-            complaint.retry_after = complaint.retry_after.or(delay);
+            let delay = json_util::text(detail, "retryDelay").strip_suffix('s').and_then(seconds);
+            body_error.retry_after = body_error.retry_after.or(delay);
         }
-        complaint
+        body_error
     }
 
-    fn named(&mut self, name: &Value) {
+    fn add_name(&mut self, name: &Value) {
         self.names.extend(name.as_str().map(str::to_ascii_lowercase));
     }
 
-    fn into_fault(self, status: Option<u16>, asked_to_wait: Option<Duration>) -> Fault {
+    fn into_call_error(self, status: Option<u16>, retry_after: Option<Duration>) -> CallError {
         let kind = match status {
-            // Out of money, unless there is an end to it.
-            Some(402) if asked_to_wait.is_none() => ErrorKind::Spent,
+            // Credit is used up, unless the provider says when to retry.
+            Some(402) if retry_after.is_none() => ErrorKind::QuotaExhausted,
             Some(402) => ErrorKind::RateLimited,
             _ => self.kind(status),
         };
         let Self { message, retry_after, request_id, .. } = self;
-        Fault { retry_after, request_id, ..Fault::new(kind, message) }
+        CallError { retry_after, request_id, ..CallError::new(kind, message) }
     }
 
     fn kind(&self, status: Option<u16>) -> ErrorKind {
-        let is_clear = matches!(status, Some(401 | 403 | 404 | 413 | 429 | 500..));
-        let vaguely = || if is_clear { None } else { self.called(VAGUE) };
-        self.called(TELLING).or_else(vaguely).unwrap_or_else(|| kind_by_status(status))
+        let status_is_specific = matches!(status, Some(401 | 403 | 404 | 413 | 429 | 500..));
+        let generic = || if status_is_specific { None } else { self.kind_by_name(GENERIC_NAMES) };
+        self.kind_by_name(SPECIFIC_NAMES).or_else(generic).unwrap_or_else(|| kind_by_status(status))
     }
 
-    fn called(&self, names: &[Names]) -> Option<ErrorKind> {
+    fn kind_by_name(&self, names: &[Names]) -> Option<ErrorKind> {
         let message = self.message.to_ascii_lowercase();
-        let is = |(_, names, words): &&Names| {
+        let is = |(_, names, phrases): &&Names| {
             let named = self.names.iter().any(|name| names.iter().any(|it| name.contains(it)));
-            named || words.iter().any(|it| message.contains(it))
+            named || phrases.iter().any(|it| message.contains(it))
         };
         names.iter().find(is).map(|(kind, ..)| *kind)
     }
 }
 
-/// What an error is called, and what is said where it has no name of its own.
+/// An error kind, the names providers give it, and phrases in messages without such a name.
 type Names = (ErrorKind, &'static [&'static str], &'static [&'static str]);
 
-/// Names that say more than any status; the first that fits counts.
-const TELLING: &[Names] = &[
+/// Names that are more specific than any status; the first match wins.
+const SPECIFIC_NAMES: &[Names] = &[
     (
-        ErrorKind::Spent,
+        ErrorKind::QuotaExhausted,
         &["insufficient_quota", "billing", "spend_limit", "credit", "perday"],
-        // Not that a quota is exceeded: Google says so of that of a minute too.
+        // Not "quota exceeded": Google also uses it for limits per minute.
         &["credit balance is too low"],
     ),
     (
-        ErrorKind::TooLong,
+        ErrorKind::RequestTooLong,
         &["context_length", "request_too_large", "exceed_context_size"],
         &[
             "prompt is too long",
@@ -143,8 +143,8 @@ const TELLING: &[Names] = &[
     (ErrorKind::NotFound, &["not_found_error", "model_not_found"], &["is not a valid model id"]),
 ];
 
-/// Names that are given to many things, so that they count only where the status says as little.
-const VAGUE: &[Names] = &[
+/// Names with several meanings, which count only if the status is not specific.
+const GENERIC_NAMES: &[Names] = &[
     (ErrorKind::RateLimited, &["rate_limit", "resource_exhausted", "too_many_requests"], &[]),
     (
         ErrorKind::Overloaded,
@@ -158,26 +158,26 @@ fn kind_by_status(status: Option<u16>) -> ErrorKind {
     match status {
         Some(401 | 403) => ErrorKind::Auth,
         Some(404) => ErrorKind::NotFound,
-        Some(413) => ErrorKind::TooLong,
+        Some(413) => ErrorKind::RequestTooLong,
         Some(429) => ErrorKind::RateLimited,
         Some(501) => ErrorKind::BadRequest,
-        // Too slow, in conflict with another call, out of capacity, given up, or a fault of its own; without a
-        // status the provider took the request, and then failed.
+        // Timeout, conflict, no capacity, cancelled, or an internal error. Without a status, the provider accepted
+        // the request and then failed.
         Some(408 | 409 | 498 | 499 | 500..) | None => ErrorKind::Overloaded,
         Some(_) => ErrorKind::BadRequest,
     }
 }
 
-/// The words of an error, wherever this provider puts them.
+/// Returns the error message, wherever this provider puts it.
 fn message(body: &Value, error: &Value) -> String {
     let candidates =
         [&error["message"], error, &body["message"], &body["detail"], &body["detail"][0]["msg"]];
-    let words = candidates.into_iter().find_map(Value::as_str);
-    let words = words.map_or_else(|| body.to_string(), str::to_owned);
-    // A router's own words say only that somebody behind it failed.
+    let text = candidates.into_iter().find_map(Value::as_str);
+    let text = text.map_or_else(|| body.to_string(), str::to_owned);
+    // A router's own message only says that an upstream provider failed.
     match error["metadata"]["raw"].as_str() {
-        Some(raw) => format!("{words}: {raw}"),
-        None => words,
+        Some(raw) => format!("{text}: {raw}"),
+        None => text,
     }
 }
 
@@ -193,7 +193,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 
-/// How long it is until a date, by the provider's own clock if it shows it.
+/// Returns the time until a date, by the provider's clock if it sends a `date` header.
 fn until(date: &str, now: Option<&str>) -> Option<Duration> {
     let date = httpdate::parse_http_date(date.trim()).ok()?;
     let now = now.and_then(|it| httpdate::parse_http_date(it).ok()).unwrap_or_else(SystemTime::now);
@@ -206,43 +206,47 @@ mod tests {
 
     use super::*;
 
-    struct Given(&'static [(&'static str, &'static str)]);
+    struct TestHeaders(&'static [(&'static str, &'static str)]);
 
-    impl Headers for Given {
+    impl Headers for TestHeaders {
         fn get(&self, name: &str) -> Option<&str> {
             self.0.iter().find(|(it, _)| *it == name).map(|(_, value)| *value)
         }
     }
 
-    fn fault(status: u16, headers: &'static [(&str, &str)], body: &Value) -> Fault {
-        from_http(status, &Given(headers), body.to_string().as_bytes())
+    fn http_error(status: u16, headers: &'static [(&str, &str)], body: &Value) -> CallError {
+        from_http(status, &TestHeaders(headers), body.to_string().as_bytes())
     }
 
     #[track_caller]
     fn check(status: u16, error: &Value, kind: ErrorKind) {
-        let fault = fault(status, &[], &json!({ "error": error }));
-        assert_eq!(fault.kind, kind, "{fault:?}");
+        let error = http_error(status, &[], &json!({ "error": error }));
+        assert_eq!(error.kind, kind, "{error:?}");
     }
 
     #[test]
-    fn kinds() {
+    fn statuses_and_names_map_to_kinds() {
         check(401, &json!({ "message": "who?" }), ErrorKind::Auth);
         check(
             400,
             &json!({ "status": "INVALID_ARGUMENT", "details": [{ "reason": "API_KEY_INVALID" }] }),
             ErrorKind::Auth,
         );
-        check(429, &json!({ "code": "insufficient_quota" }), ErrorKind::Spent);
+        check(429, &json!({ "code": "insufficient_quota" }), ErrorKind::QuotaExhausted);
         check(
             429,
             &json!({ "details": { "error_code": "enforced_spend_limit_reached" } }),
-            ErrorKind::Spent,
+            ErrorKind::QuotaExhausted,
         );
-        check(400, &json!({ "message": "Your credit balance is too low" }), ErrorKind::Spent);
+        check(
+            400,
+            &json!({ "message": "Your credit balance is too low" }),
+            ErrorKind::QuotaExhausted,
+        );
         check(429, &json!({ "code": "rate_limit_exceeded" }), ErrorKind::RateLimited);
-        check(400, &json!({ "code": "context_length_exceeded" }), ErrorKind::TooLong);
-        check(400, &json!({ "message": "prompt is too long: 9 > 8" }), ErrorKind::TooLong);
-        check(413, &json!("too big"), ErrorKind::TooLong);
+        check(400, &json!({ "code": "context_length_exceeded" }), ErrorKind::RequestTooLong);
+        check(400, &json!({ "message": "prompt is too long: 9 > 8" }), ErrorKind::RequestTooLong);
+        check(413, &json!("too big"), ErrorKind::RequestTooLong);
         check(400, &json!({ "code": "content_policy_violation" }), ErrorKind::Refused);
         check(
             400,
@@ -256,26 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_status_counts_more_than_a_vague_name() {
+    fn specific_status_wins_over_generic_name() {
         let vague =
             json!({ "type": "invalid_request_error", "code": null, "message": "Invalid URL" });
         check(404, &vague, ErrorKind::NotFound);
         check(401, &vague, ErrorKind::Auth);
-        // So Groq says that the request alone has more tokens than a minute allows: waiting does not help.
+        // Groq's reply if the request alone exceeds the tokens per minute: waiting does not help.
         let too_large = json!({ "type": "tokens", "code": "rate_limit_exceeded", "message": "Request too large" });
-        check(413, &too_large, ErrorKind::TooLong);
+        check(413, &too_large, ErrorKind::RequestTooLong);
         check(429, &too_large, ErrorKind::RateLimited);
         check(429, &json!({ "type": "server_error" }), ErrorKind::RateLimited);
         check(503, &vague, ErrorKind::Overloaded);
         check(501, &vague, ErrorKind::BadRequest);
-        // But what is clear stays so under any status.
+        // Specific names win over any status.
         check(403, &json!({ "code": "content_policy_violation" }), ErrorKind::Refused);
-        check(404, &json!({ "code": "insufficient_quota" }), ErrorKind::Spent);
+        check(404, &json!({ "code": "insufficient_quota" }), ErrorKind::QuotaExhausted);
     }
 
-    /// Google says the same of the quota of a minute and of that of a day, but for the quota's name.
+    /// Google's errors for quotas per minute and per day differ only in the quota's id.
     #[test]
-    fn quotas_of_a_minute_and_of_a_day() {
+    fn quotas_per_minute_and_per_day_differ() {
         let error = |quota: &str| {
             json!({
                 "code": 429,
@@ -289,19 +293,23 @@ mod tests {
             &error("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"),
             ErrorKind::RateLimited,
         );
-        check(429, &error("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), ErrorKind::Spent);
+        check(
+            429,
+            &error("GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
+            ErrorKind::QuotaExhausted,
+        );
     }
 
     #[test]
-    fn money_that_comes_back_is_a_limit() {
+    fn payment_error_with_retry_after_is_a_rate_limit() {
         let error = json!({ "error": { "code": 402, "message": "credits" } });
-        assert_eq!(fault(402, &[], &error).kind, ErrorKind::Spent);
-        assert_eq!(fault(402, &[("retry-after", "9")], &error).kind, ErrorKind::RateLimited);
+        assert_eq!(http_error(402, &[], &error).kind, ErrorKind::QuotaExhausted);
+        assert_eq!(http_error(402, &[("retry-after", "9")], &error).kind, ErrorKind::RateLimited);
     }
 
     #[test]
-    fn how_long_to_wait() {
-        let wait = |headers| fault(429, headers, &json!({})).retry_after;
+    fn retry_after_is_parsed() {
+        let wait = |headers| http_error(429, headers, &json!({})).retry_after;
         assert_eq!(wait(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
         assert_eq!(
             wait(&[("retry-after-ms", "250"), ("retry-after", "9")]),
@@ -321,41 +329,41 @@ mod tests {
             assert_eq!(seconds(nonsense), None, "{nonsense}");
         }
         let body = json!({ "error": { "details": [{ "retryDelay": "46.5s" }] } });
-        assert_eq!(fault(429, &[], &body).retry_after, Some(Duration::from_millis(46_500)));
+        assert_eq!(http_error(429, &[], &body).retry_after, Some(Duration::from_millis(46_500)));
     }
 
     #[test]
-    fn what_else_the_headers_say() {
+    fn retry_hint_and_request_id_are_read() {
         let headers = &[("x-should-retry", "false"), ("request-id", "req_1")];
-        let said = fault(500, headers, &json!({ "request_id": "req_2" }));
+        let said = http_error(500, headers, &json!({ "request_id": "req_2" }));
         assert_eq!(said.should_retry, Some(false));
         assert_eq!(said.request_id.as_deref(), Some("req_1"));
         assert_eq!(
-            fault(500, &[], &json!({ "request_id": "req_2" })).request_id.as_deref(),
+            http_error(500, &[], &json!({ "request_id": "req_2" })).request_id.as_deref(),
             Some("req_2")
         );
     }
 
     #[test]
-    fn bodies_of_any_kind() {
-        let message = |body: &[u8]| from_http(503, &Given(&[]), body).message;
-        assert_eq!(message(b""), "status 503 without a word");
+    fn message_is_found_in_any_body() {
+        let message = |body: &[u8]| from_http(503, &TestHeaders(&[]), body).message;
+        assert_eq!(message(b""), "status 503 without a message");
         assert_eq!(message(b"<h1>Busy</h1>\n"), "<h1>Busy</h1>");
         assert_eq!(message(b"{\"error\":{\"mess"), "{\"error\":{\"mess");
         assert_eq!(message(b"{\"detail\":[{\"msg\":\"missing\"}]}"), "missing");
         assert_eq!(message(b"[{\"error\":{\"message\":\"listed\"}}]"), "listed");
         assert!(message(&[b'x'; 100_000]).len() < 20_000);
         let routed = json!({ "error": { "message": "failed", "metadata": { "raw": "down" } } });
-        assert_eq!(fault(502, &[], &routed).message, "failed: down");
+        assert_eq!(http_error(502, &[], &routed).message, "failed: down");
     }
 
     #[test]
-    fn errors_where_an_answer_should_be() {
-        assert_eq!(from_answer(&json!({ "error": { "code": 429 } })).kind, ErrorKind::RateLimited);
+    fn errors_with_success_status_are_classified() {
+        assert_eq!(from_body(&json!({ "error": { "code": 429 } })).kind, ErrorKind::RateLimited);
         assert_eq!(
-            from_answer(&json!({ "error": { "type": "overloaded_error" } })).kind,
+            from_body(&json!({ "error": { "type": "overloaded_error" } })).kind,
             ErrorKind::Overloaded
         );
-        assert_eq!(from_answer(&json!({ "error": "something" })).kind, ErrorKind::Overloaded);
+        assert_eq!(from_body(&json!({ "error": "something" })).kind, ErrorKind::Overloaded);
     }
 }

@@ -1,4 +1,4 @@
-//! The gate.
+//! Tests of the rate limiter.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use llm::{Backoff, ErrorKind, Gate, Llm, Pace, Request, Response, Usage};
+use llm::{Backoff, ErrorKind, Llm, RateLimit, RateLimiter, Request, Response, Usage};
 use proptest::prelude::*;
 use tokio::{
     task::JoinSet,
@@ -19,22 +19,22 @@ use super::{answer, fake, paused, rate_limited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A model that takes so long, and says at which millisecond it was asked what.
+/// Returns a model with this latency, and a log of the time in milliseconds and the text of each call.
 fn slow(takes: Duration) -> (Llm, Arc<Mutex<Vec<(u128, String)>>>) {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (start, noted) = (Instant::now(), asked.clone());
-    let (llm, _) = fake(move |_, words| {
-        noted.lock().unwrap().push((start.elapsed().as_millis(), words));
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let (start, log) = (Instant::now(), calls.clone());
+    let (llm, _) = fake(move |_, prompt| {
+        log.lock().unwrap().push((start.elapsed().as_millis(), prompt));
         async move {
             sleep(takes).await;
             Ok(answer("here"))
         }
     });
-    (llm, asked)
+    (llm, calls)
 }
 
-/// Asks `n` times at once, `0` first, and gives the seconds at which the model was asked, in order.
-async fn seconds(llm: &Llm, asked: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec<u128> {
+/// Makes `n` concurrent calls and returns the seconds at which the model was called, in order.
+async fn seconds(llm: &Llm, call_log: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec<u128> {
     let mut calls = JoinSet::new();
     for number in 0..n {
         let llm = llm.clone();
@@ -43,56 +43,56 @@ async fn seconds(llm: &Llm, asked: &Mutex<Vec<(u128, String)>>, n: usize) -> Vec
     for outcome in calls.join_all().await {
         outcome.unwrap();
     }
-    let asked = std::mem::take(&mut *asked.lock().unwrap());
-    let words: Vec<_> = asked.iter().map(|it| it.1.parse::<usize>().unwrap()).collect();
-    assert!(words.is_sorted(), "first come, first served: {words:?}");
-    asked.iter().map(|it| it.0 / 1_000).collect()
+    let call_log = std::mem::take(&mut *call_log.lock().unwrap());
+    let numbers: Vec<_> = call_log.iter().map(|it| it.1.parse::<usize>().unwrap()).collect();
+    assert!(numbers.is_sorted(), "calls are not served in order of arrival: {numbers:?}");
+    call_log.iter().map(|it| it.0 / 1_000).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_at_once() {
-    let (llm, asked) = slow(SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(3)));
-    assert_eq!(seconds(&llm, &asked, 8).await, [0, 0, 0, 1, 1, 1, 2, 2]);
+async fn concurrency_is_limited() {
+    let (llm, calls) = slow(SECOND);
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(3)));
+    assert_eq!(seconds(&llm, &calls, 8).await, [0, 0, 0, 1, 1, 1, 2, 2]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_requests_a_minute() {
-    let (llm, asked) = slow(Duration::ZERO);
-    let llm = llm.gate(&Gate::new(Pace::new(100).requests_per_minute(3)));
-    assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 0, 61, 61, 61, 122]);
+async fn requests_per_minute_are_limited() {
+    let (llm, calls) = slow(Duration::ZERO);
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).requests_per_minute(3)));
+    assert_eq!(seconds(&llm, &calls, 7).await, [0, 0, 0, 61, 61, 61, 122]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_tokens_a_minute() {
-    // A call may take its request and 4,096 tokens, so two fit at first. In the end each has used 1,100.
-    let (llm, asked) = slow(SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(100).tokens_per_minute(10_000)));
-    assert_eq!(seconds(&llm, &asked, 7).await, [0, 0, 1, 2, 3, 4, 61]);
+async fn tokens_per_minute_are_limited() {
+    // A call reserves its request and 4,096 tokens, so two fit at first. Each uses 1,100 in the end.
+    let (llm, calls) = slow(SECOND);
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).tokens_per_minute(10_000)));
+    assert_eq!(seconds(&llm, &calls, 7).await, [0, 0, 1, 2, 3, 4, 61]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_larger_than_the_limit_passes_alone() {
-    let (llm, asked) = slow(SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(100).tokens_per_minute(10)));
-    assert_eq!(seconds(&llm, &asked, 3).await, [0, 61, 122]);
+async fn call_above_the_limit_runs_alone() {
+    let (llm, calls) = slow(SECOND);
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).tokens_per_minute(10)));
+    assert_eq!(seconds(&llm, &calls, 3).await, [0, 61, 122]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn models_share_a_gate() {
-    let gate = Gate::new(Pace::new(1));
-    let (llm, asked) = slow(SECOND);
-    let (one, other) = (llm.clone().gate(&gate), llm.gate(&gate.clone()));
+async fn models_share_a_rate_limiter() {
+    let limiter = RateLimiter::new(RateLimit::new(1));
+    let (llm, calls) = slow(SECOND);
+    let (one, other) = (llm.clone().rate_limit(&limiter), llm.rate_limit(&limiter.clone()));
     let (first, second) = tokio::join!(one.generate("0"), other.generate("1"));
     assert!(first.is_ok() && second.is_ok());
-    let times: Vec<_> = asked.lock().unwrap().iter().map(|it| it.0).collect();
+    let times: Vec<_> = calls.lock().unwrap().iter().map(|it| it.0).collect();
     assert_eq!(times, [0, 1_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_calls_give_their_place_back() {
-    let (llm, asked) = slow(100 * SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(1)));
+async fn dropped_calls_release_their_slots() {
+    let (llm, calls) = slow(100 * SECOND);
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(1)));
     let running = timeout(2 * SECOND, llm.generate("0"));
     let waiting = async {
         sleep(Duration::from_millis(500)).await;
@@ -104,24 +104,24 @@ async fn dropped_calls_give_their_place_back() {
     };
     let (running, waiting, behind) = tokio::join!(running, waiting, behind);
     assert!(running.is_err() && waiting.is_err() && behind.is_ok());
-    assert_eq!(*asked.lock().unwrap(), [(0, "0".to_owned()), (2_000, "2".to_owned())]);
+    assert_eq!(*calls.lock().unwrap(), [(0, "0".to_owned()), (2_000, "2".to_owned())]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_gives_back_what_its_answer_did_not_need() {
-    let (llm, asked) = slow(10 * SECOND);
-    let llm = llm.gate(&Gate::new(Pace::new(9).tokens_per_minute(10_000)));
-    let request = |words: &str| Request::new(words).max_tokens(9_000);
+async fn dropped_call_releases_response_tokens() {
+    let (llm, calls) = slow(10 * SECOND);
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(9).tokens_per_minute(10_000)));
+    let request = |prompt: &str| Request::new(prompt).max_tokens(9_000);
     assert!(timeout(SECOND, llm.generate(request("0"))).await.is_err());
     llm.generate(request("1")).await.unwrap();
-    let times: Vec<_> = asked.lock().unwrap().iter().map(|it| it.0).collect();
+    let times: Vec<_> = calls.lock().unwrap().iter().map(|it| it.0).collect();
     assert_eq!(times, [0, 1_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_that_nobody_counted_are_all_that_were_reserved() {
+async fn unreported_tokens_count_in_full() {
     let (llm, _) = fake(|_, _| async { Ok(Response { usage: None, ..answer("here") }) });
-    let llm = llm.gate(&Gate::new(Pace::new(9).tokens_per_minute(10_000)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(9).tokens_per_minute(10_000)));
     let start = Instant::now();
     for _ in 0..2 {
         llm.generate(Request::new("?").max_tokens(9_000)).await.unwrap();
@@ -130,14 +130,16 @@ async fn tokens_that_nobody_counted_are_all_that_were_reserved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_closes_it_for_everybody() {
+async fn requested_pause_applies_to_all_calls() {
     let (times, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
-    let noted = times.clone();
+    let log = times.clone();
     let (llm, calls) = fake(move |number, _| {
-        noted.lock().unwrap().push(start.elapsed().as_secs());
+        log.lock().unwrap().push(start.elapsed().as_secs());
         async move { if number == 0 { Err(rate_limited(20 * SECOND)) } else { Ok(answer("here")) } }
     });
-    let llm = llm.gate(&Gate::new(Pace::new(1))).retry(Backoff::default().random(|| 0.0));
+    let llm = llm
+        .rate_limit(&RateLimiter::new(RateLimit::new(1)))
+        .retry(Backoff::default().random(|| 0.0));
     let mut all = JoinSet::new();
     for _ in 0..5 {
         let llm = llm.clone();
@@ -149,23 +151,23 @@ async fn a_provider_closes_it_for_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_that_is_closed_for_long_says_so() {
+async fn long_pause_is_an_error() {
     let (llm, calls) = fake(|_, _| async { Err(rate_limited(Duration::MAX)) });
-    let llm = llm.gate(&Gate::new(Pace::new(1)));
+    let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(1)));
     assert_eq!(llm.generate("?").await.unwrap_err().message, "as the test says");
     let error = llm.generate("?").await.unwrap_err();
     assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::RateLimited, 1));
     assert!(error.retry_after > Some(300 * 24 * 3_600 * SECOND));
-    assert!(error.message.contains("raise the gate's patience"), "{error}");
+    assert!(error.message.contains("raise `max_wait`"), "{error}");
 }
 
-/// One call of a random run.
+/// Plan of one call of a random schedule.
 #[derive(Clone, Debug)]
 struct Plan {
     comes_after: u64,
     takes: u64,
     max_tokens: u32,
-    /// What it uses, in thousandths of what it may.
+    /// Tokens used, in thousandths of the maximum.
     uses: u64,
     dropped_after: Option<u64>,
 }
@@ -182,7 +184,7 @@ prop_compose! {
     }
 }
 
-/// What the model saw of a call.
+/// A call as the model saw it.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     number: usize,
@@ -194,18 +196,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_comes_the_limits_hold(
+    fn limits_hold_for_random_schedules(
         plans in prop::collection::vec(plan(), 1..60),
         concurrency in 1..6usize,
         requests in 1..30u64,
         tokens in 1_000..20_000u64,
     ) {
-        let pace = Pace::new(concurrency).requests_per_minute(requests).tokens_per_minute(tokens);
-        let (seen, most, done) = paused(run(&plans, pace, tokens));
+        let limit = RateLimit::new(concurrency).requests_per_minute(requests).tokens_per_minute(tokens);
+        let (seen, most, done) = paused(run(&plans, limit, tokens));
         let kept = plans.iter().filter(|it| it.dropped_after.is_none()).count();
-        prop_assert!(done >= kept, "every call that is not dropped is answered: {done} of {kept}");
-        prop_assert!(most <= concurrency, "{most} at once");
-        prop_assert!(seen.is_sorted_by_key(|it| it.number), "in their order: {seen:?}");
+        prop_assert!(done >= kept, "only {done} of {kept} calls that were not dropped were answered");
+        prop_assert!(most <= concurrency, "{most} concurrent calls");
+        prop_assert!(seen.is_sorted_by_key(|it| it.number), "calls are out of order: {seen:?}");
         for (nth, first) in seen.iter().enumerate() {
             let minute = seen[nth..].iter().take_while(|it| it.at - first.at < 60 * SECOND);
             let (count, used) = minute.fold((0, 0), |sum, it| (sum.0 + 1, sum.1 + it.used));
@@ -215,28 +217,28 @@ proptest! {
     }
 }
 
-/// Runs the calls: what the model saw, how many were with it at once, and how many were answered.
-async fn run(plans: &[Plan], pace: Pace, tokens: u64) -> (Vec<Seen>, usize, usize) {
+/// Runs the calls; returns the calls that the model saw, the maximum concurrency, and the number of answered calls.
+async fn run(plans: &[Plan], limit: RateLimit, tokens: u64) -> (Vec<Seen>, usize, usize) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (start, owned) = (Instant::now(), plans.to_vec());
-    let (noted, now, peak) = (seen.clone(), running, most.clone());
-    let (llm, _) = fake(move |_, words| {
-        let number: usize = words.parse().unwrap();
+    let (log, now, peak) = (seen.clone(), running, most.clone());
+    let (llm, _) = fake(move |_, prompt| {
+        let number: usize = prompt.parse().unwrap();
         let plan = owned[number].clone();
-        // Answers have at most what they may, so nothing is used beyond what was reserved.
+        // Responses stay within their maximum, so no call uses more than it reserved.
         let used = (u64::from(plan.max_tokens) * plan.uses / 1_000).min(tokens);
-        let (noted, at) = (noted.clone(), start.elapsed());
+        let (log, at) = (log.clone(), start.elapsed());
         let running = Running::new(&now, &peak);
         async move {
-            noted.lock().unwrap().push(Seen { number, at, used });
+            log.lock().unwrap().push(Seen { number, at, used });
             sleep(Duration::from_millis(plan.takes)).await;
             drop(running);
             let usage = Some(Usage { output: used, ..Usage::default() });
             Ok(Response { usage, ..answer("here") })
         }
     });
-    let llm = llm.gate(&Gate::new(pace));
+    let llm = llm.rate_limit(&RateLimiter::new(limit));
     let mut calls = JoinSet::new();
     let mut comes = Duration::ZERO;
     for (number, plan) in plans.iter().enumerate() {
@@ -251,14 +253,14 @@ async fn run(plans: &[Plan], pace: Pace, tokens: u64) -> (Vec<Seen>, usize, usiz
     }
     let done = calls.join_all().await.into_iter().filter(|it| *it).count();
     let mut seen = seen.lock().unwrap().clone();
-    // A call that was dropped may have used what its request had, which is not counted here.
+    // A dropped call counts the tokens of its request, which this test ignores.
     seen.iter_mut()
         .filter(|it| plans[it.number].dropped_after.is_some())
         .for_each(|it| it.used = 0);
     (seen, most.load(Ordering::Relaxed), done)
 }
 
-/// Counts a call while it is alive.
+/// Counts a call as running until it is dropped.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {

@@ -1,24 +1,24 @@
-//! Chance that is none: numbers that follow from a seed.
+//! Seeded deterministic random numbers.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A stream of numbers that its key decides.
+/// A seeded deterministic random number generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance {
+pub(crate) struct SeededRng {
     state: u64,
 }
 
-impl Chance {
+impl SeededRng {
     pub(crate) fn new(key: u64) -> Self {
         Self { state: key }
     }
 
-    /// Another stream, for another purpose: what one uses does not move the other.
+    /// Creates an independent generator for a purpose.
     pub(crate) fn of(key: u64, purpose: &str) -> Self {
         Self::new(mix(key, purpose.as_bytes()))
     }
 
-    /// SplitMix64: small, and good enough to choose words.
+    /// Returns the next number, by SplitMix64.
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -27,12 +27,12 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// One of so many, from zero; zero where there is none.
+    /// Returns a number below `n`; zero if `n` is zero.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         if n == 0 { 0 } else { (self.next() % n as u64) as usize }
     }
 
-    /// From zero up to one.
+    /// Returns a number in [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -41,13 +41,13 @@ impl Chance {
         self.unit() < probability
     }
 
-    /// A whole number between two, both included.
+    /// Returns an integer between two bounds, inclusive.
     pub(crate) fn between(&mut self, least: i64, most: i64) -> i64 {
         let span = most.saturating_sub(least).max(0) as u64;
         least.saturating_add((self.next() % span.saturating_add(1)) as i64)
     }
 
-    /// All numbers below one, in some order.
+    /// Returns a random permutation of the numbers below `n`.
     pub(crate) fn order(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for last in (1..n).rev() {
@@ -57,7 +57,7 @@ impl Chance {
     }
 }
 
-/// A key that a key and some bytes decide.
+/// Derives a key from a key and bytes.
 pub(crate) fn mix(key: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, key)
 }

@@ -1,10 +1,10 @@
-//! Requests that say all there is to say, for tests.
+//! Sample requests that use all features, for tests.
 
 use serde_json::json;
 
 use crate::{Effort, Message, Part, Request, Role, Schema, Tool, ToolCall, ToolChoice};
 
-/// A conversation with everything that goes together.
+/// A conversation that uses all features that can be combined.
 pub(super) fn request() -> Request {
     let call = ToolCall {
         id: "call-1".to_owned(),
@@ -15,7 +15,7 @@ pub(super) fn request() -> Request {
     let thought =
         |text: &str, opaque| Part::Reasoning { text: text.to_owned(), opaque: Some(opaque) };
     let answer = vec![
-        // A thought of each provider: it is nothing to the others.
+        // One reasoning part per provider; the other providers ignore it.
         thought("signed", json!({ "signature": "of the thought" })),
         thought("", json!({ "type": "redacted_thinking", "data": "hidden" })),
         thought(
@@ -60,7 +60,7 @@ pub(super) fn request() -> Request {
         .schema(Schema { name: "river".to_owned(), schema: form() })
 }
 
-/// Requests that together say all there is to say, each for models of all families.
+/// Requests that together use all features, each for models of all families.
 pub(super) fn requests() -> Vec<(&'static str, Request)> {
     let rich = request();
     let mut unforced =
@@ -87,15 +87,15 @@ pub(super) fn requests() -> Vec<(&'static str, Request)> {
     models.into_iter().flat_map(each).collect()
 }
 
-/// The arguments of the tool.
+/// Parameters of the sample tool.
 pub(super) fn parameters() -> serde_json::Value {
     json!({ "type": "object", "properties": { "river": { "type": "string" } }, "required": ["river"] })
 }
 
-/// The form of the answer, with what some providers do not take.
+/// Schema of the response, including keywords that some providers do not support.
 pub(super) fn form() -> serde_json::Value {
     json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": "https://json-schema.org/builder/2020-12/schema",
         "type": "object",
         "properties": {
             "km": { "type": "integer", "format": "uint32", "minimum": 1, "maximum": 9999 },

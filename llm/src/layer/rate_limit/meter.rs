@@ -1,32 +1,32 @@
-//! What the gate counts: requests and tokens of the last minute, in memory that does not grow.
+//! Counts requests and tokens of the last minute in constant memory.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A minute, and the second that has begun.
+/// One minute plus the current second.
 const SECONDS: usize = 61;
 
-/// What a time that is too long to be told comes to.
-const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Pause to use if the requested one does not fit in an `Instant`.
+const MAX_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Requests and tokens of the last minute, and until when nothing may pass.
+/// Requests and tokens of the last minute, and the end of a pause requested by the provider.
 pub(super) struct Meter {
     start: Instant,
     requests: Option<Window>,
     tokens: Option<Window>,
-    closed_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
-/// Whether a call may pass.
+/// Whether a call may start.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It has passed, and is counted in this second.
-    Passed { second: u64 },
-    /// There is no room before then.
+    /// The call may start and is counted in this second.
+    Granted { second: u64 },
+    /// A limit is reached; try again at this time.
     Full { until: Instant },
-    /// The provider wants to be left alone until then.
-    Closed { until: Instant },
+    /// The provider asked for a pause until this time.
+    Paused { until: Instant },
 }
 
 impl Meter {
@@ -35,14 +35,14 @@ impl Meter {
             start: Instant::now(),
             requests: requests.map(Window::new),
             tokens: tokens.map(Window::new),
-            closed_until: None,
+            paused_until: None,
         }
     }
 
-    /// Counts a call with so many tokens, if there is room for it.
+    /// Counts a call with this many tokens if the limits allow it.
     pub(super) fn admit(&mut self, now: Instant, tokens: u64) -> Admission {
-        if let Some(until) = self.closed_until.filter(|it| *it > now) {
-            return Admission::Closed { until };
+        if let Some(until) = self.paused_until.filter(|it| *it > now) {
+            return Admission::Paused { until };
         }
         let second = now.saturating_duration_since(self.start).as_secs();
         let mut room = second;
@@ -56,20 +56,20 @@ impl Meter {
         for (window, amount) in self.windows(tokens) {
             window.add(amount);
         }
-        Admission::Passed { second }
+        Admission::Granted { second }
     }
 
-    /// Counts what a call used in place of what was reserved for it.
+    /// Replaces a call's reserved tokens by the tokens it used.
     pub(super) fn settle(&mut self, second: u64, reserved: u64, used: u64) {
         if let Some(tokens) = &mut self.tokens {
             tokens.replace(second, reserved, used);
         }
     }
 
-    /// Lets nothing pass for so long.
-    pub(super) fn close(&mut self, now: Instant, rest: Duration) {
-        let until = now.checked_add(rest).unwrap_or(now + A_YEAR);
-        self.closed_until = self.closed_until.max(Some(until));
+    /// Blocks all calls for the duration of a pause.
+    pub(super) fn pause(&mut self, now: Instant, pause: Duration) {
+        let until = now.checked_add(pause).unwrap_or(now + MAX_PAUSE);
+        self.paused_until = self.paused_until.max(Some(until));
     }
 
     fn windows(&mut self, tokens: u64) -> impl Iterator<Item = (&mut Window, u64)> {
@@ -78,13 +78,13 @@ impl Meter {
     }
 }
 
-/// How much was counted in each of the last seconds.
+/// Amounts counted in each of the last seconds.
 ///
-/// Whole seconds are kept, so an amount leaves the window up to a second late, and never early: no sixty seconds
-/// ever hold more than the limit.
+/// Because of the resolution of one second, an amount leaves the window up to a second late but never early. The
+/// limit therefore holds in any 60 seconds.
 struct Window {
     limit: u64,
-    /// By the second's number, modulo their count.
+    /// Indexed by second modulo `SECONDS`.
     amounts: [u64; SECONDS],
     newest: u64,
 }
@@ -94,9 +94,9 @@ impl Window {
         Self { limit, amounts: [0; SECONDS], newest: 0 }
     }
 
-    /// Forgets what is older than the minute before this second.
+    /// Moves the window to this second and drops what is older than a minute.
     fn advance(&mut self, second: u64) {
-        // Whoever asks does so under one lock, so time goes forward.
+        // The meter is used under one lock, so time does not go backwards.
         let passed = second.saturating_sub(self.newest).min(SECONDS as u64);
         for nth in 0..passed {
             self.amounts[index(second - nth)] = 0;
@@ -104,7 +104,7 @@ impl Window {
         self.newest = self.newest.max(second);
     }
 
-    /// The first second with room for so much, which is the newest if there is room now.
+    /// Returns the first second in which the amount fits; the newest second if it fits now.
     fn room_for(&self, amount: u64) -> u64 {
         let wanted = amount.min(self.limit);
         let mut counted = self.amounts.iter().fold(0, |sum: u64, it| sum.saturating_add(*it));
@@ -120,13 +120,13 @@ impl Window {
         second
     }
 
-    /// Counts so much in the newest second.
+    /// Counts an amount in the newest second.
     fn add(&mut self, amount: u64) {
         let counted = &mut self.amounts[index(self.newest)];
         *counted = counted.saturating_add(amount.min(self.limit));
     }
 
-    /// Counts `used` in place of `reserved`, unless that second has left the window.
+    /// Replaces `reserved` by `used`, unless that second has left the window.
     fn replace(&mut self, second: u64, reserved: u64, used: u64) {
         if second + SECONDS as u64 > self.newest {
             let counted = &mut self.amounts[index(second)];

@@ -1,31 +1,31 @@
-//! Frames: a stream of bytes is cut into events.
+//! Splits a byte stream into events.
 //!
-//! Bytes come in pieces of any length: a piece may end inside a line end, or inside a character. So lines are
-//! collected as bytes, and read as text only when they are whole.
+//! Chunks have arbitrary lengths and may end inside a line ending or a character. Lines are therefore collected as
+//! bytes and decoded only when complete.
 
 use std::mem;
 
-use super::{Event, Fault, Framing};
+use super::{CallError, Event, Framing};
 use crate::ErrorKind;
 
-/// Cuts bytes into events, the same ones however the bytes are split.
+/// Splits bytes into events, independently of how the bytes are chunked.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(crate) struct EventFramer {
     framing: Framing,
     max_event_bytes: usize,
-    /// The line that is not over yet.
+    /// The current, incomplete line.
     line: Vec<u8>,
-    /// Whether the byte before was a carriage return, so that a line feed belongs to it.
+    /// Whether the last byte was a carriage return, so that a line feed belongs to it.
     after_return: bool,
-    /// Whether the first line is over: a byte order mark can only stand before it.
+    /// Whether the first line has ended; a byte order mark can only precede it.
     is_begun: bool,
     name: String,
-    /// The data lines of the event that is not over yet.
+    /// Data lines of the current, incomplete event.
     data: Option<String>,
 }
 
-impl Frames {
-    /// Cuts into events of at most so many bytes.
+impl EventFramer {
+    /// Creates a framer for events of at most `max_event_bytes` bytes.
     pub(crate) fn new(framing: Framing, max_event_bytes: usize) -> Self {
         Self {
             framing,
@@ -38,8 +38,8 @@ impl Frames {
         }
     }
 
-    /// Takes more bytes, and gives the events that they complete.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, Fault> {
+    /// Adds bytes and returns the events that they complete.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, CallError> {
         let mut events = Vec::new();
         while let Some(&first) = bytes.first() {
             if mem::take(&mut self.after_return) && first == b'\n' {
@@ -59,19 +59,19 @@ impl Frames {
         Ok(events)
     }
 
-    /// The event that the bytes end in, if they end before it does: some servers leave out the last line end.
+    /// Returns the incomplete event at the end of the stream, because some servers omit the last line ending.
     ///
-    /// It may be cut anywhere, so that only the reader knows whether it says anything.
+    /// The event may be cut off anywhere; only the decoder can tell whether it is usable.
     pub(crate) fn finish(mut self) -> Option<Event> {
         let event = self.end_line();
         event.or_else(|| self.end_event())
     }
 
-    fn collect(&mut self, piece: &[u8]) -> Result<(), Fault> {
+    fn collect(&mut self, piece: &[u8]) -> Result<(), CallError> {
         let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
         if held + piece.len() > self.max_event_bytes {
             let message = format!("an event has more than {} bytes", self.max_event_bytes);
-            return Err(Fault::new(ErrorKind::TooLarge, message));
+            return Err(CallError::new(ErrorKind::ResponseTooLarge, message));
         }
         self.line.extend_from_slice(piece);
         Ok(())
@@ -106,12 +106,12 @@ impl Frames {
                 data.push('\n');
                 data.push_str(value);
             }
-            // A comment has an empty name; `id` and `retry` are for clients that connect again.
+            // Comments have an empty name; `id` and `retry` are for reconnecting clients.
             _ => {}
         }
     }
 
-    /// The event, unless it says nothing.
+    /// Returns the event unless it has no data.
     fn end_event(&mut self) -> Option<Event> {
         let name = mem::take(&mut self.name);
         let data = self.data.take().filter(|it| !it.trim().is_empty())?;
@@ -124,16 +124,16 @@ mod tests {
     use super::*;
 
     fn cut(framing: Framing, pieces: &[&[u8]]) -> Vec<(String, String)> {
-        let mut frames = Frames::new(framing, 1000);
+        let mut framer = EventFramer::new(framing, 1000);
         let mut events = Vec::new();
         for piece in pieces {
-            events.extend(frames.push(piece).unwrap());
+            events.extend(framer.push(piece).unwrap());
         }
-        events.extend(frames.finish());
+        events.extend(framer.finish());
         events.into_iter().map(|it| (it.name, it.data)).collect()
     }
 
-    /// Cuts at every pair of places, and byte by byte.
+    /// Splits the text at every pair of offsets, and into single bytes.
     #[track_caller]
     fn check(framing: Framing, text: &[u8], expect: &[(&str, &str)]) {
         let expect: Vec<_> =
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_every_kind() {
+    fn all_line_endings_are_supported() {
         let expect = [("", "1"), ("", "2"), ("", "3")];
         check(Framing::Sse, b"data: 1\n\ndata: 2\n\ndata: 3\n\n", &expect);
         check(Framing::Sse, b"data: 1\r\n\r\ndata: 2\r\n\r\ndata: 3\r\n\r\n", &expect);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn fields() {
+    fn sse_fields_are_parsed() {
         let text = ": OPENROUTER PROCESSING\n\nevent: delta\nid: 7\nretry: 1\ndata:a\ndata:  b\ndata\n\n\
                     event: ping\n\ndata: ü€😀\n\nnonsense\n\n";
         let expect = [("delta", "a\n b\n"), ("", "ü€😀")];
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_mark() {
+    fn leading_byte_order_mark_is_ignored() {
         check(
             Framing::Sse,
             "\u{feff}data: a\n\ndata: \u{feff}b\n\n".as_bytes(),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lines() {
+    fn lines_are_events() {
         check(
             Framing::Lines,
             "{\"a\":\"ü\"}\r\n\n  \n2\r3".as_bytes(),
@@ -189,20 +189,21 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text() {
+    fn invalid_utf8_is_replaced() {
         check(Framing::Sse, b"data: \xff\xc3\n\n", &[("", "\u{fffd}\u{fffd}")]);
     }
 
     #[test]
-    fn events_are_bounded() {
-        let mut frames = Frames::new(Framing::Sse, 100);
+    fn event_size_is_limited() {
+        let mut framer = EventFramer::new(Framing::Sse, 100);
         for _ in 0..50 {
-            assert_eq!(frames.push(b"data: 0123456789\n\n").unwrap().len(), 1);
+            assert_eq!(framer.push(b"data: 0123456789\n\n").unwrap().len(), 1);
         }
-        let push =
-            |frames: &mut Frames| (0..50).try_for_each(|_| frames.push(b"data: 0123\n").map(drop));
-        assert_eq!(push(&mut frames).unwrap_err().kind, ErrorKind::TooLarge);
-        let mut frames = Frames::new(Framing::Lines, 100);
-        assert_eq!(frames.push(&[b'x'; 101]).unwrap_err().kind, ErrorKind::TooLarge);
+        let push = |framer: &mut EventFramer| {
+            (0..50).try_for_each(|_| framer.push(b"data: 0123\n").map(drop))
+        };
+        assert_eq!(push(&mut framer).unwrap_err().kind, ErrorKind::ResponseTooLarge);
+        let mut framer = EventFramer::new(Framing::Lines, 100);
+        assert_eq!(framer.push(&[b'x'; 101]).unwrap_err().kind, ErrorKind::ResponseTooLarge);
     }
 }

@@ -1,0 +1,253 @@
+//! Assembling responses.
+//!
+//! All codecs use this builder for plain and streamed responses, so both give the same result and failures are
+//! detected in one place.
+
+use serde_json::Value;
+
+use super::{CallError, DecodedResponse, json_util};
+use crate::{ErrorKind, Finish, Listener, Money, Part, Piece, ToolCall, Usage, message};
+
+/// Prefix of ids for tool calls that have none.
+const GENERATED_ID_PREFIX: &str = "nameless-";
+
+/// Returns whether this crate generated the id, in which case it is not sent to the provider.
+pub(super) fn is_generated_id(id: &str) -> bool {
+    id.starts_with(GENERATED_ID_PREFIX)
+}
+
+/// A response under construction.
+#[derive(Debug, Default)]
+pub(super) struct ResponseBuilder {
+    content: Vec<Part>,
+    pub(super) model: Option<String>,
+    /// Why the response ended; `None` until it is complete.
+    pub(super) finish: Option<Finish>,
+    pub(super) usage: Usage,
+    pub(super) cost: Option<Money>,
+    /// Text of a refusal by the model or the provider.
+    refusal: Option<String>,
+    /// Error of a tool call with invalid arguments.
+    invalid_call: Option<CallError>,
+}
+
+impl ResponseBuilder {
+    /// Sets the model's name if the provider gives one.
+    pub(super) fn set_model(&mut self, model: &Value) {
+        if let Some(model) = model.as_str().filter(|it| !it.is_empty()) {
+            self.model = Some(model.to_owned());
+        }
+    }
+
+    /// Appends text.
+    pub(super) fn text(&mut self, more: &str, listener: &mut Listener<'_>) {
+        if more.is_empty() {
+            return;
+        }
+        match self.content.last_mut() {
+            Some(Part::Text { text }) => text.push_str(more),
+            _ => self.content.push(Part::text(more)),
+        }
+        listener.send(Piece::Text(more.to_owned()));
+    }
+
+    /// Appends reasoning.
+    pub(super) fn reasoning(&mut self, more: &str, listener: &mut Listener<'_>) {
+        if more.is_empty() {
+            return;
+        }
+        match self.content.last_mut() {
+            Some(Part::Reasoning { text, opaque: None }) => text.push_str(more),
+            _ => self.content.push(Part::Reasoning { text: more.to_owned(), opaque: None }),
+        }
+        listener.send(Piece::Reasoning(more.to_owned()));
+    }
+
+    /// Attaches opaque provider data to the last reasoning part.
+    pub(super) fn attach_opaque(&mut self, opaque: Value) {
+        match self.content.last_mut() {
+            Some(Part::Reasoning { opaque: slot @ None, .. }) => *slot = Some(opaque),
+            _ => self.push_opaque(opaque),
+        }
+    }
+
+    /// Attaches opaque provider data for the whole reasoning to the first reasoning part.
+    pub(super) fn attach_opaque_to_first(&mut self, opaque: Value) {
+        let first = self.content.iter_mut().find_map(|it| match it {
+            Part::Reasoning { opaque, .. } => Some(opaque),
+            Part::Text { .. } | Part::ToolCall(_) | Part::ToolResult { .. } => None,
+        });
+        match first {
+            Some(slot) => *slot = Some(opaque),
+            None => self
+                .content
+                .insert(0, Part::Reasoning { text: String::new(), opaque: Some(opaque) }),
+        }
+    }
+
+    /// Adds a reasoning part without visible text.
+    pub(super) fn push_opaque(&mut self, opaque: Value) {
+        self.content.push(Part::Reasoning { text: String::new(), opaque: Some(opaque) });
+    }
+
+    /// Adds a tool call.
+    pub(super) fn tool_call(&mut self, call: ToolCall, listener: &mut Listener<'_>) {
+        self.content.push(Part::ToolCall(call.clone()));
+        listener.send(Piece::ToolCall(call));
+    }
+
+    /// Adds a tool call with its arguments as text.
+    pub(super) fn tool_call_from_text(
+        &mut self,
+        id: &str,
+        name: &str,
+        arguments: &str,
+        listener: &mut Listener<'_>,
+    ) {
+        match json_util::arguments(arguments) {
+            Ok(arguments) => {
+                let (id, name) = (id.to_owned(), name.to_owned());
+                self.tool_call(ToolCall { id, name, arguments, opaque: None }, listener);
+            }
+            Err(error) => self.invalid_call = Some(error),
+        }
+    }
+
+    /// Returns an id for the next tool call if the provider gives none; the tool's result has to refer to it.
+    pub(super) fn generated_id(&self) -> String {
+        let n_calls = self.content.iter().filter(|it| matches!(it, Part::ToolCall(_))).count();
+        format!("{GENERATED_ID_PREFIX}{n_calls}")
+    }
+
+    /// Appends to the text of a refusal. Marks the response as refused even if the text is empty.
+    pub(super) fn refuse(&mut self, text: &str) {
+        self.refusal.get_or_insert_default().push_str(text);
+    }
+
+    /// Returns the response, or the reason why it is unusable.
+    pub(super) fn finish(self) -> Result<DecodedResponse, CallError> {
+        if let Some(refusal) = &self.refusal {
+            let text = message::text(&self.content);
+            let reason = match &self.finish {
+                Some(Finish::Other(reason)) => reason,
+                _ => "no reason given",
+            };
+            let refusal = [refusal, text.as_str()].into_iter().find(|it| !it.is_empty());
+            return Err(CallError::new(
+                ErrorKind::Refused,
+                json_util::capped(refusal.unwrap_or(reason)),
+            ));
+        }
+        let has_only_reasoning = self.has_only_reasoning();
+        let Some(finish) = self.finish else {
+            return Err(CallError::new(ErrorKind::Truncated, "the response has no finish reason"));
+        };
+        let has_calls = self.content.iter().any(|it| matches!(it, Part::ToolCall(_)));
+        match self.invalid_call {
+            // If the response reached the token limit, incomplete arguments are expected.
+            Some(error) if finish != Finish::Length => return Err(error),
+            None if finish == Finish::Length && has_only_reasoning => {
+                let message =
+                    "no tokens were left for an answer; raise `max_tokens` or lower the effort";
+                return Err(CallError::new(ErrorKind::ReasoningOnly, message));
+            }
+            _ => {}
+        }
+        // Some providers report a plain stop for responses with tool calls.
+        let finish = if has_calls && finish == Finish::Stop { Finish::ToolCalls } else { finish };
+        let Self { content, model, usage, cost, .. } = self;
+        // Every request and every non-empty response has tokens, so a count of zero means that the server does not
+        // count.
+        let is_counted = usage.input > 0 && (usage.output > 0 || content.is_empty());
+        let usage = is_counted.then_some(usage);
+        Ok(DecodedResponse { content, model, finish, usage, cost })
+    }
+
+    fn has_only_reasoning(&self) -> bool {
+        let is_thought = |it: &Part| matches!(it, Part::Reasoning { .. });
+        let has_thought = self.usage.reasoning > 0 || !self.content.is_empty();
+        has_thought && self.content.iter().all(is_thought)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn builder(finish: Option<Finish>) -> ResponseBuilder {
+        ResponseBuilder { finish, ..ResponseBuilder::default() }
+    }
+
+    fn kind(builder: ResponseBuilder) -> ErrorKind {
+        builder.finish().unwrap_err().kind
+    }
+
+    #[test]
+    fn missing_finish_reason_is_truncation() {
+        assert_eq!(kind(builder(None)), ErrorKind::Truncated);
+    }
+
+    #[test]
+    fn refusal_is_an_error_with_its_text() {
+        let mut refused = builder(Some(Finish::Stop));
+        refused.text("I would rather", &mut Listener::null());
+        refused.refuse("");
+        assert_eq!(
+            refused.finish().unwrap_err(),
+            CallError::new(ErrorKind::Refused, "I would rather")
+        );
+        let mut refused = builder(Some(Finish::Stop));
+        refused.refuse("not ");
+        refused.refuse("this");
+        assert_eq!(refused.finish().unwrap_err(), CallError::new(ErrorKind::Refused, "not this"));
+    }
+
+    #[test]
+    fn reasoning_without_an_answer_is_an_error() {
+        let mut thought = builder(Some(Finish::Length));
+        thought.reasoning("hm", &mut Listener::null());
+        assert_eq!(kind(thought), ErrorKind::ReasoningOnly);
+        let mut counted = builder(Some(Finish::Length));
+        counted.usage.reasoning = 9;
+        assert_eq!(kind(counted), ErrorKind::ReasoningOnly);
+        assert_eq!(builder(Some(Finish::Length)).finish().unwrap().finish, Finish::Length);
+        let mut said = builder(Some(Finish::Length));
+        said.reasoning("hm", &mut Listener::null());
+        said.text("well", &mut Listener::null());
+        assert_eq!(said.finish().unwrap().finish, Finish::Length);
+    }
+
+    #[test]
+    fn invalid_tool_arguments_are_an_error_unless_truncated() {
+        let broken = |finish| {
+            let mut builder = builder(Some(finish));
+            builder.tool_call_from_text("1", "add", "{\"a\":", &mut Listener::null());
+            builder
+        };
+        assert_eq!(kind(broken(Finish::ToolCalls)), ErrorKind::Malformed);
+        assert_eq!(broken(Finish::Length).finish().unwrap().content, []);
+    }
+
+    #[test]
+    fn missing_token_counts_are_not_zero() {
+        let usage = |input, output| {
+            let mut builder = builder(Some(Finish::Stop));
+            builder.text("hm", &mut Listener::null());
+            builder.usage = Usage { input, output, ..Usage::default() };
+            builder.finish().unwrap().usage.map(|it| (it.input, it.output))
+        };
+        assert_eq!(usage(3, 2), Some((3, 2)));
+        assert_eq!(usage(3, 0), None);
+        assert_eq!(usage(0, 2), None);
+        let mut silent = builder(Some(Finish::Stop));
+        silent.usage.input = 3;
+        assert!(silent.finish().unwrap().usage.is_some());
+    }
+
+    #[test]
+    fn tool_calls_determine_the_finish_reason() {
+        let mut called = builder(Some(Finish::Stop));
+        called.tool_call_from_text("1", "add", "", &mut Listener::null());
+        assert_eq!(called.finish().unwrap().finish, Finish::ToolCalls);
+    }
+}

@@ -1,0 +1,88 @@
+//! Lenient access to JSON from providers: missing values and values of other types count as empty.
+
+use serde_json::Value;
+
+use super::CallError;
+use crate::ErrorKind;
+
+/// Maximum number of characters to keep of a provider's text. It is much longer than what an error shows, because
+/// secrets are redacted later and part of a truncated secret would remain.
+const MAX_CHARS: usize = 16 << 10;
+
+/// Parses a body or an event.
+pub(super) fn parse(text: &[u8]) -> Result<Value, CallError> {
+    serde_json::from_slice(text).map_err(|error| {
+        let text = capped(&String::from_utf8_lossy(text));
+        malformed(&format!("not JSON ({error}): {text}"))
+    })
+}
+
+/// Creates an error for a response that cannot be parsed.
+pub(super) fn malformed(message: &str) -> CallError {
+    CallError::new(ErrorKind::Malformed, message)
+}
+
+/// Returns the string field with this name; empty if there is none.
+pub(super) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// Returns the array field with this name; empty if there is none.
+pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Returns the number at this JSON pointer; zero if there is none.
+pub(super) fn count(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Parses tool arguments given as text; an empty text or `null` means no arguments.
+pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
+    if matches!(text.trim(), "" | "null") {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    match serde_json::from_str(text) {
+        Ok(arguments @ Value::Object(_)) => Ok(arguments),
+        _ => Err(malformed(&format!(
+            "the arguments of a tool call are not a JSON object: {}",
+            capped(text)
+        ))),
+    }
+}
+
+/// Returns the beginning of a text, without control characters.
+pub(super) fn capped(text: &str) -> String {
+    let text = text.trim();
+    let mut start: String =
+        text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect();
+    if start.len() < text.len() {
+        start.push('…');
+    }
+    start
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tool_arguments_are_parsed() {
+        assert_eq!(arguments("").unwrap(), json!({}));
+        assert_eq!(arguments(" \n").unwrap(), json!({}));
+        assert_eq!(arguments("null").unwrap(), json!({}));
+        assert_eq!(arguments(r#"{"a":1}"#).unwrap(), json!({ "a": 1 }));
+        for bad in ["{\"a\":", "3", "[]", "{} {}"] {
+            assert_eq!(arguments(bad).unwrap_err().kind, ErrorKind::Malformed, "{bad}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_capped() {
+        assert_eq!(capped(" a\nb "), "a b");
+        assert_eq!(capped(&"ü".repeat(MAX_CHARS)).chars().count(), MAX_CHARS);
+        assert_eq!(capped(&"ü".repeat(9 * MAX_CHARS)).chars().count(), MAX_CHARS + 1);
+    }
+}

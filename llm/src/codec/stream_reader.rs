@@ -1,0 +1,158 @@
+//! Reads a streamed response from bytes.
+
+use super::{CallError, Codec, DecodedResponse, Event, EventFramer, Framing, StreamDecoder};
+use crate::{ErrorKind, Listener};
+
+/// Reads a streamed response from byte chunks of any length.
+pub(crate) struct StreamReader<'c> {
+    codec: &'c dyn Codec,
+    framer: EventFramer,
+    decoder: Box<dyn StreamDecoder>,
+    form: BodyForm,
+}
+
+/// What the body turned out to be.
+enum BodyForm {
+    /// Only whitespace so far.
+    Unknown,
+    /// A stream, as requested.
+    Stream,
+    /// A response that is not streamed: some servers ignore the request to stream, and some send errors this way.
+    Whole(Vec<u8>),
+}
+
+impl<'c> StreamReader<'c> {
+    /// Creates a reader for events of at most `max_event_bytes` bytes.
+    pub(crate) fn new(codec: &'c dyn Codec, max_event_bytes: usize) -> Self {
+        let framer = EventFramer::new(codec.framing(), max_event_bytes);
+        Self { codec, framer, decoder: codec.stream_decoder(), form: BodyForm::Unknown }
+    }
+
+    /// Reads bytes and sends the pieces in them to the listener.
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        listener: &mut Listener<'_>,
+    ) -> Result<(), CallError> {
+        self.detect_form(bytes);
+        if let BodyForm::Whole(body) = &mut self.form {
+            body.extend_from_slice(bytes);
+            return Ok(());
+        }
+        for event in self.framer.push(bytes)? {
+            self.event(&event, listener)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the response is complete, so that nothing more has to be read.
+    pub(crate) fn is_done(&self) -> bool {
+        self.decoder.is_done()
+    }
+
+    /// Returns the whole response after the last byte, or an error if the stream ended too early.
+    pub(crate) fn finish(
+        mut self,
+        listener: &mut Listener<'_>,
+    ) -> Result<DecodedResponse, CallError> {
+        if let BodyForm::Whole(body) = self.form {
+            let answer = self.codec.decode(&body)?;
+            listener.send_parts(&answer.content);
+            return Ok(answer);
+        }
+        if let Some(rest) = self.framer.finish()
+            && !self.decoder.is_done()
+        {
+            let read = self.decoder.event(&rest, listener);
+            read.map_err(|error| match error.kind {
+                ErrorKind::Malformed => {
+                    CallError::new(ErrorKind::Truncated, "the stream ended inside an event")
+                }
+                _ => error,
+            })?;
+        }
+        self.decoder.finish()
+    }
+
+    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        if self.decoder.is_done() {
+            return Ok(());
+        }
+        self.decoder.event(event, listener)
+    }
+
+    fn detect_form(&mut self, bytes: &[u8]) {
+        let BodyForm::Unknown = self.form else { return };
+        // No line of server-sent events starts with a brace; every line of the other framing does.
+        self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
+            None => BodyForm::Unknown,
+            Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => {
+                BodyForm::Whole(Vec::new())
+            }
+            Some(_) => BodyForm::Stream,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Part, Piece,
+        codec::{Quirks, ollama, openai_chat},
+    };
+
+    fn read(codec: &dyn Codec, body: &str) -> Result<(DecodedResponse, Vec<Piece>), CallError> {
+        let mut pieces = Vec::new();
+        let mut on_piece = |piece| pieces.push(piece);
+        let listener = &mut Listener::new(&mut on_piece);
+        let mut reader = StreamReader::new(codec, 1000);
+        for byte in body.as_bytes().chunks(1) {
+            reader.push(byte, listener)?;
+        }
+        let answer = reader.finish(listener)?;
+        Ok((answer, pieces))
+    }
+
+    #[test]
+    fn unstreamed_response_is_accepted() {
+        let codec = openai_chat(Quirks::SERVER);
+        let body = r#" {"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
+        let (answer, pieces) = read(&*codec, body).unwrap();
+        assert_eq!(answer.content, [Part::text("hello")]);
+        assert_eq!(pieces, [Piece::Text("hello".to_owned())]);
+        let error = r#"{"error":{"message":"slow down","code":"rate_limit_exceeded"}}"#;
+        assert_eq!(read(&*codec, error).unwrap_err().kind, ErrorKind::RateLimited);
+    }
+
+    #[test]
+    fn missing_last_line_ending_is_accepted() {
+        let chunk = r#"data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
+        let codec = openai_chat(Quirks::SERVER);
+        assert!(read(&*codec, &format!("{chunk}\n\ndata: [DONE]")).is_ok());
+        assert_eq!(
+            read(&*codec, &format!("{chunk}\n\ndata: [DON")).unwrap_err().kind,
+            ErrorKind::Truncated
+        );
+        assert_eq!(read(&*codec, chunk).unwrap_err().kind, ErrorKind::Truncated);
+        let line = r#"{"message":{"content":"hi"},"done":true}"#;
+        assert!(read(&*ollama(), line).is_ok());
+        assert_eq!(read(&*ollama(), &line[..20]).unwrap_err().kind, ErrorKind::Truncated);
+    }
+
+    #[test]
+    fn invalid_and_oversized_events_are_errors() {
+        let codec = openai_chat(Quirks::SERVER);
+        assert_eq!(read(&*codec, "data: nonsense\n\n").unwrap_err().kind, ErrorKind::Malformed);
+        let long = format!("data: {}", "x".repeat(2000));
+        assert_eq!(read(&*codec, &long).unwrap_err().kind, ErrorKind::ResponseTooLarge);
+        assert_eq!(read(&*codec, "").unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(&*codec, "<html>").unwrap_err().kind, ErrorKind::Truncated);
+    }
+
+    #[test]
+    fn events_after_the_end_are_ignored() {
+        let body = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: oops\n\n";
+        assert!(read(&*openai_chat(Quirks::SERVER), body).is_ok());
+    }
+}

@@ -1,0 +1,71 @@
+//! Errors of the HTTP transport, and messages of providers in a form that is safe to display.
+
+use std::{error::Error as _, time::Duration};
+
+use reqwest::header::HeaderMap;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{ErrorKind, Phase, codec::CallError};
+
+/// Maximum number of characters to keep of a provider's message.
+const MAX_CHARS: usize = 1000;
+
+/// Removes control characters and secrets from a text and limits its length.
+pub(super) fn sanitize(text: String, secrets: &[SecretString]) -> String {
+    // Redact before truncating: part of a key is already too much.
+    let text = without_secrets(text, secrets);
+    let mut chars = text.chars().map(|it| if it.is_control() { ' ' } else { it });
+    let mut sanitized: String = chars.by_ref().take(MAX_CHARS).collect();
+    if chars.next().is_some() {
+        sanitized.push('…');
+    }
+    sanitized
+}
+
+/// Redacts secrets, because some providers quote the whole request in their error messages.
+fn without_secrets(text: String, secrets: &[SecretString]) -> String {
+    secrets.iter().map(|it| it.expose_secret()).fold(text, |text, secret| {
+        if text.contains(secret) { text.replace(secret, "[key]") } else { text }
+    })
+}
+
+/// Returns the error for a phase that timed out.
+pub(super) fn timed_out(phase: Phase, limit: Duration) -> CallError {
+    let message = format!("no data within {limit:?}");
+    let message =
+        if phase == Phase::Total { format!("not complete within {limit:?}") } else { message };
+    CallError::new(ErrorKind::Timeout(phase), message)
+}
+
+/// Returns the error for a request that could not be sent or got no response.
+pub(super) fn connect_failed(error: &reqwest::Error, host: &str) -> CallError {
+    let kind = if error.is_connect() { ErrorKind::Unreachable } else { ErrorKind::Network };
+    CallError::new(kind, format!("{host}: {}", root_cause(error)))
+}
+
+/// Returns the error for a connection that broke during the response.
+pub(super) fn connection_lost(error: &reqwest::Error, n_bytes: usize) -> CallError {
+    let message = format!("the connection broke after {n_bytes} bytes: {}", root_cause(error));
+    CallError::new(ErrorKind::Truncated, message)
+}
+
+/// Returns the error for a redirect. Redirects are not followed, because the key and the prompt would go to the
+/// target.
+pub(super) fn redirected(headers: &HeaderMap) -> CallError {
+    let location = headers.get("location").and_then(|it| it.to_str().ok()).unwrap_or("nowhere");
+    let location = location.split(['?', '#']).next().unwrap_or_default();
+    let message = format!(
+        "the server redirects to {location}, which is not followed because the key would be sent there; \
+         if that is the right server, make it the base URL"
+    );
+    CallError::new(ErrorKind::NotFound, message)
+}
+
+/// Returns the innermost cause. The outer errors only repeat the URL with its query, which may contain secrets.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    while let Some(inner) = cause.and_then(|it| it.source()) {
+        cause = Some(inner);
+    }
+    cause.map_or_else(|| "the request cannot be sent".to_owned(), ToString::to_string)
+}

@@ -1,0 +1,218 @@
+//! Rate limiting: concurrent calls, requests per minute and tokens per minute.
+
+mod meter;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::{
+    sync::{Mutex as FifoMutex, Notify, Semaphore, SemaphorePermit},
+    time::{Instant, sleep_until},
+};
+
+use self::meter::{Admission, Meter};
+use crate::lock::lock;
+use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response, overflow};
+
+/// Limits of a [`RateLimiter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct RateLimit {
+    concurrency: usize,
+    requests_per_minute: Option<u64>,
+    tokens_per_minute: Option<u64>,
+    max_wait: Duration,
+}
+
+impl RateLimit {
+    /// Sets the maximum number of concurrent calls, at least one.
+    pub fn new(concurrency: usize) -> Self {
+        Self {
+            concurrency: concurrency.clamp(1, Semaphore::MAX_PERMITS),
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            max_wait: Duration::from_secs(60),
+        }
+    }
+
+    /// Limits the number of calls that start within any 60 seconds, at least one.
+    pub fn requests_per_minute(mut self, requests: u64) -> Self {
+        self.requests_per_minute = Some(requests.max(1));
+        self
+    }
+
+    /// Limits the number of tokens used within any 60 seconds.
+    ///
+    /// A call starts when its estimate fits: the tokens of the request plus `max_tokens`. When it ends, the
+    /// reported usage replaces the estimate. A call whose estimate exceeds the limit starts when no other call
+    /// counts towards it.
+    pub fn tokens_per_minute(mut self, tokens: u64) -> Self {
+        self.tokens_per_minute = Some(tokens.max(1));
+        self
+    }
+
+    /// Sets how long calls wait at most when the provider asks for a pause. If the pause is longer, they fail. One
+    /// minute by default.
+    pub fn max_wait(mut self, longest: Duration) -> Self {
+        self.max_wait = longest;
+        self
+    }
+}
+
+/// A rate limiter for all calls to one provider. Clones share the same state, as do all models that use it.
+///
+/// Calls start in the order in which they arrive. A waiting call holds only its position in the queue; the first in
+/// line also holds its slot among the concurrent calls. A dropped call releases its slot and the tokens reserved
+/// for its response. When a provider [asks for a pause](Error::retry_after), all calls wait until it is over.
+#[derive(Clone)]
+pub struct RateLimiter {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    max_wait: Duration,
+    /// FIFO queue of waiting calls; the holder of the lock is next to start.
+    queue: FifoMutex<()>,
+    permits: Semaphore,
+    /// Notified when a call ends, since it may have used less than its reservation.
+    released: Notify,
+    // A std mutex: locked briefly, never across an await.
+    meter: Mutex<Meter>,
+}
+
+impl RateLimiter {
+    /// Creates a rate limiter.
+    pub fn new(limit: RateLimit) -> Self {
+        let RateLimit { concurrency, requests_per_minute, tokens_per_minute, max_wait } = limit;
+        let meter = Meter::new(requests_per_minute, tokens_per_minute);
+        let shared = Shared {
+            max_wait,
+            queue: FifoMutex::new(()),
+            permits: Semaphore::new(concurrency),
+            released: Notify::new(),
+            meter: Mutex::new(meter),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl fmt::Debug for RateLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiter")
+            .field("free_permits", &self.shared.permits.available_permits())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Waits for this call's turn and for free capacity. Fails with the remaining pause if it exceeds `max_wait`.
+    async fn admit(&self, input: u64, output: u64) -> Result<Permit<'_>, Duration> {
+        let _turn = self.queue.lock().await;
+        let slot = self.permits.acquire().await.expect("the semaphore is never closed");
+        let reserved = input.saturating_add(output);
+        loop {
+            let admission = lock(&self.meter).admit(Instant::now(), reserved);
+            match admission {
+                Admission::Granted { second } => {
+                    return Ok(Permit {
+                        limiter: self,
+                        second,
+                        reserved,
+                        used: input,
+                        _slot: slot,
+                    });
+                }
+                Admission::Full { until } => tokio::select! {
+                    () = sleep_until(until) => {}
+                    () = self.released.notified() => {}
+                },
+                Admission::Paused { until } => {
+                    let rest = until.saturating_duration_since(Instant::now());
+                    if rest > self.max_wait {
+                        return Err(rest);
+                    }
+                    sleep_until(until).await;
+                }
+            }
+        }
+    }
+}
+
+/// An admitted call. Dropping it frees its slot and counts its tokens.
+struct Permit<'a> {
+    limiter: &'a Shared,
+    /// Second in which the call was admitted.
+    second: u64,
+    reserved: u64,
+    /// Tokens used at least: those of the request. The response's tokens are added when they are known.
+    used: u64,
+    _slot: SemaphorePermit<'a>,
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        lock(&self.limiter.meter).settle(self.second, self.reserved, self.used);
+        self.limiter.released.notify_one();
+    }
+}
+
+impl Llm {
+    /// Sends all calls through a rate limiter, which several models of a provider can share.
+    ///
+    /// A stream holds its slot until it is read to its end or dropped.
+    pub fn rate_limit(self, limiter: &RateLimiter) -> Self {
+        Self::new(RateLimitedModel { inner: self, limiter: limiter.clone() })
+    }
+}
+
+#[derive(Debug)]
+struct RateLimitedModel {
+    inner: Llm,
+    limiter: RateLimiter,
+}
+
+#[async_trait]
+impl Model for RateLimitedModel {
+    fn id(&self) -> ModelId {
+        self.inner.id()
+    }
+
+    async fn call(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<Response, Error> {
+        let limiter = &*self.limiter.shared;
+        let admitted = limiter
+            .admit(
+                overflow::estimate_tokens(&self.id().provider, request),
+                request.max_tokens.into(),
+            )
+            .await;
+        let mut permit = admitted.map_err(|rest| paused_error(self.id(), rest))?;
+        let outcome = self.inner.call(request, listener).await;
+        match &outcome {
+            Ok(response) => {
+                let reported = response.usage.map(|it| it.input.saturating_add(it.output));
+                permit.used = reported.unwrap_or(permit.reserved);
+            }
+            Err(Error { retry_after: Some(rest), .. }) => {
+                lock(&limiter.meter).pause(Instant::now(), *rest);
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+}
+
+fn paused_error(model: ModelId, rest: Duration) -> Error {
+    let seconds = rest.as_secs_f64();
+    let message = format!(
+        "the provider asked for a pause that lasts another {seconds:.0} s; wait that long, or raise `max_wait`"
+    );
+    Error { retry_after: Some(rest), ..Error::new(ErrorKind::RateLimited, model, message) }
+}
