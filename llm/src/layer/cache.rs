@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use graph_core::{
     FieldWrite,
-    cache::{Cache, CacheKey, Cached},
+    cache::{Cache, CacheKey, CachedResult},
     checkpoint::TaskId,
 };
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ const FIELD: &str = "response";
 impl Llm {
     /// Answers repeated requests from a cache, as long as the entries last.
     ///
-    /// Accepts any cache for node results: in memory, in a SQLite file, on PostgreSQL. Responses are stored under
+    /// AcceptsPayload any cache for node results: in memory, in a SQLite file, on PostgreSQL. Responses are stored under
     /// the node name `llm:provider/model`, which is also the name to clear them by. Only complete responses are
     /// stored, not those that reached the token limit.
     ///
@@ -70,18 +70,18 @@ impl Model for CachedModel {
 }
 
 fn cache_key(model: &ModelId, request: &Request) -> CacheKey {
-    let input = TaskId::of(&[Key::of(model, request).bytes()]);
+    let input = TaskId::from_parts(&[Key::of(model, request).bytes()]);
     CacheKey { node: format!("llm:{model}"), input }
 }
 
-fn encode(response: &Response) -> Cached {
+fn encode(response: &Response) -> CachedResult {
     let value = serde_json::to_value(response).expect("a response has only string keys");
     let write = FieldWrite { field: FIELD.to_owned(), value, overwrite: false };
-    Cached { writes: vec![write], gotos: Vec::new() }
+    CachedResult { writes: vec![write], gotos: Vec::new() }
 }
 
 /// Decodes a stored response; returns `None` if another version of this crate stored it in a different form.
-fn decode(cached: Cached) -> Option<Response> {
+fn decode(cached: CachedResult) -> Option<Response> {
     let write = cached.writes.into_iter().find(|it| it.field == FIELD)?;
     serde_json::from_value(write.value).ok()
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::{Context, Diverged, NodeError, RecordedError};
+use graph_core::{Context, DivergenceError, NodeError, RecordedError};
 
 use super::key::{Key, Occurrences};
 use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response};
@@ -109,7 +109,7 @@ fn from_node_error(error: &NodeError, model: ModelId) -> Error {
     if let Some(error) = error.downcast_ref::<Error>() {
         return error.clone();
     }
-    let recorded = error.downcast_ref::<Diverged>().is_some()
+    let recorded = error.downcast_ref::<DivergenceError>().is_some()
         || error.downcast_ref::<RecordedError>().is_some();
     let kind = if recorded { ErrorKind::NotRecorded } else { ErrorKind::File };
     let should_retry = Some(!error.is_terminal());

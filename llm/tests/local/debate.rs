@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use graph_core::{Configure, Context, END, NodeError, Retry, Route, START, State, StateGraph};
+use graph_core::{NodeExt, Context, END, NodeError, RetryPolicy, Route, START, State, StateGraph};
 use llm::{Backoff, Budget, Llm, LocalModel, Message, Model, Request};
 use serde::{Deserialize, Serialize};
 
@@ -157,7 +157,7 @@ async fn debate_ends_with_scores() {
         .node(attack)
         .node(defend)
         .node(press)
-        .node(score.retry(Retry::attempts(2)))
+        .node(score.retry(RetryPolicy::attempts(2)))
         .edge(START, attack)
         .edge(attack, defend)
         .branch(defend, next)

@@ -22,7 +22,7 @@ fn call(task: &str, kind: &str) -> ExternalCall {
         kind: kind.to_owned(),
         request: json!("hello"),
         key: format!("{kind}:1"),
-        task: TaskId::of(&[task.as_bytes()]),
+        task: TaskId::from_parts(&[task.as_bytes()]),
         node: "node".to_owned(),
         namespace: String::new(),
         checkpoint: CheckpointId::from_bytes([1; 16]),

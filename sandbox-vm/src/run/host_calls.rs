@@ -201,7 +201,7 @@ mod tests {
             kind: "llm.chat".to_owned(),
             request: json!("hello"),
             key: "llm.chat:1".to_owned(),
-            task: TaskId::of(&[b"task"]),
+            task: TaskId::from_parts(&[b"task"]),
             node: "speak".to_owned(),
             namespace: String::new(),
             checkpoint,
@@ -215,7 +215,7 @@ mod tests {
 
     fn checkpoint(id: CheckpointId) -> NewCheckpoint {
         NewCheckpoint {
-            place: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
+            key: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
             expected_head: None,
             base: None,
             header: Header {
@@ -229,7 +229,7 @@ mod tests {
                 parents: BTreeMap::new(),
                 metadata: Map::new(),
             },
-            cursor: FrontierRecord::default(),
+            frontier: FrontierRecord::default(),
             changes: Vec::new(),
         }
     }
@@ -284,9 +284,9 @@ mod tests {
         // After a refusal, smaller writes are refused too.
         assert!(quota.take(&write(0)).is_err() && quota.check().is_err());
         // Small records cost more than their bytes.
-        let event = TaskEvent::Resumed { answers: Vec::new() };
-        let record = TaskRecord { task: TaskId::of(&[b"task"]), node: String::new(), event };
-        let place = checkpoint(CheckpointId::next()).place;
+        let event = TaskEvent::Resumed { values: Vec::new() };
+        let record = TaskRecord { task: TaskId::from_parts(&[b"task"]), node: String::new(), event };
+        let place = checkpoint(CheckpointId::next()).key;
         let records = vec![CheckpointWrite::Record(place, vec![record; 4096])];
         assert!(serde_json::to_string(&records).unwrap().len() < 1 << 19);
         assert!(Quota::new(1 << 20).take(&records).is_err());
@@ -303,14 +303,14 @@ mod tests {
             saver.put(next).await.unwrap();
             head = Some(id);
         }
-        let all = HistoryQuery::of("t", "");
+        let all = HistoryQuery::new("t", "");
         let newest = list_page(&saver, all.clone()).await.unwrap();
         assert_eq!(newest.len(), MAX_PAGE_LEN);
         assert_eq!(
             list_page(&saver, all.clone().limit(usize::MAX)).await.unwrap().len(),
             MAX_PAGE_LEN
         );
-        let rest = all.before(newest[MAX_PAGE_LEN - 1].place.id);
+        let rest = all.before(newest[MAX_PAGE_LEN - 1].key.id);
         assert_eq!(list_page(&saver, rest).await.unwrap().len(), 1);
     }
 
@@ -320,16 +320,16 @@ mod tests {
         let mut head = None;
         for bytes in [40 << 20, 10 << 20, 10 << 20, 10 << 20, 10 << 20] {
             let mut next = checkpoint(CheckpointId::next());
-            next.expected_head = head.replace(next.place.id);
+            next.expected_head = head.replace(next.key.id);
             next.header.run = "r".repeat(bytes);
             saver.put(next).await.unwrap();
         }
         let mut pages = Vec::new();
-        let mut next = HistoryQuery::of("t", "");
+        let mut next = HistoryQuery::new("t", "");
         loop {
             let page = list_page(&saver, next.clone()).await.unwrap();
             let Some(last) = page.last() else { break };
-            next.before = Some(last.place.id);
+            next.before = Some(last.key.id);
             pages.push(page.len());
         }
         assert_eq!(pages, [3, 1, 1]);

@@ -87,7 +87,7 @@ proptest! {
 
     #[test]
     fn valid_message_with_one_byte_changed_does_not_panic(at in any::<prop::sample::Index>(), to in any::<u8>()) {
-        let (task, id) = (TaskId::of(&[]), CheckpointId::from_bytes([1; 16]));
+        let (task, id) = (TaskId::from_parts(&[]), CheckpointId::from_bytes([1; 16]));
         let place = CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id };
         let result = serde_json::json!([1, 2.5, { "a": null }]);
         let event = TaskEvent::Effect { key: "k".to_owned(), result };

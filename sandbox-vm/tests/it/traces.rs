@@ -36,7 +36,7 @@ pub(crate) fn debate() -> GraphRun {
 /// Asserts that a trace built from a guest's events equals the reference trace.
 #[track_caller]
 pub(crate) fn assert_same(builder: TraceBuilder, expected: &Trace) {
-    let header = Header { then: Vec::new(), ..expected.header.clone() };
+    let header = Header { later_inputs: Vec::new(), ..expected.header.clone() };
     let actual = builder.finish(header, RunStatus::Done).text(TextOptions::new(Detail::Full));
     assert_eq!(actual, expected.text(TextOptions::new(Detail::Full)));
     assert!(actual.contains("I am against in round 3"), "{actual}");
@@ -53,9 +53,9 @@ pub(crate) async fn check(backend: impl Backend + 'static, isolated: bool) {
     let mut running =
         sandbox.run_graph(debate().call_policy(policy.allow("llm.chat"))).await.unwrap();
     let mut builder = TraceBuilder::new();
-    builder.begin(expected.header.input.clone());
+    builder.begin_run(expected.header.input.clone());
     while let Some(event) = running.next().await {
-        builder.note(&event);
+        builder.add_event(&event);
     }
     let exit = running.finish().await.unwrap();
     assert!(exit.is_done());

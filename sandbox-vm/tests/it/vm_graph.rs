@@ -37,7 +37,7 @@ pub(crate) async fn check_killed(backend: impl Backend + 'static) {
     let expected = traces::reference_trace().await;
     let (run, calls) = killing_run(&state);
     let mut builder = TraceBuilder::new();
-    builder.begin(expected.header.input.clone());
+    builder.begin_run(expected.header.input.clone());
     let (exit, guests) = run_to_completion(&sandboxes, run, &mut builder).await;
     assert_eq!(guests, 3, "two VMs were killed");
     calls.assert_each_once();
@@ -66,14 +66,14 @@ async fn run_to_completion(
         let sandbox = sandboxes.create_if_not_exists(Spec::new("graph")).await.unwrap();
         let mut running = sandbox.run_graph(run.clone()).await.unwrap();
         while let Some(event) = running.next().await {
-            builder.note(&event);
+            builder.add_event(&event);
         }
         match running.finish().await {
             Ok(exit) => return (exit, guest),
             Err(Error::Terminated { .. }) => run = run.proceed(),
             Err(error) => panic!("{error}"),
         }
-        builder.begin(Value::Null);
+        builder.begin_run(Value::Null);
     }
     unreachable!("it is killed twice only")
 }

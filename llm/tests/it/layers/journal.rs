@@ -9,7 +9,7 @@ use std::{
 };
 
 use graph_core::{
-    CompiledGraph, Context, Exit, MemorySaver, NodeError, RunError, START, State, StateGraph,
+    CompiledGraph, Context, RunOutcome, MemorySaver, NodeError, RunError, START, State, StateGraph,
 };
 use llm::{Backoff, Error, ErrorKind, Llm, Piece};
 use tokio::time::{sleep, timeout};
@@ -63,7 +63,7 @@ async fn resumed_node_does_not_repeat_calls() {
     let thread = graph().thread("t", deps(llm));
     thread.run(Log::default()).await.unwrap_err();
     assert_eq!(calls.load(Ordering::Relaxed), 3);
-    assert!(matches!(thread.proceed().await, Ok(Exit::Done(_))));
+    assert!(matches!(thread.proceed().await, Ok(RunOutcome::Done(_))));
     assert_eq!(calls.load(Ordering::Relaxed), 3, "not all responses came from the journal");
     let said = thread.state().await.unwrap().unwrap().values.said;
     assert_eq!(said, ["same 0", "same 1", "other 2"]);
@@ -81,7 +81,7 @@ async fn failed_calls_are_repeated() {
     let failed = thread.run(Log::default()).await.unwrap_err();
     assert_eq!(failed.node_error::<Error>(), Some(&error(ErrorKind::Truncated)));
     thread.proceed().await.unwrap_err();
-    assert!(matches!(thread.proceed().await, Ok(Exit::Done(_))));
+    assert!(matches!(thread.proceed().await, Ok(RunOutcome::Done(_))));
     assert_eq!(
         calls.load(Ordering::Relaxed),
         4,
@@ -120,7 +120,7 @@ async fn calls_without_response_do_not_count() {
     let thread = graph.thread("t", deps(llm));
     thread.run(Log::default()).await.unwrap_err();
     assert_eq!(calls.load(Ordering::Relaxed), 4);
-    assert!(matches!(thread.proceed().await, Ok(Exit::Done(_))));
+    assert!(matches!(thread.proceed().await, Ok(RunOutcome::Done(_))));
     assert_eq!(calls.load(Ordering::Relaxed), 4, "not all responses came from the journal");
     assert_eq!(thread.state().await.unwrap().unwrap().values.said, ["1", "3"]);
 }

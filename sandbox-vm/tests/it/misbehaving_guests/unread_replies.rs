@@ -159,7 +159,7 @@ fn checkpoint_of(bytes: usize) -> NewCheckpoint {
     let id = CheckpointId::next();
     let text = Value::from("x".repeat(bytes));
     NewCheckpoint {
-        place: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
+        key: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
         expected_head: None,
         base: None,
         header: Header {
@@ -173,7 +173,7 @@ fn checkpoint_of(bytes: usize) -> NewCheckpoint {
             parents: BTreeMap::new(),
             metadata: Map::from_iter([("text".to_owned(), text)]),
         },
-        cursor: FrontierRecord::default(),
+        frontier: FrontierRecord::default(),
         changes: Vec::new(),
     }
 }
