@@ -14,7 +14,7 @@ use crate::{
     store::Store,
 };
 
-/// Builder of an entrypoint: a function that runs as a graph of its own.
+/// Builder of an entrypoint: a function that runs as a graph with a single node.
 ///
 /// The function receives its input, the value that the thread's last run saved, and the context. It can journal
 /// external calls with [`Context::task`] and interrupt the run with [`Context::interrupt`].

@@ -248,7 +248,7 @@ fn replace_if(
     field: &str,
     slot: &mut Value,
     value: Value,
-    wanted: Ordering,
+    replace_when: Ordering,
 ) -> Result<(), FieldError> {
     let order = match (&value, &*slot) {
         (Value::Number(a), Value::Number(b)) => compare(a, b),
@@ -258,7 +258,7 @@ fn replace_if(
             return Err(FieldError::new(field, problem));
         }
     };
-    if order == Some(wanted) {
+    if order == Some(replace_when) {
         *slot = value;
     }
     Ok(())

@@ -41,7 +41,7 @@ impl JsonInput {
     pub fn get(&self, field: &str) -> Option<&Value> {
         let own = match &self.source {
             Source::Payload(payload) => return payload.get(field),
-            Source::State(state) if self.shows(field) => state.get(field),
+            Source::State(state) if self.is_visible(field) => state.get(field),
             Source::State(_) => None,
         };
         own.or_else(|| self.computed.get(field)).or_else(|| self.extra.get(field))
@@ -52,7 +52,7 @@ impl JsonInput {
         match &self.source {
             Source::Payload(payload) => Value::clone(payload),
             Source::State(state) => {
-                let Value::Object(mut all) = state.object(|it| self.shows(&it.name)) else {
+                let Value::Object(mut all) = state.object(|it| self.is_visible(&it.name)) else {
                     return Value::Null;
                 };
                 all.extend(self.computed.clone());
@@ -62,7 +62,7 @@ impl JsonInput {
         }
     }
 
-    fn shows(&self, field: &str) -> bool {
+    fn is_visible(&self, field: &str) -> bool {
         self.reads.as_ref().is_none_or(|reads| reads.iter().any(|it| it == field))
     }
 
@@ -347,7 +347,7 @@ fn branch_input(call: &RouteCall<'_>) -> JsonInput {
             let fields = update.schema.as_ref().map(|it| &it.inner.fields);
             let Some(name) = fields.map(|it| &it[*field].name) else { continue };
             // A field that the node wrote but cannot read is passed on with the written value, not the reduced one.
-            if !input.shows(name) {
+            if !input.is_visible(name) {
                 input.extra.insert(name.clone().into_owned(), value.clone());
             }
         }

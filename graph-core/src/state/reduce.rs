@@ -24,7 +24,7 @@ use crate::checkpoint::Change;
 /// ```
 /// use graph_core::{State, reduce::Reducer};
 ///
-/// /// Keeps the longest text.
+/// /// Keeps the longest string.
 /// struct Longest;
 ///
 /// impl Reducer<String> for Longest {
@@ -49,7 +49,8 @@ use crate::checkpoint::Change;
     message = "reducer `{Self}` does not support fields of type `{T}`",
     label = "this reducer does not support the field's type",
     note = "`append` needs a list or a `String`, `add` a number, `merge` a map or a set, `topic` and `upsert` a `Vec`",
-    note = "for other types, write `#[reduce(with = function)]` with a function `fn(&mut T, T)`"
+    note = "for other types, write `#[reduce(with = function)]` with a function `fn(&mut T, T)`",
+    note = "a custom reducer must implement `Reducer<{T}>`"
 )]
 pub trait Reducer<T> {
     /// Type of a written value. If the field is part of the input, `T` must convert into it.

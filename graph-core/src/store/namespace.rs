@@ -20,7 +20,7 @@ use super::StoreError;
 pub struct Namespace(Vec<String>);
 
 impl Namespace {
-    /// Creates a namespace. Fails if a label is invalid or there is none.
+    /// Creates a namespace. Fails if there are no labels or one is invalid.
     pub fn new(labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
         if labels.is_empty() {
             return Err(StoreError::EmptyNamespace);

@@ -31,7 +31,7 @@ fn branch(name: &'static str) -> JsonBranch {
 }
 
 #[test]
-fn sequence() {
+fn sequences_are_drawn_as_chains() {
     let graph = graph(["write", "plan"]).sequence(["plan", "write"]).compile().unwrap();
     check(
         &graph.mermaid(),
@@ -66,7 +66,7 @@ fn sequence() {
 }
 
 #[test]
-fn loop_with_a_branch() {
+fn branches_are_drawn_as_dotted_edges() {
     let verdict = [("again", "write"), ("End", "__end__"), ("Shorten", "shorten")];
     let graph = graph(["write", "review", "shorten"])
         .edge(START, "write")
@@ -117,9 +117,9 @@ fn loop_with_a_branch() {
     );
 }
 
-/// A branch that does not say where it leads may lead anywhere; END shows only if something leads there.
+/// END is drawn only if an edge leads there.
 #[test]
-fn branch_to_anywhere() {
+fn branches_without_declared_targets_lead_to_all_nodes() {
     let anywhere = graph(["a", "b"]).edge(START, "a").json_branch("a", branch("any"));
     check(
         &anywhere.compile().unwrap().mermaid(),
@@ -148,7 +148,7 @@ fn branch_to_anywhere() {
 }
 
 #[test]
-fn joins() {
+fn joins_are_drawn_as_thick_edges() {
     let graph = graph(["a", "b", "c", "d"])
         .edge(START, "a")
         .edge(START, "b")
@@ -216,7 +216,7 @@ async fn hidden(_: &JsonState) -> Goto {
 }
 
 #[test]
-fn sends_of_branches_and_commands() {
+fn edges_that_send_payloads_are_labelled() {
     let graph = graph(["merge", "split"])
         .node(write)
         .node(plan)
@@ -283,7 +283,7 @@ fn nested() -> CompiledGraph<JsonState> {
 }
 
 #[test]
-fn collapsed_subgraphs() {
+fn collapsed_subgraphs_are_single_nodes() {
     check(
         &nested().mermaid(),
         r#"
@@ -304,7 +304,7 @@ fn collapsed_subgraphs() {
 }
 
 #[test]
-fn subgraphs_expanded_one_level() {
+fn subgraphs_are_expanded_one_level() {
     check(
         &nested().mermaid_expanded(1),
         r#"
@@ -331,7 +331,7 @@ fn subgraphs_expanded_one_level() {
 }
 
 #[test]
-fn subgraphs_expanded_two_levels() {
+fn subgraphs_are_expanded_two_levels() {
     let graph = nested();
     assert_eq!(graph.drawing(2), graph.drawing(usize::MAX));
     check(
@@ -549,7 +549,7 @@ fn names_are_escaped() {
 async fn handle_error(_: &JsonState) {}
 
 #[test]
-fn flags_and_metadata() {
+fn labels_show_flags_and_metadata() {
     let child = graph(["a"]).edge(START, "a").compile().unwrap();
     let graph = graph(["ask", "tell"])
         .node_as("collect", run.defer().metadata("owner", "ann").metadata("cost", json!([1, "$"])))
@@ -587,7 +587,7 @@ fn flags_and_metadata() {
 }
 
 #[test]
-fn json() {
+fn json_has_the_format_of_langgraph() {
     let child = graph(["a"]).edge(START, "a").compile().unwrap();
     let graph = graph([])
         .node_as("wait", run.defer().metadata("owner", "ann"))

@@ -85,8 +85,8 @@ mod tests {
         // Scores repeat, to test the order of equal scores.
         let score = |n: u32| (n * 7919 % 50) as f32 / 50.0;
         let all = 1_000;
-        let mut expect: Vec<u32> = (0..all).collect();
-        expect.sort_by(|left, right| score(*right).total_cmp(&score(*left)));
+        let mut sorted: Vec<u32> = (0..all).collect();
+        sorted.sort_by(|left, right| score(*right).total_cmp(&score(*left)));
         for (offset, limit) in [(0, 1), (3, 40), (990, 20), (0, usize::MAX), (5_000, 1)] {
             let search = Search::everything().offset(offset).limit(limit);
             let mut ranking = Ranking::new(&search, Some(&[1.0])).unwrap();
@@ -95,8 +95,8 @@ mod tests {
                 assert!(!ranking.is_full());
             }
             let page: Vec<u32> = ranking.into_page().map(|(_, n)| n).collect();
-            let wanted: Vec<u32> = expect.iter().skip(offset).take(limit).copied().collect();
-            assert_eq!(page, wanted, "{offset} {limit}");
+            let expected: Vec<u32> = sorted.iter().skip(offset).take(limit).copied().collect();
+            assert_eq!(page, expected, "offset {offset}, limit {limit}");
         }
     }
 

@@ -113,7 +113,7 @@ impl Faulty {
         }
     }
 
-    fn spoil(&self, mut item: Item) -> Item {
+    fn apply_fault(&self, mut item: Item) -> Item {
         if self.has(Fault::RoundsTimes) {
             let secs = item.created_at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
             item.created_at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(secs);
@@ -153,7 +153,7 @@ impl Store for Faulty {
 
     async fn get_item(&self, mut get: Get) -> Result<Option<Item>, StoreError> {
         get.refresh_ttl = self.refresh(get.refresh_ttl);
-        Ok(self.inner.get_item(get).await?.map(|it| self.spoil(it)))
+        Ok(self.inner.get_item(get).await?.map(|it| self.apply_fault(it)))
     }
 
     async fn delete_item(&self, at: Address) -> Result<(), StoreError> {
@@ -178,7 +178,7 @@ impl Store for Faulty {
             return Ok(hits.skip(page.start).take(page.len()).collect());
         }
         let hits = self.inner.search(search).await?;
-        Ok(hits.into_iter().map(|it| self.spoil(it)).collect())
+        Ok(hits.into_iter().map(|it| self.apply_fault(it)).collect())
     }
 
     async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
