@@ -59,6 +59,8 @@ pub(crate) enum RunInput {
     Fresh(AnyUpdate),
     /// No input: continue from the thread's checkpoint.
     Continue,
+    /// Fresh input if the thread has no checkpoint, otherwise no input.
+    StartOrContinue(AnyUpdate),
     Command(CommandInput),
 }
 
@@ -178,6 +180,10 @@ async fn run_from_checkpoint(
         (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
         _ => load::Loaded::default(),
     };
+    // Decided here, under the lease, so that two processes cannot both apply the input.
+    if let RunInput::StartOrContinue(update) = input {
+        input = if saved.is_empty() { RunInput::Fresh(update) } else { RunInput::Continue };
+    }
     let resume_values = load::take_resume_values(&mut input, &saved)?;
     let scope = Scope {
         run,

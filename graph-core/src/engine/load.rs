@@ -39,6 +39,11 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// Returns whether the thread has no checkpoint.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.checkpoint.is_none()
+    }
+
     pub(crate) fn into_checkpoint(self) -> Option<Checkpoint> {
         self.checkpoint
     }
@@ -256,7 +261,8 @@ impl Engine {
                 return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
             }
             RunInput::Continue if !known => return Err(RunError::EmptyInput),
-            RunInput::Continue => {}
+            // The caller has resolved `StartOrContinue` by now.
+            RunInput::Continue | RunInput::StartOrContinue(_) => {}
             RunInput::Command(command) => {
                 if command.update.is_none() && command.gotos.is_empty() && command.resume.is_none()
                 {

@@ -20,26 +20,43 @@ use crate::{
 /// States convert into inputs: `graph.run(Essay { .. }, deps)`.
 pub struct Input<S: State> {
     update: Option<S::Update>,
-    /// Fresh input starts at START; a command is applied to the thread's current checkpoint.
-    command: bool,
+    kind: InputKind,
     gotos: Gotos,
     resume: Option<Resume>,
+}
+
+/// How a thread treats the input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum InputKind {
+    /// Starts at START.
+    Fresh,
+    /// Starts at START if the thread has no checkpoint; ignored otherwise.
+    FreshIfNew,
+    /// Applies to the thread's current checkpoint.
+    Command,
 }
 
 impl<S: State> Input<S> {
     /// Creates fresh input: the update is folded into the thread's state, and START runs next.
     pub fn update(update: S::Update) -> Self {
-        Self { update: Some(update), command: false, gotos: Gotos::new(), resume: None }
+        Self { update: Some(update), ..Self::proceed() }
+    }
+
+    /// Creates input that starts a new thread with `update`, or continues an existing thread without it.
+    ///
+    /// See [`Thread::start_or_continue`](crate::Thread::start_or_continue).
+    pub fn start_or_continue(update: S::Update) -> Self {
+        Self { kind: InputKind::FreshIfNew, ..Self::update(update) }
     }
 
     /// Creates an empty input, which continues the thread from its checkpoint.
     pub fn proceed() -> Self {
-        Self { update: None, command: false, gotos: Gotos::new(), resume: None }
+        Self { update: None, kind: InputKind::Fresh, gotos: Gotos::new(), resume: None }
     }
 
     /// Creates an empty command, to be filled by the methods below.
     pub fn command() -> Self {
-        Self { update: None, command: true, gotos: Gotos::new(), resume: None }
+        Self { kind: InputKind::Command, ..Self::proceed() }
     }
 
     /// Creates a command that resumes the only pending interrupt with this value.
@@ -61,7 +78,7 @@ impl<S: State> Input<S> {
             RunError::InvalidUpdate(format!("cannot serialise the resume value to JSON: {error}"))
         })?;
         self.resume = Some(Resume::Single(value));
-        self.command = true;
+        self.kind = InputKind::Command;
         Ok(self)
     }
 
@@ -69,7 +86,7 @@ impl<S: State> Input<S> {
     #[must_use]
     pub fn with_update(mut self, update: S::Update) -> Self {
         self.update = Some(update);
-        self.command = true;
+        self.kind = InputKind::Command;
         self
     }
 
@@ -77,7 +94,7 @@ impl<S: State> Input<S> {
     #[must_use]
     pub fn goto(mut self, route: impl Route) -> Self {
         self.gotos.extend(route.gotos());
-        self.command = true;
+        self.kind = InputKind::Command;
         self
     }
 
@@ -101,21 +118,21 @@ impl<S: State> Input<S> {
             }
             None => {}
         }
-        match (self.command, json.remove("update")) {
-            (false, update) => Ok(update.unwrap_or_default()),
-            (true, update) => {
-                json.extend(update.map(|it| ("update".to_owned(), it)));
-                Ok(Value::Object(json))
+        match self.kind {
+            InputKind::Fresh | InputKind::FreshIfNew => {
+                Ok(json.remove("update").unwrap_or_default())
             }
+            InputKind::Command => Ok(Value::Object(json)),
         }
     }
 
     pub(crate) fn erase(self) -> RunInput {
         let update = self.update.map(|it| Box::new(it) as AnyUpdate);
-        match (self.command, update) {
-            (false, Some(update)) => RunInput::Fresh(update),
-            (false, None) => RunInput::Continue,
-            (true, update) => RunInput::Command(CommandInput {
+        match (self.kind, update) {
+            (InputKind::Fresh, Some(update)) => RunInput::Fresh(update),
+            (InputKind::FreshIfNew, Some(update)) => RunInput::StartOrContinue(update),
+            (InputKind::Fresh | InputKind::FreshIfNew, None) => RunInput::Continue,
+            (InputKind::Command, update) => RunInput::Command(CommandInput {
                 update,
                 gotos: self.gotos.into_vec(),
                 resume: self.resume,
@@ -134,7 +151,7 @@ impl<S: State> fmt::Debug for Input<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Input")
             .field("updates", &self.update.is_some())
-            .field("command", &self.command)
+            .field("kind", &self.kind)
             .field("gotos", &self.gotos)
             .field("resumes", &self.resume.is_some())
             .finish()

@@ -127,6 +127,48 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         Ok(RunOutcome::new(engine::run_root(request).await?))
     }
 
+    /// Starts the thread with `state` if it has no checkpoint, and continues it from its last checkpoint otherwise.
+    ///
+    /// The decision is made while the run holds the thread's lease. A caller that checks [`state`](Self::state) first
+    /// and then decides between [`run`](Self::run) and [`proceed`](Self::proceed) races with other processes, and with
+    /// the last write of a process that was just killed, and may apply the input twice.
+    ///
+    /// A finished thread returns its state without running a node; a thread with a pending interrupt returns the
+    /// interrupt again.
+    ///
+    /// ```
+    /// use graph_core::{MemorySaver, START, State, StateGraph};
+    ///
+    /// #[derive(State, Clone, Debug, Default)]
+    /// struct Count {
+    ///     #[reduce(add)]
+    ///     value: u32,
+    /// }
+    ///
+    /// async fn increment(_: &Count) -> CountUpdate {
+    ///     Count::update().value(1)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let graph = StateGraph::<Count>::new()
+    ///     .node(increment)
+    ///     .edge(START, increment)
+    ///     .checkpointer(MemorySaver::new())
+    ///     .compile()?;
+    /// let thread = graph.thread("counter", ());
+    /// // Call it as often as needed, for example after each restart: the input is applied once.
+    /// for _ in 0..3 {
+    ///     let outcome = thread.start_or_continue(Count { value: 10 }).await?;
+    ///     assert_eq!(outcome.state().value, 11);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn start_or_continue(&self, state: S) -> Result<RunOutcome<S>, RunError> {
+        self.run(Input::start_or_continue(state.into_update())).await
+    }
+
     /// Continues from the last checkpoint, after a failure, a static stop or a crash.
     pub async fn proceed(&self) -> Result<RunOutcome<S>, RunError> {
         self.run(Input::proceed()).await

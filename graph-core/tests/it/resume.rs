@@ -27,6 +27,46 @@ async fn proceed_skips_completed_tasks() {
 }
 
 #[tokio::test]
+async fn start_or_continue_applies_its_input_once() {
+    let probe = Probe::default();
+    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = graph.thread("t", probe.clone());
+    probe.fail_next("b", 1);
+
+    let error = thread.start_or_continue(trail(["input"])).await.unwrap_err();
+    assert_eq!(failed_node(&error), "b");
+    assert_eq!(probe.trace(), "1: a | 2: b c");
+
+    let outcome = thread.start_or_continue(trail(["input"])).await.unwrap();
+    assert_eq!(probe.trace(), "2: b | 3: d");
+    let expected = trail(["input", "a", "b", "c", "d"]);
+    assert_eq!(outcome.state(), &expected);
+
+    let outcome = thread.start_or_continue(trail(["input"])).await.unwrap();
+    assert_eq!(probe.trace(), "");
+    assert_eq!((outcome.is_done(), outcome.state()), (true, &expected));
+}
+
+#[tokio::test]
+async fn start_or_continue_fails_while_another_run_holds_the_thread() {
+    let probe = Probe::default();
+    let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
+    let thread = graph.thread("t", probe.clone());
+    probe.block("a");
+    let other = thread.clone();
+    let run = tokio::spawn(async move { other.start_or_continue(trail(["input"])).await });
+    probe.started("a").await;
+
+    let error = thread.start_or_continue(trail(["input"])).await.unwrap_err();
+    assert!(matches!(error, RunError::Checkpoint(CheckpointError::Busy { .. })), "{error}");
+
+    probe.unblock("a");
+    run.await.unwrap().unwrap();
+    let outcome = thread.start_or_continue(trail(["input"])).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["input", "a", "b", "c", "d"]));
+}
+
+#[tokio::test]
 async fn the_state_after_a_failure_includes_finished_and_failed_tasks() {
     let probe = Probe::default();
     let graph = diamond().checkpointer(MemorySaver::new()).compile().unwrap();
