@@ -233,7 +233,7 @@ impl JsonUpdate {
     fn from_value(schema: &JsonStateSchema, value: Value) -> Result<Self, FieldError> {
         let Value::Object(object) = value else {
             let problem =
-                format_args!("an update must be an object, not {}", field_kind::json_type(&value));
+                format!("an update must be an object, not {}", field_kind::json_type(&value));
             return Err(FieldError::new("*", problem));
         };
         let mut update = Self { schema: Some(schema.clone()), ..Self::default() };

@@ -67,13 +67,13 @@ impl Engine {
             [update] => self.state.fold(update, &mut fold)?,
             _ => fold = self.fold_several(node, &mut done)?,
         }
-        if !entry.routers.is_empty()
-            && let Err(error) = route(&cx, &*self.state, &mut done)
-        {
-            return match error.into_halt() {
-                Halt::Failed { source, terminal } => Err(run_error(&cx, source, terminal)),
-                _ => Err(RunError::InvalidUpdate("a branch cannot interrupt".to_owned())),
-            };
+        if !entry.routers.is_empty() {
+            if let Err(error) = route(&cx, &*self.state, &mut done) {
+                return match error.into_halt() {
+                    Halt::Failed { source, terminal } => Err(run_error(&cx, source, terminal)),
+                    _ => Err(RunError::InvalidUpdate("a branch cannot interrupt".to_owned())),
+                };
+            }
         }
         self.finish_fast_step(&fold);
         self.frontier.advance_one(graph, node, &done.targets);
@@ -83,11 +83,11 @@ impl Engine {
     }
 
     fn fast_path_context(&mut self, node: NodeIdx) -> Arc<TaskContext> {
-        if let Some(mut spare) = self.spare_context.take()
-            && let Some(cx) = Arc::get_mut(&mut spare)
-        {
-            cx.reuse_for(node, self.step);
-            return spare;
+        if let Some(mut spare) = self.spare_context.take() {
+            if let Some(cx) = Arc::get_mut(&mut spare) {
+                cx.reuse_for(node, self.step);
+                return spare;
+            }
         }
         Arc::new(self.task_context(node, TaskKind::Pull))
     }

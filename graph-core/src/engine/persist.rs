@@ -195,11 +195,10 @@ async fn run_queue(
                 Op::Close(done) => closed = Some(done),
             }
         }
-        if failed.get().is_none()
-            && !writes.is_empty()
-            && let Err(error) = store(&*saver, writes).await
-        {
-            let _ = failed.set(error);
+        if failed.get().is_none() && !writes.is_empty() {
+            if let Err(error) = store(&*saver, writes).await {
+                let _ = failed.set(error);
+            }
         }
         for done in flushed {
             let _ = done.send(());

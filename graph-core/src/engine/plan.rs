@@ -64,7 +64,7 @@ impl Target {
         match payload.transpose() {
             Ok(payload) => Ok(GotoRecord { to, payload }),
             Err(error) => {
-                let problem = format_args!("the payload cannot be stored: {error}");
+                let problem = format!("the payload cannot be stored: {error}");
                 Err(FieldError::new(to, problem))
             }
         }
@@ -340,7 +340,7 @@ impl Frontier {
         let mut sends = Vec::with_capacity(self.sends.len());
         for (node, payload) in &self.sends {
             let payload = payload.to_json().map_err(|error| {
-                FieldError::new(name(node), format_args!("the payload cannot be stored: {error}"))
+                FieldError::new(name(node), format!("the payload cannot be stored: {error}"))
             })?;
             sends.push(SendRecord { node: name(node), payload });
         }

@@ -116,10 +116,10 @@ impl Engine {
             }
             TaskOutcome::Failed(error) => {
                 let error = task_error(error);
-                if let Some(sender) = &self.scope.events
-                    && !task.resume_values().is_empty()
-                {
-                    sender.task_event(task, EMPTY_UPDATE).await;
+                if let Some(sender) = &self.scope.events {
+                    if !task.resume_values().is_empty() {
+                        sender.task_event(task, EMPTY_UPDATE).await;
+                    }
                 }
                 let shown =
                     TaskSummary { writes, error: Some(error.clone()), ..TaskSummary::default() };

@@ -104,10 +104,10 @@ impl Engine {
         for plan in planned {
             let mut cx = self.next_context(plan.node, plan.kind);
             let (mut outcome, mut failed) = (None, None);
-            if !self.records.tasks.is_empty()
-                && let Some(task) = Arc::get_mut(&mut cx)
-            {
-                (outcome, failed) = self.restore_task(task)?;
+            if !self.records.tasks.is_empty() {
+                if let Some(task) = Arc::get_mut(&mut cx) {
+                    (outcome, failed) = self.restore_task(task)?;
+                }
             }
             slots.push(Slot { plan, cx, outcome, failed, cache_key: None });
         }
@@ -130,11 +130,11 @@ impl Engine {
     /// Creates a context for a task. Reuses the allocation of the last one if it is unshared.
     fn next_context(&mut self, node: NodeIdx, kind: TaskKind) -> Arc<TaskContext> {
         let fresh = self.task_context(node, kind);
-        if let Some(mut spare) = self.spare_context.take()
-            && let Some(old) = Arc::get_mut(&mut spare)
-        {
-            *old = fresh;
-            return spare;
+        if let Some(mut spare) = self.spare_context.take() {
+            if let Some(old) = Arc::get_mut(&mut spare) {
+                *old = fresh;
+                return spare;
+            }
         }
         Arc::new(fresh)
     }
@@ -297,10 +297,10 @@ impl Engine {
 
     /// Folds the writes of all tasks, in task order.
     async fn commit(&mut self, slots: &mut [Slot]) -> Result<CommitResult, RunError> {
-        if let [only] = slots
-            && !self.stores_at_exit()
-        {
-            return self.commit_one(only).await;
+        if let [only] = slots {
+            if !self.stores_at_exit() {
+                return self.commit_one(only).await;
+            }
         }
         let order = in_task_order(slots);
         let mut writes: Vec<Option<TaskWrites<'_>>> = slots
@@ -335,10 +335,10 @@ impl Engine {
         for update in &mut done.updates {
             self.state.fold(update, &mut fold)?;
         }
-        if !done.routed
-            && let Err(error) = route(&slot.cx, &*self.state, &mut done)
-        {
-            return Err(self.record_routing_failure(slot, error.into_halt()).await);
+        if !done.routed {
+            if let Err(error) = route(&slot.cx, &*self.state, &mut done) {
+                return Err(self.record_routing_failure(slot, error.into_halt()).await);
+            }
         }
         let outcome = TaskOutcome::Done(done);
         if let Some(writes) = writes {

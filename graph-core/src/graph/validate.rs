@@ -218,10 +218,10 @@ impl NodeNames<'_> {
         problems: &mut Vec<BuildProblem>,
     ) {
         for target in targets {
-            if let Some(Some(node)) = self.target(from, &target.to, problems)
-                && !target.sends
-            {
-                check_payload(from, &nodes[node as usize], problems);
+            if let Some(Some(node)) = self.target(from, &target.to, problems) {
+                if !target.sends {
+                    check_payload(from, &nodes[node as usize], problems);
+                }
             }
         }
     }

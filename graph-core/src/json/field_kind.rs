@@ -178,7 +178,7 @@ fn upsert(
     let mut puts = Vec::new();
     for item in items {
         let Some(id) = item.get(key) else {
-            let problem = format_args!("an item lacks the key field `{key}`");
+            let problem = format!("an item lacks the key field `{key}`");
             return Err(FieldError::new(field, problem));
         };
         let position = list.iter().rposition(|it| it.get(key) == Some(id)).unwrap_or(list.len());
@@ -254,7 +254,7 @@ fn replace_if(
         (Value::Number(a), Value::Number(b)) => compare(a, b),
         (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
         (a, b) => {
-            let problem = format_args!("cannot compare {} with {}", json_type(a), json_type(b));
+            let problem = format!("cannot compare {} with {}", json_type(a), json_type(b));
             return Err(FieldError::new(field, problem));
         }
     };

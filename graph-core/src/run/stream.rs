@@ -91,13 +91,13 @@ impl<S> Stream for RunStream<S> {
         if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
             return Poll::Ready(Some(self.numbered(event)));
         }
-        if let Some(run) = &mut self.run
-            && let Poll::Ready(exit) = run.as_mut().poll(cx)
-        {
-            self.run = None;
-            self.exit = Some(exit);
-            // Buffered events can still be read; a context that outlives the run can no longer send any.
-            self.events.close();
+        if let Some(run) = &mut self.run {
+            if let Poll::Ready(exit) = run.as_mut().poll(cx) {
+                self.run = None;
+                self.exit = Some(exit);
+                // Buffered events can still be read; a context that outlives the run can no longer send any.
+                self.events.close();
+            }
         }
         match self.events.poll_recv(cx) {
             Poll::Ready(Some(event)) => Poll::Ready(Some(self.numbered(event))),

@@ -26,7 +26,7 @@ pub(crate) fn check_storable(path: &str, value: &Value, limit: usize) -> Result<
     match measure(value) {
         None => Err(too_deep(path)),
         Some(bytes) if bytes > limit => {
-            let problem = format_args!(
+            let problem = format!(
                 "the value takes about {bytes} bytes, more than the limit of {limit}; store large data elsewhere \
                  and keep a reference to it in the state, or raise `StateGraph::max_stored_bytes`"
             );
@@ -37,7 +37,7 @@ pub(crate) fn check_storable(path: &str, value: &Value, limit: usize) -> Result<
 }
 
 fn too_deep(path: &str) -> FieldError {
-    let problem = format_args!("the value is nested deeper than {MAX_DEPTH} levels");
+    let problem = format!("the value is nested deeper than {MAX_DEPTH} levels");
     FieldError::new(path, problem)
 }
 

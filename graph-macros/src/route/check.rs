@@ -98,13 +98,13 @@ fn check_destination(
     let Some(target) = (!targets.is_empty()).then(|| targets.swap_remove(0)) else {
         return Destination::Goto(Vec::new());
     };
-    if let Target::Path(path) = &target
-        && path.path.segments.last().is_some_and(|it| it.ident == "END")
-    {
-        let message =
-            "`END` accepts no payload; remove the variant's field or use a node as target";
-        diagnostics.add(path, message);
-        return Destination::Goto(Vec::new());
+    if let Target::Path(path) = &target {
+        if path.path.segments.last().is_some_and(|it| it.ident == "END") {
+            let message =
+                "`END` accepts no payload; remove the variant's field or use a node as target";
+            diagnostics.add(path, message);
+            return Destination::Goto(Vec::new());
+        }
     }
     match argument_of(&payload, "Vec") {
         Some(item) => Destination::SendEach(target, Box::new(item.clone())),

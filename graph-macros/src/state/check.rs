@@ -144,7 +144,7 @@ fn check_version(settings: &[Entry], diagnostics: &mut Diagnostics) -> Option<u3
                     .add(entry, "`version` must be a non-negative integer, as in `version = 2`");
             }
             ("input" | "output" | "private" | "rename", _) => {
-                let message = format_args!("`{name}` must be placed on a field, not on the struct");
+                let message = format!("`{name}` must be placed on a field, not on the struct");
                 diagnostics.add(entry, message);
             }
             _ => {
@@ -169,8 +169,7 @@ fn check_fields(parsed: Vec<ParsedField>, diagnostics: &mut Diagnostics) -> Vec<
         let name = settings.name.unwrap_or_else(field_name);
         if fields.iter().any(|it| it.name.value() == name.value()) {
             let stored = name.value();
-            let message =
-                format_args!("another field is already named `{stored}`; rename one of them");
+            let message = format!("another field is already named `{stored}`; rename one of them");
             diagnostics.add(&name, message);
         }
         let (reducer, lifetime) = check_reducers(&reducers, &ty, diagnostics);
