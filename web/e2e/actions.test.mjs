@@ -224,7 +224,7 @@ test("what the server refuses is shown as what it is", { timeout: 180_000 }, asy
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page
     .getByRole("alert")
-    .getByText(/a ticker cannot hold/)
+    .getByText(/invalid character/)
     .waitFor();
 
   await page.getByText("Options").click();

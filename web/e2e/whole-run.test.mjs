@@ -182,7 +182,7 @@ test("zoom from layers to agents to a debate and its citations", { timeout: 360_
     .waitFor();
   await shoot(page, "citation");
   await page.keyboard.press("Escape");
-  assert.ok(await page.getByText("in no finding and not in the data").first().isVisible(), "flags stand at the turn");
+  assert.ok(await page.getByText("in neither the findings nor the data").first().isVisible(), "flags stand at the turn");
 
   await page.getByRole("tab", { name: "Documents" }).click();
   await page.getByText("SYNTHETIC DATA.").waitFor();

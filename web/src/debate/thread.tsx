@@ -19,10 +19,10 @@ interface Props {
 }
 
 const REASONS: Record<string, string> = {
-  unknown_finding: "there is no such finding",
+  unknown_finding: "this finding does not exist",
   only_in_data: "not in the cited finding, but in the data",
   not_in_data: "not in the data",
-  unsupported: "in no finding and not in the data",
+  unsupported: "in neither the findings nor the data",
 };
 
 export function reasonText(reason: Flag["reason"]): string {

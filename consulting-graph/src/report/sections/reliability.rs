@@ -1,4 +1,4 @@
-//! How far the order of the moves can be trusted.
+//! Reliability of the ranking.
 
 use super::super::{Report, document::Block};
 use crate::{
@@ -6,36 +6,34 @@ use crate::{
     rank::{Drift, Ranked, Severity},
 };
 
-pub(super) fn trust(report: &Report) -> Vec<Block> {
-    let mut blocks = vec![Block::Heading(2, "How far the order can be trusted".to_owned())];
-    let mut points = vec![format!("With other judges: {}.", report.robustness.verdict)];
-    for standing in report.robustness.standings.iter().filter(|it| !it.hangs_on.is_empty()) {
+pub(super) fn reliability(report: &Report) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(2, "Reliability of the ranking".to_owned())];
+    let mut points =
+        vec![format!("Robustness of the recommendation: {}.", report.robustness.verdict)];
+    for standing in report.robustness.standings.iter().filter(|it| !it.depends_on.is_empty()) {
         points.push(format!(
-            "{} would change sides without any one of: {}.",
+            "{} depends on single judges or metrics: without any one of these, its recommendation would change: {}.",
             standing.move_id,
-            standing.hangs_on.join(", ")
+            standing.depends_on.join(", ")
         ));
     }
     if let Some(it) = report.compression {
         let resolved = if it.unresolved {
-            "chance alone could explain that: the ranking is not resolved"
+            "this is within the noise, so the ranking is inconclusive"
         } else {
-            "more than chance explains"
+            "this is more than the noise explains"
         };
-        points.push(format!("The best and the worst total are {} apart; {resolved}.", it.spread));
-        points.push(format!(
-            "{} of all scores are a 7 or an 8.",
-            number::percent(it.sevens_and_eights)
-        ));
+        points.push(format!("The highest and lowest totals are {} apart; {resolved}.", it.spread));
+        points.push(format!("{} of all scores are 7 or 8.", number::percent(it.sevens_and_eights)));
     }
     if let Some(bias) = report.length_bias {
-        points.push(format!("Correlation of score and length of debate: {bias:.2}."));
+        points.push(format!("Correlation between score and length of debate: {bias:.2}."));
     }
     if let Some(tau) = report.tau {
         let vote: Vec<String> =
             report.before.recommended.iter().map(|it| it.move_id.to_string()).collect();
         points.push(format!(
-            "A vote without debates would have recommended {}; the two orders agree by {tau:.2} (Kendall's tau, from -1 to 1).",
+            "Without debates, a vote would have recommended {}; Kendall's tau of the two rankings is {tau:.2} (from -1 to 1).",
             vote.join(", ")
         ));
     }
@@ -43,15 +41,12 @@ pub(super) fn trust(report: &Report) -> Vec<Block> {
     if let Some(severity) = &report.severity {
         let leaning = |(name, it): (&String, &f64)| vec![name.clone(), format!("{it:+.2}")];
         blocks.push(Block::table(
-            &["Scorer", "Above the mean of all scores by"],
+            &["Scorer", "Deviation from the mean score"],
             severity.scorers.iter().map(leaning).collect(),
         ));
         let adjusted = adjusted(report, severity);
         if !adjusted.is_empty() {
-            blocks.push(Block::table(
-                &["Move", "Total", "Total without the scorers' leanings"],
-                adjusted,
-            ));
+            blocks.push(Block::table(&["Move", "Total", "Total adjusted for severity"], adjusted));
         }
     }
     if !report.drift.is_empty() {
@@ -64,14 +59,14 @@ pub(super) fn trust(report: &Report) -> Vec<Block> {
             ]
         };
         blocks.push(Block::table(
-            &["Move", "Before the debate", "After it", "Change"],
+            &["Move", "Before the debate", "After the debate", "Change"],
             report.drift.iter().map(line).collect(),
         ));
     }
     blocks
 }
 
-/// Moves whose total is another one when the scorers' leanings are taken out: those that not everybody scored.
+/// Lists moves whose total changes when the scorers' severity is removed, which are those with missing scores.
 fn adjusted(report: &Report, severity: &Severity) -> Vec<Vec<String>> {
     let line = |ranked: &Ranked| {
         let adjusted = format!("{:.1}", severity.adjusted.get(&ranked.move_id)?);

@@ -1,7 +1,7 @@
-//! Words that are nearly the same.
+//! Edit distance, for "did you mean" suggestions.
 
-/// How many letters have to be put in, taken out or replaced to make one text of another.
-pub(super) fn distance(a: &str, b: &str) -> usize {
+/// Returns the Levenshtein distance: the number of characters to insert, delete or replace to turn `a` into `b`.
+pub(super) fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (n, from) in a.chars().enumerate() {
         let mut diagonal = row[0];
