@@ -51,9 +51,9 @@ fn main() -> Result<(), AnyError> {
 }
 
 async fn measure() -> Result<(), AnyError> {
-    let folder = std::env::temp_dir().join(format!("consulting-many-runs-{}", std::process::id()));
+    let dir = std::env::temp_dir().join(format!("consulting-many-runs-{}", std::process::id()));
     let options = ServeOptions {
-        runs: folder.clone(),
+        runs_dir: dir.clone(),
         config: new_run::with_rounds(DEFAULT, ROUNDS),
         choice: ModelChoice::for_provider("scripted"),
         data: DataOrigin::Synthetic,
@@ -62,8 +62,8 @@ async fn measure() -> Result<(), AnyError> {
         isolation: Isolation::Off,
         backend: Some("in-process".to_owned()),
         capacity: Capacity { at_once: RUNS, queued: 0 },
-        streams: RUNS * READERS_PER_RUN,
-        most: Limit::default(),
+        max_streams: RUNS * READERS_PER_RUN,
+        max_limit: Limit::default(),
         guard: Guard::new().rate(u32::MAX),
     };
     let (service, router) = serve::open(options).await?;
@@ -89,7 +89,7 @@ async fn measure() -> Result<(), AnyError> {
     let readers: Vec<Received> = readers.join_all().await.into_iter().collect::<Result<_, _>>()?;
     let mut first = FirstSeen::new();
     for (id, received) in internal.iter().chain(&readers) {
-        let stored = fs::read_to_string(folder.join(id).join("events.jsonl"))?.lines().count();
+        let stored = fs::read_to_string(dir.join(id).join("events.jsonl"))?.lines().count();
         if !received.iter().map(|it| it.0).eq(1..=stored as u64) {
             return Err(
                 format!("a reader of {id} received different events than were stored").into()
@@ -113,7 +113,7 @@ async fn measure() -> Result<(), AnyError> {
     println!("time      {:.1?} in total", started.elapsed());
     println!("delay     p50 {:.1?}, p99 {:.1?}, max {:.1?}", at(0.5), at(0.99), at(1.0));
     println!("memory    {}", peak_memory());
-    fs::remove_dir_all(&folder)?;
+    fs::remove_dir_all(&dir)?;
     Ok(())
 }
 

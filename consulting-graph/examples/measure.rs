@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use consulting_graph::{
     config::DEFAULT,
     data::{DataOrigin, DataSource},
-    debate, debates,
+    debate, debate_host,
     models::ModelChoice,
     offline,
     run::{ResumeOptions, Run, RunConfig},
@@ -42,14 +42,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn measure(latency: Duration) -> Result<(), Box<dyn Error>> {
-    let folder = std::env::temp_dir().join(format!("consulting-measure-{}", std::process::id()));
-    let run = Run::create(&folder, run_config())?;
+    let dir = std::env::temp_dir().join(format!("consulting-measure-{}", std::process::id()));
+    let run = Run::create(&dir, run_config())?;
     let busy_time = Arc::new(Mutex::new(BusyTime::default()));
     let model =
         SimulatedModel { scripted: offline::model(7)?, latency, busy_time: busy_time.clone() };
-    let options = ResumeOptions { speaker: Some(Llm::new(model)), ..ResumeOptions::default() };
+    let options =
+        ResumeOptions { model_override: Some(Llm::new(model)), ..ResumeOptions::default() };
     let started = Instant::now();
-    run.go(options, |_| {}).await?;
+    run.resume(options, |_| {}).await?;
     let whole = started.elapsed();
     let memory = peak_memory();
     let BusyTime { calls, total: models, .. } =
@@ -65,7 +66,7 @@ async fn measure(latency: Duration) -> Result<(), Box<dyn Error>> {
     );
     println!("other          {rest:>8.2?}  {:>4.1} %", share(rest));
     println!("memory         {memory}");
-    fs::remove_dir_all(&folder)?;
+    fs::remove_dir_all(&dir)?;
     Ok(())
 }
 
@@ -132,7 +133,7 @@ fn run_config() -> RunConfig {
         baseline: false,
         review: false,
         nonce: "measure".to_owned(),
-        config: DEFAULT.to_owned(),
+        config_toml: DEFAULT.to_owned(),
     }
 }
 

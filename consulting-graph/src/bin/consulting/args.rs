@@ -1,27 +1,27 @@
-//! What can be typed.
+//! Command-line arguments.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use axum::http::HeaderValue;
 use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
-use consulting_graph::{debates::BACKENDS, models::Limit, run::Place};
+use consulting_graph::{debate_host::BACKENDS, models::Limit, run::ForkPoint};
 use graph_server::http::KeyHash;
 use llm::Money;
 
 const EXAMPLES: &str = "\
 Examples:
-  consulting run NVDA                          invented data; without a key a scripted model speaks
+  consulting run NVDA                          synthetic data; scripted model if no API key is set
   consulting run NVDA --data edgar --contact 'Ada Doe ada@example.org' --max-cost 5
-  consulting run NVDA --rounds 3 --review      look at the moves before they are debated
-  consulting resume nvda-20261115-121630-4f1c  go on after an interruption
-  consulting plan NVDA                         what a run would cost
-  consulting serve                             the same in a browser, at http://127.0.0.1:8000
+  consulting run NVDA --rounds 3 --review      review the moves before the debates
+  consulting resume nvda-20261115-121630-4f1c  resume after an interruption
+  consulting plan NVDA                         estimate the cost of a run
+  consulting serve                             use a browser, at http://127.0.0.1:8000
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 waits for a review, 4 done but for moves without a score, which
-`consulting resume` debates again, 130 interrupted.";
+Exit status: 0 complete, 1 failed, 2 usage error, 3 waiting for a review, 4 complete but some moves have no score
+(`consulting resume` debates them again), 130 interrupted.";
 
-/// From a ticker to ranked strategic moves that were defended in debate.
+/// Turn a ticker into ranked strategic moves, each defended in a debate
 #[derive(Debug, Parser)]
 #[command(name = "consulting", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -31,27 +31,27 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Makes a run: reads a company, proposes moves, debates and ranks them.
+    /// Analyze a company: propose, debate and rank strategic moves
     Run(RunArgs),
-    /// Goes on with a run from where it stands; nothing is paid for twice.
+    /// Resume a run from its last checkpoint; no call is paid for twice
     Resume(ResumeArgs),
-    /// Repeats a run from its recording, without a call, and sees that it comes to the same.
+    /// Replay a run from its recording, without model calls, and check that the results are identical
     Replay(ReplayArgs),
-    /// Branches off from a run at a place, with settings changed, and does what follows anew.
+    /// Fork a run at a layer or round, with changed settings, and execute the rest again
     Fork(ForkArgs),
-    /// Says how two runs differ: what they were given, where they came apart, what it did to the ranking.
+    /// Compare two runs: settings, first difference, scores, ranks and cost
     Diff(DiffArgs),
-    /// Says what a run would take, before anything is spent: calls, tokens, money, time.
+    /// Estimate the calls, tokens, cost and time of a run
     Plan(PlanArgs),
-    /// Draws the graphs that a run is made of.
+    /// Print the graph of the pipeline or of the debates
     Graph(GraphArgs),
-    /// Prints the configuration that is part of the program, to be copied and changed.
+    /// Print the default configuration
     Config,
-    /// Prints what happened in a run, one JSON object a line.
+    /// Print the events of a run as JSON, one per line
     Events(EventsArgs),
-    /// Serves runs over HTTP, with a page to start and watch them.
+    /// Serve runs over HTTP, with a web page to start and watch them
     Serve(ServeArgs),
-    /// Says which sandboxes this machine offers, and who would speak.
+    /// Show the sandboxes available on this machine and the model provider in use
     Doctor,
 }
 
@@ -65,130 +65,128 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The company, like NVDA or BRK.B
+    /// Ticker of the company, such as NVDA or BRK.B
     pub(crate) ticker: String,
-    /// The run's folder; it must be empty or not there [default: runs/ and its id]
+    /// Directory of the run; must be empty or not exist [default: runs/RUN_ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) company: CompanyArgs,
+    pub(crate) source: DataArgs,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
-    /// Let the decision makers score the moves before the debates too
+    pub(crate) models: ModelArgs,
+    /// Also score the moves before the debates
     #[arg(long)]
     pub(crate) baseline: bool,
-    /// Stop before the debates and let a person drop, edit and add moves
+    /// Pause before the debates so that you can drop, edit and add moves
     #[arg(long)]
     pub(crate) review: bool,
     #[command(flatten)]
-    pub(crate) going: GoingArgs,
+    pub(crate) execution: ExecutionArgs,
     #[command(flatten)]
-    pub(crate) shown: ShownArgs,
+    pub(crate) output: OutputArgs,
 }
 
-/// Who takes part.
+/// Configuration of agents and debates.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Who takes part and what is measured, instead of what `consulting config` prints
+    /// Configuration file to use instead of the default (see `consulting config`)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Rounds of each debate, instead of the configuration's
+    /// Rounds per debate, instead of the configured number
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
 }
 
-/// Where the company comes from.
+/// Source of the company data.
 #[derive(Debug, Args)]
-pub(crate) struct CompanyArgs {
-    /// Where the company is read from [default: synthetic, or dir if --data-dir is given]
+pub(crate) struct DataArgs {
+    /// Source of the company data [default: synthetic, or dir with --data-dir]
     #[arg(long, value_enum)]
-    pub(crate) data: Option<Data>,
-    /// The folder of `--data edgar` or `--data dir`
+    pub(crate) data: Option<DataKind>,
+    /// Directory to read with `--data edgar` or `--data dir`
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Who asks the SEC, with an address for mail: `--data edgar` fetches what is not in the folder yet, by default
-    /// the folder `edgar`
-    #[arg(long, value_name = "NAME AND MAIL")]
+    /// Download missing SEC filings to --data-dir (default: edgar), with this name and e-mail as contact
+    #[arg(long, value_name = "CONTACT")]
     pub(crate) contact: Option<String>,
-    /// The day of the knowledge [default: today]: nothing that was filed later is read, and no period of own tables
-    /// that ends later; own texts are taken as they are
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    /// Ignore data published after DATE (YYYY-MM-DD); text files are always used [default: today]
+    #[arg(long, value_name = "DATE")]
     pub(crate) as_of: Option<NaiveDate>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Data {
-    /// Invented from the ticker; it says nothing about the real company
+pub(crate) enum DataKind {
+    /// Invented from the ticker; unrelated to the real company
     Synthetic,
-    /// What was filed with the SEC, from a folder or, with --contact, from its servers
+    /// SEC filings from a directory or, with --contact, downloaded from the SEC
     Edgar,
-    /// Your own files, from a folder
+    /// Your own files from a directory
     Dir,
 }
 
-/// Who speaks.
+/// Provider and model.
 #[derive(Debug, Args)]
-pub(crate) struct VoiceArgs {
-    /// Who speaks: anthropic, openai, google, groq, openrouter, ollama, openai-compatible (at
-    /// OPENAI_COMPATIBLE_BASE_URL), local or scripted [default: the one whose key is in the environment, else scripted]
+pub(crate) struct ModelArgs {
+    /// anthropic, openai, google, groq, openrouter, ollama, openai-compatible, local or scripted [default: from API
+    /// keys]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// The model, instead of the configuration's
+    /// Model to use instead of the configured ones
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// What a scripted model's answers follow from
+    /// Seed of the scripted model
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Milliseconds that a scripted model takes over an answer, for a run that is to be watched
+    /// Delay of each answer of the scripted model, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) answer_ms: u64,
 }
 
-/// How a run is gone on with; apart from a limit, none of it changes what it comes to.
+/// Options for executing a run. Only the limits can change its result.
 #[derive(Debug, Args)]
-pub(crate) struct GoingArgs {
-    /// Debates at once
+pub(crate) struct ExecutionArgs {
+    /// Maximum number of concurrent debates
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// How much isolation the debates need [default: what the run was told before, at first preferred]
+    /// Required isolation of the debates [default: as in the last execution, at first preferred]
     #[arg(long, value_enum)]
     pub(crate) isolation: Option<Isolation>,
-    /// The one sandbox to use, instead of the strongest that works
+    /// Sandbox to use, instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
-    /// Where sandboxes run, for back ends that have several places
+    /// Region for sandboxes, for back ends that support regions
     #[arg(long, value_name = "REGION")]
     pub(crate) region: Option<String>,
-    /// Dollars the whole run may cost; what is left is kept for scoring
+    /// Cost limit of the whole run, in dollars; part of it is reserved for scoring
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
-    /// Tokens the whole run may use, in and out together
+    /// Token limit of the whole run, input and output together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Isolation {
-    /// Fail where no sandbox isolates
+    /// Fail if no isolating sandbox is available
     Required,
-    /// The strongest sandbox there is, with a warning if it does not isolate
+    /// Use the strongest sandbox available, with a warning if it does not isolate
     Preferred,
-    /// None: debates run in this process
+    /// Run debates in this process, without isolation
     Off,
 }
 
-/// What is shown.
+/// Output options.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct ShownArgs {
-    /// One JSON document on stdout: the run's folder and its report, or the moves that wait for a review
+pub(crate) struct OutputArgs {
+    /// Print one JSON document: the run directory with the report, or with the moves to review
     #[arg(long)]
     pub(crate) json: bool,
-    /// Nothing on the way, only what it came to
+    /// Print only the final result
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// One line an event, also on a terminal
+    /// Print one line per event, even on a terminal
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) plain: bool,
 }
@@ -198,20 +196,20 @@ pub(crate) struct ShownArgs {
 Examples:
   consulting resume runs/nvda-20261115-121630-4f1c
   consulting resume nvda-20261115-121630-4f1c --reviewed moves.json
-  consulting resume nvda-20261115-121630-4f1c --max-tokens 9000000    with more to spend
+  consulting resume nvda-20261115-121630-4f1c --max-tokens 9000000    raise the limit
 
-Moves that have no score, because nobody answered or the budget was spent, are debated again; with a higher limit so
-are debates that ended for want of it.")]
+Moves without a score are debated again. With a higher limit, so are debates that ended early because the budget was
+exhausted.")]
 pub(crate) struct ResumeArgs {
-    /// The run's folder, or its id under runs/
+    /// Directory of the run, or its id below runs/
     pub(crate) run: PathBuf,
-    /// The moves to debate, as JSON like the run's review.json, for a run that waits for a review
+    /// JSON file with the reviewed moves, in the format of the run's review.json
     #[arg(long, value_name = "FILE")]
     pub(crate) reviewed: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) going: GoingArgs,
+    pub(crate) execution: ExecutionArgs,
     #[command(flatten)]
-    pub(crate) shown: ShownArgs,
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -220,19 +218,19 @@ Examples:
   consulting replay nvda-20261115-121630-4f1c
   consulting replay runs/nvda-20261115-121630-4f1c --out again")]
 pub(crate) struct ReplayArgs {
-    /// The run's folder, or its id under runs/
+    /// Directory of the run, or its id below runs/
     pub(crate) run: PathBuf,
-    /// Keep what the replay came to in this folder
+    /// Keep the replay in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Debates at once
+    /// Maximum number of concurrent debates
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// The sandbox to use; it changes nothing of what the replay comes to [default: the run's, else the strongest]
+    /// Sandbox to use; does not affect the results [default: as in the run, or the strongest available]
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
     #[command(flatten)]
-    pub(crate) shown: ShownArgs,
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -241,33 +239,33 @@ Examples:
   consulting fork nvda-20261115-121630-4f1c --at m4:r5 --set critic.persona='You are a cautious auditor.' --only
   consulting fork nvda-20261115-121630-4f1c --at layer_2 --set models.analysts.temperature=0.2")]
 pub(crate) struct ForkArgs {
-    /// The run's folder, or its id under runs/
+    /// Directory of the run, or its id below runs/
     pub(crate) run: PathBuf,
-    /// Where to branch off: layer_0, layer_1, layer_2, m4 or m4:r5
-    #[arg(long, value_name = "PLACE")]
-    pub(crate) at: Place,
-    /// A setting to change, like critic.persona=… or models.D1.temperature=0.2; can be given several times
+    /// Fork point: layer_0, layer_1, layer_2, a move such as m4, or a round such as m4:r5
+    #[arg(long, value_name = "POINT")]
+    pub(crate) at: ForkPoint,
+    /// Change a setting, such as critic.persona=… or models.D1.temperature=0.2; repeatable
     #[arg(long, value_name = "PATH=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Debate only that move again, and leave the others as they were
+    /// Repeat only the debate at the fork point
     #[arg(long)]
     pub(crate) only: bool,
-    /// The new run's folder [default: runs/ and its id]
+    /// Directory of the fork [default: runs/RUN_ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) going: GoingArgs,
+    pub(crate) execution: ExecutionArgs,
     #[command(flatten)]
-    pub(crate) shown: ShownArgs,
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// A run's folder, or its id under runs/
+    /// Directory of the first run, or its id below runs/
     pub(crate) a: PathBuf,
-    /// The other run
+    /// Directory of the second run, or its id below runs/
     pub(crate) b: PathBuf,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -278,23 +276,23 @@ Examples:
   consulting plan NVDA
   consulting plan NVDA --rounds 3 --concurrency 4 --provider openai")]
 pub(crate) struct PlanArgs {
-    /// The company, like NVDA or BRK.B
+    /// Ticker of the company, such as NVDA or BRK.B
     pub(crate) ticker: String,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
-    /// Who would speak [default: the one whose key is in the environment, else anthropic]
+    /// Provider of the models [default: the one whose API key is in the environment, or anthropic]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// The model, instead of the configuration's
+    /// Model to use instead of the configured ones
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// With scores before the debates too
+    /// Also score the moves before the debates
     #[arg(long)]
     pub(crate) baseline: bool,
-    /// Debates at once
+    /// Maximum number of concurrent debates
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -305,25 +303,25 @@ Examples:
   consulting graph > pipeline.mmd
   consulting graph --debate --format dot | dot -Tsvg > debate.svg")]
 pub(crate) struct GraphArgs {
-    /// The language of the drawing
+    /// Output format
     #[arg(long, value_enum, default_value = "mermaid")]
     pub(crate) format: Format,
-    /// The debate about one move, instead of the pipeline
+    /// Print the graph of a debate instead of the pipeline
     #[arg(long)]
     pub(crate) debate: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A Mermaid flowchart
+    /// Mermaid flowchart
     Mermaid,
-    /// Graphviz
+    /// Graphviz DOT
     Dot,
     /// Nodes and edges as JSON
     Json,
 }
 
-/// Named in the help and looked for in the environment: keys do not belong on a command line.
+/// Environment variable with the API key of the server. Keys must not be passed on the command line.
 pub(crate) const API_KEY: &str = "CONSULTING_API_KEY";
 
 #[derive(Debug, Args)]
@@ -332,54 +330,55 @@ Examples:
   consulting serve
   CONSULTING_API_KEY=… consulting serve --address 0.0.0.0:8000 --host agents.example.org
 
-Others than this machine can reach it only with a key, from the variable CONSULTING_API_KEY or by its hash.")]
+Listening on an address that other machines can reach requires an API key, either in the environment variable
+CONSULTING_API_KEY or as a hash with --key-hash.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen
+    /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000", value_parser = address)]
     pub(crate) address: SocketAddr,
-    /// The folder of all runs
+    /// Directory of all runs
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) runs: PathBuf,
     #[command(flatten)]
-    pub(crate) company: CompanyArgs,
+    pub(crate) source: DataArgs,
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
-    /// Debates at once in a run, where a client says nothing
+    pub(crate) models: ModelArgs,
+    /// Default number of concurrent debates per run
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub(crate) concurrency: u8,
-    /// How much isolation the debates need
+    /// Required isolation of the debates
     #[arg(long, value_enum, default_value = "preferred")]
     pub(crate) isolation: Isolation,
-    /// The one sandbox to use, instead of the strongest that works
+    /// Sandbox to use, instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
-    /// Dollars a run may cost at most, whatever a client says
+    /// Highest cost limit that a run may have, in dollars
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
-    /// Tokens a run may use at most, whatever a client says
+    /// Highest token limit that a run may have
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
-    /// Runs at once; others wait for their turn
+    /// Maximum number of concurrent runs; further ones are queued
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
     pub(crate) max_runs: usize,
-    /// Readers of events at once
+    /// Maximum number of concurrent event streams
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub(crate) max_streams: usize,
-    /// Requests a minute from one address; behind a proxy all clients have the proxy's
+    /// Maximum requests per minute and client address; behind a proxy, all clients share its address
     #[arg(long, value_name = "N", default_value = "1200", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,
-    /// The hash of a key that opens, like sha256:…; can be given several times
+    /// Accept API keys with this hash, such as sha256:…; repeatable
     #[arg(long, value_name = "HASH")]
     pub(crate) key_hash: Vec<KeyHash>,
-    /// A name the server is known by, besides localhost and its addresses; can be given several times
+    /// Accept requests for this host name, besides localhost and the server's addresses; repeatable
     #[arg(long, value_name = "NAME", value_parser = host)]
     pub(crate) host: Vec<String>,
-    /// Another site whose pages may ask, like `https://example.org`; can be given several times
+    /// Accept requests from pages of this site, such as https://example.org; repeatable
     #[arg(long, value_name = "URL", value_parser = origin)]
     pub(crate) origin: Vec<HeaderValue>,
-    /// Seconds that live runs get to come to their end when the server is stopped; others go on at the next start
+    /// Seconds that active runs have to finish on shutdown; unfinished ones resume at the next start
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) grace: u64,
 }
@@ -390,17 +389,17 @@ Examples:
   consulting events nvda-20261115-121630-4f1c --follow
   consulting events runs/nvda --after 120 | jq 'select(.type == \"sandbox_scored\")'")]
 pub(crate) struct EventsArgs {
-    /// The run's folder, or its id under runs/
+    /// Directory of the run, or its id below runs/
     pub(crate) run: PathBuf,
-    /// Only events after this number
+    /// Print only events after this number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub(crate) after: u64,
-    /// Wait for more, until the run is done
+    /// Wait for further events until the run completes, fails or waits for a review
     #[arg(long)]
     pub(crate) follow: bool,
 }
 
-impl GoingArgs {
+impl ExecutionArgs {
     pub(crate) fn limit(&self) -> Limit {
         Limit { tokens: self.max_tokens, money: self.max_cost }
     }
@@ -418,33 +417,42 @@ impl From<Isolation> for sandbox_vm::Isolation {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|it| *it > 0);
-    number.ok_or_else(|| "give a number from 1 on".to_owned())
+    number.ok_or_else(|| "expected an integer of at least 1".to_owned())
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |_| "give an address and a port, like 127.0.0.1:8000 or [::1]:8000".to_owned();
-    text.parse().map_err(wrong)
+    let invalid =
+        |_| "expected an IP address and a port, such as 127.0.0.1:8000 or [::1]:8000".to_owned();
+    text.parse().map_err(invalid)
 }
 
 fn host(text: &str) -> Result<String, String> {
     let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
-    let is_right = !text.is_empty() && text.chars().all(is_name);
-    if is_right { Ok(text.to_owned()) } else { Err("give a name alone, without a port".to_owned()) }
+    let is_valid = !text.is_empty() && text.chars().all(is_name);
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a host name without a port".to_owned())
+    }
 }
 
 fn origin(text: &str) -> Result<HeaderValue, String> {
-    let wrong = || "give it as browsers do: https://example.org, without a path".to_owned();
+    let invalid = || {
+        "expected an origin in lower case without a path, such as https://example.org".to_owned()
+    };
     let name = ["http://", "https://"].iter().find_map(|it| text.strip_prefix(it));
     let name =
         name.filter(|it| !it.is_empty() && !it.contains(['/', '*']) && *it == it.to_lowercase());
-    name.ok_or_else(wrong)?;
-    HeaderValue::from_str(text).map_err(|_| wrong())
+    name.ok_or_else(invalid)?;
+    HeaderValue::from_str(text).map_err(|_| invalid())
 }
 
 fn money(text: &str) -> Result<Money, String> {
     let dollars = text.trim_start_matches('$').parse::<f64>().ok();
     let dollars = dollars.filter(|it| it.is_finite() && *it > 0.0);
-    dollars.map(Money::from_dollars).ok_or_else(|| "give dollars, like 2.50".to_owned())
+    dollars
+        .map(Money::from_dollars)
+        .ok_or_else(|| "expected an amount in dollars, such as 2.50".to_owned())
 }
 
 #[cfg(test)]
@@ -454,21 +462,21 @@ mod tests {
     use super::{Cli, Money, money};
 
     #[test]
-    fn the_commands_are_consistent() {
+    fn clap_definitions_are_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn amounts_are_dollars() {
+    fn positive_dollar_amounts_are_parsed() {
         assert_eq!(money("$2.50").unwrap(), Money::from_dollars(2.5));
-        for wrong in ["0", "-1", "NaN", "inf", "much"] {
-            assert!(money(wrong).is_err(), "{wrong}");
+        for invalid in ["0", "-1", "NaN", "inf", "much"] {
+            assert!(money(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn wrong_usage_is_refused() {
-        for wrong in [
+    fn invalid_arguments_are_rejected() {
+        for invalid in [
             "run",
             "run NVDA --as-of yesterday",
             "run NVDA --concurrency 0",
@@ -480,8 +488,8 @@ mod tests {
             "serve --origin https://example.org/",
             "serve --host example.org:8000",
         ] {
-            let line = std::iter::once("consulting").chain(wrong.split(' '));
-            assert!(Cli::try_parse_from(line).is_err(), "{wrong}");
+            let line = std::iter::once("consulting").chain(invalid.split(' '));
+            assert!(Cli::try_parse_from(line).is_err(), "{invalid}");
         }
     }
 }
