@@ -1,4 +1,4 @@
-/** A phone, the keyboard alone, less motion, a lost connection, a server with a key. */
+/** Environments: phone, keyboard only, reduced motion, lost connection, API key. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -18,7 +18,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("everything fits on a phone", { timeout: 360_000 }, async () => {
+test("all pages fit on a phone", { timeout: 360_000 }, async () => {
   const { page, close } = await openPage(browser, server, PHONE);
   await page.goto(server.url);
   await page.getByRole("link", { name: /DONE/ }).first().waitFor();
@@ -38,7 +38,7 @@ test("everything fits on a phone", { timeout: 360_000 }, async () => {
   await close();
 });
 
-test("the keyboard is enough, from the ticker to a finding", { timeout: 360_000 }, async () => {
+test("a run can be started and read with the keyboard alone", { timeout: 360_000 }, async () => {
   const { page, close } = await openPage(browser, server, { reducedMotion: "reduce" });
   await page.goto(server.url);
   await page.getByLabel("Ticker").waitFor();
@@ -53,7 +53,7 @@ test("the keyboard is enough, from the ticker to a finding", { timeout: 360_000 
     }
     assert.fail(`Tab does not reach ${name}`);
   };
-  await tabTo(/^Skip to the content/);
+  await tabTo(/^Skip to content/);
   await tabTo(/^Ticker/);
   await page.keyboard.type("keys");
   await tabTo(/^Options/);
@@ -67,7 +67,7 @@ test("the keyboard is enough, from the ticker to a finding", { timeout: 360_000 
   const id = page.url().match(/runs\/([^?]+)/)[1];
   await untilRun(server, id, "complete");
   await page
-    .getByText("The run is complete: read the results")
+    .getByText("The run is complete: view the results")
     .or(page.getByRole("heading", { name: "Recommended" }))
     .first()
     .waitFor();
@@ -82,7 +82,7 @@ test("the keyboard is enough, from the ticker to a finding", { timeout: 360_000 
   await page.keyboard.press("Enter");
   await tabTo(/^m1 .*: debate/);
   const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
-  assert.notEqual(outline, "none", "the focus is seen");
+  assert.notEqual(outline, "none", "the focus is visible");
   await page.keyboard.press("Enter");
   await page.getByRole("region", { name: "Round 1" }).waitFor();
   await tabTo(/^Finding F\d-\d+/);
@@ -100,12 +100,12 @@ test("the keyboard is enough, from the ticker to a finding", { timeout: 360_000 
     await leave();
     await dialog.waitFor({ state: "detached" });
     const focus = await page.evaluate(() => document.activeElement?.getAttribute("aria-label"));
-    assert.match(focus ?? "", /^Fork here/, "a dialog gives the focus back");
+    assert.match(focus ?? "", /^Fork here/, "closing a dialog restores the focus");
   }
   await close();
 });
 
-test("a lost connection is said, and nothing is lost by it", { timeout: 600_000 }, async (t) => {
+test("a lost connection is reported and loses no events", { timeout: 600_000 }, async (t) => {
   const server = await startServer({ args: SLOW });
   t.after(() => server.stop());
   const { page, close } = await openPage(browser, server, { expected: [/ERR_|Failed to load resource/] });
@@ -113,14 +113,14 @@ test("a lost connection is said, and nothing is lost by it", { timeout: 600_000 
   await page.goto(`${server.url}/runs/${id}`);
   await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
   for (let cut = 0; cut < 3; cut += 1) {
-    server.cut();
-    await page.getByText("Connection lost, trying again.").waitFor();
+    server.disconnect();
+    await page.getByText("Connection lost, reconnecting.").waitFor();
     if (cut === 0) {
       await checkPage(page, "lost");
       await shoot(page, "lost");
     }
-    server.mend();
-    await page.getByText("Connection lost, trying again.").waitFor({ state: "detached" });
+    server.reconnect();
+    await page.getByText("Connection lost, reconnecting.").waitFor({ state: "detached" });
   }
   await page.getByRole("button", { name: "Cancel" }).click();
   await untilRun(server, id, "cancelled");
@@ -129,32 +129,32 @@ test("a lost connection is said, and nothing is lost by it", { timeout: 600_000 
   const { events } = await (await fetch(`${server.url}/api/runs/${id}/events?after=0&limit=1000`)).json();
   const turns = events.filter((it) => it.move === "m1" && it.said).length * 3;
   await page.waitForFunction((n) => document.querySelectorAll("article").length >= n, turns);
-  assert.equal(await page.getByRole("article").count(), turns, "each turn stands there once");
+  assert.equal(await page.getByRole("article").count(), turns, "each turn is shown once");
   await close();
 });
 
-test("what could not be had when the connection was lost comes by itself", { timeout: 180_000 }, async () => {
+test("failed requests are retried automatically", { timeout: 180_000 }, async () => {
   const { page, close } = await openPage(browser, server, { expected: [/ERR_|Failed to load resource/] });
   await page.route("**/api/results/**", (it) => it.abort());
   await page.route("**/api/graph", (it) => it.abort());
   await page.goto(`${server.url}/runs/${done}`);
-  await page.getByRole("alert").getByText("The result cannot be shown").waitFor();
-  await page.getByRole("alert").getByText("The picture of the pipeline cannot be drawn").waitFor();
+  await page.getByRole("alert").getByText("Could not load the results").waitFor();
+  await page.getByRole("alert").getByText("Could not load the pipeline graph").waitFor();
   await page.unrouteAll();
   await page.getByRole("heading", { name: "Recommended" }).waitFor();
   await page.getByRole("tab", { name: "Pipeline" }).click();
   await page.getByRole("button", { name: /^Debates .*: layer/ }).waitFor();
-  assert.equal(await page.getByRole("alert").count(), 0, "and nothing is said of it any more");
+  assert.equal(await page.getByRole("alert").count(), 0, "the errors disappear");
   await close();
 });
 
-test("the colours can be chosen and stay chosen", { timeout: 180_000 }, async () => {
+test("the chosen colour scheme persists", { timeout: 180_000 }, async () => {
   const { page, close } = await openPage(browser, server);
   await page.goto(server.url);
   const ground = (color) =>
     page.waitForFunction((it) => getComputedStyle(document.documentElement).backgroundColor === it, color);
   await ground("rgb(245, 246, 248)");
-  const choose = page.getByRole("button", { name: /^Colours:/ });
+  const choose = page.getByRole("button", { name: /^Colour scheme:/ });
   await choose.click();
   await choose.click();
   await ground("rgb(14, 17, 23)");
@@ -163,20 +163,20 @@ test("the colours can be chosen and stay chosen", { timeout: 180_000 }, async ()
   await close();
 });
 
-test("a server with a key asks for it", { timeout: 180_000 }, async (t) => {
-  if (process.env.SERVER) return t.skip("needs a server of its own");
+test("a server with an API key asks for it", { timeout: 180_000 }, async (t) => {
+  if (process.env.SERVER) return t.skip("requires its own server");
   const locked = await startServer({ env: { CONSULTING_API_KEY: "a key for this test alone 0123456789" } });
   try {
     const { page, close } = await openPage(browser, locked, { expected: [/status of 401/] });
     await page.goto(locked.url);
-    const dialog = page.getByRole("dialog", { name: "This server asks for an API key" });
+    const dialog = page.getByRole("dialog", { name: "This server requires an API key" });
     await dialog.getByLabel("API key").fill("wrong");
     await dialog.getByRole("button", { name: "Use this key" }).click();
     await dialog.getByText("The server does not accept this key.").waitFor();
     await checkBoth(page, "key");
     await dialog.getByLabel("API key").fill("a key for this test alone 0123456789");
     await dialog.getByRole("button", { name: "Use this key" }).click();
-    await page.getByText("No run yet.").waitFor();
+    await page.getByText("No runs yet.").waitFor();
     await page.getByLabel("Ticker").fill("LOCK");
     await page.getByRole("button", { name: "Run", exact: true }).click();
     await page.getByRole("button", { name: /^m1 .*: debate/ }).waitFor();

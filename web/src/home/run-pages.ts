@@ -1,14 +1,14 @@
-/** The runs that are listed, over many answers of the server. */
+/** Merges pages of the list of runs. */
 
 import type { Runs } from "@/lib/types";
 
-/** Takes in the newest runs: what they say counts, and those that were listed before stay. */
-export function refreshed(listed: Runs | null, newest: Runs): Runs {
+/** Merges the newest page; its data replaces older data of the same runs. */
+export function mergeNewest(listed: Runs | null, newest: Runs): Runs {
   return listed ? { runs: merged(newest, listed), next: listed.next } : newest;
 }
 
-/** Takes in runs that were made before all that are listed. */
-export function extended(listed: Runs | null, earlier: Runs): Runs {
+/** Appends a page of older runs. */
+export function appendOlder(listed: Runs | null, earlier: Runs): Runs {
   return listed ? { runs: merged(listed, earlier), next: earlier.next } : earlier;
 }
 

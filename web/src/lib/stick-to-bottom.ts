@@ -1,21 +1,21 @@
 import { useEffect, useLayoutEffect, useRef } from "react";
 
-/** So near to the end of the page counts as there, in pixels. */
-const NEAR = 120;
+/** Distance in pixels from the end of the page that still counts as the end. */
+const TOLERANCE = 120;
 
-/** Keeps the end of the page in sight while it grows, for whoever has scrolled there. */
-export function useEndInSight(grown: string | number): void {
-  const isThere = useRef(false);
+/** Keeps the page scrolled to its end while it grows, if the user has scrolled there. */
+export function useStickToBottom(content: string | number): void {
+  const isAtBottom = useRef(false);
   useEffect(() => {
-    const look = (): void => {
+    const update = (): void => {
       const below = document.documentElement.scrollHeight - window.innerHeight - window.scrollY;
-      isThere.current = window.scrollY > 0 && below < NEAR;
+      isAtBottom.current = window.scrollY > 0 && below < TOLERANCE;
     };
-    look();
-    window.addEventListener("scroll", look, { passive: true });
-    return () => window.removeEventListener("scroll", look);
+    update();
+    window.addEventListener("scroll", update, { passive: true });
+    return () => window.removeEventListener("scroll", update);
   }, []);
   useLayoutEffect(() => {
-    if (isThere.current) window.scrollTo({ top: document.documentElement.scrollHeight });
-  }, [grown]);
+    if (isAtBottom.current) window.scrollTo({ top: document.documentElement.scrollHeight });
+  }, [content]);
 }

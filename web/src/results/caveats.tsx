@@ -4,14 +4,14 @@ import { words } from "@/lib/format";
 import { Badge } from "@/ui/badge";
 
 const TEXTS: Record<string, string> = {
-  defaulted: "some scores are neutral, none could be read",
-  truncated: "debate shortened to fit the model",
-  incomplete: "debate ended before its last round",
-  not_isolated: "debated without a sandbox",
+  defaulted: "some scores could not be read and are neutral",
+  truncated: "debate shortened to fit the model’s context",
+  incomplete: "debate ended early",
+  not_isolated: "debated without isolation",
 };
 
-/** What a reader must know about a score. */
-export function Marks({ marks }: { marks: string[] }): ReactElement | null {
+/** Caveats about a score. */
+export function Caveats({ marks }: { marks: string[] }): ReactElement | null {
   if (marks.length === 0) return null;
   return (
     <>

@@ -3,41 +3,39 @@ import type { ReactElement, ReactNode } from "react";
 import { percent, words } from "@/lib/format";
 import type { Report } from "@/lib/report";
 
-/** How far the order can be trusted, in plain words and numbers. */
-export function Trust({ report }: { report: Report }): ReactElement {
+/** Reliability of the ranking. */
+export function Reliability({ report }: { report: Report }): ReactElement {
   const { robustness, severity, compression, length_bias, tau, drift, outcome } = report;
   const name = (id: string): string => outcome.decision_makers.find((it) => it.id === id)?.name ?? id;
   return (
     <div className="space-y-4">
       <p className="text-sm">
-        <span className="text-dim">Verdict: </span>
+        <span className="text-dim">Recommendation: </span>
         <b className="font-semibold">{robustness.verdict}</b>
       </p>
       <Standings report={report} />
       <dl className="grid gap-x-8 gap-y-3 text-sm sm:grid-cols-2">
         {severity && (
-          <Fact name="Strictness">
+          <Fact name="Severity of the scorers">
             {Object.entries(severity.scorers)
               .map(([id, it]) => `${name(id)} ${it >= 0 ? "+" : "−"}${Math.abs(it).toFixed(1)}`)
               .join(", ")}{" "}
-            points a metric against the mean; noise of a total ±{severity.noise.toFixed(1)}
+            points per metric relative to the mean; noise of a total ±{severity.noise.toFixed(1)}
           </Fact>
         )}
         {compression && (
           <Fact name="Spread of totals">
             {compression.spread} points; {percent(compression.sevens_and_eights)} of all scores are 7 or 8
-            {compression.unresolved && ". The scores are too close together to tell the moves apart."}
+            {compression.unresolved && ". The scores are too close together to distinguish the moves."}
           </Fact>
         )}
         {length_bias !== null && (
-          <Fact name="Length of debates">
-            correlation with the score {length_bias.toFixed(2)} (0 is none, 1 is full)
-          </Fact>
+          <Fact name="Debate length">correlation with the score: {length_bias.toFixed(2)} (0: none, 1: perfect)</Fact>
         )}
         {tau !== null && (
-          <Fact name="What the debates changed">
-            {drift.filter((it) => it.before !== it.after).length} totals changed; the order before and after agrees by{" "}
-            {tau.toFixed(2)} (1 is the same, −1 reversed)
+          <Fact name="Effect of the debates">
+            {drift.filter((it) => it.before !== it.after).length} totals changed; agreement of the rankings before and
+            after: {tau.toFixed(2)} (1: identical, −1: reversed)
           </Fact>
         )}
       </dl>
@@ -54,13 +52,13 @@ function Fact({ name, children }: { name: string; children: ReactNode }): ReactE
   );
 }
 
-/** In how many of the trials, with scores moved by noise, a move stays among the best. */
+/** Fraction of bootstrap samples in which each move is recommended. */
 function Standings({ report }: { report: Report }): ReactElement {
   const shown = report.robustness.standings.filter((it) => it.top >= 0.005);
   return (
     <div>
       <p className="mb-1.5 text-xs font-semibold text-dim">
-        In the top {report.outcome.top_k} when the scores are moved by as much as they are unsure
+        Share of simulations in which the move is in the top {report.outcome.top_k}
       </p>
       <ul className="grid gap-x-8 gap-y-1 sm:grid-cols-2">
         {shown.map((it) => (
@@ -71,7 +69,7 @@ function Standings({ report }: { report: Report }): ReactElement {
             </span>
             <span className="w-12 text-right tabular-nums">{percent(it.top)}</span>
             <span className="hidden w-40 truncate text-xs text-warn lg:block">
-              {it.hangs_on.length > 0 && `hangs on ${it.hangs_on.map(words).join(", ")}`}
+              {it.hangs_on.length > 0 && `depends on ${it.hangs_on.map(words).join(", ")}`}
             </span>
           </li>
         ))}

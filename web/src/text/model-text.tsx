@@ -3,8 +3,8 @@ import { Fragment, type ReactElement, type ReactNode } from "react";
 import { Citation } from "./citation";
 import { tokens } from "./tokens";
 
-/** A model's words: text and nothing else, with its citations marked and doubtful numbers underlined. */
-export function Said({ text, doubts = [] }: { text: string; doubts?: readonly string[] }): ReactElement {
+/** Text written by a model, rendered as plain text with citations highlighted and doubtful numbers underlined. */
+export function ModelText({ text, doubts = [] }: { text: string; doubts?: readonly string[] }): ReactElement {
   return (
     <>
       {tokens(text).map((it, idx) =>
