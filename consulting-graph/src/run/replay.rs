@@ -43,7 +43,7 @@ impl Run {
         }
         let dir = dir.into();
         let options = ResumeOptions { calls: RecordMode::Replay, review: None, ..options };
-        // The state of the run, and not its report, says where the debates ran: the report is compared.
+        // Taken from the state of the run and not from its report, because the report is compared.
         let records = self.read_state_copy().await?.held_in;
         let run = self.recreate(&self.manifest, &dir, &options, &records).await?;
         let outcome = run
@@ -88,8 +88,7 @@ impl Run {
         let subdir = dir.join("fork");
         let mut fork =
             run.fork(&subdir, manifest.run_config.run_id.clone(), at, *only, set).await?;
-        // This directory has the recording of the whole fork, so the number of inherited calls has to come from the
-        // manifest.
+        // The recreated origin has the whole recording of this run, so `fork` counted too many inherited calls.
         if let Some(origin) = &mut fork.manifest.fork_origin {
             origin.inherited_calls = *inherited_calls;
         }

@@ -70,7 +70,7 @@ pub(super) struct AppState {
     /// Held while a run is replayed for its trace. Only one replay runs at a time, because it takes seconds of CPU
     /// time.
     pub(super) replaying: Arc<Mutex<()>>,
-    /// Limits concurrent forks. Each blocks a thread that waits for other threads, so many of them would deadlock.
+    /// Limits concurrent forks. Each holds a blocking thread that waits for others, so too many of them would deadlock.
     pub(super) forking: Arc<Semaphore>,
 }
 

@@ -16,7 +16,7 @@ use crate::{report::Report, run::Run};
 /// Resolution of times in the registry.
 const TIME_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Imports all complete runs of a directory that the registry does not know yet.
+/// Imports all runs of a directory that were completed without the registry's knowledge.
 pub(super) fn import_external_runs(registry: &Registry, runs_dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(runs_dir)? {
         let dir = entry?.path();
@@ -29,7 +29,8 @@ pub(super) fn import_external_runs(registry: &Registry, runs_dir: &Path) -> io::
     Ok(())
 }
 
-/// Imports the result of a run that was completed after the registry last changed. Returns whether it was imported.
+/// Imports the result of a run if it was completed after the run's last status change in the registry. Returns
+/// whether it was imported.
 pub(super) fn import_external_run(
     registry: &Registry,
     dir: &Path,

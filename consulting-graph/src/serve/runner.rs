@@ -99,12 +99,12 @@ pub(super) fn stored_outcome(report: &Report) -> Value {
         let found = report.outcome.moves.iter().find(|it| it.move_id == id);
         found.map_or_else(String::new, |it| it.draft.title.clone())
     };
-    let best = report.ranking.recommended.iter().map(|it| RecommendedMove {
+    let moves = report.ranking.recommended.iter().map(|it| RecommendedMove {
         move_id: it.move_id.to_string(),
         title: title(it.move_id),
         score: it.total_score,
     });
-    json!(StoredOutcome { recommended: best.collect() })
+    json!(StoredOutcome { recommended: moves.collect() })
 }
 
 /// Returns whether resuming a complete run can improve its result: moves have no score, or debates ended early.
@@ -121,11 +121,11 @@ impl Runner for PipelineRunner {
         let run = run.map_err(|problem| Failure(client_message(&info.id, None, &problem)))?;
         let failed = |problem: RunError| Failure(client_message(&info.id, Some(&run), &problem));
         let result = loop {
-            let tell = |event: &NumberedEvent| {
+            let on_event = |event: &NumberedEvent| {
                 let data = serde_json::to_string(event).unwrap_or_default();
                 teller.tell(RunEvent { seq: event.seq, data: escape_invisible_json(&data).into() });
             };
-            match run.resume(self.resume_options(&run, info)?, tell).await {
+            match run.resume(self.resume_options(&run, info)?, on_event).await {
                 // The run was resumed on the command line.
                 Err(RunError::Locked(_)) => sleep(LOCK_RETRY_INTERVAL).await,
                 result => break result,

@@ -32,7 +32,7 @@ pub(super) async fn load_or_replay(
     }
     let (guard, runtime) = (replaying.lock_owned().await, Handle::current());
     blocking(move || {
-        let _turn = guard;
+        let _guard = guard;
         // Another request may have stored it while this one waited.
         if let Some(text) = read_cache(&dir) {
             return Ok(text);

@@ -84,10 +84,10 @@ fn only_invalid_moves_are_flagged() {
 #[test]
 fn documents_and_findings_are_checked_against_the_data() {
     let evidence = evidence();
-    let told = "# Financial data\nSales reached 9.1 billion.\n## Cash\n| Cash | $19,077m |\nIt grew by 12%. That is \
+    let document = "# Financial data\nSales reached 9.1 billion.\n## Cash\n| Cash | $19,077m |\nIt grew by 12%. That is \
                 more than 11%. Some $21 billion!\n";
     assert_eq!(
-        shown(&evidence.check_document("financial.md", told)),
+        shown(&evidence.check_document("financial.md", document)),
         ["Cash 3: 12%: not in the data", "Cash 5: $21 billion: not in the data"]
     );
 

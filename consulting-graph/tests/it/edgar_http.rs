@@ -146,14 +146,14 @@ async fn online_sources_are_serializable() {
 async fn unknown_tickers_suggest_similar_ones() {
     let (server, cache) = (Server::with_example().await, temp_dir());
     let online = server.online(cache.path());
-    for (requests, expected) in [
+    for (symbol, expected) in [
         ("NVDI", "ticker NVDI; did you mean NVDA (NVIDIA CORP), NVDX (Nearly Inc.)? if it is new"),
         ("APPLE", "ticker APPLE; did you mean AAPL (Apple Inc.)? if"),
         ("BRK.A", "ticker BRK.A; did you mean BRK-B (BERKSHIRE HATHAWAY INC)? if"),
         ("ZZZZZZZ", "ticker ZZZZZZZ; if it is new, delete "),
     ] {
-        let told = online.fetch(&ticker(requests)).await.unwrap_err().to_string();
-        assert!(told.contains(expected), "{told}");
+        let message = online.fetch(&ticker(symbol)).await.unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
     }
     assert_eq!(server.paths().len(), 1);
 }
@@ -189,14 +189,14 @@ async fn problem(answer: Option<Vec<u8>>) -> String {
 
 #[tokio::test]
 async fn invalid_responses_are_reported() {
-    let told = problem(Some(answer("403 Forbidden", "<html>"))).await;
-    assert!(told.starts_with("403 Forbidden: the SEC rejects clients"), "{told}");
+    let message = problem(Some(answer("403 Forbidden", "<html>"))).await;
+    assert!(message.starts_with("403 Forbidden: the SEC rejects clients"), "{message}");
     assert!(problem(Some(answer("503 Service Unavailable", ""))).await.contains("try again later"));
     assert!(problem(Some(answer("302 Found", ""))).await.starts_with("302"));
     assert!(problem(Some(answer("200 OK", "<html>"))).await.contains("not JSON"));
     let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{}".to_vec();
-    let told = problem(Some(cut)).await;
-    assert!(!told.is_empty());
+    let message = problem(Some(cut)).await;
+    assert!(!message.is_empty());
     assert_eq!(problem(None).await, "no complete response within 400ms");
 }
 

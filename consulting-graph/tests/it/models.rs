@@ -229,17 +229,17 @@ async fn documents_are_read_in_pieces_if_configured() {
 async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
     let folder = tempfile::tempdir().unwrap();
     // Tokens reserved for the answer, of the 131,072 of this model's context window.
-    for (kept, is_cut) in [(4096, false), (121_500, true)] {
+    for (answer_tokens, in_pieces) in [(4096, false), (121_500, true)] {
         let mut run_config = run_config(1, 1);
         let mut table: toml::Table = run_config.config_toml.parse().unwrap();
-        table["models"]["inferences"]["max_tokens"] = kept.into();
+        table["models"]["inferences"]["max_tokens"] = answer_tokens.into();
         run_config.config_toml = table.to_string();
         run_config.choice.provider = "groq".to_owned();
         run_config.choice.model = Some("openai/gpt-oss-20b".to_owned());
-        let run = Run::create(folder.path().join(kept.to_string()), run_config).unwrap();
+        let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
         finish(&run, ResumeOptions { model_override: slow_model(1), ..resume_options() }).await;
         let recording = fs::read_to_string(run.dir().join("calls.jsonl")).unwrap();
-        assert_eq!(recording.contains("which is all you see of it"), is_cut, "{kept}");
+        assert_eq!(recording.contains("which is all you see of it"), in_pieces, "{answer_tokens}");
     }
 }
 

@@ -32,8 +32,8 @@ fn reviews_with_empty_or_duplicate_moves_are_rejected() {
         ("thesis", |it| it.draft.thesis.clear()),
         ("action of a step", |it| it.draft.steps[0].action.clear()),
     ] {
-        let said = check(change).unwrap_err();
-        assert!(said.contains(&format!("the {what} is empty")), "{said}");
+        let message = check(change).unwrap_err();
+        assert!(message.contains(&format!("the {what} is empty")), "{message}");
     }
     let twice = ReviewDecision { moves: vec![sample::the_move(), sample::the_move()] };
     assert!(twice.check().unwrap_err().contains("twice"));

@@ -39,7 +39,7 @@ struct Layers {
     findings: Vec<Findings>,
     moves: Vec<Move>,
     /// Number of analysts that were asked a second time.
-    again: usize,
+    retries: usize,
 }
 
 fn invented(ticker: &str) -> Company {
@@ -92,14 +92,14 @@ impl Study {
         let first = prompt::analyst(persona, ticker, 3, &f1, &f2, &self.fence);
         let mut answer = self.ask(first.clone()).await;
         let problems = moves::violations(&moves::read(&answer), findings);
-        let again = problems.iter().any(moves::MoveViolation::requires_retry);
-        if again {
+        let needs_retry = problems.iter().any(moves::MoveViolation::requires_retry);
+        if needs_retry {
             answer = self.ask(prompt::analyst_retry(&first, &answer, &problems)).await;
         }
         let drafts = moves::read(&answer);
         assert_eq!(moves::violations(&drafts, findings), [], "{ticker}, {}", persona.id);
         let author = Author { number, agent_id: &persona.id, persona: &persona.name };
-        (moves::assign_ids(author, ticker, 3, drafts).0, again)
+        (moves::assign_ids(author, ticker, 3, drafts).0, needs_retry)
     }
 
     async fn layers(&self) -> Layers {
@@ -109,13 +109,13 @@ impl Study {
             self.infer(Inference::F1, &documents[0]).await,
             self.infer(Inference::F2, &documents[1]).await,
         ];
-        let (mut moves, mut again) = (Vec::new(), 0);
+        let (mut moves, mut retries) = (Vec::new(), 0);
         for number in 1..=5 {
             let (proposed, asked_again) = self.propose(number, &findings).await;
             moves.extend(proposed);
-            again += usize::from(asked_again);
+            retries += usize::from(asked_again);
         }
-        Layers { documents, findings, moves, again }
+        Layers { documents, findings, moves, retries }
     }
 
     async fn opening(&self, brief: &Brief) -> String {
@@ -133,13 +133,13 @@ impl Study {
         let mut log = append_to_log(&[], Speaker::Critic, opening, 1);
         for round in 1..=10 {
             if round > 1 {
-                let said = rounds(&log);
+                let log_rounds = rounds(&log);
                 let request =
-                    prompt::critic_reply(critic, brief, fence, maker, &whole(&said), round);
+                    prompt::critic_reply(critic, brief, fence, maker, &whole(&log_rounds), round);
                 log = append_to_log(&log, Speaker::Critic, &self.ask(request).await, round);
             }
-            let said = rounds(&log);
-            let request = prompt::maker_reply(maker, brief, fence, &whole(&said), round);
+            let log_rounds = rounds(&log);
+            let request = prompt::maker_reply(maker, brief, fence, &whole(&log_rounds), round);
             let speaker = Speaker::DecisionMaker(maker.id.clone());
             log = append_to_log(&log, speaker, &self.ask(request).await, round);
         }
@@ -178,8 +178,8 @@ async fn documents_keep_all_lines_and_add_no_numbers() {
         let document = study.document(subject).await;
         let lines: BTreeSet<&str> = document.lines().collect();
         assert!(data.lines().all(|it| lines.contains(it)), "{document}");
-        let given: BTreeSet<&str> = data.lines().collect();
-        let added: Vec<&str> = document.lines().filter(|it| !given.contains(it)).collect();
+        let data_lines: BTreeSet<&str> = data.lines().collect();
+        let added: Vec<&str> = document.lines().filter(|it| !data_lines.contains(it)).collect();
         assert_eq!(added.len(), 1, "{added:?}");
         assert!(added[0].contains("scripted model"), "{added:?}");
         assert!(!added[0].contains(|it: char| it.is_ascii_digit()), "{added:?}");
@@ -190,7 +190,7 @@ async fn documents_keep_all_lines_and_add_no_numbers() {
 
 #[tokio::test]
 async fn findings_and_moves_are_valid_for_many_companies() {
-    let (mut again, mut kinds) = (0, BTreeSet::new());
+    let (mut retries, mut kinds) = (0, BTreeSet::new());
     for idx in 0..8_u8 {
         let company = invented(&format!("T{}", char::from(b'A' + idx)));
         let study = Study::new(u64::from(idx), "7f3a", company);
@@ -211,9 +211,9 @@ async fn findings_and_moves_are_valid_for_many_companies() {
         }
         let titles: BTreeSet<&String> = layers.moves.iter().map(|it| &it.draft.title).collect();
         assert_eq!(titles.len(), 15, "{titles:?}");
-        again += layers.again;
+        retries += layers.retries;
     }
-    assert!((1..=14).contains(&again), "{again} of 40 analysts were asked again");
+    assert!((1..=14).contains(&retries), "{retries} of 40 analysts were asked again");
     assert!(kinds.len() >= 7, "{kinds:?}");
 }
 
@@ -243,8 +243,8 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
         let opening = study.opening(&brief).await;
         for maker in &study.config.decision_makers {
             let log = study.debate(maker, &brief, &opening).await;
-            let said: BTreeSet<&str> = log.iter().map(|it| it.content.as_str()).collect();
-            assert!(said.len() >= 19, "turns repeat: {log:#?}");
+            let distinct_turns: BTreeSet<&str> = log.iter().map(|it| it.content.as_str()).collect();
+            assert!(distinct_turns.len() >= 19, "turns repeat: {log:#?}");
             assert!(log.iter().any(|it| it.content.contains(&the_move.draft.title)), "{log:#?}");
             let cites =
                 log.iter().filter(|it| !finding::find_citations(&it.content).is_empty()).count();
@@ -261,9 +261,9 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
     }
     assert!(flags <= turns / 10, "{flags} flags in {turns} turns");
     assert!(repeated <= turns / 10, "{repeated} repetitions in {turns} turns");
-    let given: BTreeSet<&BTreeMap<String, u8>> = scores.values().map(|it| &it.metrics).collect();
-    assert!(given.len() >= 5, "{given:?}");
-    assert!(given.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
+    let distinct: BTreeSet<&BTreeMap<String, u8>> = scores.values().map(|it| &it.metrics).collect();
+    assert!(distinct.len() >= 5, "{distinct:?}");
+    assert!(distinct.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
 }
 
 /// Repeated scoring requests for one move get independent random answers.
@@ -290,7 +290,7 @@ async fn some_scores_deviate_from_the_requested_format() {
 
 #[tokio::test]
 async fn answers_depend_on_the_seed_but_not_on_the_nonce() {
-    let said = async |seed, nonce| {
+    let run_with = async |seed, nonce| {
         let study = Study::new(seed, nonce, invented("ACME"));
         let layers = study.layers().await;
         let brief = Brief::new(&layers.moves[4], &layers.findings);
@@ -299,9 +299,9 @@ async fn answers_depend_on_the_seed_but_not_on_the_nonce() {
         let score = study.score(&study.config.decision_makers[1], &brief, &rounds(&log)).await;
         (layers.moves, log, score)
     };
-    let first = said(5, "7f3a").await;
-    assert_eq!(first, said(5, "0b1e77").await);
-    assert_ne!(first, said(6, "7f3a").await);
+    let first = run_with(5, "7f3a").await;
+    assert_eq!(first, run_with(5, "0b1e77").await);
+    assert_ne!(first, run_with(6, "7f3a").await);
 }
 
 #[tokio::test]

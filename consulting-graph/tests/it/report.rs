@@ -120,8 +120,8 @@ fn numbers_invented_by_a_model_are_flagged() {
     assert!(Report::new(clean.clone()).markdown().contains(ALL_IS_WELL));
 
     let mut invented = clean;
-    let told = "## Cash Flow\nFree cash flow will be $77.7 billion.\n".to_owned();
-    invented.narrated.insert("financial.md".to_owned(), told);
+    let document = "## Cash Flow\nFree cash flow will be $77.7 billion.\n".to_owned();
+    invented.narrated.insert("financial.md".to_owned(), document);
     invented.findings[0].findings[0].draft.claim = "Free cash flow of $77.7bn.".to_owned();
     invented.moves[0].draft.thesis = "Spend the $77.7 billion [F1-01].".to_owned();
     let text = Report::new(invented).markdown();

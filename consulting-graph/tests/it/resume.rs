@@ -266,8 +266,8 @@ async fn the_manifest_lists_models_and_prompt_hashes() {
     for role in ["critic", "D1", "D1 scoring", "analyst_1"] {
         let line = format!("| model of {role} | groq/openai/gpt-oss-20b, temperature ");
         assert!(text.contains(&line), "{role}");
-        let speaks = &run.manifest().models[role];
-        assert!(speaks.max_tokens > 0 && speaks.temperature >= 0.0, "{speaks:?}");
+        let model = &run.manifest().models[role];
+        assert!(model.max_tokens > 0 && model.temperature >= 0.0, "{model:?}");
     }
     assert_eq!(run.manifest().tasks.len(), 14);
     assert!(text.contains("| task critic reply | "));

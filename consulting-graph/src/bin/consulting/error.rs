@@ -42,7 +42,8 @@ pub(crate) enum CliError {
     #[error("--contact is only used with --data edgar; omit it, or add --data edgar")]
     UnusedContact,
     #[error(
-        "--data {0} needs a directory to read; set it with --data-dir (or download SEC filings with --data edgar --contact)"
+        "--data {0} needs a directory to read; set it with --data-dir, or download SEC filings with --data edgar \
+         --contact"
     )]
     MissingDataDir(&'static str),
     #[error(
@@ -50,7 +51,7 @@ pub(crate) enum CliError {
     )]
     UnusedDataDir,
     #[error(
-        "--isolation off conflicts with --sandbox {0}, because it runs debates in this process; omit one of them"
+        "--isolation off runs debates in this process, which conflicts with --sandbox {0}; omit one of them"
     )]
     ConflictingSandbox(String),
     #[error("run `{}` does not exist, neither as a directory nor as an id below runs/", .0.display())]
@@ -76,8 +77,8 @@ pub(crate) enum CliError {
     #[error("cannot listen on {address}: {source}; choose another address with --address")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error(
-        "other machines can reach {0}, so an API key is required; set the environment variable {API_KEY} to a long random key, or pass \
-         its hash with --key-hash"
+        "other machines can reach {0}, so an API key is required; set the environment variable {API_KEY} to a long \
+         random key, or pass its hash with --key-hash"
     )]
     MissingKey(SocketAddr),
     #[error("the API key in {API_KEY} is invalid: {0}")]
@@ -95,7 +96,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Returns the exit status. Usage errors have a status of their own.
+    /// Returns the exit status, which tells usage errors from other failures.
     pub(crate) fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Ticker(_)

@@ -69,7 +69,7 @@ pub(crate) async fn execute(
     }
 }
 
-/// Rejects a sandbox if isolation is off.
+/// Rejects a sandbox other than in-process if isolation is off.
 pub(crate) fn check_sandbox(args: &ExecutionArgs) -> Result<(), CliError> {
     match &args.sandbox {
         Some(name) if args.isolation == Some(Isolation::Off) && name != "in-process" => {

@@ -25,7 +25,7 @@ pub(crate) struct RunHeader {
     /// Provider and data source.
     pub(super) description: String,
     pub(super) rounds: u32,
-    pub(super) best_score: usize,
+    pub(super) max_score: usize,
     pub(super) top_k: usize,
     /// Ids of the decision makers. The first one has the log `i1`.
     pub(super) makers: Vec<String>,
@@ -50,7 +50,7 @@ impl RunHeader {
             run_id: run_config.run_id.clone(),
             description: format!("{provider} · {data}"),
             rounds: config.rounds,
-            best_score: config.max_total_score(),
+            max_score: config.max_total_score(),
             top_k: config.top_k,
             makers: config.decision_makers.iter().map(|it| it.id.clone()).collect(),
         }
@@ -141,7 +141,7 @@ impl Dashboard {
         }
     }
 
-    /// Applies an event that happened at a time since the start of the program.
+    /// Applies an event. `at` is the time since the start of the program.
     pub(crate) fn apply(&mut self, event: &PipelineEvent, at: Duration) {
         match event {
             PipelineEvent::LayerStart { layer, .. } => {

@@ -32,7 +32,7 @@ pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
         }
         PipelineEvent::SandboxScored { move_id, score, .. } => {
             let (over, all) = run.debates();
-            let best = run.header.best_score;
+            let best = run.header.max_score;
             let title = run.title(move_id);
             format!("{move_id} scored {score}/{best} ({over} of {all} debates): {title}")
         }

@@ -32,8 +32,7 @@ pub(super) struct Size {
     pub(super) lines: usize,
 }
 
-/// Renders the progress of a run at a time since the start of the program. The result fits the screen: no line is too
-/// wide, and there are not too many.
+/// Renders the progress of a run so that it fits the screen. `now` is the time since the start of the program.
 pub(super) fn render(run: &Dashboard, now: Duration, size: Size) -> Vec<Line> {
     let mut lines = vec![header(run, size.columns), Line::new()];
     for (layer, name) in LAYERS.into_iter().zip(LAYER_NAMES) {
@@ -125,7 +124,7 @@ fn agent(agent: &AgentProgress, now: Duration) -> Line {
 
 /// Renders the running debates.
 fn debates(run: &Dashboard, now: Duration, columns: usize) -> Vec<Line> {
-    let held = run.moves.iter().filter_map(|(id, it)| match &it.state {
+    let running = run.moves.iter().filter_map(|(id, it)| match &it.state {
         MoveState::SandboxReady => Some(sandbox_ready(*id, it, now)),
         MoveState::Debating { round, status, last } => {
             let note = status_text(run, *status);
@@ -145,7 +144,7 @@ fn debates(run: &Dashboard, now: Duration, columns: usize) -> Vec<Line> {
         }
         _ => None,
     });
-    let lines: Vec<Line> = held.flatten().collect();
+    let lines: Vec<Line> = running.flatten().collect();
     if lines.is_empty() { lines } else { std::iter::once(Line::new()).chain(lines).collect() }
 }
 
@@ -181,7 +180,7 @@ fn leaders(run: &Dashboard, room: usize, columns: usize) -> Vec<Line> {
     if shown == 0 {
         return Vec::new();
     }
-    let best = run.header.best_score as u64;
+    let best = run.header.max_score as u64;
     let heading = if run.is_complete { "ranking" } else { "so far" };
     let heading = Line::new().at(TEXT_COLUMN, Style::Bold, format!("{heading} (maximum {best})"));
     let rows = ranking.all().take(shown).map(|it| {

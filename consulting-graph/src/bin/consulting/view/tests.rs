@@ -24,7 +24,7 @@ fn header() -> RunHeader {
         run_id: "nvda-20261115-121630-4f1c".to_owned(),
         description: "scripted model · SYNTHETIC DATA".to_owned(),
         rounds: 10,
-        best_score: 120,
+        max_score: 120,
         top_k: 3,
         makers: ["D1", "D2", "D3"].map(str::to_owned).into(),
     }
