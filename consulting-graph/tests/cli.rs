@@ -156,7 +156,7 @@ fn usage_errors_and_failures_have_different_exit_statuses() {
     fs::create_dir(workspace.path("full")).unwrap();
     fs::write(workspace.path("full/file"), "").unwrap();
     for (line, code, expected) in [
-        ("run ../../etc", 2, ["TICKER", "like BRK.B"]),
+        ("run ../../etc", 2, ["TICKER", "as in BRK.B"]),
         ("run NVDA --config bad.toml", 2, ["rounds", "must be between 1 and 50"]),
         ("run NVDA --config nowhere.toml", 1, ["nowhere.toml", "No such file"]),
         ("run NVDA --data edgar", 2, ["--data edgar", "--data-dir"]),
