@@ -221,9 +221,10 @@ fn flags(outcome: &Outcome, checker: &CitationChecker) -> Vec<Flag> {
         let in_logs = logs.flat_map(|(name, entries)| checker.check_log(it, name, entries));
         checker.check_move(it).into_iter().chain(in_logs).collect::<Vec<_>>()
     };
-    let told = outcome.narrated.iter().flat_map(|(name, it)| checker.check_document(name, it));
-    let found = outcome.findings.iter().flat_map(|it| checker.check_findings(it));
-    told.chain(found).chain(outcome.moves.iter().flat_map(of_move)).collect()
+    let in_documents =
+        outcome.narrated.iter().flat_map(|(name, it)| checker.check_document(name, it));
+    let in_findings = outcome.findings.iter().flat_map(|it| checker.check_findings(it));
+    in_documents.chain(in_findings).chain(outcome.moves.iter().flat_map(of_move)).collect()
 }
 
 fn observations(outcome: &Outcome) -> Vec<Observation> {

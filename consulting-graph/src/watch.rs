@@ -107,11 +107,11 @@ fn words(text: &str) -> BTreeSet<String> {
 
 fn repeats(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool {
     let now = word_triples(&entry.content);
-    let said = |earlier: &ConversationEntry| {
+    let repeats_entry = |earlier: &ConversationEntry| {
         let shared = word_triples(&earlier.content).intersection(&now).count();
         shared as f64 > REPEATED_FRACTION * now.len() as f64
     };
-    !now.is_empty() && before.iter().filter(|it| it.role == entry.role).any(said)
+    !now.is_empty() && before.iter().filter(|it| it.role == entry.role).any(repeats_entry)
 }
 
 fn word_triples(text: &str) -> BTreeSet<[String; 3]> {

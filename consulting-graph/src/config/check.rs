@@ -20,24 +20,24 @@ impl fmt::Display for ConfigViolation {
 }
 
 pub(super) fn violations(config: &Config) -> Vec<ConfigViolation> {
-    let mut found = Checker(Vec::new());
-    found.check_range("rounds", u64::from(config.rounds), 50);
-    found.check_range("moves_per_analyst", u64::from(config.moves_per_analyst), 9);
-    found.check_range("top_k", config.top_k as u64, 100);
+    let mut checker = Checker(Vec::new());
+    checker.check_range("rounds", u64::from(config.rounds), 50);
+    checker.check_range("moves_per_analyst", u64::from(config.moves_per_analyst), 9);
+    checker.check_range("top_k", config.top_k as u64, 100);
     if let Some(lines) = config.inferences.chunk_lines {
-        found.check_range("inferences.chunk_lines", u64::from(lines), 10_000);
+        checker.check_range("inferences.chunk_lines", u64::from(lines), 10_000);
     }
-    found.check_range("analysts", config.analysts.len() as u64, 20);
-    found.check_range("decision_makers", config.decision_makers.len() as u64, 9);
-    found.check_range("metrics", config.metrics.len() as u64, 20);
+    checker.check_range("analysts", config.analysts.len() as u64, 20);
+    checker.check_range("decision_makers", config.decision_makers.len() as u64, 9);
+    checker.check_range("metrics", config.metrics.len() as u64, 20);
 
     let personas = personas(config);
     for (at, persona) in &personas {
-        found.check_persona(at, persona);
+        checker.check_persona(at, persona);
     }
-    found.check_unique(personas.iter().map(|(at, it)| (format!("{at}.id"), it.id.as_str())));
+    checker.check_unique(personas.iter().map(|(at, it)| (format!("{at}.id"), it.id.as_str())));
     if config.critic.id != "critic" {
-        found.add("critic.id", "must be `critic`, the name used in logs and events");
+        checker.add("critic.id", "must be `critic`, the name used in logs and events");
     }
     for (idx, metric) in config.metrics.iter().enumerate() {
         let at = format!("metrics[{idx}]");
@@ -45,29 +45,29 @@ pub(super) fn violations(config: &Config) -> Vec<ConfigViolation> {
         if !metric.id.starts_with(|it: char| it.is_ascii_lowercase())
             || !metric.id.chars().all(fits)
         {
-            found.add(
+            checker.add(
                 format!("{at}.id"),
                 "not a valid field name; use lower-case letters, digits and `_`, as in `risk_adjusted_return`",
             );
         }
         if ["reasoning", "score_source", "adjustments"].contains(&metric.id.as_str()) {
-            found.add(
+            checker.add(
                 format!("{at}.id"),
                 "reserved for another field of the answer; choose another name",
             );
         }
-        found.check_not_empty(&format!("{at}.name"), &metric.name);
-        found.check_not_empty(&format!("{at}.question"), &metric.question);
+        checker.check_not_empty(&format!("{at}.name"), &metric.name);
+        checker.check_not_empty(&format!("{at}.question"), &metric.question);
     }
-    found.check_unique(
+    checker.check_unique(
         config
             .metrics
             .iter()
             .enumerate()
             .map(|(idx, it)| (format!("metrics[{idx}].id"), it.id.as_str())),
     );
-    found.check_models(config, &personas.iter().map(|(_, it)| it.id.as_str()).collect());
-    found.0
+    checker.check_models(config, &personas.iter().map(|(_, it)| it.id.as_str()).collect());
+    checker.0
 }
 
 fn personas(config: &Config) -> Vec<(String, &Persona)> {
@@ -78,13 +78,13 @@ fn personas(config: &Config) -> Vec<(String, &Persona)> {
         ("inferences.F2", &config.inferences.f2),
         ("critic", &config.critic),
     ];
-    let mut found: Vec<(String, &Persona)> = single.map(|(at, it)| (at.to_owned(), it)).into();
+    let mut all: Vec<(String, &Persona)> = single.map(|(at, it)| (at.to_owned(), it)).into();
     for (name, personas) in
         [("analysts", &config.analysts), ("decision_makers", &config.decision_makers)]
     {
-        found.extend(personas.iter().enumerate().map(|(idx, it)| (format!("{name}[{idx}]"), it)));
+        all.extend(personas.iter().enumerate().map(|(idx, it)| (format!("{name}[{idx}]"), it)));
     }
-    found
+    all
 }
 
 struct Checker(Vec<ConfigViolation>);

@@ -55,8 +55,9 @@ pub fn violations(moves: &[MoveDraft], findings: &[Findings]) -> Vec<MoveViolati
     for (idx, draft) in moves.iter().enumerate() {
         check_citations(idx + 1, draft, findings, &mut violations);
         check_content(idx + 1, draft, &mut violations);
-        let twin = moves[..idx].iter().position(|it| similarity(it, draft) >= DUPLICATE_SIMILARITY);
-        violations.extend(twin.map(|it| MoveViolation::NearDuplicate(idx + 1, it + 1)));
+        let duplicate =
+            moves[..idx].iter().position(|it| similarity(it, draft) >= DUPLICATE_SIMILARITY);
+        violations.extend(duplicate.map(|it| MoveViolation::NearDuplicate(idx + 1, it + 1)));
     }
     if moves.len() >= 3 {
         let absent = [Risk::Low, Risk::Medium, Risk::High]

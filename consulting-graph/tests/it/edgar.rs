@@ -147,7 +147,7 @@ fn ratios_are_computed() {
 fn the_error_for_an_unknown_ticker_lists_the_known_ones() {
     let error =
         edgar::read(&fixture(), &Ticker::parse("NONE").unwrap(), date(2024, 1, 1)).unwrap_err();
-    assert!(error.to_string().ends_with("it has EXMP"), "{error}");
+    assert!(error.to_string().ends_with("found EXMP"), "{error}");
 }
 
 #[test]

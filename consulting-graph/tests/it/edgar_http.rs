@@ -147,10 +147,13 @@ async fn unknown_tickers_suggest_similar_ones() {
     let (server, cache) = (Server::with_example().await, temp_dir());
     let online = server.online(cache.path());
     for (symbol, expected) in [
-        ("NVDI", "ticker NVDI; did you mean NVDA (NVIDIA CORP), NVDX (Nearly Inc.)? if it is new"),
+        (
+            "NVDI",
+            "ticker NVDI; did you mean NVDA (NVIDIA CORP), NVDX (Nearly Inc.)? if it was listed recently",
+        ),
         ("APPLE", "ticker APPLE; did you mean AAPL (Apple Inc.)? if"),
         ("BRK.A", "ticker BRK.A; did you mean BRK-B (BERKSHIRE HATHAWAY INC)? if"),
-        ("ZZZZZZZ", "ticker ZZZZZZZ; if it is new, delete "),
+        ("ZZZZZZZ", "ticker ZZZZZZZ; if it was listed recently, delete "),
     ] {
         let message = online.fetch(&ticker(symbol)).await.unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");

@@ -450,5 +450,5 @@ async fn no_findings_are_requested_from_empty_documents() {
     assert!(!warnings.contains("no finding of F2"), "{warnings}");
     let recording = std::fs::read_to_string(run.dir().join("calls.jsonl")).unwrap();
     assert!(!recording.contains("one of sentiment"));
-    assert!(recording.contains("from F1, since the source has nothing for F2"));
+    assert!(recording.contains("from F1, since there is no data for F2"));
 }

@@ -130,10 +130,10 @@ impl Downloader {
         if path.is_file() {
             return Ok(());
         }
-        let got = timeout(self.timeout, self.get(address, agent)).await;
-        let late = |_| Err(format!("no complete response within {:?}", self.timeout));
+        let result = timeout(self.timeout, self.get(address, agent)).await;
+        let timed_out = |_| Err(format!("no complete response within {:?}", self.timeout));
         let problem = |problem| EdgarError::Fetch { address: address.to_owned(), problem };
-        let bytes = got.unwrap_or_else(late).map_err(problem)?;
+        let bytes = result.unwrap_or_else(timed_out).map_err(problem)?;
         write_atomically(path, &bytes)
             .await
             .map_err(|source| EdgarError::Io { path: path.to_owned(), source })
@@ -143,12 +143,12 @@ impl Downloader {
         let address = Url::parse(address).map_err(|error| error.to_string())?;
         let client = llm::http_client(&address).map_err(|error| error.to_string())?;
         wait_for_rate_limit().await;
-        let asked = client.get(address).header(USER_AGENT, agent).send().await;
-        let answer = asked.map_err(|error| error_chain(&error))?;
-        if let Some(problem) = status_error(answer.status()) {
+        let sent = client.get(address).header(USER_AGENT, agent).send().await;
+        let response = sent.map_err(|error| error_chain(&error))?;
+        if let Some(problem) = status_error(response.status()) {
             return Err(problem);
         }
-        let bytes = self.body(answer).await?;
+        let bytes = self.body(response).await?;
         // The SEC may answer with an HTML page; do not cache it as data.
         match serde_json::from_slice::<IgnoredAny>(&bytes) {
             Ok(_) => Ok(bytes),
@@ -156,14 +156,14 @@ impl Downloader {
         }
     }
 
-    async fn body(&self, mut answer: Response) -> Result<Vec<u8>, String> {
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, String> {
         let too_large = || format!("the response is larger than {} bytes", self.max_bytes);
-        let said = answer.content_length().unwrap_or_default();
-        if usize::try_from(said).is_ok_and(|it| it > self.max_bytes) {
+        let declared = response.content_length().unwrap_or_default();
+        if usize::try_from(declared).is_ok_and(|it| it > self.max_bytes) {
             return Err(too_large());
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| error_chain(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| error_chain(&error))? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > self.max_bytes {
                 return Err(too_large());

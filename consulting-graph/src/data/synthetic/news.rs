@@ -148,7 +148,7 @@ fn threads(it: &KeyFigures, rng: &mut SeededRng) -> Vec<ForumThread> {
             ],
         ),
         (
-            "Free cash flow thread",
+            "Where does the cash go?",
             [
                 format!("{} of free cash flow in a year, and nobody talks about it.", it.free_cash),
                 format!("They paid out {}. What does that leave for the plants?", it.payout),
