@@ -4,19 +4,19 @@ import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-/** Where `npm run dev` and `npm run preview` find the server. It checks that a page is its own, so the host stays. */
+/** Proxy of `npm run dev` and `npm run preview`. The host header is kept because the server checks the origin. */
 const proxy = { "/api": { target: process.env["SERVER"] ?? "http://127.0.0.1:8000", changeOrigin: false } };
 
 export default defineConfig({
   plugins: [react(), tailwindcss()],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
   build: {
-    // Nothing is inlined, so that a policy without `data:` and `unsafe-inline` scripts can be served with the page.
+    // Inline nothing, so that the content security policy can forbid `data:` URLs and inline scripts.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rollupOptions: {
       output: {
-        // What changes rarely is apart from what changes often; browsers keep it over releases.
+        // Separate rarely changing dependencies, so that browsers can cache them across releases.
         codeSplitting: {
           groups: [
             { name: "react", test: /node_modules[\\/](react|react-dom|scheduler)[\\/]/ },

@@ -1,12 +1,12 @@
-//! Measures where the time of a full scripted run goes: in the model's stand-in, in starting sandboxes, or in us.
+//! Measures where the time of a complete scripted run is spent: in the model, in starting sandboxes, or elsewhere.
 //!
 //! ```sh
 //! cargo run --release -p consulting-graph --example measure
 //! cargo run --release -p consulting-graph --example measure -- 0
 //! ```
 //!
-//! The stand-in answers after 200 ms, which is sooner than any provider, or after as many as are given. Its time is that
-//! in which at least one call is under way.
+//! The simulated model answers after 200 ms, faster than any provider, or after the number of milliseconds given as
+//! argument. Model time is the time during which at least one call is in flight.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{
@@ -19,88 +19,91 @@ use std::{
 use async_trait::async_trait;
 use consulting_graph::{
     config::DEFAULT,
-    data::{DataSource, From},
-    debate, debates,
-    models::Choice,
+    data::{DataOrigin, DataSource},
+    debate, debate_host,
+    models::ModelChoice,
     offline,
-    run::{Given, Going, Run},
+    run::{ResumeOptions, Run, RunConfig},
 };
 use llm::{Listener, Llm, Model, ModelId, Request, Response};
 use sandbox_vm::{Isolation, Spec, guest};
 
-/// As many as there are moves.
+/// Number of sandboxes: one per move.
 const SANDBOXES: u32 = 15;
 
-/// How long the stand-in takes for an answer, in milliseconds.
-const LATENCY: u64 = 200;
+/// Latency of the simulated model in milliseconds.
+const DEFAULT_LATENCY_MS: u64 = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
     guest::enter(debate::agent);
-    let latency = std::env::args().nth(1).map_or(Ok(LATENCY), |it| it.parse())?;
+    let latency = std::env::args().nth(1).map_or(Ok(DEFAULT_LATENCY_MS), |it| it.parse())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(measure(Duration::from_millis(latency)))
 }
 
 async fn measure(latency: Duration) -> Result<(), Box<dyn Error>> {
-    let folder = std::env::temp_dir().join(format!("consulting-measure-{}", std::process::id()));
-    let run = Run::create(&folder, given())?;
-    let busy = Arc::new(Mutex::new(Busy::default()));
-    let stand_in = StandIn { scripted: offline::model(7)?, latency, busy: busy.clone() };
-    let going = Going { speaker: Some(Llm::new(stand_in)), ..Going::default() };
-    let begun = Instant::now();
-    run.go(going, |_| {}).await?;
-    let whole = begun.elapsed();
+    let dir = std::env::temp_dir().join(format!("consulting-measure-{}", std::process::id()));
+    let run = Run::create(&dir, run_config())?;
+    let busy_time = Arc::new(Mutex::new(BusyTime::default()));
+    let model =
+        SimulatedModel { scripted: offline::model(7)?, latency, busy_time: busy_time.clone() };
+    let options =
+        ResumeOptions { model_override: Some(Llm::new(model)), ..ResumeOptions::default() };
+    let started = Instant::now();
+    run.resume(options, |_| {}).await?;
+    let whole = started.elapsed();
     let memory = peak_memory();
-    let Busy { calls, total: models, .. } = *busy.lock().unwrap_or_else(PoisonError::into_inner);
-    let (backend, starts) = starts_alone().await?;
+    let BusyTime { calls, total: models, .. } =
+        *busy_time.lock().unwrap_or_else(PoisonError::into_inner);
+    let (backend, starts) = measure_sandbox_starts().await?;
     let rest = whole.saturating_sub(models).saturating_sub(starts);
     let share = |it: Duration| 100.0 * it.as_secs_f64() / whole.as_secs_f64();
-    println!("whole run      {whole:>8.2?}");
+    println!("total          {whole:>8.2?}");
     println!("models         {models:>8.2?}  {:>4.1} %  {calls} calls", share(models));
     println!(
         "sandboxes      {starts:>8.2?}  {:>4.1} %  {SANDBOXES} starts in {backend}",
         share(starts)
     );
-    println!("the rest       {rest:>8.2?}  {:>4.1} %", share(rest));
+    println!("other          {rest:>8.2?}  {:>4.1} %", share(rest));
     println!("memory         {memory}");
-    fs::remove_dir_all(&folder)?;
+    fs::remove_dir_all(&dir)?;
     Ok(())
 }
 
-/// The scripted model, which takes its time.
+/// The scripted model with a simulated latency.
 #[derive(Debug)]
-struct StandIn {
+struct SimulatedModel {
     scripted: Llm,
     latency: Duration,
-    busy: Arc<Mutex<Busy>>,
+    busy_time: Arc<Mutex<BusyTime>>,
 }
 
-/// How long at least one call was under way.
+/// Measures the time during which at least one call is in flight.
 #[derive(Debug, Default)]
-struct Busy {
+struct BusyTime {
     calls: usize,
-    under_way: usize,
+    in_flight: usize,
     since: Option<Instant>,
     total: Duration,
 }
 
-impl Busy {
+impl BusyTime {
     fn begin(&mut self) {
         self.calls += 1;
-        self.under_way += 1;
+        self.in_flight += 1;
         self.since.get_or_insert_with(Instant::now);
     }
 
     fn end(&mut self) {
-        self.under_way -= 1;
-        if self.under_way == 0 {
+        self.in_flight -= 1;
+        if self.in_flight == 0 {
             self.total += self.since.take().map_or(Duration::ZERO, |it| it.elapsed());
         }
     }
 }
 
 #[async_trait]
-impl Model for StandIn {
+impl Model for SimulatedModel {
     fn id(&self) -> ModelId {
         self.scripted.id()
     }
@@ -110,44 +113,44 @@ impl Model for StandIn {
         request: &Request,
         listener: &mut Listener<'_>,
     ) -> Result<Response, llm::Error> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).begin();
+        self.busy_time.lock().unwrap_or_else(PoisonError::into_inner).begin();
         tokio::time::sleep(self.latency).await;
         let answer = self.scripted.call(request, listener).await;
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).end();
+        self.busy_time.lock().unwrap_or_else(PoisonError::into_inner).end();
         answer
     }
 }
 
-fn given() -> Given {
-    Given {
+fn run_config() -> RunConfig {
+    RunConfig {
         run_id: "measure".to_owned(),
         ticker: "NVDA".to_owned(),
         data: DataSource {
-            from: From::Synthetic,
+            origin: DataOrigin::Synthetic,
             as_of: chrono::NaiveDate::from_ymd_opt(2026, 3, 1).unwrap_or_default(),
         },
-        choice: Choice { seed: 7, ..Choice::of("scripted") },
+        choice: ModelChoice { seed: 7, ..ModelChoice::for_provider("scripted") },
         baseline: false,
         review: false,
         nonce: "measure".to_owned(),
-        config: DEFAULT.to_owned(),
+        config_toml: DEFAULT.to_owned(),
     }
 }
 
-async fn starts_alone() -> Result<(&'static str, Duration), Box<dyn Error>> {
-    let sandboxes = debates::open(Isolation::Preferred, None).await?;
-    let begun = Instant::now();
+async fn measure_sandbox_starts() -> Result<(&'static str, Duration), Box<dyn Error>> {
+    let sandboxes = debate_host::open_sandboxes(Isolation::Preferred, None).await?;
+    let started = Instant::now();
     for number in 0..SANDBOXES {
         let sandbox =
             sandboxes.create_if_not_exists(Spec::new(format!("measure-{number}"))).await?;
         sandbox.delete().await;
     }
-    Ok((sandboxes.backend(), begun.elapsed()))
+    Ok((sandboxes.backend(), started.elapsed()))
 }
 
-/// The most memory this process ever had.
+/// Returns the peak memory use of this process.
 fn peak_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
-    line.map_or_else(|| "not known here".to_owned(), |it| it.trim().to_owned())
+    line.map_or_else(|| "unknown".to_owned(), |it| it.trim().to_owned())
 }

@@ -1,16 +1,16 @@
-//! Checking by a program what the models cite: every `[F1-07]` and every number.
+//! Checks the citations and numbers in texts written by models.
 //!
-//! What everything is measured by are the data, as they were computed here: neither a document that a model told from
-//! them nor a finding that a model drew from that document supports a number that the data do not have.
+//! The reference is always the data as computed by this program. A document that a model wrote from the data, or a
+//! finding derived from that document, does not support a number that the data lacks.
 //!
-//! In a move and in its debate a number is good when a finding that its sentence cites states it and the data have it,
-//! or, in a sentence without citations, when the data do. Numbers that the move itself proposes (its steps, cost,
-//! measures and falsifiers) are plans and not claims; whoever quotes them is right. Flags are shown and lower no score.
+//! In a move and its debate, a number is supported if the data contains it and a finding cited by the sentence states
+//! it; without a citation, the data alone suffices. Numbers that the move itself proposes (steps, cost, KPI,
+//! falsifiers) are plans rather than claims and may be quoted freely. Flags are reported and do not change scores.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    finding::{Finding, FindingId, Findings, cited},
+    finding::{Finding, FindingId, Findings, find_citations},
     markdown,
     moves::{Move, MoveId},
     quantity::{Quantity, claims},
@@ -18,66 +18,67 @@ use crate::{
     transcript::ConversationEntry,
 };
 
-/// What texts are checked against.
+/// Checks texts against the findings and the data.
 #[derive(Debug, Clone)]
-pub struct Evidence {
-    findings: Vec<Stated>,
+pub struct CitationChecker {
+    findings: Vec<FindingNumbers>,
     data: Vec<Quantity>,
 }
 
-/// The numbers of a finding.
+/// The numbers stated by a finding.
 #[derive(Debug, Clone)]
-struct Stated {
+struct FindingNumbers {
     id: FindingId,
-    /// Those that the data have.
+    /// Numbers that the data contains.
     backed: Vec<Quantity>,
-    /// Those that only the finding has.
+    /// Numbers that only the finding states.
     claimed: Vec<Quantity>,
 }
 
-/// A citation or a number that nothing supports.
+/// An unsupported citation or number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
-    /// Where it stands.
-    pub place: Place,
-    /// What is written there.
+    /// Where it appears.
+    #[serde(rename = "place")]
+    pub location: TextLocation,
+    /// The citation or number.
     pub text: String,
-    /// What is wrong with it.
+    /// Why it is flagged.
     pub reason: Reason,
 }
 
-/// Where something is written.
+/// Position of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// In which document: the move `m4` with its debate, the finding `F1-07`, or `financial.md`.
+pub struct TextLocation {
+    /// The document: the move `m4` including its debate, the finding `F1-07`, or `financial.md`.
     pub document: String,
-    /// In which part of it: `thesis`, `i1, round 3, critic`, or a section's heading.
+    /// The part of the document: `thesis`, `i1, round 3, critic`, or a section heading.
     pub part: String,
-    /// In which sentence of the part, from 1.
+    /// The sentence within the part, counted from 1.
     pub sentence: usize,
 }
 
-/// Why a citation or a number is flagged.
+/// Why a citation or number is flagged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Reason {
-    /// There is no such finding.
+    /// The finding does not exist.
     UnknownFinding,
     /// The cited findings do not state the number, but others do.
     InOtherFindings {
-        /// These do.
+        /// The findings that state it.
         findings: Vec<FindingId>,
     },
-    /// The cited findings do not state the number; the data have it.
+    /// The cited findings do not state the number, but the data contains it.
     OnlyInData,
-    /// Findings state the number, but the data do not have it: a model's word stands for it and nothing else.
+    /// Findings state the number, but the data does not contain it.
     OnlyInFindings {
-        /// These do.
+        /// The findings that state it.
         findings: Vec<FindingId>,
     },
-    /// A document that is told from the data, or a finding, has a number that the data do not have.
+    /// A source document or a finding contains a number that the data does not contain.
     NotInData,
-    /// Nothing states the number.
+    /// Neither the findings nor the data contain the number.
     Unsupported,
 }
 
@@ -87,53 +88,56 @@ impl std::fmt::Display for Reason {
             findings.iter().map(FindingId::to_string).collect::<Vec<_>>().join(", ")
         };
         match self {
-            Self::UnknownFinding => f.write_str("there is no such finding"),
+            Self::UnknownFinding => f.write_str("this finding does not exist"),
             Self::InOtherFindings { findings } => {
                 write!(f, "not in the cited finding, but in {}", listed(findings))
             }
             Self::OnlyInData => f.write_str("not in the cited finding, but in the data"),
             Self::OnlyInFindings { findings } => {
-                write!(f, "only {} says so; it is not in the data", listed(findings))
+                write!(f, "stated only by {}; not in the data", listed(findings))
             }
             Self::NotInData => f.write_str("not in the data"),
-            Self::Unsupported => f.write_str("in no finding and not in the data"),
+            Self::Unsupported => f.write_str("in neither the findings nor the data"),
         }
     }
 }
 
-impl Evidence {
-    /// Reads the numbers of findings, and of the data behind them as they were computed.
+impl CitationChecker {
+    /// Extracts the numbers of the findings and of the data; `data` are the documents as computed by this program.
     pub fn new(findings: &[Findings], data: &[&str]) -> Self {
         let data: Vec<Quantity> = data.iter().flat_map(|it| claims(it)).collect();
         let stated = |it: &Finding| {
             let quotes = it.draft.evidence.iter().flat_map(|it| claims(&it.quote));
             let all = claims(&it.draft.claim).into_iter().chain(quotes);
-            let (backed, claimed) = all.partition(|it| states(&data, it));
-            Stated { id: it.id, backed, claimed }
+            let (backed, claimed) = all.partition(|it| any_supports(&data, it));
+            FindingNumbers { id: it.id, backed, claimed }
         };
         let findings = findings.iter().flat_map(|it| &it.findings).map(stated).collect();
         Self { findings, data }
     }
 
-    /// Checks a document that was told from the data, section by section; `name` is its file's.
+    /// Checks a document that a model wrote from the data; `name` is its file name.
     pub fn check_document(&self, name: &str, text: &str) -> Vec<Flag> {
         let mut flags = Vec::new();
         let (mut part, mut number) = ("opening", 0);
         for line in text.lines() {
-            if let Some((_, title)) = markdown::heading(line) {
+            if let Some((_, title)) = markdown::parse_heading(line) {
                 (part, number) = (title, 0);
             }
             for sentence in sentences(line) {
                 number += 1;
-                let place =
-                    Place { document: name.to_owned(), part: part.to_owned(), sentence: number };
-                flags.extend(self.not_in_data(sentence, &place));
+                let location = TextLocation {
+                    document: name.to_owned(),
+                    part: part.to_owned(),
+                    sentence: number,
+                };
+                flags.extend(self.missing_from_data(sentence, &location));
             }
         }
         flags
     }
 
-    /// Checks what findings claim and quote, and the tensions between them.
+    /// Checks the claims, quotations and tensions of findings.
     pub fn check_findings(&self, of: &Findings) -> Vec<Flag> {
         let mut parts = Vec::new();
         for it in &of.findings {
@@ -149,28 +153,29 @@ impl Evidence {
         let mut flags = Vec::new();
         for (document, part, text) in parts {
             for (sentence, text) in (1..).zip(sentences(text)) {
-                let place = Place { document: document.clone(), part: part.clone(), sentence };
-                flags.extend(self.not_in_data(text, &place));
+                let location =
+                    TextLocation { document: document.clone(), part: part.clone(), sentence };
+                flags.extend(self.missing_from_data(text, &location));
             }
         }
         flags
     }
 
-    /// The numbers of a sentence that the data do not have.
-    fn not_in_data(&self, sentence: &str, place: &Place) -> Vec<Flag> {
-        let missing = claims(sentence).into_iter().filter(|it| !states(&self.data, it));
+    /// Flags the numbers of a sentence that the data does not contain.
+    fn missing_from_data(&self, sentence: &str, location: &TextLocation) -> Vec<Flag> {
+        let missing = claims(sentence).into_iter().filter(|it| !any_supports(&self.data, it));
         let flag = |it: Quantity| Flag {
-            place: place.clone(),
+            location: location.clone(),
             text: sentence.get(it.at).unwrap_or_default().to_owned(),
             reason: Reason::NotInData,
         };
         missing.map(flag).collect()
     }
 
-    /// Checks what a move claims.
+    /// Checks the claims of a move.
     pub fn check_move(&self, it: &Move) -> Vec<Flag> {
         let draft = &it.draft;
-        let plans = plans(it);
+        let plans = planned_quantities(it);
         let mut parts = vec![
             ("title".to_owned(), &draft.title),
             ("thesis".to_owned(), &draft.thesis),
@@ -190,9 +195,9 @@ impl Evidence {
         flags
     }
 
-    /// Checks what was said about a move; `log` is the name of the log, like `i1`.
+    /// Checks a debate about a move; `log` is the name of the log, such as `i1`.
     pub fn check_log(&self, it: &Move, log: &str, entries: &[ConversationEntry]) -> Vec<Flag> {
-        let plans = plans(it);
+        let plans = planned_quantities(it);
         let check = |entry: &ConversationEntry| {
             let part = format!("{log}, round {}, {}", entry.round, entry.role);
             self.check(it.move_id, &part, &entry.content, &plans)
@@ -203,19 +208,22 @@ impl Evidence {
     fn check(&self, move_id: MoveId, part: &str, text: &str, plans: &[Quantity]) -> Vec<Flag> {
         let mut flags = Vec::new();
         for (number, sentence) in (1..).zip(sentences(text)) {
-            let place =
-                || Place { document: move_id.to_string(), part: part.to_owned(), sentence: number };
+            let location = || TextLocation {
+                document: move_id.to_string(),
+                part: part.to_owned(),
+                sentence: number,
+            };
             let mut ids = Vec::new();
-            for (_, id) in cited(sentence) {
+            for (_, id) in find_citations(sentence) {
                 match id {
                     Ok(id) if self.findings.iter().any(|it| it.id == id) => ids.push(id),
                     Ok(id) => flags.push(Flag {
-                        place: place(),
+                        location: location(),
                         text: id.to_string(),
                         reason: Reason::UnknownFinding,
                     }),
                     Err(error) => flags.push(Flag {
-                        place: place(),
+                        location: location(),
                         text: error.0,
                         reason: Reason::UnknownFinding,
                     }),
@@ -226,8 +234,8 @@ impl Evidence {
                     continue;
                 }
                 let text = sentence.get(claim.at.clone()).unwrap_or_default().to_owned();
-                flags.extend(self.fault(&ids, &claim).map(|reason| Flag {
-                    place: place(),
+                flags.extend(self.reason_to_flag(&ids, &claim).map(|reason| Flag {
+                    location: location(),
                     text,
                     reason,
                 }));
@@ -236,17 +244,17 @@ impl Evidence {
         flags
     }
 
-    /// Why a number is not supported; none when it is.
-    fn fault(&self, cited: &[FindingId], claim: &Quantity) -> Option<Reason> {
-        let among = |numbers: fn(&Stated) -> &[Quantity]| -> Vec<FindingId> {
-            let stating = self.findings.iter().filter(|it| states(numbers(it), claim));
+    /// Returns why a number is unsupported; `None` if it is supported.
+    fn reason_to_flag(&self, cited: &[FindingId], claim: &Quantity) -> Option<Reason> {
+        let among = |numbers: fn(&FindingNumbers) -> &[Quantity]| -> Vec<FindingId> {
+            let stating = self.findings.iter().filter(|it| any_supports(numbers(it), claim));
             stating.map(|it| it.id).collect()
         };
         let backed = among(|it| &it.backed);
         if backed.iter().any(|it| cited.contains(it)) {
             return None;
         }
-        if states(&self.data, claim) {
+        if any_supports(&self.data, claim) {
             return match (cited.is_empty(), backed.is_empty()) {
                 (true, _) => None,
                 (false, true) => Some(Reason::OnlyInData),
@@ -255,7 +263,7 @@ impl Evidence {
         }
         let claimed = among(|it| &it.claimed);
         Some(match (backed.is_empty(), claimed.is_empty()) {
-            // What is rounded twice may be too far from the data, and is still what a good finding says.
+            // Rounded twice, it may no longer match the data, but it still matches a finding that does.
             (false, _) if cited.is_empty() => return None,
             (false, _) => Reason::InOtherFindings { findings: backed },
             (true, false) => Reason::OnlyInFindings { findings: claimed },
@@ -264,12 +272,12 @@ impl Evidence {
     }
 }
 
-fn states(numbers: &[Quantity], claim: &Quantity) -> bool {
+fn any_supports(numbers: &[Quantity], claim: &Quantity) -> bool {
     numbers.iter().any(|it| it.supports(claim))
 }
 
-/// The numbers that a move proposes.
-fn plans(it: &Move) -> Vec<Quantity> {
+/// Returns the numbers that a move proposes.
+fn planned_quantities(it: &Move) -> Vec<Quantity> {
     let draft = &it.draft;
     let steps = draft.steps.iter().flat_map(|it| [&it.action, &it.timeframe]);
     let texts = steps.chain([&draft.cost, &draft.kpi]).chain(&draft.falsifiers);

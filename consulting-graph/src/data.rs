@@ -1,19 +1,19 @@
-//! What is known of a company, whatever it was read from.
+//! Company data, independent of the source it was read from.
 //!
-//! Three sources fill the same [`Company`]: [`synthetic`] invents one, [`edgar`] reads what was filed with the SEC, and
-//! [`folder`] reads the user's own files. Each number says where it comes from, and everything that is computed from
-//! numbers ([`ratio`]) is computed here and never by a model.
+//! Three sources produce a [`Company`]: [`synthetic`] generates a fictional one, [`edgar`] reads SEC filings, and
+//! [`folder`] reads the user's own files. Every number records its origin. Derived figures ([`ratio`]) are always
+//! computed here, never by a model.
 
 pub mod edgar;
+mod edit_distance;
 pub mod folder;
 mod item;
-mod near;
 mod news;
 pub mod number;
 mod origin;
-mod random;
 pub mod ratio;
 pub mod render;
+mod rng;
 mod source;
 mod statement;
 pub mod synthetic;
@@ -23,116 +23,116 @@ use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 pub use item::{Item, Unit};
-pub use news::{Competitor, News, NewsItem, PredictionMarket, Rating, Sentiment, Thread};
+pub use news::{Competitor, ForumThread, News, NewsItem, PredictionMarket, Rating, Sentiment};
 pub use origin::{Fact, Origin};
-pub(crate) use random::Chance;
-pub use source::{DataError, DataSource, From};
+pub(crate) use rng::SeededRng;
+pub use source::{DataError, DataOrigin, DataSource};
 pub use statement::{Period, Statement};
 pub use ticker::{Ticker, TickerError};
 
-/// Everything the first layer hands on about one company.
+/// All data about one company that the first layer passes on.
 ///
-/// A source that does not know something leaves it empty; the documents then say so instead of filling the gap.
+/// A source leaves out what it does not have; the rendered documents then state that it is not available.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Company {
-    /// The ticker asked for.
+    /// The requested ticker.
     pub ticker: Ticker,
-    /// The company's name, as the source gives it.
+    /// The company's name as stated by the source.
     pub name: String,
-    /// The sector, where the source knows it.
+    /// The sector, if the source states it.
     pub sector: Option<String>,
-    /// Which source filled this.
+    /// The source of the data.
     pub source: Source,
-    /// The day of the knowledge: nothing that became known later is in here.
+    /// Cut-off date: data published after this date is excluded.
     pub as_of: NaiveDate,
     /// Full fiscal years, oldest first.
     pub annuals: Vec<Statement>,
     /// Fiscal quarters, oldest first.
     pub quarters: Vec<Statement>,
-    /// Revenue of the last quarters by segment.
+    /// Revenue of the most recent quarters by segment.
     pub segments: Vec<Split>,
-    /// Revenue of the last quarters by region.
+    /// Revenue of the most recent quarters by region.
     pub geography: Vec<Split>,
     /// Month-end closing prices, oldest first.
     pub prices: Vec<Price>,
-    /// What is usual in the sector, for [`ratio::table`].
+    /// Typical ratios of the sector, shown next to the company's own in [`ratio::table`].
     pub sector_ratios: Vec<SectorRatio>,
-    /// What the company counts besides money.
+    /// Operating metrics other than statement lines, for example customer churn.
     pub metrics: Vec<Note>,
-    /// What management said to expect.
+    /// Management guidance.
     pub guidance: Vec<Note>,
-    /// What happened lately.
+    /// Recent corporate events.
     pub events: Vec<Note>,
-    /// News and sentiment, where the source has any.
+    /// News and sentiment, if the source has any.
     pub news: Option<News>,
-    /// Documents that are handed on as they are.
+    /// Documents that are passed on unchanged.
     pub documents: Vec<Document>,
-    /// What the source could not use, and why.
+    /// Input that was ignored or looks wrong, with the reason.
     pub warnings: Vec<String>,
 }
 
-/// Where the data of a company come from.
+/// The kind of source that company data comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Invented, from the ticker alone.
+    /// Generated from the ticker; not a real company.
     Synthetic,
-    /// Filed with the SEC.
+    /// SEC filings.
     Edgar,
     /// The user's own files.
     Folder,
 }
 
-/// Revenue of one quarter, cut into named parts that add up to it.
+/// Revenue of one quarter, split into named parts that add up to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     /// The quarter.
     pub period: Period,
-    /// Name and dollars of each part.
+    /// Name and revenue in dollars of each part.
     pub parts: Vec<(String, i64)>,
 }
 
 /// A closing price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
-    /// The day.
+    /// The trading day.
     pub date: NaiveDate,
     /// The price in cents.
     pub cents: i64,
 }
 
-/// What a ratio usually is in the company's sector.
+/// Typical value of a ratio in the company's sector.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SectorRatio {
-    /// The name under which [`ratio::table`] lists it.
+    /// The ratio's name in [`ratio::table`].
     pub name: String,
-    /// Its usual value, as a share of one.
+    /// The typical value; a percentage is stored as a fraction of one.
     pub value: f64,
 }
 
-/// A dated remark in words.
+/// A statement in words, for example a piece of guidance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When it was said or happened, if that is known.
+    /// The date of the statement or event, if known.
     pub date: Option<NaiveDate>,
-    /// The remark.
+    /// The text.
     pub text: String,
     /// Where it comes from.
     pub origin: Origin,
 }
 
-/// A text of the user's, kept line by line so that a quotation can name its line.
+/// A text supplied by the user. Its lines are rendered with line numbers so that quotations can name them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// The file's name.
     pub name: String,
-    /// To which of the two documents it belongs.
+    /// Which of the two documents it is appended to.
     pub about: Subject,
     /// The text.
     pub text: String,
 }
 
-/// The two subjects of the first layer.
+/// The two documents that the first layer produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -143,7 +143,7 @@ pub enum Subject {
 }
 
 impl Company {
-    /// An otherwise empty company.
+    /// Creates a company without data.
     pub fn new(ticker: Ticker, name: impl Into<String>, source: Source, as_of: NaiveDate) -> Self {
         Self {
             ticker,
@@ -166,7 +166,7 @@ impl Company {
         }
     }
 
-    /// The statement of the same quarter, or of the year, one year before `statement`.
+    /// Returns the statement for the same quarter or year, one year before `statement`.
     pub fn year_before(&self, statement: &Statement) -> Option<&Statement> {
         let wanted = statement.period.year_before();
         self.annuals.iter().chain(&self.quarters).find(|it| it.period == wanted)

@@ -1,15 +1,16 @@
-//! The debate about one move: a compiled graph of its own, which runs in a guest.
+//! The debate graph, which debates one move and runs in a guest.
 //!
-//! A critic attacks the move and each decision maker defends it, in conversations of their own that nobody else reads;
-//! then each decision maker scores it. The graph holds no model and no key: it asks its [`Desk`] for each call.
+//! The critic attacks the move, and each decision maker defends it in a separate conversation that the others cannot
+//! read. Then each decision maker scores the move. The graph holds neither models nor API keys; it makes every call
+//! through its [`HostClient`].
 //!
 //! ```text
 //! START → critic_round_1 → dm_respond ─┬→ critic_individual → dm_respond
 //!                                      └→ score_move → END
 //! ```
 
-mod desk;
-mod notes;
+mod files;
+mod host_client;
 mod scoring;
 mod state;
 mod turns;
@@ -19,31 +20,31 @@ use std::sync::Arc;
 use graph_core::{BuildError, Checkpointer, CompiledGraph, END, Route, START, StateGraph};
 use sandbox_vm::guest::{Agent, Host};
 
-pub use desk::Desk;
-pub use notes::{LOGS, SCORES, log_names};
-pub(crate) use notes::{data, log_text};
+pub use files::{LOGS_DIR, SCORES_FILE, log_names};
+pub(crate) use files::{log_markdown, pretty_json};
+pub use host_client::HostClient;
 use scoring::{score_before, score_move};
-pub use state::{SandboxState, SandboxStateUpdate, Speaking, Terms};
+pub use state::{Participant, SandboxState, SandboxStateUpdate, Terms};
 use turns::{critic_individual, critic_round_1, dm_respond};
 
-/// The name under which a guest knows the graph.
+/// Name of the debate graph, as registered with the guest agent.
 pub const GRAPH: &str = "debate";
 
-/// The agent of a guest that can run debates.
+/// Returns a guest agent that can run the debate graph.
 pub fn agent() -> Agent {
     Agent::new().graph(GRAPH, |host: &Host| {
-        Ok((builder().shared_checkpointer(host.checkpointer()).compile()?, Desk::of(host)))
+        Ok((builder().shared_checkpointer(host.checkpointer()).compile()?, HostClient::new(host)))
     })
 }
 
-/// The graph as the host sees it, to draw it and to look into its threads.
+/// Builds the debate graph with the host's checkpointer, for drawing it and for reading and editing its threads.
 pub fn graph(
     saver: Arc<dyn Checkpointer>,
-) -> Result<CompiledGraph<SandboxState, Desk>, BuildError> {
+) -> Result<CompiledGraph<SandboxState, HostClient>, BuildError> {
     builder().shared_checkpointer(saver).compile()
 }
 
-fn builder() -> StateGraph<SandboxState, Desk> {
+fn builder() -> StateGraph<SandboxState, HostClient> {
     StateGraph::new()
         .name(GRAPH)
         .node(score_before)
@@ -67,7 +68,7 @@ enum Opening {
     Unscored,
 }
 
-/// Scores before the debate are asked for only where they are wanted.
+/// Baseline scoring comes first if it is enabled.
 fn opens(debate: &SandboxState) -> Opening {
     if debate.terms.baseline { Opening::Scored } else { Opening::Unscored }
 }
@@ -80,7 +81,7 @@ enum Opened {
     No,
 }
 
-/// Without an opening there is nothing to answer, and nothing to score.
+/// Without an opening there is nothing to answer or score.
 fn is_open(debate: &SandboxState) -> Opened {
     if debate.current_round == 0 { Opened::No } else { Opened::Yes }
 }
@@ -95,5 +96,5 @@ enum Next {
 
 fn should_continue(debate: &SandboxState) -> Next {
     let is_over = debate.current_round >= debate.max_rounds || debate.ended_early.is_some();
-    if is_over || !debate.is_anyone_speaking() { Next::Score } else { Next::AnotherRound }
+    if is_over || !debate.has_active_conversation() { Next::Score } else { Next::AnotherRound }
 }

@@ -1,9 +1,9 @@
-//! How two runs differ: what they were given, where they first came apart, what came of it, and what it cost.
+//! Compares two runs: their settings, the first difference in their outputs, their rankings and their cost.
 //!
-//! Two runs come apart once; everything after that place differs because of it. So the first place is named, in the
-//! order of the pipeline, and of the rest only what it did to scores and ranks.
+//! After the first difference, everything that follows may differ because of it. So only the first one is reported,
+//! in the order of the pipeline, together with its effect on scores and ranks.
 
-mod places;
+mod locations;
 mod settings;
 mod text;
 
@@ -13,141 +13,141 @@ use serde::Serialize;
 
 use crate::{moves::MoveId, rank::Ranked, report::Report, run::Run};
 
-pub(crate) use settings::changes;
+pub(crate) use settings::setting_changes;
 
-/// How two runs differ.
+/// Differences between two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunDiff {
-    /// The runs' ids.
+    /// Ids of the runs.
     pub runs: Sides<String>,
-    /// What they were given that differs, by its place in the configuration.
+    /// Settings that differ, sorted by path.
     pub settings: Vec<SettingChange>,
-    /// Where they first came apart; nowhere if everything that was said is the same.
+    /// First output that differs. `None` if all outputs are the same.
     pub first: Option<Divergence>,
-    /// The moves whose score or rank differs, by their numbers.
+    /// Moves whose score or rank differs, sorted by number.
     pub moves: Vec<MoveChange>,
-    /// What they cost.
+    /// Cost of the runs.
     pub cost: Sides<Cost>,
 }
 
-/// The same of both runs.
+/// A value of each run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Sides<T> {
-    /// Of the first run.
+    /// Value of the first run.
     pub a: T,
-    /// Of the second run.
+    /// Value of the second run.
     pub b: T,
 }
 
-/// A setting that differs; a side without it has none.
+/// A setting that differs. `None` on a side where it is not set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SettingChange {
-    /// Where it stands, like `models.D1.temperature`.
+    /// Path of the setting, such as `models.D1.temperature`.
     pub path: String,
-    /// What it is, in short.
+    /// Shortened values.
     pub values: Sides<Option<String>>,
 }
 
-/// Where two runs came apart.
+/// The first output that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Divergence {
-    /// The place, like `m4:r5 critic → D1`.
+    /// Location of the output, such as `m4:r5 critic → D1`.
     pub place: String,
-    /// What stands there, around the first difference.
+    /// Excerpts around the first difference.
     pub texts: Sides<String>,
 }
 
-/// What became of a move. A side on which it has no score has no rank either.
+/// A move whose score or rank differs. Both are `None` on a side where the move has no score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MoveChange {
     /// The move.
     pub move_id: MoveId,
-    /// Its title, in the second run if it is there.
+    /// Title in the second run, or in the first run if only that one has the move.
     pub title: String,
-    /// Its rank.
+    /// Rank, from 1.
     pub rank: Sides<Option<usize>>,
-    /// Its total score.
+    /// Total score.
     pub score: Sides<Option<u32>>,
 }
 
-/// What a run cost.
+/// Cost of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Tokens that went in.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Dollars, where all prices are known.
+    /// Cost in dollars. `None` if a price is unknown.
     pub dollars: Option<f64>,
-    /// Of the calls, those that a run made itself which branched off.
+    /// For a fork: number of calls that it made itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_calls: Option<u64>,
 }
 
-/// Why two runs cannot be compared.
+/// Runs that cannot be compared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
     /// A run has no report.
-    #[error("{} is not there: the run has not come to its end; finish it with `consulting resume`", .0.display())]
+    #[error("{} does not exist, because the run is not complete; complete it with `consulting resume`", .0.display())]
     NoReport(PathBuf),
     /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// I/O error.
         source: io::Error,
     },
-    /// A report is not one of this program's.
-    #[error("{} is no report of this program: {problem}", path.display())]
+    /// A report cannot be parsed.
+    #[error("{} is not a valid report of this program version: {problem}", path.display())]
     Report {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Parse error.
         problem: String,
     },
 }
 
-/// Compares two runs that came to their end.
+/// Compares two complete runs.
 pub fn diff(a: &Run, b: &Run) -> Result<RunDiff, DiffError> {
-    let (left, right) = (Told::read(a)?, Told::read(b)?);
-    let of = |it: &Told| it.report.outcome.run_id.clone();
+    let (left, right) = (RunOutput::read(a)?, RunOutput::read(b)?);
+    let run_id = |it: &RunOutput| it.report.outcome.run_id.clone();
     Ok(RunDiff {
-        runs: Sides { a: of(&left), b: of(&right) },
+        runs: Sides { a: run_id(&left), b: run_id(&right) },
         settings: settings::between(a, b),
-        first: places::first_difference(&left, &right),
-        moves: move_changes(&left.report, &right.report),
+        first: locations::first_difference(&left, &right),
+        moves: changed_moves(&left.report, &right.report),
         cost: Sides { a: Cost::of(&left.report), b: Cost::of(&right.report) },
     })
 }
 
 impl RunDiff {
-    /// Whether the runs were given the same and came to the same. What they cost may differ.
+    /// Returns whether settings, outputs, scores and ranks are the same. The cost may differ.
     pub fn is_same(&self) -> bool {
         self.settings.is_empty() && self.first.is_none() && self.moves.is_empty()
     }
 }
 
-/// All that was said in a run.
-struct Told {
+/// Outputs of a run.
+struct RunOutput {
     report: Report,
-    /// The documents of the first layer, by the names of their files.
+    /// Documents of layer 0, by file name.
     documents: Vec<(&'static str, String)>,
 }
 
-impl Told {
+impl RunOutput {
     fn read(run: &Run) -> Result<Self, DiffError> {
         let file = |name: &str| {
-            let path = run.folder().join(name);
+            let path = run.dir().join(name);
             match std::fs::read_to_string(&path) {
                 Ok(text) => Ok((path, text)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Err(DiffError::NoReport(path))
                 }
-                Err(source) => Err(DiffError::File { path, source }),
+                Err(source) => Err(DiffError::Io { path, source }),
             }
         };
         let (path, text) = file("report.json")?;
@@ -174,7 +174,7 @@ impl Cost {
     }
 }
 
-fn move_changes(a: &Report, b: &Report) -> Vec<MoveChange> {
+fn changed_moves(a: &Report, b: &Report) -> Vec<MoveChange> {
     let ranked = |it: &Report| -> BTreeMap<MoveId, Ranked> {
         it.ranking.all().map(|it| (it.move_id, it.clone())).collect()
     };

@@ -1,9 +1,9 @@
-//! What a run tells while it runs.
+//! Events of a run.
 //!
-//! A node tells by the engine's custom stream, from any depth, also from within a guest. One [`EventLog`] a run numbers
-//! what it hears and keeps it in a file. Nothing happens twice in a run, so what is told once more, by a node that runs
-//! again after a crash, is known by its content and left out; only a failure is told each time, and the end each time
-//! that something came before it.
+//! Nodes send events through the engine's custom stream, at any depth and also from within a guest. The [`EventLog`]
+//! of the run numbers them and writes them to a file. Every event happens at most once in a run, so the log drops
+//! duplicates that a node sends when it runs again after a crash. There are two exceptions: every failure is logged,
+//! and the end of the run is logged again if another event was logged since.
 
 mod log;
 
@@ -13,167 +13,167 @@ use serde::{Deserialize, Serialize};
 
 use crate::score::MakerScore;
 
-pub use log::{EventLog, EventLogError, Numbered};
+pub use log::{EventLog, EventLogError, NumberedEvent};
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PipelineEvent {
-    /// A layer begins.
+    /// A layer starts.
     LayerStart {
         /// The layer.
         layer: Layer,
-        /// `running`.
+        /// Always `running`.
         status: LayerStatus,
     },
-    /// A layer is done.
+    /// A layer is complete.
     LayerComplete {
         /// The layer.
         layer: Layer,
-        /// `done`.
+        /// Always `done`.
         status: LayerStatus,
-        /// What it made, by name.
+        /// Names of the documents that the layer produced.
         artifacts: Vec<String>,
-        /// How many moves have a score, where it is the debates' layer.
+        /// Number of scored moves. Only set for the debate layer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total_policies_scored: Option<usize>,
     },
-    /// Someone begins.
+    /// An agent starts.
     AgentStart {
         /// The layer.
         layer: Layer,
-        /// Who.
+        /// Id of the agent.
         agent_id: String,
-        /// What people call it.
+        /// Display name of the agent.
         persona: String,
     },
-    /// Someone is done.
+    /// An agent is done.
     AgentComplete {
         /// The layer.
         layer: Layer,
-        /// Who.
+        /// Id of the agent.
         agent_id: String,
-        /// The first document it made.
+        /// First document that the agent produced.
         output: String,
-        /// All of them.
+        /// All documents that the agent produced.
         outputs: Vec<String>,
     },
-    /// Someone failed.
+    /// An agent failed.
     AgentFailed {
         /// The layer.
         layer: Layer,
-        /// Who.
+        /// Id of the agent.
         agent_id: String,
-        /// Why.
+        /// Error message.
         reason: String,
     },
-    /// A move's sandbox is there.
+    /// The sandbox of a move's debate is ready.
     SandboxReady {
         /// The move.
         #[serde(rename = "move")]
         move_id: String,
-        /// What the move is called.
+        /// Title of the move.
         title: String,
-        /// What it runs in.
+        /// Sandbox back end.
         backend: String,
-        /// Whether that keeps it apart from the host.
+        /// Whether the back end isolates the guest from the host.
         isolated: bool,
     },
-    /// A debate goes on.
+    /// A round of a debate makes progress.
     SandboxRound {
         /// The move.
         #[serde(rename = "move")]
         move_id: String,
-        /// The round.
+        /// The round, from 1.
         round: u32,
-        /// Who speaks, or has spoken.
+        /// Progress of the round.
         status: RoundStatus,
-        /// What was said, by the log's name.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        said: BTreeMap<String, String>,
+        /// Texts of the finished turns, by log name.
+        #[serde(default, rename = "said", skip_serializing_if = "BTreeMap::is_empty")]
+        texts: BTreeMap<String, String>,
     },
-    /// A move has its score.
+    /// A move was scored.
     SandboxScored {
         /// The move.
         #[serde(rename = "move")]
         move_id: String,
-        /// The sum.
+        /// Sum of all scores.
         score: u32,
-        /// Each decision maker's scores.
+        /// Scores by decision maker id.
         breakdown: BTreeMap<String, MakerScore>,
     },
     /// Debates run without isolation.
     SandboxDegraded {
-        /// What they run in.
+        /// Sandbox back end.
         backend: String,
-        /// Why nothing stronger is used.
+        /// Why no isolating back end is used.
         reason: String,
     },
-    /// A move is not debated, or its debate failed.
+    /// A move has no score, because it was not debated or its debate failed.
     SandboxSkipped {
         /// The move.
         #[serde(rename = "move")]
         move_id: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// Most of the budget is spent.
+    /// Most of the budget is used.
     BudgetWarning {
-        /// How much of it, in hundredths.
+        /// Used share of the budget in percent, rounded down to a multiple of ten.
         percent: u64,
     },
-    /// The budget is spent: no new round is opened.
+    /// The budget is exhausted: no further rounds are started.
     BudgetExceeded {
-        /// What could not be paid.
+        /// Error of the call that was refused.
         reason: String,
     },
-    /// The run is done.
+    /// The run is complete.
     PipelineComplete {
-        /// The best moves, best first.
+        /// Recommended moves, best first.
         recommended: Vec<String>,
-        /// The others.
+        /// All other ranked moves.
         other: Vec<String>,
     },
     /// The run failed.
     PipelineError {
-        /// Why.
+        /// Error message.
         message: String,
     },
 }
 
-/// A layer: the first three by number, the debates by name.
+/// A layer of the pipeline: the first three by number, the debates by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Layer {
-    /// 0 gathers, 1 infers, 2 proposes.
+    /// 0 gathers data, 1 draws findings, 2 proposes moves.
     Number(u8),
     /// The debates.
-    Debate(Sandbox),
+    Debate(SandboxLayer),
 }
 
-/// The name of the debates' layer.
+/// Name of the debate layer in events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sandbox {
-    /// `"sandbox"`.
+pub enum SandboxLayer {
+    /// Serialized as `"sandbox"`.
     Sandbox,
 }
 
-/// How a layer stands.
+/// Progress of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerStatus {
-    /// It runs.
+    /// The layer is running.
     Running,
-    /// It is done.
+    /// The layer is complete.
     Done,
 }
 
-/// Where a round stands.
+/// Progress of a debate round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum RoundStatus {
     CriticResponding,
     CriticResponded,
@@ -182,17 +182,17 @@ pub enum RoundStatus {
 }
 
 impl Layer {
-    /// The debates.
-    pub const SANDBOX: Self = Self::Debate(Sandbox::Sandbox);
+    /// The debate layer.
+    pub const SANDBOX: Self = Self::Debate(SandboxLayer::Sandbox);
 }
 
 impl PipelineEvent {
-    /// A layer begins.
+    /// Creates the event for the start of a layer.
     pub fn layer_start(layer: Layer) -> Self {
         Self::LayerStart { layer, status: LayerStatus::Running }
     }
 
-    /// The move it is about, if it is about one.
+    /// Returns the move that the event is about.
     pub fn move_id(&self) -> Option<&str> {
         match self {
             Self::SandboxReady { move_id, .. }
@@ -203,7 +203,7 @@ impl PipelineEvent {
         }
     }
 
-    /// A layer is done.
+    /// Creates the event for the completion of a layer.
     pub fn layer_complete(layer: Layer, artifacts: Vec<String>) -> Self {
         let total_policies_scored = (layer == Layer::SANDBOX).then_some(artifacts.len());
         Self::LayerComplete { layer, status: LayerStatus::Done, artifacts, total_policies_scored }

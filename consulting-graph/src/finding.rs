@@ -1,81 +1,81 @@
-//! Findings: what the second layer concludes from the data, numbered so that everything later can cite it.
+//! Findings: conclusions that the second layer draws from the data, numbered so that later layers can cite them.
 //!
-//! A model writes a [`FindingsDraft`]; numbers are given here. So an id is never wrong, and `[F1-07]` can be checked by
-//! a program wherever it stands.
+//! A model writes a [`FindingsDraft`]; ids are assigned here. They are therefore always valid, and every citation such
+//! as `[F1-07]` can be checked automatically.
 
 mod check;
+mod chunk;
 mod id;
 mod markdown;
-mod pieces;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{answer, data::Ticker};
+use crate::{data::Ticker, lenient_json};
 
-pub use check::{FindingProblem, problems, recommendation};
-pub use id::{FindingId, FindingIdError, Inference, cited};
+pub use check::{FindingViolation, find_recommendation, violations};
+pub use chunk::{chunks, merge};
+pub use id::{FindingId, FindingIdError, Inference, find_citations};
 pub use markdown::parse;
-pub use pieces::{join, pieces};
 
-/// What a model answers when it is asked for findings.
+/// A model's answer to a request for findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FindingsDraft {
-    /// The findings, the weightiest first.
+    /// The findings, most important first.
     pub findings: Vec<FindingDraft>,
     /// Findings that contradict each other.
     #[serde(default)]
     pub tensions: Vec<TensionDraft>,
 }
 
-/// One conclusion from the data, without advice.
+/// One conclusion from the data, without a recommendation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindingDraft {
-    /// What is the case, in one or two sentences with numbers, without advice.
+    /// The conclusion, in one or two sentences with figures, without a recommendation.
     pub claim: String,
-    /// What shows it, quoted from the document.
+    /// Supporting quotations from the document.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// Whether it speaks for the company, against it, or both.
+    /// Whether the finding is favourable for the company, unfavourable, or both.
     #[serde(default)]
     pub direction: Direction,
-    /// How much it weighs: 1 a hint, 2 solid, 3 decisive.
+    /// Weight of the finding: 1 weak, 2 solid, 3 decisive.
     #[schemars(range(min = 1, max = 3))]
     pub strength: u8,
-    /// What it is about.
+    /// The topic.
     #[serde(default)]
     pub kind: Kind,
 }
 
-/// A quotation from the document a finding is drawn from.
+/// A quotation from the document that a finding is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// The section it stands in.
+    /// The section that is quoted.
     pub section: String,
-    /// The cells or the sentence, as they stand there.
+    /// The cells or the sentence, quoted verbatim.
     pub quote: String,
 }
 
-/// For the company, against it, or both.
+/// Favourable for the company, unfavourable, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// It speaks for the company.
+    /// Favourable.
     #[serde(alias = "+")]
     Positive,
-    /// It speaks against the company.
+    /// Unfavourable.
     #[serde(alias = "-")]
     Negative,
-    /// It does both, or neither.
+    /// Both, or neither.
     #[default]
     #[serde(other)]
     Mixed,
 }
 
-/// What a finding is about.
+/// Topic of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Kind {
     Growth,
     Margin,
@@ -95,34 +95,34 @@ pub enum Kind {
     Other,
 }
 
-/// Findings that do not go together.
+/// Findings that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TensionDraft {
-    /// Their places in the list of findings, from 1.
+    /// Positions of the findings in the list, counted from 1.
     pub between: Vec<u8>,
-    /// Why they do not go together.
+    /// How they contradict each other.
     pub text: String,
 }
 
-/// The findings of one inference, numbered.
+/// The numbered findings of one inference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
-    /// Which of the two.
+    /// The inference that produced them.
     pub inference: Inference,
     /// The company.
     pub ticker: Ticker,
-    /// The findings, in the order of their numbers.
+    /// The findings, in the order of their ids.
     pub findings: Vec<Finding>,
-    /// Contradictions between them.
+    /// Contradictions between the findings.
     pub tensions: Vec<Tension>,
 }
 
 /// A numbered finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is cited by.
+    /// The id used in citations.
     pub id: FindingId,
-    /// What it says.
+    /// The content.
     #[serde(flatten)]
     pub draft: FindingDraft,
 }
@@ -132,25 +132,24 @@ pub struct Finding {
 pub struct Tension {
     /// The findings.
     pub between: Vec<FindingId>,
-    /// Why they do not go together.
+    /// How they contradict each other.
     pub text: String,
 }
 
-/// Reads the answer of an inference: JSON as asked for, a bare list of findings, or markdown. It never fails; what is
-/// missing shows in [`problems`].
+/// Reads the answer of an inference: JSON of the requested schema, a bare JSON list of findings, or Markdown. Never
+/// fails; [`violations`] reports what is missing.
 pub fn read(answer: &str) -> FindingsDraft {
-    let object = answer::json(answer, |it: &FindingsDraft| !it.findings.is_empty());
+    let object = lenient_json::find(answer, |it: &FindingsDraft| !it.findings.is_empty());
     let list = || {
-        let findings = answer::json(answer, |it: &Vec<FindingDraft>| !it.is_empty())?;
+        let findings = lenient_json::find(answer, |it: &Vec<FindingDraft>| !it.is_empty())?;
         Some(FindingsDraft { findings, tensions: Vec::new() })
     };
     object.or_else(list).unwrap_or_else(|| parse(answer))
 }
 
 impl Findings {
-    /// Numbers the findings of a draft in their order. Of more than 99 the rest is left out, and so are tensions
-    /// between findings that are not there.
-    pub fn number(inference: Inference, ticker: Ticker, draft: FindingsDraft) -> Self {
+    /// Numbers the findings of a draft. Drops findings after the 99th, and tensions that refer to unknown findings.
+    pub fn from_draft(inference: Inference, ticker: Ticker, draft: FindingsDraft) -> Self {
         let findings: Vec<Finding> = (1..=99)
             .zip(draft.findings)
             .map(|(number, draft)| Finding { id: FindingId { inference, number }, draft })
@@ -165,18 +164,18 @@ impl Findings {
         Self { inference, ticker, tensions: tensions.collect(), findings }
     }
 
-    /// Finds a finding by its id.
+    /// Returns a finding by id.
     pub fn get(&self, id: FindingId) -> Option<&Finding> {
         self.findings.iter().find(|it| it.id == id)
     }
 
-    /// Renders the document in markdown.
+    /// Renders the findings as Markdown.
     pub fn markdown(&self) -> String {
         markdown::render(self)
     }
 }
 
-/// The findings that are cited, in markdown, in the order of their ids: what a debate gets to see of them.
+/// Renders the given findings as Markdown, in the order of their ids. Debates see this excerpt instead of all findings.
 pub fn excerpts(documents: &[Findings], ids: &[FindingId]) -> String {
     let mut ids = ids.to_vec();
     ids.sort_unstable();

@@ -1,38 +1,38 @@
-//! From a ticker to ranked strategic moves that were defended in debate.
+//! Turns a ticker into ranked strategic moves, each defended in a debate.
 //!
 //! ```text
-//! ticker → data → findings F1, F2 → five analysts, 15 moves → a debate about each, in a sandbox → scores → the best three
+//! ticker → data → findings F1 and F2 → 5 analysts propose 15 moves → one sandboxed debate per move → scores → top 3
 //! ```
 //!
-//! | what | where |
+//! | topic | module |
 //! |---|---|
-//! | the pipeline as a graph | [`pipeline`] |
-//! | the debate as a graph of its own, which runs in a guest | [`debate`], held by [`debates`] |
-//! | who answers calls, and what they may cost | [`models`], by [`ask`]; without a key [`offline`] |
-//! | what happens while it runs | [`event`] |
-//! | a run in a folder: start, resume, replay, fork | [`run`] |
-//! | what is known of a company, from three sources | [`data`] |
-//! | who takes part, what is measured, which models speak | [`config`] |
-//! | what the models are asked | [`prompt`], with untrusted text behind a [`fence`] |
-//! | what they conclude and propose | [`finding`], [`moves`] |
-//! | the conversations | [`transcript`] |
-//! | what the debates are worth | [`score`], [`rank`] |
-//! | what is checked by rule | [`citation`] with [`quantity`], [`watch`] |
-//! | what is left behind to read | [`report`] |
-//! | what a run will take, has taken; how two runs differ | [`plan`], [`spent`], [`diff`] |
-//! | the pipeline behind HTTP, and its page | [`serve`] |
+//! | the pipeline graph | [`pipeline`] |
+//! | the debate graph, which runs in a guest; its host side | [`debate`]; [`debate_host`] |
+//! | model calls; models and the budget; the scripted model | [`call`]; [`models`]; [`offline`] |
+//! | events of a run | [`event`] |
+//! | a run directory: create, resume, replay, fork | [`run`] |
+//! | company data from three sources | [`data`] |
+//! | configuration: agents, metrics, models | [`config`] |
+//! | prompts; delimiters around untrusted text | [`prompt`]; [`fence`] |
+//! | findings and moves | [`finding`], [`moves`] |
+//! | debate transcripts | [`transcript`] |
+//! | scoring and ranking | [`score`], [`rank`] |
+//! | rule-based checks of citations, numbers and debates | [`citation`], [`quantity`], [`watch`] |
+//! | the report | [`report`] |
+//! | cost estimate, spending so far, comparison of two runs | [`plan`], [`spending`], [`diff`] |
+//! | the HTTP service and its web page | [`serve`] |
 
-mod answer;
-pub mod ask;
+pub mod call;
 pub mod citation;
 pub mod config;
 pub mod data;
 pub mod debate;
-pub mod debates;
+pub mod debate_host;
 pub mod diff;
 pub mod event;
 pub mod fence;
 pub mod finding;
+mod lenient_json;
 mod markdown;
 pub mod models;
 pub mod moves;
@@ -47,6 +47,6 @@ pub mod run;
 pub mod score;
 mod sentence;
 pub mod serve;
-pub mod spent;
+pub mod spending;
 pub mod transcript;
 pub mod watch;

@@ -1,21 +1,21 @@
-//! Markdown as models write it, taken apart by its headings.
+//! Parses Markdown written by models into sections.
 //!
-//! Headings, and not rules like `---`: a rule may stand anywhere, also before the first part, and then the first part
-//! is lost.
+//! Sections are delimited by headings rather than rules such as `---`: models put rules anywhere, even before the first
+//! section, which would then be lost.
 
-/// A heading and the text up to the next one.
+/// A heading with the text up to the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section<'a> {
-    /// From 1 to 6; [`LABEL`] for a bold label at the start of a line.
+    /// Heading level 1 to 6, or [`LABEL_LEVEL`] for a bold label at the start of a line.
     pub(crate) level: usize,
     pub(crate) title: &'a str,
     pub(crate) body: String,
 }
 
-/// The level of a `**Label:**`, deeper than any heading.
-pub(crate) const LABEL: usize = 7;
+/// Level of a `**Label:**`, deeper than any heading.
+pub(crate) const LABEL_LEVEL: usize = 7;
 
-/// Cuts a text at its headings, and at bold labels that `is_label` knows. What stands before the first is left out.
+/// Splits a text at its headings, and at bold labels accepted by `is_label`. Text before the first one is dropped.
 pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     let mut in_code = false;
@@ -23,12 +23,12 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
         } else if !in_code {
-            if let Some((level, title)) = heading(line) {
+            if let Some((level, title)) = parse_heading(line) {
                 sections.push(Section { level, title, body: String::new() });
                 continue;
             }
-            if let Some((title, rest)) = label(line).filter(|(title, _)| is_label(title)) {
-                sections.push(Section { level: LABEL, title, body: format!("{rest}\n") });
+            if let Some((title, rest)) = parse_label(line).filter(|(title, _)| is_label(title)) {
+                sections.push(Section { level: LABEL_LEVEL, title, body: format!("{rest}\n") });
                 continue;
             }
         }
@@ -40,16 +40,16 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
     sections
 }
 
-/// The level and the title of a heading.
-pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
+/// Returns level and title of a heading.
+pub(crate) fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
     let fits = (1..=6).contains(&level) && title.starts_with([' ', '\t']);
     fits.then(|| (level, title.trim().trim_matches('*').trim()))
 }
 
-/// `**Why now:** because` and `- **Why now**: because`.
-fn label(line: &str) -> Option<(&str, &str)> {
+/// Parses `**Why now:** because` and `- **Why now**: because` into label and text.
+fn parse_label(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start().trim_start_matches(['-', '*', ' ']);
     let bold_end = line.find("**");
     let (title, rest) = match bold_end {
@@ -63,7 +63,7 @@ fn label(line: &str) -> Option<(&str, &str)> {
     Some((title.trim(), rest.trim()))
 }
 
-/// The paragraphs of a text, each in one line.
+/// Returns the paragraphs of a text, each on one line.
 pub(crate) fn paragraphs(text: &str) -> Vec<String> {
     let mut paragraphs = vec![String::new()];
     for line in text.lines().map(str::trim) {
@@ -81,24 +81,24 @@ pub(crate) fn paragraphs(text: &str) -> Vec<String> {
     paragraphs
 }
 
-/// The points of a list, each in one line; a text that is no list is one point.
-pub(crate) fn points(text: &str) -> Vec<String> {
-    let mut points: Vec<String> = Vec::new();
+/// Returns the items of a list, each on one line; a text that is not a list is a single item.
+pub(crate) fn list_items(text: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim).filter(|it| !it.is_empty()) {
-        match (bullet(line), points.last_mut()) {
-            (Some(point), _) => points.push(point.to_owned()),
+        match (strip_bullet(line), items.last_mut()) {
+            (Some(point), _) => items.push(point.to_owned()),
             (None, Some(last)) => {
                 last.push(' ');
                 last.push_str(line);
             }
-            (None, None) => points.push(line.to_owned()),
+            (None, None) => items.push(line.to_owned()),
         }
     }
-    points.retain(|it| !it.is_empty());
-    points
+    items.retain(|it| !it.is_empty());
+    items
 }
 
-fn bullet(line: &str) -> Option<&str> {
+fn strip_bullet(line: &str) -> Option<&str> {
     if let Some(rest) = ["- ", "* ", "+ ", "\u{2022} "].iter().find_map(|it| line.strip_prefix(it))
     {
         return Some(rest.trim());
@@ -109,7 +109,7 @@ fn bullet(line: &str) -> Option<&str> {
     numbered.then(|| rest.trim())
 }
 
-/// A text in one line, with single blanks.
+/// Joins a text into one line with single spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

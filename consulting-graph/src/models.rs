@@ -1,8 +1,8 @@
-//! Who answers the calls of a run: models, behind retries, a rate gate, a budget and a recording.
+//! Models of a run, wrapped in layers: rate limiter, budget, retries and recording.
 
-mod choose;
-mod purse;
-mod speaker;
+mod alias;
+mod budget;
+mod choice;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,227 +15,236 @@ use llm::{
 };
 
 use crate::{
-    ask::{Ask, Heard, Paid, Said, Silence, Voice, Why},
+    call::{Answer, CallFailure, CallOutcome, CallSettings, CallUsage, FailureKind, ModelCall},
     config::{Config, Group},
 };
 
-pub use choose::{Choice, ChoiceError};
-pub use purse::Limit;
-use purse::{Purse, Turns};
-use speaker::SpeakingAs;
+use alias::ModelAlias;
+pub use budget::Limit;
+use budget::{RunBudget, TurnModel};
+pub use choice::{ModelChoice, ModelChoiceError};
 
-/// Calls of one provider at once.
-pub(crate) const AT_ONCE: usize = 16;
+/// Maximum number of concurrent calls to one provider.
+pub(crate) const MAX_CONCURRENT_CALLS: usize = 16;
 
-/// The models of a run.
+/// Models of a run.
 #[derive(Debug)]
 pub struct Models {
     config: Config,
-    choice: Choice,
-    /// Each model once, with its layers.
-    llms: BTreeMap<ModelId, Layered>,
-    purse: Option<Arc<Purse>>,
-    /// Knows what has to be kept out of everything that is written down.
+    choice: ModelChoice,
+    /// Every model that the configuration uses, with its layers.
+    llms: BTreeMap<ModelId, LayeredModel>,
+    budget: Option<Arc<RunBudget>>,
+    /// Recording of all calls. It also knows the secrets to redact.
     recording: Recording,
-    /// The first call that a replay found no answer to.
-    missed: OnceLock<String>,
-    /// Why the first answer could not be written down that could not.
-    not_kept: OnceLock<String>,
+    /// First call of a replay that is not in the recording.
+    unrecorded_call: OnceLock<String>,
+    /// Error of the first answer that could not be written to the recording.
+    storage_failure: OnceLock<String>,
 }
 
-/// A model as it is asked.
+/// A model with its layers.
 #[derive(Debug)]
-struct Layered {
-    /// For turns of debates.
+struct LayeredModel {
+    /// For debate turns, which must leave budget for scoring.
     turns: Llm,
-    /// For everything else.
+    /// For all other calls.
     others: Llm,
 }
 
 impl Models {
-    /// Makes the models that a configuration names, for a run whose calls this recording keeps; a speaker speaks in
-    /// place of them all. What the recording holds already is spent of the limit, except for the first so many calls,
-    /// which were taken over.
+    /// Creates the models that the configuration names. `model_override` replaces all of them. The calls in the
+    /// recording count towards the limit, except for the first `inherited_calls`, which the origin of a fork paid
+    /// for.
     pub fn new(
         config: &Config,
-        choice: Choice,
-        speaker: Option<&Llm>,
+        choice: ModelChoice,
+        model_override: Option<&Llm>,
         limit: Limit,
         recording: &Recording,
-        taken_over: usize,
-    ) -> Result<Self, ChoiceError> {
-        let purse = Purse::new(limit, config.decision_makers.len(), recording, taken_over);
-        let purse = purse.map(Arc::new);
-        let gate = Gate::new(Pace::new(AT_ONCE));
-        let speakers = config.speakers();
+        inherited_calls: usize,
+    ) -> Result<Self, ModelChoiceError> {
+        let budget =
+            RunBudget::new(limit, config.decision_makers.len(), recording, inherited_calls);
+        let budget = budget.map(Arc::new);
+        let limiter = Gate::new(Pace::new(MAX_CONCURRENT_CALLS));
+        let agents = config.agents();
         let ids: BTreeSet<ModelId> =
-            speakers.iter().map(|(group, who)| choice.model(config, *group, who)).collect();
-        let recording = without_keys(recording.clone(), &ids);
+            agents.iter().map(|(group, agent_id)| choice.model(config, *group, agent_id)).collect();
+        let recording = redact_api_keys(recording.clone(), &ids);
         let mut llms = BTreeMap::new();
         for id in ids {
-            let bare = match speaker.filter(|_| !recording.is_replay()) {
-                Some(speaker) => Llm::new(SpeakingAs { id: id.clone(), speaker: speaker.clone() }),
-                None => choice.make(&id, &recording)?,
+            let bare = match model_override.filter(|_| !recording.is_replay()) {
+                Some(model_override) => {
+                    Llm::new(ModelAlias { id: id.clone(), inner: model_override.clone() })
+                }
+                None => choice.build_model(&id, &recording)?,
             };
-            let layered = if recording.is_replay() {
-                Layered { turns: bare.clone(), others: bare }
+            let model = if recording.is_replay() {
+                LayeredModel { turns: bare.clone(), others: bare }
             } else {
-                layered(bare, &gate, purse.as_ref(), &recording)
+                with_layers(bare, &limiter, budget.as_ref(), &recording)
             };
-            llms.insert(id, layered);
+            llms.insert(id, model);
         }
-        let (config, missed, not_kept) = (config.clone(), OnceLock::new(), OnceLock::new());
-        Ok(Self { config, choice, llms, purse, recording, missed, not_kept })
+        let (config, unrecorded_call, storage_failure) =
+            (config.clone(), OnceLock::new(), OnceLock::new());
+        Ok(Self { config, choice, llms, budget, recording, unrecorded_call, storage_failure })
     }
 
-    /// Who speaks.
-    pub fn choice(&self) -> &Choice {
+    /// Returns the choice of provider and model.
+    pub fn choice(&self) -> &ModelChoice {
         &self.choice
     }
 
-    /// How someone's calls are made.
-    pub fn voice(&self, group: Group, who: &str) -> Voice {
-        self.choice.voice(&self.config, group, who)
+    /// Returns the model settings of an agent.
+    pub fn call_settings(&self, group: Group, agent_id: &str) -> CallSettings {
+        self.choice.call_settings(&self.config, group, agent_id)
     }
 
     /// Makes a call.
-    pub async fn ask(&self, ask: &Ask) -> Heard {
-        let id = self.choice.model(&self.config, ask.group, &ask.who);
-        let Some(layered) = self.llms.get(&id) else {
-            let why = format!("nobody plays `{}`", ask.who);
-            return Heard::Silent(Silence { kind: Why::Failed, why });
+    pub async fn call(&self, call: &ModelCall) -> CallOutcome {
+        let id = self.choice.model(&self.config, call.group, &call.agent_id);
+        let Some(model) = self.llms.get(&id) else {
+            let reason = format!("no model is configured for agent `{}`", call.agent_id);
+            return CallOutcome::Failed(CallFailure { kind: FailureKind::ModelFailed, reason });
         };
-        let llm = match ask.group {
-            Group::Critic | Group::DecisionMakers => &layered.turns,
-            _ => &layered.others,
+        let llm = match call.group {
+            Group::Critic | Group::DecisionMakers => &model.turns,
+            _ => &model.others,
         };
-        let error = match llm.generate(ask.request.clone()).await {
+        let error = match llm.generate(call.request.clone()).await {
             Ok(response) => {
-                let mut said = said(ask, &id, &response);
-                // What is said goes into threads, events and files, as the recording has it.
-                said.text = self.recording.redacted(said.text);
-                return Heard::Said(said);
+                let mut answer = to_answer(call, &id, &response);
+                // The text goes into threads, events and files, so it must not contain secrets either.
+                answer.text = self.recording.redacted(answer.text);
+                return CallOutcome::Answered(answer);
             }
             Err(error) => error,
         };
-        let why = self.recording.redacted(error.to_string());
+        let reason = self.recording.redacted(error.to_string());
         let kind = match error.kind {
-            ErrorKind::Budget => Why::Spent,
+            ErrorKind::Budget => FailureKind::BudgetExhausted,
             ErrorKind::NotRecorded => {
-                self.missed.get_or_init(|| why.clone());
-                Why::NotRecorded
+                self.unrecorded_call.get_or_init(|| reason.clone());
+                FailureKind::NotRecorded
             }
             ErrorKind::File if self.recording.is_broken() => {
-                self.not_kept.get_or_init(|| why.clone());
-                Why::NotKept
+                self.storage_failure.get_or_init(|| reason.clone());
+                FailureKind::NotStored
             }
-            _ => Why::Failed,
+            _ => FailureKind::ModelFailed,
         };
-        Heard::Silent(Silence { kind, why })
+        CallOutcome::Failed(CallFailure { kind, reason })
     }
 
-    /// What was asked that a replay's recording does not know, if anything was.
-    pub fn missed(&self) -> Option<&str> {
-        self.missed.get().map(String::as_str)
+    /// Returns the error of the first call that a replay did not find in its recording.
+    pub fn unrecorded_call(&self) -> Option<&str> {
+        self.unrecorded_call.get().map(String::as_str)
     }
 
-    /// Why an answer could not be written down, if one could not.
-    pub fn not_kept(&self) -> Option<&str> {
-        self.not_kept.get().map(String::as_str)
+    /// Returns the error of the first answer that could not be written to the recording.
+    pub fn storage_failure(&self) -> Option<&str> {
+        self.storage_failure.get().map(String::as_str)
     }
 
-    /// A debate begins: what its scoring can come to is held back until it ends.
-    pub fn open_debate(&self) -> OpenDebate<'_> {
-        if let Some(purse) = &self.purse {
-            purse.open();
+    /// Reserves budget for the scoring of one debate until the returned guard is dropped.
+    pub fn reserve_scoring(&self) -> ScoringReserve<'_> {
+        if let Some(budget) = &self.budget {
+            budget.debate_started();
         }
-        OpenDebate(self.purse.as_deref())
+        ScoringReserve(self.budget.as_deref())
     }
 
-    /// How much of the budget is spent, in hundredths; nothing without one.
-    pub fn spent_percent(&self) -> Option<u64> {
-        self.purse.as_ref()?.spent_percent()
+    /// Returns the used share of the budget in percent. `None` without a budget.
+    pub fn budget_used_percent(&self) -> Option<u64> {
+        self.budget.as_ref()?.used_percent()
     }
 }
 
-/// The recording, with the keys hidden that the models' providers are asked with.
-fn without_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
+/// Redacts the API keys in use from everything that goes through the recording.
+fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     let providers: BTreeSet<&str> = ids.iter().map(|it| it.provider.as_str()).collect();
     let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.key_in_use());
     keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 
-/// A model behind its layers, from the inside out.
-fn layered(bare: Llm, gate: &Gate, purse: Option<&Arc<Purse>>, recording: &Recording) -> Layered {
-    let gated = bare.gate(gate);
-    let Some(purse) = purse else {
-        let llm = gated.retry(Backoff::default()).record(recording);
-        return Layered { turns: llm.clone(), others: llm };
+/// Wraps a model in its layers, innermost first.
+fn with_layers(
+    bare: Llm,
+    limiter: &Gate,
+    budget: Option<&Arc<RunBudget>>,
+    recording: &Recording,
+) -> LayeredModel {
+    let limited = bare.gate(limiter);
+    let Some(budget) = budget else {
+        let llm = limited.retry(Backoff::default()).record(recording);
+        return LayeredModel { turns: llm.clone(), others: llm };
     };
-    let inner = gated.budget(purse.budget()).retry(Backoff::default());
-    let turns = Llm::new(Turns { inner: inner.clone(), purse: purse.clone() });
-    Layered { turns: turns.record(recording), others: inner.record(recording) }
+    let inner = limited.budget(budget.shared()).retry(Backoff::default());
+    let turns = Llm::new(TurnModel { inner: inner.clone(), budget: budget.clone() });
+    LayeredModel { turns: turns.record(recording), others: inner.record(recording) }
 }
 
-/// A debate under way.
+/// Budget reserved for the scoring of one debate.
 #[derive(Debug)]
-pub struct OpenDebate<'a>(Option<&'a Purse>);
+pub struct ScoringReserve<'a>(Option<&'a RunBudget>);
 
-impl Drop for OpenDebate<'_> {
+impl Drop for ScoringReserve<'_> {
     fn drop(&mut self) {
-        if let Some(purse) = self.0 {
-            purse.close();
+        if let Some(budget) = self.0 {
+            budget.debate_ended();
         }
     }
 }
 
-fn said(ask: &Ask, id: &ModelId, response: &Response) -> Said {
-    let usage = response.usage.unwrap_or_default();
-    let known = || Catalog::builtin().entry(id)?.cost(&usage);
-    let paid = Paid {
-        who: ask.who.clone(),
-        group: ask.group,
+fn to_answer(call: &ModelCall, id: &ModelId, response: &Response) -> Answer {
+    let tokens = response.usage.unwrap_or_default();
+    let catalog_price = || Catalog::builtin().entry(id)?.cost(&tokens);
+    let usage = CallUsage {
+        agent_id: call.agent_id.clone(),
+        group: call.group,
         model: id.to_string(),
-        move_id: ask.move_id.clone(),
-        round: ask.round,
-        input: usage.input,
-        cached: usage.cached,
-        output: usage.output,
-        cost: response.cost.or_else(known),
+        move_id: call.move_id.clone(),
+        round: call.round,
+        input: tokens.input,
+        cached: tokens.cached,
+        output: tokens.output,
+        cost: response.cost.or_else(catalog_price),
     };
-    Said { text: response.text(), paid }
+    Answer { text: response.text(), usage }
 }
 
 impl Group {
-    /// What someone is called who speaks as this.
-    pub(crate) fn role(self, who: &str) -> String {
+    /// Returns the display name of an agent in this group.
+    pub(crate) fn role(self, agent_id: &str) -> String {
         match self {
-            Self::Scoring => format!("{who} scoring"),
-            _ => who.to_owned(),
+            Self::Scoring => format!("{agent_id} scoring"),
+            _ => agent_id.to_owned(),
         }
     }
 }
 
 impl Config {
-    /// Everybody who speaks, as what.
-    pub fn speakers(&self) -> Vec<(Group, String)> {
+    /// Returns all agents by group. Decision makers appear twice: as participants and as scorers.
+    pub fn agents(&self) -> Vec<(Group, String)> {
         let one = |group, it: &str| (group, it.to_owned());
-        let mut speakers = vec![
+        let mut agents = vec![
             one(Group::Synthesizers, &self.synthesizers.financial.id),
             one(Group::Synthesizers, &self.synthesizers.news.id),
             one(Group::Inferences, &self.inferences.f1.id),
             one(Group::Inferences, &self.inferences.f2.id),
         ];
-        speakers.extend(self.analysts.iter().map(|it| one(Group::Analysts, &it.id)));
-        speakers.push(one(Group::Critic, &self.critic.id));
+        agents.extend(self.analysts.iter().map(|it| one(Group::Analysts, &it.id)));
+        agents.push(one(Group::Critic, &self.critic.id));
         for group in [Group::DecisionMakers, Group::Scoring] {
-            speakers.extend(self.decision_makers.iter().map(|it| one(group, &it.id)));
+            agents.extend(self.decision_makers.iter().map(|it| one(group, &it.id)));
         }
-        speakers
+        agents
     }
 }
 
-/// What a model can read, where the catalog knows it.
+/// Returns the context window of a model, if the catalog knows it.
 fn window(id: &ModelId) -> Option<Window> {
     Window::of(id.clone(), Catalog::builtin())
 }

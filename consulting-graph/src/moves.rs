@@ -1,4 +1,4 @@
-//! Moves: what the analysts propose the company to do.
+//! Moves: strategic proposals of the analysts.
 
 mod check;
 mod id;
@@ -8,122 +8,123 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    answer::{self, one_or_many},
     data::Ticker,
-    finding::{FindingId, cited},
+    finding::{FindingId, find_citations},
+    lenient_json::{self, one_or_many},
 };
 
-pub use check::{MoveProblem, problems, similarity};
+pub use check::{MoveViolation, similarity, violations};
 pub use id::{MoveId, MoveIdError};
 pub use markdown::parse;
 
-/// What an analyst answers when asked for moves.
+/// An analyst's answer to a request for moves.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct MovesDraft {
-    /// One move of low, one of medium and one of high risk.
+    /// One low-risk, one medium-risk and one high-risk move.
     pub moves: Vec<MoveDraft>,
 }
 
-/// A proposal, as an analyst writes it.
+/// A proposed move, as written by an analyst.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct MoveDraft {
-    /// What to do, in one line.
+    /// The proposal in one line.
     pub title: String,
-    /// How much could go wrong.
+    /// The risk of the move.
     pub risk_level: Risk,
-    /// Why it pays, in two or three sentences.
+    /// The business case, in two or three sentences.
     pub thesis: String,
-    /// What makes this the time.
+    /// Why now is the right time.
     #[serde(default)]
     pub why_now: String,
-    /// At least three paragraphs that lead from the findings to the move, with citations like [F1-07].
+    /// At least three paragraphs that lead from the findings to the move, with citations such as [F1-07].
     #[serde(default, deserialize_with = "one_or_many")]
     pub reasoning: Vec<String>,
-    /// The findings it rests on, at least three, from both F1 and F2.
+    /// The findings that support the move: at least three, from both F1 and F2.
     #[serde(default, deserialize_with = "one_or_many")]
     pub citations: Vec<String>,
-    /// What is done, by whom, until when.
+    /// The implementation steps, with owner and timeframe.
     #[serde(default, deserialize_with = "steps")]
     pub steps: Vec<Step>,
-    /// What it costs in money and people.
+    /// Cost in money and people.
     #[serde(default)]
     pub cost: String,
     /// What can go wrong.
     #[serde(default)]
     pub downside: String,
-    /// What is done against that.
+    /// How the downside is limited.
     #[serde(default)]
     pub mitigation: String,
-    /// What would show that the move is wrong.
+    /// Observations that would prove the move wrong.
     #[serde(default, deserialize_with = "one_or_many")]
     pub falsifiers: Vec<String>,
-    /// What is measured to see whether it works.
+    /// The metric that shows whether the move works.
     #[serde(default)]
     pub kpi: String,
 }
 
-/// How much could go wrong with a move.
+/// Risk of a move.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Risk {
-    /// Little.
+    /// Low risk.
     #[serde(alias = "Low", alias = "LOW")]
     Low,
-    /// Some.
+    /// Medium risk.
     #[default]
     #[serde(alias = "Medium", alias = "MEDIUM", alias = "moderate")]
     Medium,
-    /// Much.
+    /// High risk.
     #[serde(alias = "High", alias = "HIGH")]
     High,
 }
 
-/// A step of a move.
+/// An implementation step of a move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// What is done.
+    /// The action.
     pub action: String,
-    /// By whom.
+    /// The person or team responsible.
     #[serde(default)]
     pub owner: String,
-    /// Until when.
+    /// When it is to be completed.
     #[serde(default)]
     pub timeframe: String,
 }
 
-/// Steps as they should be, or as mere texts.
+/// Deserializes steps given as objects or as plain strings.
 fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Form {
+    enum StepInput {
         Full(Step),
         Text(String),
     }
     let step = |it| match it {
-        Form::Full(step) => step,
-        Form::Text(action) => Step { action, owner: String::new(), timeframe: String::new() },
+        StepInput::Full(step) => step,
+        StepInput::Text(action) => Step { action, owner: String::new(), timeframe: String::new() },
     };
-    Ok(one_or_many::<D, Form>(deserializer)?.into_iter().map(step).collect())
+    Ok(one_or_many::<D, StepInput>(deserializer)?.into_iter().map(step).collect())
 }
 
-/// Reads an analyst's answer: JSON as asked for, a bare list of moves, or markdown. It never fails; what is missing
-/// shows in [`problems`].
+/// Reads an analyst's answer: JSON of the requested schema, a bare JSON list of moves, or Markdown. Never fails;
+/// [`violations`] reports what is missing.
 pub fn read(answer: &str) -> Vec<MoveDraft> {
-    let object = answer::json(answer, |it: &MovesDraft| !it.moves.is_empty()).map(|it| it.moves);
-    let list = || answer::json(answer, |it: &Vec<MoveDraft>| !it.is_empty());
+    let object =
+        lenient_json::find(answer, |it: &MovesDraft| !it.moves.is_empty()).map(|it| it.moves);
+    let list = || lenient_json::find(answer, |it: &Vec<MoveDraft>| !it.is_empty());
     object.or_else(list).unwrap_or_else(|| parse(answer))
 }
 
-/// A move with its number, on its way through the debate.
+/// A numbered move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Its number.
+    /// The move's id.
     pub move_id: MoveId,
-    /// Whose it is, like `analyst_3`.
+    /// Id of the analyst, such as `analyst_3`.
     pub agent_id: String,
-    /// What that analyst is called.
+    /// Display name of the analyst.
     pub persona: String,
     /// The company.
     pub ticker: Ticker,
@@ -132,19 +133,19 @@ pub struct Move {
     pub draft: MoveDraft,
 }
 
-/// A move that an analyst owed and did not deliver.
+/// A move that an analyst was asked for and did not deliver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingMove {
-    /// The number it would have had.
+    /// The id reserved for it.
     pub move_id: MoveId,
-    /// Who owed it.
+    /// Id of the analyst.
     pub agent_id: String,
 }
 
-/// The analyst whose moves are numbered.
+/// The author of the moves to be numbered.
 #[derive(Debug, Clone, Copy)]
 pub struct Author<'a> {
-    /// The analyst's place among the analysts, from 1.
+    /// The analyst's position in the configuration, counted from 1.
     pub number: u16,
     /// The analyst's id.
     pub agent_id: &'a str,
@@ -152,9 +153,8 @@ pub struct Author<'a> {
     pub persona: &'a str,
 }
 
-/// Numbers an analyst's moves, those of low risk first, and names the ones that are missing. What is too much is left
-/// out.
-pub fn number(
+/// Assigns ids to an analyst's moves, lowest risk first. Drops surplus moves and returns the ids of missing ones.
+pub fn assign_ids(
     author: Author<'_>,
     ticker: &Ticker,
     per_analyst: u16,
@@ -164,7 +164,7 @@ pub fn number(
     let mut drafts = drafts.into_iter();
     let (mut moves, mut missing) = (Vec::new(), Vec::new());
     for slot in 1..=per_analyst {
-        let move_id = MoveId::of(author.number, slot, per_analyst);
+        let move_id = MoveId::for_slot(author.number, slot, per_analyst);
         let agent_id = author.agent_id.to_owned();
         match drafts.next() {
             Some(draft) => {
@@ -178,12 +178,12 @@ pub fn number(
 }
 
 impl MoveDraft {
-    /// Every finding the move cites, in its list or in its text, known or not; each once, in order.
-    pub fn cited(&self) -> Vec<FindingId> {
+    /// Returns all findings that the move cites, in its list or its text, whether they exist or not; sorted and unique.
+    pub fn cited_findings(&self) -> Vec<FindingId> {
         let listed = self.citations.iter().filter_map(|it| FindingId::parse(it).ok());
         let prose = [&self.thesis, &self.why_now, &self.downside, &self.mitigation];
         let texts = prose.into_iter().chain(&self.reasoning).chain(&self.citations);
-        let in_text = texts.flat_map(|it| cited(it)).filter_map(|(_, id)| id.ok());
+        let in_text = texts.flat_map(|it| find_citations(it)).filter_map(|(_, id)| id.ok());
         let mut ids: Vec<FindingId> = listed.chain(in_text).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -192,7 +192,7 @@ impl MoveDraft {
 }
 
 impl Move {
-    /// The document `m7.md`.
+    /// Renders the move as the Markdown document `m7.md`.
     pub fn markdown(&self) -> String {
         markdown::render(self)
     }

@@ -1,18 +1,18 @@
-//! Who speaks when no provider is configured: a scripted model, whose script comes with the program.
+//! The scripted model that is used when no provider is configured.
 //!
-//! It takes numbers and sentences from the prompts and joins them with phrases, so that a run without a key goes through
-//! everything that a real one does: documents, findings, moves, debates, scores, and now and then an answer that is
-//! malformed or cites what does not exist. What it says is no judgement, and everything it says carries its name.
+//! It combines numbers and sentences from the prompts with canned phrases, so that a run without an API key exercises
+//! everything that a real one does: documents, findings, moves, debates and scores, including occasional answers that
+//! are malformed or cite unknown findings. Its output is not a judgement and is always labelled as scripted.
 
 use llm::{Llm, Script, ScriptError, Scripted};
 
-/// The script, as data.
+/// The script, in TOML.
 pub const SCRIPT: &str = include_str!("../config/scripted.toml");
 
-/// What the model is called, behind its provider `scripted`.
-pub const NAME: &str = "board";
+/// Name of the model; its provider is `scripted`.
+pub const MODEL_NAME: &str = "board";
 
-/// Makes the scripted model. The same seed, company and configuration give the same words.
+/// Creates the scripted model. The same seed, company and configuration produce the same answers.
 ///
 /// ```
 /// use llm::Model;
@@ -22,13 +22,13 @@ pub const NAME: &str = "board";
 /// # Ok::<(), llm::ScriptError>(())
 /// ```
 pub fn model(seed: u64) -> Result<Llm, ScriptError> {
-    paced(seed, 0)
+    model_with_delay(seed, 0)
 }
 
-/// Makes the scripted model, so slow that it can be watched: it takes so many milliseconds over every answer.
-pub(crate) fn paced(seed: u64, answer_ms: u64) -> Result<Llm, ScriptError> {
+/// Creates the scripted model with a delay of `answer_ms` milliseconds per answer, so that a run can be watched.
+pub(crate) fn model_with_delay(seed: u64, answer_ms: u64) -> Result<Llm, ScriptError> {
     let mut script: Script = toml::from_str(SCRIPT).map_err(|error| ScriptError {
-        script: NAME.to_owned(),
+        script: MODEL_NAME.to_owned(),
         place: "config/scripted.toml".to_owned(),
         problem: error.to_string(),
     })?;

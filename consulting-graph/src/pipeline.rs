@@ -1,4 +1,4 @@
-//! The pipeline: a company's ticker in, ranked moves out.
+//! The pipeline graph: takes a company's ticker and returns ranked moves.
 //!
 //! ```text
 //! START → layer_0_gather ─(2 sends)→ inference_agent → layer_1_reduce
@@ -6,13 +6,13 @@
 //! ```
 
 mod analyse;
-mod conclude;
-mod finish;
+mod events;
 mod gather;
 mod infer;
 mod orchestrate;
+mod rank;
+mod request_findings;
 mod state;
-mod tell;
 
 use std::sync::Arc;
 
@@ -21,43 +21,43 @@ use graph_core::{
 };
 
 use crate::{
-    ask::{Ask, Heard, LLM},
+    call::{CallOutcome, LLM, ModelCall},
     config::{Config, Group, Persona},
     data::DataSource,
-    debates::Debates,
+    debate_host::DebateHost,
     fence::Fence,
     models::Models,
 };
 use analyse::{analyst_agent, layer_2_dispatch, layer_2_reduce};
-use finish::rank_and_output;
 use gather::layer_0_gather;
 use infer::{inference_agent, layer_1_dispatch, layer_1_reduce};
 use orchestrate::sandbox_orchestrator;
+use rank::rank_and_output;
 
-pub use analyse::{Review, Reviewed};
+pub use analyse::{ReviewDecision, ReviewRequest};
 pub use state::{MoveLogs, PipelineState, PipelineStateUpdate};
 
-/// The pipeline's name.
+/// Name of the pipeline graph.
 pub const GRAPH: &str = "consulting";
 
-/// What the nodes of a run work with.
+/// Dependencies of the nodes.
 #[derive(Debug)]
 pub struct Deps {
-    /// Who takes part.
+    /// Agents, metrics and debate settings.
     pub config: Config,
-    /// Where the company is read from.
+    /// Source of the company data.
     pub data: DataSource,
-    /// What untrusted text stands between.
+    /// Delimiters around untrusted text in prompts.
     pub fence: Fence,
-    /// Who answers.
+    /// Models that answer the calls.
     pub models: Arc<Models>,
-    /// Where debates are held.
-    pub debates: Debates,
-    /// Whether a person looks at the moves before they are debated.
+    /// Host of the debates.
+    pub debates: DebateHost,
+    /// Whether the run pauses before the debates so that a person can review the moves.
     pub review: bool,
 }
 
-/// The pipeline, its threads kept by a checkpointer.
+/// Builds the pipeline graph with the given checkpointer.
 pub fn graph(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<PipelineState, Deps>, BuildError> {
@@ -82,33 +82,34 @@ pub fn graph(
         .compile()
 }
 
-/// Makes a call of someone outside of debates, once: a task that runs again gets the journaled answer.
-async fn ask(
+/// Makes a model call outside of debates. The answer is journaled, so a task that runs again does not repeat the
+/// call.
+async fn call_model(
     cx: &Context<Deps>,
     group: Group,
     persona: &Persona,
     key: &str,
     request: llm::Request,
-) -> Result<Heard, NodeError> {
+) -> Result<CallOutcome, NodeError> {
     let models = &cx.deps().models;
-    let request = models.voice(group, &persona.id).set(request);
-    let ask = Ask { who: persona.id.clone(), group, move_id: None, round: 0, request };
-    // Only answers are journaled: who was silent is asked again by a run that goes on.
-    let mut silence = None;
-    let said = cx.task(LLM, (&persona.id, key), async {
-        match models.ask(&ask).await {
-            Heard::Said(said) => Ok(said),
-            Heard::Silent(it) => {
-                let why = it.why.clone();
-                silence = Some(it);
-                Err(NodeError::terminal(why))
+    let request = models.call_settings(group, &persona.id).apply(request);
+    let call = ModelCall { agent_id: persona.id.clone(), group, move_id: None, round: 0, request };
+    // Failures are not journaled: a resumed run makes the call again.
+    let mut failure = None;
+    let answer = cx.task(LLM, (&persona.id, key), async {
+        match models.call(&call).await {
+            CallOutcome::Answered(answer) => Ok(answer),
+            CallOutcome::Failed(it) => {
+                let reason = it.reason.clone();
+                failure = Some(it);
+                Err(NodeError::terminal(reason))
             }
         }
     });
-    let said = said.await;
-    match (said, silence) {
-        (Ok(said), _) => Ok(Heard::Said(said)),
-        (Err(_), Some(silence)) if !silence.kind.ends_run() => Ok(Heard::Silent(silence)),
+    let answer = answer.await;
+    match (answer, failure) {
+        (Ok(answer), _) => Ok(CallOutcome::Answered(answer)),
+        (Err(_), Some(failure)) if !failure.kind.ends_run() => Ok(CallOutcome::Failed(failure)),
         (Err(error), _) => Err(error),
     }
 }

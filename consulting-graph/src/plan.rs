@@ -1,8 +1,8 @@
-//! What a run will take, before anything is spent: calls, tokens, money and time, role by role.
+//! Estimates calls, tokens, cost and duration of a run before it starts, by role.
 //!
-//! The prompts are the real ones, with filler of assumed [`Sizes`] where a model's words will stand. So the plan follows
-//! the configuration and the prompts, and what they have in common is what a provider's cache can keep. Nothing is asked
-//! twice in it: answers that have to be put right come on top.
+//! The estimate builds the actual prompts, with filler of assumed [`Sizes`] in place of model output. It therefore
+//! follows the configuration and the prompt texts, including the prefixes that a provider can cache. Retries are not
+//! included.
 
 mod count;
 mod prompts;
@@ -16,76 +16,78 @@ use serde::Serialize;
 use self::prompts::Call;
 use crate::{
     config::{Config, Group},
-    models::Choice,
+    models::ModelChoice,
 };
 
-/// What is planned for a run.
+/// The estimate for a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// What each role takes, in the order of the pipeline.
-    pub roles: Vec<Planned>,
-    /// What all roles take.
-    pub all: Planned,
-    /// Calls that wait for each other.
+    /// The estimate per role, in pipeline order.
+    pub roles: Vec<Estimate>,
+    /// The total.
+    pub all: Estimate,
+    /// Number of calls on the critical path.
     pub steps: u64,
-    /// The time from start to end.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What was assumed.
+    /// The assumptions.
     pub assumed: Assumptions,
 }
 
-/// What one role takes.
+/// Estimated usage of one role, or of all roles.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Planned {
+pub struct Estimate {
     /// The role: a group, or one decision maker.
     pub role: String,
-    /// The models that speak for it.
+    /// The models used.
     pub models: BTreeSet<String>,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Tokens that go in.
+    /// Number of input tokens.
     pub input_tokens: u64,
-    /// Of these, tokens that a provider with a prompt cache has kept from an earlier call.
+    /// Number of input tokens read from a provider's prompt cache.
     pub cached_tokens: u64,
-    /// Tokens that come out.
+    /// Number of output tokens.
     pub output_tokens: u64,
-    /// Dollars with a prompt cache, where the price is known.
+    /// Cost in dollars with a prompt cache, if the price is known.
     pub dollars: Option<f64>,
-    /// Dollars without one.
+    /// Cost in dollars without a prompt cache, if the price is known.
     pub dollars_uncached: Option<f64>,
 }
 
-/// What is assumed of a run that has not begun.
+/// Assumptions of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Assumptions {
-    /// So many debates at once.
+    /// Number of concurrent debates.
     pub concurrency: usize,
-    /// Whether scores are asked for before the debates too.
+    /// Whether moves are also scored before the debates.
     pub baseline: bool,
-    /// How long one call takes.
+    /// Duration of one call in seconds.
     pub seconds_per_call: f64,
-    /// So many calls are answered at once.
-    pub calls_at_once: usize,
-    /// The shortest start of a prompt that a provider keeps, in tokens. Most keep shorter ones.
-    pub shortest_cached: u64,
-    /// How long texts are.
+    /// Maximum number of concurrent calls.
+    #[serde(rename = "calls_at_once")]
+    pub max_concurrent_calls: usize,
+    /// Shortest prefix that a provider caches, in tokens. Most providers cache shorter ones.
+    #[serde(rename = "shortest_cached")]
+    pub min_cached_tokens: u64,
+    /// Lengths of texts.
     pub sizes: Sizes,
 }
 
-/// How long the texts are that models write, in tokens.
+/// Lengths of texts in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Sizes {
-    /// The data that one synthesizer is given.
+    /// The data given to one synthesizer.
     pub data: u64,
-    /// The document that it writes.
+    /// A document written by a synthesizer.
     pub document: u64,
     /// The findings from one document.
     pub findings: u64,
-    /// A move, with the findings that it cites.
+    /// A move with the findings it cites.
     pub the_move: u64,
     /// A turn in a debate.
     pub turn: u64,
-    /// Scores with their reasons.
+    /// Scores with their reasoning.
     pub scores: u64,
 }
 
@@ -95,8 +97,8 @@ impl Default for Assumptions {
             concurrency: 1,
             baseline: false,
             seconds_per_call: 6.0,
-            calls_at_once: crate::models::AT_ONCE,
-            shortest_cached: 4096,
+            max_concurrent_calls: crate::models::MAX_CONCURRENT_CALLS,
+            min_cached_tokens: 4096,
             sizes: Sizes::default(),
         }
     }
@@ -109,37 +111,45 @@ impl Default for Sizes {
 }
 
 impl Plan {
-    /// Plans a run in which the chosen provider's models speak.
+    /// Estimates a run with the chosen provider's models.
     ///
     /// ```
-    /// use consulting_graph::{config::{Config, DEFAULT}, models::Choice, plan::{Assumptions, Plan}};
+    /// use consulting_graph::{config::{Config, DEFAULT}, models::ModelChoice, plan::{Assumptions, Plan}};
     ///
     /// let config = Config::parse(DEFAULT)?;
-    /// let choice = Choice::of("anthropic");
+    /// let choice = ModelChoice::for_provider("anthropic");
     /// let plan = Plan::new(&config, &choice, llm::Catalog::builtin(), Assumptions::default());
     /// assert_eq!(plan.all.calls, 924);
     /// println!("{}", plan.text());
     /// # Ok::<(), consulting_graph::config::ConfigError>(())
     /// ```
-    pub fn new(config: &Config, choice: &Choice, catalog: &Catalog, assumed: Assumptions) -> Self {
+    pub fn new(
+        config: &Config,
+        choice: &ModelChoice,
+        catalog: &Catalog,
+        assumed: Assumptions,
+    ) -> Self {
         let model = |group, who: &str| choice.model(config, group, who);
-        let mut roles: Vec<(Group, Planned)> = Vec::new();
-        for thread in prompts::threads(config, &assumed) {
-            for (call, usage) in count::usages(&thread.calls, model, assumed.shortest_cached) {
-                let planned = Planned::of(call, &model(call.group, &call.who), usage, catalog);
-                let planned = planned.times(thread.times);
-                match roles.iter_mut().find(|it| it.1.role == planned.role) {
-                    Some((_, role)) => role.add(&planned),
-                    None => roles.push((call.group, planned)),
+        let mut roles: Vec<(Group, Estimate)> = Vec::new();
+        for conversation in prompts::conversations(config, &assumed) {
+            for (call, usage) in
+                count::usages(&conversation.calls, model, assumed.min_cached_tokens)
+            {
+                let estimate =
+                    Estimate::for_call(call, &model(call.group, &call.who), usage, catalog);
+                let estimate = estimate.scaled(conversation.times);
+                match roles.iter_mut().find(|it| it.1.role == estimate.role) {
+                    Some((_, role)) => role.add(&estimate),
+                    None => roles.push((call.group, estimate)),
                 }
             }
         }
-        // A decision maker's scoring goes on with its conversation, and is told apart from it here.
+        // Scoring continues the decision makers' conversations, but is listed as a role of its own.
         roles.sort_by_key(|it| it.0);
-        let roles: Vec<Planned> = roles.into_iter().map(|it| it.1).collect();
-        let mut all = Planned::nothing("all");
+        let roles: Vec<Estimate> = roles.into_iter().map(|it| it.1).collect();
+        let mut all = Estimate::zero("all");
         roles.iter().for_each(|it| all.add(it));
-        let seconds = waves(config, &assumed, assumed.calls_at_once) as f64;
+        let seconds = waves(config, &assumed, assumed.max_concurrent_calls) as f64;
         Self {
             roles,
             all,
@@ -150,8 +160,8 @@ impl Plan {
     }
 }
 
-impl Planned {
-    fn nothing(role: &str) -> Self {
+impl Estimate {
+    fn zero(role: &str) -> Self {
         Self {
             role: role.to_owned(),
             models: BTreeSet::new(),
@@ -164,8 +174,8 @@ impl Planned {
         }
     }
 
-    /// One call.
-    fn of(call: &Call, model: &ModelId, usage: Usage, catalog: &Catalog) -> Self {
+    /// The estimate of a single call.
+    fn for_call(call: &Call, model: &ModelId, usage: Usage, catalog: &Catalog) -> Self {
         let entry = catalog.entry(model);
         let dollars = |usage| entry.and_then(|it| it.cost(&usage)).map(Money::dollars);
         Self {
@@ -180,7 +190,7 @@ impl Planned {
         }
     }
 
-    fn times(self, times: u64) -> Self {
+    fn scaled(self, times: u64) -> Self {
         let dollars = |it: Option<f64>| it.map(|it| it * times as f64);
         Self {
             calls: self.calls * times,
@@ -193,7 +203,7 @@ impl Planned {
         }
     }
 
-    /// Adds what another takes. A sum over prices that are not known is not known.
+    /// Adds another estimate. The sum of unknown prices is unknown.
     fn add(&mut self, other: &Self) {
         let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
         self.models.extend(other.models.iter().cloned());
@@ -206,20 +216,20 @@ impl Planned {
     }
 }
 
-/// How often one call's time passes until the end, if so many calls are answered at once.
-fn waves(config: &Config, assumed: &Assumptions, at_once: usize) -> u64 {
-    let at_once = at_once.max(1) as u64;
-    let waves = |calls: u64| calls.div_ceil(at_once);
+/// Returns how many times the duration of one call passes until the end, with `concurrency` concurrent calls.
+fn waves(config: &Config, assumed: &Assumptions, concurrency: usize) -> u64 {
+    let concurrency = concurrency.max(1) as u64;
+    let waves = |calls: u64| calls.div_ceil(concurrency);
     let makers = config.decision_makers.len() as u64;
     let steps = config.steps_per_debate() + u64::from(assumed.baseline);
-    // The critic's opening is one call; in every other step all decision makers are asked or answered.
+    // The critic's opening is a single call; every other step makes one call per decision maker.
     let debates = |n: u64| if n == 0 { 0 } else { waves(n) + (steps - 1) * waves(n * makers) };
     let (moves, together) = (moves(config), assumed.concurrency.max(1) as u64);
     let layers = waves(2) + waves(2) + waves(config.analysts.len() as u64);
     layers + moves / together * debates(together) + debates(moves % together)
 }
 
-/// How many moves there will be.
+/// Returns the number of moves of a run.
 fn moves(config: &Config) -> u64 {
     config.analysts.len() as u64 * u64::from(config.moves_per_analyst)
 }

@@ -1,9 +1,8 @@
-//! Prompts, as pure functions of what they are about.
+//! Prompts, as pure functions of their inputs.
 //!
-//! Providers charge a tenth for what a prompt has in common with an earlier one, from its start on. So nothing that
-//! changes stands before what does not: first who speaks, then the move and its evidence, then the debate so far, which
-//! only grows, and last one short message with the round and what to do. Everything that a model or a user wrote is
-//! fenced.
+//! Providers charge about a tenth for the prefix that a prompt shares with an earlier one. Prompts are therefore
+//! ordered from constant to variable: the persona, the move with its evidence, the debate so far, which only grows, and
+//! finally a short message with the round and the task. All text written by models or users is fenced.
 
 mod debate;
 mod layers;
@@ -21,52 +20,52 @@ use crate::{
 };
 
 pub use debate::{critic_opening, critic_reply, maker_reply};
-pub use layers::{Piece, analyst, analyst_again, inference, inference_again, synthesizer};
+pub use layers::{Chunk, analyst, analyst_retry, inference, inference_retry, synthesizer};
 pub(crate) use samples::samples;
 pub use scoring::{baseline, repair, score};
 
-/// What a debate is about; the same in all its prompts.
+/// Subject of a debate; identical in all its prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Brief {
-    /// The company.
+    /// The company's ticker.
     pub ticker: String,
-    /// The move's number.
+    /// The move's id.
     pub move_id: String,
-    /// The move.
+    /// The move as Markdown.
     pub document: String,
-    /// The findings it cites.
+    /// The findings it cites, as Markdown.
     pub evidence: String,
 }
 
 impl Brief {
-    /// Puts a move and the findings it cites together.
+    /// Combines a move with the findings it cites.
     pub fn new(the_move: &Move, findings: &[Findings]) -> Self {
         Self {
             ticker: the_move.ticker.to_string(),
             move_id: the_move.move_id.to_string(),
             document: the_move.markdown(),
-            evidence: excerpts(findings, &the_move.draft.cited()),
+            evidence: excerpts(findings, &the_move.draft.cited_findings()),
         }
     }
 
-    /// Both, fenced.
+    /// Returns the move and its evidence, fenced.
     fn material(&self, fence: &Fence) -> String {
-        let document = fence.around(&format!("move {}", self.move_id), &self.document);
+        let document = fence.wrap(&format!("move {}", self.move_id), &self.document);
         if self.evidence.is_empty() {
-            return format!("{document}\n\nIt cites no finding that exists.");
+            return format!("{document}\n\nIt cites no existing finding.");
         }
-        let evidence = fence.around("findings", &self.evidence);
+        let evidence = fence.wrap("findings", &self.evidence);
         format!("{document}\n\nThe findings it cites:\n\n{evidence}")
     }
 }
 
-fn asking(persona: &Persona, fence: &Fence, messages: Vec<Message>) -> Request {
-    let system = format!("{}\n\n{}", persona.system_prompt.trim(), fence.rule());
+fn request_for(persona: &Persona, fence: &Fence, messages: Vec<Message>) -> Request {
+    let system = format!("{}\n\n{}", persona.system_prompt.trim(), fence.instruction());
     Request::conversation(messages).system(system)
 }
 
-/// Marks the last message as one up to which the prompt will come again.
-fn keep(messages: &mut [Message]) {
+/// Marks the prompt up to the last message as a prefix that later prompts repeat.
+fn mark_cacheable(messages: &mut [Message]) {
     if let Some(last) = messages.last_mut() {
         last.cache = true;
     }

@@ -1,51 +1,51 @@
-//! Numbers in prose: what a text claims, with its unit and with how exactly it says it.
+//! Extracts numbers from prose, with unit and precision.
 //!
-//! Not every number is a claim. Years, dates, durations, list numbers, marks out of ten, names with digits in them
-//! (`F1-07`, `Q3`, `10-K`, `5G`) and bare counts up to ten state nothing that data could confirm, and are passed over.
+//! Not every number is a claim. Years, dates, durations, list numbers, ratings out of ten, names that contain digits
+//! (`F1-07`, `Q3`, `10-K`, `5G`) and bare counts up to ten cannot be confirmed by data and are skipped.
 
 mod scan;
 mod word;
 
 use std::ops::Range;
 
-pub use scan::{amount, claims};
+pub use scan::{claims, parse_amount};
 
-/// A number that a text states.
+/// A number stated in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// Where it stands, in bytes.
+    /// Its byte range in the text.
     pub at: Range<usize>,
-    /// Its size in its unit, without sign: a text may say that something *fell by 4%*.
+    /// Its absolute value in its unit; the sign is ignored because a text may say *fell by 4%*.
     pub value: f64,
-    /// The number as it is written, before `m` or `billion` makes it larger.
+    /// The number as written, before applying a scale such as `m` or `billion`.
     pub written: f64,
-    /// What it counts.
+    /// The unit.
     pub unit: Unit,
-    /// What one more in its last written digit would add.
+    /// The value of one unit in its last written digit.
     pub step: f64,
     /// Whether the text calls it approximate.
     pub approximate: bool,
 }
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Percent or percentage points.
     Percent,
-    /// Money.
+    /// An amount of money.
     Money,
     /// A multiple, as in `2.5x`.
-    Times,
-    /// Nothing that is said.
+    Multiple,
+    /// No unit stated.
     Plain,
 }
 
-/// How far a number may be off that is called approximate.
-const ROUGHLY: f64 = 0.05;
+/// Relative tolerance for numbers that are called approximate.
+const APPROXIMATE_TOLERANCE: f64 = 0.05;
 
 impl Quantity {
-    /// Whether this number, stated in a source, supports `claim`: the claim must be what the source says, rounded to
-    /// the digits that the claim shows. A claim that is more exact than its source is not supported by it.
+    /// Returns whether this number, stated in a source, supports `claim`. The claim must equal it, rounded to the
+    /// digits that the claim shows; a claim that is more precise than its source is not supported.
     ///
     /// ```
     /// use consulting_graph::quantity::claims;
@@ -58,14 +58,15 @@ impl Quantity {
     pub fn supports(&self, claim: &Self) -> bool {
         let near = |stated: f64, claimed: f64, step: f64| {
             let exact = step * 0.5;
-            let allowed = if claim.approximate { exact.max(claimed * ROUGHLY) } else { exact };
-            // What a decimal loses as a binary fraction.
+            let allowed =
+                if claim.approximate { exact.max(claimed * APPROXIMATE_TOLERANCE) } else { exact };
+            // Allow for binary rounding of decimal fractions.
             (stated - claimed).abs() <= allowed + claimed * 1e-9
         };
         if self.unit == claim.unit {
             return near(self.value, claim.value, claim.step);
         }
-        // The text may leave the unit out, and with it the scale: `revenue of 12.3 billion`, or `12,345` from a table.
+        // The claim may omit the unit, and with it the scale: `revenue of 12.3 billion`, or `12,345` from a table.
         let is_bare = claim.value == claim.written;
         claim.unit == Unit::Plain
             && (near(self.value, claim.value, claim.step)

@@ -1,4 +1,4 @@
-//! Ranking: which moves to recommend, and how far the order can be trusted.
+//! Ranks the moves and assesses how reliable the ranking is.
 
 mod baseline;
 mod robustness;
@@ -17,47 +17,46 @@ pub use baseline::{Drift, drift, kendall_tau};
 pub use robustness::{Robustness, Standing, robustness};
 pub use severity::{Severity, severity};
 
-/// All moves in order, those without a score apart.
+/// All moves in ranked order; unscored moves are separate.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ranking {
-    /// The best ones.
+    /// The recommended moves.
     pub recommended: Vec<Ranked>,
-    /// The other ones.
+    /// The remaining ranked moves.
     pub other: Vec<Ranked>,
-    /// Moves that have no score and so no rank.
+    /// Moves without a score, which have no rank.
     pub unscored: Vec<Unscored>,
 }
 
-/// A move in its place.
+/// A move with its rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// The place, from 1.
+    /// The rank, counted from 1.
     pub rank: usize,
     /// The move.
     pub move_id: MoveId,
-    /// The sum of its scores.
+    /// The sum of all its scores.
     pub total_score: u32,
-    /// What the strictest decision maker gave.
+    /// The lowest total given by a decision maker.
     pub lowest: u32,
-    /// How far the decision makers are apart.
+    /// The difference between the highest and lowest total given by a decision maker.
     pub spread: u32,
-    /// What a reader must know about its score.
+    /// Caveats about the score.
     pub marks: BTreeSet<Mark>,
 }
 
-/// A move that was not scored.
+/// A move without a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unscored {
     /// The move.
     pub move_id: MoveId,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
-/// Ranks moves by their totals. Of equal ones, the one whose strictest decision maker gave more comes first, then the
-/// one on which they agree more, then the one with the lower number.
+/// Ranks moves by total score. Ties are broken by the higher lowest total, then the smaller spread, then the lower id.
 ///
-/// A move without a score is never ranked as if it had none: it stands in `unscored`.
+/// A move without a score is never ranked; it is listed in `unscored`.
 pub fn rank(scores: &[MoveScore], mut unscored: Vec<Unscored>, top_k: usize) -> Ranking {
     let mut sorted: Vec<&MoveScore> = scores.iter().collect();
     sorted.sort_by_key(|it| {
@@ -78,13 +77,13 @@ pub fn rank(scores: &[MoveScore], mut unscored: Vec<Unscored>, top_k: usize) -> 
 }
 
 impl Ranking {
-    /// All ranked moves, best first.
+    /// Returns all ranked moves, best first.
     pub fn all(&self) -> impl Iterator<Item = &Ranked> {
         self.recommended.iter().chain(&self.other)
     }
 }
 
-/// What the strictest decision maker gave, and how far that is from the most generous one.
+/// Returns the lowest total of a decision maker, and the difference between the highest and the lowest.
 fn extremes(score: &MoveScore) -> (u32, u32) {
     let totals = || score.scores_by_agent.values().map(MakerScore::total);
     let lowest = totals().min().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What a run leaves behind for people to read: one value, shown as markdown, as a page of HTML, and as JSON.
+//! The report of a run, rendered as Markdown, HTML and JSON.
 
 mod chart;
 mod document;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    citation::{Evidence, Flag},
+    citation::{CitationChecker, Flag},
     config::{Metric, Persona},
     data::{Company, Source, render},
-    fence::visible_json,
+    fence::escape_invisible_json,
     finding::Findings,
     moves::{MissingMove, Move, MoveId},
     rank::{
@@ -26,143 +26,142 @@ use crate::{
     watch::{Compression, Observation, compression, length_bias, observe},
 };
 
-/// What a run came to.
+/// Everything a run produced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The run's id.
     pub run_id: String,
     /// The company.
     pub company: Company,
-    /// The data as they were computed, in the form of the two documents: what numbers are checked against.
+    /// The two source documents as computed from the data; numbers are checked against these.
     pub documents: Vec<String>,
-    /// The two documents as they were told from the data, which the findings were drawn from, by the names of their
-    /// files.
+    /// The two source documents as rewritten by the synthesizers, by file name; the findings are derived from these.
     pub narrated: BTreeMap<String, String>,
-    /// F1 and F2.
+    /// The findings F1 and F2.
     pub findings: Vec<Findings>,
     /// The moves.
     pub moves: Vec<Move>,
-    /// Moves that analysts owed.
+    /// Moves that analysts did not deliver.
     pub missing: Vec<MissingMove>,
     /// The scores after the debates.
     pub scores: Vec<MoveScore>,
-    /// The scores before the debates, where they were asked for.
+    /// The scores before the debates, if requested.
     pub baselines: Vec<MoveScore>,
     /// Moves whose debate failed.
     pub unscored: Vec<Unscored>,
-    /// The debates: for each move its logs by name, like `i1`.
+    /// The logs of the debates: by move, then by name, such as `i1`.
     pub logs: BTreeMap<MoveId, BTreeMap<String, Vec<ConversationEntry>>>,
-    /// Who spoke for the models.
+    /// What answered the model calls.
     pub provider: Provider,
-    /// Where the debates ran.
+    /// Isolation of the debates.
     pub isolation: Isolation,
-    /// What was spent, by role.
+    /// Spending by role.
     pub spending: Vec<Spending>,
-    /// What was spent on each move's debate.
+    /// Spending by move, on its debate.
     pub spending_by_move: Vec<Spending>,
-    /// What was spent in each round, over all debates.
+    /// Spending by round, over all debates.
     pub spending_by_round: Vec<Spending>,
-    /// What a run that branched off paid itself; the rest was paid by the run that it shares it with.
+    /// The spending of a forked run itself, without the calls it shares with the run it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_spending: Option<Spending>,
-    /// What did not go as it should.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// Versions, models, hashes of prompts, seeds.
+    /// Versions, models, prompt hashes and seeds.
     pub manifest: BTreeMap<String, String>,
-    /// Who scored.
+    /// The personas that scored.
     pub decision_makers: Vec<Persona>,
-    /// What was scored.
+    /// The scoring criteria.
     pub metrics: Vec<Metric>,
-    /// How many moves to recommend.
+    /// Number of moves to recommend.
     pub top_k: usize,
-    /// The best total a move can have.
+    /// Highest total score a move can get.
     pub best_score: usize,
 }
 
-/// Who spoke for the models.
+/// What answered the model calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Provider {
-    /// A program that makes answers up.
+    /// The scripted model.
     Scripted,
-    /// Models.
+    /// A provider's models.
     Models {
         /// The provider's name.
         name: String,
     },
 }
 
-/// Where the debates ran.
+/// Isolation of the debates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
-    /// The back end of the sandbox.
+    /// The sandbox back end.
     pub backend: String,
-    /// Whether it kept the debates apart from the host.
+    /// Whether it isolates the debates from the host.
     pub isolated: bool,
 }
 
-/// What one role spent, or what was spent on one thing.
+/// Spending of one role, move or round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spending {
-    /// The role, the move or the round.
+    /// The role, move or round.
     pub name: String,
-    /// Calls that were paid for.
+    /// Number of paid calls.
     pub calls: u64,
-    /// Tokens that went in.
+    /// Number of input tokens.
     pub input_tokens: u64,
-    /// Of these, tokens that the provider had kept.
+    /// Number of input tokens read from the provider's prompt cache.
     pub cached_tokens: u64,
-    /// Tokens that came out.
+    /// Number of output tokens.
     pub output_tokens: u64,
-    /// Dollars, where the price is known.
+    /// Cost in dollars, if the price is known.
     pub dollars: Option<f64>,
 }
 
-/// The outcome of a run and all that follows from it.
+/// The outcome of a run with its evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What the run came to.
+    /// What the run produced.
     pub outcome: Outcome,
-    /// The moves in order.
+    /// The ranked moves.
     pub ranking: Ranking,
-    /// How far the order can be trusted.
+    /// Robustness of the recommendation.
     pub robustness: Robustness,
-    /// How strict the decision makers are.
+    /// Severity of the decision makers.
     pub severity: Option<Severity>,
-    /// How close together the scores are.
+    /// How closely the scores are clustered.
     pub compression: Option<Compression>,
-    /// How far scores grow with the length of a debate.
+    /// Correlation between score and length of debate.
     pub length_bias: Option<f64>,
-    /// What the debates changed.
+    /// How the debates changed the scores.
     pub drift: Vec<Drift>,
-    /// The moves in the order of the scores before the debates: what a mere vote would have given.
+    /// The ranking by the scores before the debates, as a plain vote.
     pub before: Ranking,
-    /// How alike the rankings before and after the debates are.
+    /// Kendall's tau of the rankings before and after the debates.
     pub tau: Option<f64>,
-    /// Citations and numbers that nothing supports.
+    /// Unsupported citations and numbers.
     pub flags: Vec<Flag>,
-    /// What went wrong in debates.
+    /// Defects of the debates.
     pub observations: Vec<Observation>,
-    /// Where the numbers come from.
+    /// Origin of every statement value.
     pub provenance: Vec<(String, String)>,
 }
 
 impl Report {
-    /// Works out all that follows from an outcome. No call is made for it.
+    /// Evaluates an outcome, without model calls.
     pub fn new(outcome: Outcome) -> Self {
         let ranking = rank(&outcome.scores, outcome.unscored.clone(), outcome.top_k);
         let severity = severity(&outcome.scores);
         let noise = severity.as_ref().map_or(0.0, |it| it.noise);
         let before = rank(&outcome.baselines, Vec::new(), outcome.top_k);
         let documents: Vec<&str> = outcome.documents.iter().map(String::as_str).collect();
-        let evidence = Evidence::new(&outcome.findings, &documents);
+        let checker = CitationChecker::new(&outcome.findings, &documents);
         Self {
             robustness: robustness(&ranking, &outcome.scores),
             compression: compression(&outcome.scores, noise),
-            length_bias: length_bias(&lengths(&outcome)),
+            length_bias: length_bias(&debate_lengths(&outcome)),
             drift: drift(&outcome.baselines, &outcome.scores),
             tau: kendall_tau(&before, &ranking),
-            flags: flags(&outcome, &evidence),
+            flags: flags(&outcome, &checker),
             observations: observations(&outcome),
             provenance: render::provenance(&outcome.company),
             before,
@@ -172,31 +171,31 @@ impl Report {
         }
     }
 
-    /// The report in markdown.
+    /// Renders the report as Markdown.
     pub fn markdown(&self) -> String {
         markdown::render(&sections::document(self))
     }
 
-    /// The report as a page of HTML that loads nothing and runs nothing.
+    /// Renders the report as a self-contained HTML page without scripts.
     pub fn html(&self) -> String {
         html::render(&sections::title(self), &sections::document(self))
     }
 
-    /// The report as JSON.
+    /// Serializes the report as JSON.
     pub fn json(&self) -> String {
         let json = serde_json::to_string_pretty(self);
-        visible_json(&json.expect("a report holds nothing that JSON cannot"))
+        escape_invisible_json(&json.expect("a report serializes to JSON"))
     }
 
-    /// That moves have no score, where some have none: whoever reads the ranking has to know it first.
+    /// Returns a notice about moves without a score, if any; it must precede the ranking.
     pub fn unscored_notice(&self) -> Option<String> {
         let first = self.ranking.unscored.first()?;
         let (n, of) = (self.ranking.unscored.len(), self.outcome.moves.len());
         let ids: Vec<String> =
             self.ranking.unscored.iter().map(|it| it.move_id.to_string()).collect();
-        let has = if n == 1 { "has" } else { "have" };
+        let (has, is) = if n == 1 { ("has", "is") } else { ("have", "are") };
         Some(format!(
-            "{n} of {of} moves {has} no score and so no rank: {}. {}: {}.",
+            "{n} of {of} moves {has} no score and {is} not ranked: {}. {}: {}.",
             ids.join(", "),
             first.move_id,
             first.reason.trim_end_matches('.')
@@ -208,7 +207,7 @@ impl Report {
     }
 }
 
-fn lengths(outcome: &Outcome) -> Vec<(MoveScore, usize)> {
+fn debate_lengths(outcome: &Outcome) -> Vec<(MoveScore, usize)> {
     let length = |it: &MoveScore| {
         let logs = outcome.logs.get(&it.move_id)?;
         Some((it.clone(), logs.values().flatten().map(|it| it.content.chars().count()).sum()))
@@ -216,15 +215,16 @@ fn lengths(outcome: &Outcome) -> Vec<(MoveScore, usize)> {
     outcome.scores.iter().filter_map(length).collect()
 }
 
-fn flags(outcome: &Outcome, evidence: &Evidence) -> Vec<Flag> {
+fn flags(outcome: &Outcome, checker: &CitationChecker) -> Vec<Flag> {
     let of_move = |it: &Move| {
         let logs = outcome.logs.get(&it.move_id).into_iter().flatten();
-        let in_logs = logs.flat_map(|(name, entries)| evidence.check_log(it, name, entries));
-        evidence.check_move(it).into_iter().chain(in_logs).collect::<Vec<_>>()
+        let in_logs = logs.flat_map(|(name, entries)| checker.check_log(it, name, entries));
+        checker.check_move(it).into_iter().chain(in_logs).collect::<Vec<_>>()
     };
-    let told = outcome.narrated.iter().flat_map(|(name, it)| evidence.check_document(name, it));
-    let found = outcome.findings.iter().flat_map(|it| evidence.check_findings(it));
-    told.chain(found).chain(outcome.moves.iter().flat_map(of_move)).collect()
+    let in_documents =
+        outcome.narrated.iter().flat_map(|(name, it)| checker.check_document(name, it));
+    let in_findings = outcome.findings.iter().flat_map(|it| checker.check_findings(it));
+    in_documents.chain(in_findings).chain(outcome.moves.iter().flat_map(of_move)).collect()
 }
 
 fn observations(outcome: &Outcome) -> Vec<Observation> {

@@ -1,150 +1,154 @@
-//! A run in a folder: everything that is needed to go on with it, to repeat it, and to branch off from it.
+//! A run in a directory, with everything needed to resume, replay and fork it.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `run.json`, `config.toml` | what the run was given: the [`Manifest`] |
-//! | `state.db` | the threads: the pipeline's, and one for each move's debate |
-//! | `calls.jsonl` | every call to a model with its answer: none is paid for twice |
-//! | `events.jsonl` | what happened, in order |
-//! | `reviewed.json` | what a person made of the moves |
-//! | `lock` | held by the one process that is at work on the run |
-//! | `report.*`, `F1.md`, `m1.md`, `logs/` and more | what it came to |
+//! | `run.json`, `config.toml` | configuration and environment of the run: the [`Manifest`] |
+//! | `state.db` | the threads of the pipeline and of each move's debate |
+//! | `calls.jsonl` | every model call with its answer, so that no call is paid for twice |
+//! | `events.jsonl` | the event log |
+//! | `reviewed.json` | the reviewer's decision |
+//! | `lock` | lock file, locked by the process that executes the run |
+//! | `report.*`, `F1.md`, `m1.md`, `logs/` and more | the results |
 
+mod error;
 mod files;
 mod fork;
-mod go;
 mod lock;
 mod manifest;
-pub mod new;
+pub mod new_run;
 mod outcome;
-mod parts;
-mod problem;
-mod reopen;
 mod replay;
-mod set;
+mod resources;
+mod resume;
+mod retry_debates;
+mod settings;
 mod threads;
 
 use std::path::{Path, PathBuf};
 
-pub use fork::Place;
-pub use go::{Ended, Going};
-pub use manifest::{Branch, Given, Manifest, Speaks};
-pub use outcome::outcome;
-pub use problem::RunProblem;
-pub use replay::Replayed;
+pub use error::RunError;
+pub use fork::ForkPoint;
+pub use manifest::{AgentModel, ForkOrigin, Manifest, RunConfig};
+pub use outcome::collect_outcome;
+pub use replay::ReplayResult;
+pub use resume::{ResumeOptions, RunOutcome};
 
-use crate::{config::Config, models::Limit, pipeline::Review};
+use crate::{config::Config, models::Limit, pipeline::ReviewRequest};
 
-/// The pipeline's thread.
-pub(crate) const PIPELINE: &str = "pipeline";
+/// Name of the pipeline's thread.
+pub(crate) const PIPELINE_THREAD: &str = "pipeline";
 
-/// The file of what a person made of the moves.
-pub(crate) const REVIEWED: &str = "reviewed.json";
+/// File with the reviewer's decision.
+pub(crate) const REVIEWED_FILE: &str = "reviewed.json";
 
-/// The file of the moves that a person is to look at.
-const REVIEW: &str = "review.json";
+/// File with the moves to review.
+const REVIEW_FILE: &str = "review.json";
 
-/// The file of the calls.
-pub(crate) const CALLS: &str = "calls.jsonl";
+/// File with the recorded model calls.
+pub(crate) const CALLS_FILE: &str = "calls.jsonl";
 
-/// The file of the threads.
-pub(crate) const THREADS: &str = "state.db";
+/// Database of the threads.
+pub(crate) const THREADS_FILE: &str = "state.db";
 
-/// A run in a folder.
+/// A run in its directory.
 #[derive(Debug, Clone)]
 pub struct Run {
-    folder: PathBuf,
+    dir: PathBuf,
     manifest: Manifest,
     config: Config,
 }
 
 impl Run {
-    /// Makes a new run in a folder, which may be there already if it is empty.
-    pub fn create(folder: impl Into<PathBuf>, given: Given) -> Result<Self, RunProblem> {
-        let folder = folder.into();
-        let config = Config::parse(&given.config)?;
-        let manifest = Manifest::new(given, &config)?;
-        Self::lay(folder, manifest, config)
+    /// Creates a run in a directory, which must be empty or not exist yet.
+    pub fn create(dir: impl Into<PathBuf>, run_config: RunConfig) -> Result<Self, RunError> {
+        let dir = dir.into();
+        let config = Config::parse(&run_config.config_toml)?;
+        let manifest = Manifest::new(run_config, &config)?;
+        Self::write_new(dir, manifest, config)
     }
 
-    /// Writes down what a new run is given.
-    fn lay(folder: PathBuf, manifest: Manifest, config: Config) -> Result<Self, RunProblem> {
-        if std::fs::read_dir(&folder).is_ok_and(|mut it| it.next().is_some()) {
-            return Err(RunProblem::NotEmpty(folder));
+    /// Writes the files of a new run.
+    fn write_new(dir: PathBuf, manifest: Manifest, config: Config) -> Result<Self, RunError> {
+        if std::fs::read_dir(&dir).is_ok_and(|mut it| it.next().is_some()) {
+            return Err(RunError::DirNotEmpty(dir));
         }
-        files::make(&folder)?;
-        files::write(&folder.join("config.toml"), &manifest.given.config)?;
-        files::write(&folder.join("run.json"), &manifest.json())?;
-        Ok(Self { folder, manifest, config })
+        files::create_dir(&dir)?;
+        files::write_synced(&dir.join("config.toml"), &manifest.run_config.config_toml)?;
+        files::write_synced(&dir.join("run.json"), &manifest.to_json())?;
+        Ok(Self { dir, manifest, config })
     }
 
-    /// Opens a run, if this program can go on with it: its version and the graphs are the same,
-    /// and nobody changed what it was given.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RunProblem> {
-        let run = Self::look(folder)?;
-        let differences = run.manifest.differences(&run.folder)?;
-        if differences.is_empty() { Ok(run) } else { Err(RunProblem::Differs(differences)) }
+    /// Opens a run and checks that this program can resume it: the versions and the graphs must be the same, and the
+    /// run's configuration must be unchanged.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, RunError> {
+        let run = Self::open_unchecked(dir)?;
+        let incompatibilities = run.manifest.incompatibilities(&run.dir)?;
+        if incompatibilities.is_empty() {
+            Ok(run)
+        } else {
+            Err(RunError::Incompatible(incompatibilities))
+        }
     }
 
-    /// Opens a run to look at, whatever program it was made with.
-    pub fn look(folder: impl Into<PathBuf>) -> Result<Self, RunProblem> {
-        let folder = folder.into();
-        let path = folder.join("run.json");
+    /// Opens a run for reading, without checking that this program can resume it.
+    pub fn open_unchecked(dir: impl Into<PathBuf>) -> Result<Self, RunError> {
+        let dir = dir.into();
+        let path = dir.join("run.json");
         if !path.is_file() {
-            return Err(RunProblem::NoRun(folder));
+            return Err(RunError::NotARun(dir));
         }
         let text = files::read(&path)?;
         let manifest: Manifest = serde_json::from_str(&text)
-            .map_err(|error| RunProblem::Manifest { path, problem: error.to_string() })?;
-        let config = Config::parse(&manifest.given.config)?;
-        Ok(Self { folder, manifest, config })
+            .map_err(|error| RunError::InvalidFile { path, problem: error.to_string() })?;
+        let config = Config::parse(&manifest.run_config.config_toml)?;
+        Ok(Self { dir, manifest, config })
     }
 
-    /// Where it lies.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Returns the directory of the run.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
-    /// What it was given.
+    /// Returns the manifest of the run.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Notes what the run may spend in all, for whoever goes on with it.
-    pub fn limit_to(&mut self, limit: Limit) -> Result<(), RunProblem> {
+    /// Stores a new spending limit for the whole run.
+    pub fn store_limit(&mut self, limit: Limit) -> Result<(), RunError> {
         self.manifest.limit = limit;
-        files::write(&self.folder.join("run.json"), &self.manifest.json())
+        files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())
     }
 
-    /// Whether a person has looked at the moves.
+    /// Returns whether the moves were reviewed.
     pub fn is_reviewed(&self) -> bool {
-        self.folder.join(REVIEWED).exists()
+        self.dir.join(REVIEWED_FILE).exists()
     }
 
-    /// Leaves the moves in a file, for a person to look at.
-    pub fn leave_review(&self, review: &Review) -> Result<PathBuf, RunProblem> {
-        let path = self.folder.join(REVIEW);
+    /// Writes the moves to review to a file and returns its path.
+    pub fn write_review_request(&self, review: &ReviewRequest) -> Result<PathBuf, RunError> {
+        let path = self.dir.join(REVIEW_FILE);
         let text = serde_json::to_string_pretty(review);
-        files::write(&path, &(text.expect("moves hold nothing that JSON cannot") + "\n"))?;
+        files::write_synced(&path, &(text.expect("moves serialize to JSON") + "\n"))?;
         Ok(path)
     }
 
-    /// The moves that a person is to look at, if any are.
-    pub fn review(&self) -> Result<Option<Review>, RunProblem> {
+    /// Returns the moves to review, if the run waits for a review.
+    pub fn review_request(&self) -> Result<Option<ReviewRequest>, RunError> {
         if !self.awaits_review() {
             return Ok(None);
         }
-        let path = self.folder.join(REVIEW);
+        let path = self.dir.join(REVIEW_FILE);
         let review = serde_json::from_str(&files::read(&path)?);
-        review.map(Some).map_err(|error| RunProblem::Manifest { path, problem: error.to_string() })
+        review.map(Some).map_err(|error| RunError::InvalidFile { path, problem: error.to_string() })
     }
 
-    /// Whether a person is to look at the moves.
+    /// Returns whether the run waits for a review.
     pub fn awaits_review(&self) -> bool {
-        self.folder.join(REVIEW).exists() && !self.is_reviewed()
+        self.dir.join(REVIEW_FILE).exists() && !self.is_reviewed()
     }
 
-    /// Who takes part.
+    /// Returns the configuration: agents, metrics and debate settings.
     pub fn config(&self) -> &Config {
         &self.config
     }

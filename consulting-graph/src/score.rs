@@ -1,4 +1,4 @@
-//! Scores: what the decision makers think of a move after the debate, and how each number came about.
+//! Scores that decision makers give a move after the debate, with how each number was obtained.
 
 mod read;
 
@@ -9,14 +9,15 @@ use serde_json::{Map, Value, json};
 
 use crate::moves::MoveId;
 
-/// The lowest and the highest score of a metric.
-pub const RANGE: std::ops::RangeInclusive<u8> = 1..=10;
-/// What a metric gets when no score can be read.
-pub const NEUTRAL: u8 = 5;
+/// Lowest and highest score of a metric.
+pub const SCORE_RANGE: std::ops::RangeInclusive<u8> = 1..=10;
+/// Score of a metric if no score could be read.
+pub const NEUTRAL_SCORE: u8 = 5;
 
-/// The JSON schema that a provider is to keep an answer to.
+/// Returns the JSON schema of a scoring answer.
 pub fn schema(metrics: &[&str]) -> Value {
-    let score = json!({ "type": "integer", "minimum": RANGE.start(), "maximum": RANGE.end() });
+    let score =
+        json!({ "type": "integer", "minimum": SCORE_RANGE.start(), "maximum": SCORE_RANGE.end() });
     let mut properties: Map<String, Value> =
         metrics.iter().map(|it| ((*it).to_owned(), score.clone())).collect();
     properties.insert("reasoning".to_owned(), json!({ "type": "string" }));
@@ -24,8 +25,8 @@ pub fn schema(metrics: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// The schema, as a request names it.
-pub fn form(metrics: &[&str]) -> llm::Schema {
+/// Returns the same schema in the form that a request takes.
+pub fn request_schema(metrics: &[&str]) -> llm::Schema {
     llm::Schema { name: "Scores".to_owned(), schema: schema(metrics) }
 }
 
@@ -35,40 +36,40 @@ pub struct MakerScore {
     /// The scores, by metric.
     #[serde(flatten)]
     pub metrics: BTreeMap<String, u8>,
-    /// Why, in the decision maker's words.
+    /// The reasoning, in the decision maker's words.
     pub reasoning: String,
-    /// How the scores were read.
+    /// How the scores were obtained.
     pub score_source: ScoreSource,
-    /// What had to be changed to make scores of them.
+    /// Values that were corrected while reading.
     pub adjustments: Vec<Adjustment>,
 }
 
-/// How scores were read from an answer.
+/// How scores were obtained from an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreSource {
-    /// The answer was JSON of the schema that was asked for.
+    /// The answer was JSON of the requested schema.
     Schema,
-    /// The answer was JSON and nothing else, and fits after some changes.
+    /// The answer was plain JSON that matched after corrections.
     Json,
-    /// JSON stood somewhere in the answer.
+    /// JSON was found inside other text.
     JsonExtracted,
-    /// Labels and numbers stood in the answer.
+    /// Labels followed by numbers were found in the text.
     Regex,
-    /// A second call put the answer right.
+    /// The model repaired its answer in a second call.
     Repaired,
-    /// Nothing could be read; every score is neutral.
+    /// No scores could be read; all are neutral.
     Default,
 }
 
-/// A number that was changed when it was read.
+/// A value that was corrected while reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjustment {
     /// The metric.
     pub metric: String,
-    /// What was given.
+    /// The value in the answer.
     pub given: String,
-    /// What was kept.
+    /// The score that is used.
     pub kept: u8,
 }
 
@@ -79,30 +80,30 @@ pub struct MoveScore {
     pub move_id: MoveId,
     /// The sum of all scores.
     pub total_score: u32,
-    /// Each decision maker's scores, by id.
+    /// The scores of each decision maker, by id.
     pub scores_by_agent: BTreeMap<String, MakerScore>,
-    /// What a reader must know about how they came about.
+    /// Caveats about the scores.
     pub marks: BTreeSet<Mark>,
 }
 
-/// Something a reader of a score must know.
+/// A caveat that readers of a score must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// Some scores are neutral because none could be read.
+    /// Some scores are neutral because they could not be read.
     Defaulted,
     /// The debate was shortened to fit a model's context.
     Truncated,
     /// The debate ended before its last round.
     Incomplete,
-    /// The debate did not run in a sandbox.
+    /// The debate ran without an isolated sandbox.
     NotIsolated,
 }
 
 impl MakerScore {
-    /// Reads scores from an answer in words: JSON, JSON within other text, or labels with numbers, in this order.
+    /// Reads scores from an answer: JSON, JSON inside other text, or labels followed by numbers, in this order.
     ///
-    /// None when not every metric can be found; then a model is asked to repair its answer.
+    /// Returns `None` if a metric is missing; the caller then asks the model to repair its answer.
     ///
     /// ```
     /// use consulting_graph::score::{MakerScore, ScoreSource};
@@ -115,29 +116,29 @@ impl MakerScore {
         read::read(reply, metrics)
     }
 
-    /// Reads scores from the answer to a call for repair.
+    /// Reads scores from a repaired answer.
     pub fn repaired(reply: &str, metrics: &[&str]) -> Option<Self> {
         read::read(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
     }
 
-    /// Neutral scores, for when all else failed.
+    /// Returns neutral scores, as the last resort.
     pub fn neutral(metrics: &[&str]) -> Self {
         Self {
-            metrics: metrics.iter().map(|it| ((*it).to_owned(), NEUTRAL)).collect(),
+            metrics: metrics.iter().map(|it| ((*it).to_owned(), NEUTRAL_SCORE)).collect(),
             reasoning: String::new(),
             score_source: ScoreSource::Default,
             adjustments: Vec::new(),
         }
     }
 
-    /// The sum over the metrics.
+    /// Returns the sum of all metrics.
     pub fn total(&self) -> u32 {
         self.metrics.values().copied().map(u32::from).sum()
     }
 }
 
 impl MoveScore {
-    /// Adds up; what was defaulted is marked by itself.
+    /// Computes the total. Adds [`Mark::Defaulted`] if a decision maker's scores are neutral defaults.
     pub fn new(
         move_id: MoveId,
         scores_by_agent: BTreeMap<String, MakerScore>,

@@ -1,16 +1,16 @@
-//! The pipeline behind HTTP, with server-sent events, and its page: `consulting serve`.
+//! The HTTP service of `consulting serve`, with server-sent events and a web page.
 //!
-//! Every run lies in a folder like any other run, so that `consulting resume`, `replay` and `diff` work on it too, and
-//! what they do to a run that rests is seen by who asks for it here. A list of all runs, `runs.db`, lies beside them;
-//! after a restart the server goes on with those that were not finished, and lists those that were made without it.
+//! Every run has an ordinary run directory, so `consulting resume`, `replay` and `diff` work on it too. Results that
+//! they produce for inactive runs are imported when a client asks for the run. `runs.db`, in the same directory,
+//! lists all runs. After a restart the server resumes unfinished runs and imports runs that were created without it.
 
-mod adopt;
-mod desk;
-mod meters;
+mod app_state;
+mod external_runs;
 mod page;
 mod results;
 mod routes;
 mod runner;
+mod spending_meters;
 mod trace;
 mod wire;
 
@@ -34,67 +34,69 @@ use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{desk::Desk, meters::Meters, runner::Folders, wire::Setup};
+use self::{
+    app_state::AppState, runner::PipelineRunner, spending_meters::SpendingMeters, wire::Setup,
+};
 use crate::{
     config::Config,
-    data::From,
+    data::DataOrigin,
     debate,
-    models::{Choice, Limit},
+    models::{Limit, ModelChoice},
     pipeline,
-    run::{RunProblem, new},
+    run::{RunError, new_run},
 };
 
-/// What a server is given.
+/// Options of the server.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// The folder of all runs.
-    pub runs: PathBuf,
-    /// The configuration of new runs, as it stands in its file.
+pub struct ServeOptions {
+    /// Directory of all runs.
+    pub runs_dir: PathBuf,
+    /// Text of the configuration file for new runs.
     pub config: String,
-    /// Who speaks in new runs.
-    pub choice: Choice,
-    /// Where companies are read from.
-    pub data: From,
-    /// The day of the knowledge, where it is not the day of each run.
+    /// Provider and model for new runs.
+    pub choice: ModelChoice,
+    /// Source of company data.
+    pub data: DataOrigin,
+    /// Date after which published data is ignored. `None`: the day each run is created.
     pub as_of: Option<NaiveDate>,
-    /// Debates at once in a run, where a client says nothing.
+    /// Default number of concurrent debates per run.
     pub concurrency: usize,
-    /// How much isolation debates need.
+    /// Required isolation level of the debates.
     pub isolation: Isolation,
-    /// The one sandbox to use, by name.
+    /// Sandbox back end to use, by name. `None`: the strongest available.
     pub backend: Option<String>,
-    /// How many runs are worked on at once, and wait.
+    /// Maximum number of executing and of queued runs.
     pub capacity: Capacity,
-    /// How many readers of events there may be at once.
-    pub streams: usize,
-    /// What a run may spend at most, whatever a client says.
-    pub most: Limit,
-    /// Who may ask, and how much.
+    /// Maximum number of concurrent event streams.
+    pub max_streams: usize,
+    /// Upper bound of every run's spending limit.
+    pub max_limit: Limit,
+    /// Authentication and rate limits.
     pub guard: Guard,
 }
 
-/// Why a server cannot be started.
+/// A server that cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ServeProblem {
-    /// New runs could not be made, or the graphs do not compile.
+pub enum ServeError {
+    /// The configuration is invalid, or a graph does not compile.
     #[error(transparent)]
-    Run(#[from] RunProblem),
-    /// The list of runs cannot be used.
+    Run(#[from] RunError),
+    /// The registry of runs cannot be used.
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// The service cannot be opened.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// Another server has the folder.
-    #[error("another server is at work in {}; stop it, or give another folder with --runs", .0.display())]
-    Taken(PathBuf),
-    /// The folder of runs, or a file in it, cannot be used.
-    #[error("{} cannot be used: {source}; give another folder of runs with --runs", path.display())]
-    File {
-        /// The folder or the file.
+    /// Another server uses the directory.
+    #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
+    DirLocked(PathBuf),
+    /// The directory of runs, or a file in it, cannot be accessed.
+    #[error("cannot access {}: {source}; choose another directory with --runs", path.display())]
+    Io {
+        /// Path of the directory or file.
         path: PathBuf,
-        /// Why not.
+        /// I/O error.
         source: io::Error,
     },
 }
@@ -103,35 +105,35 @@ pub enum ServeProblem {
 #[openapi(
     info(
         title = "consulting",
-        description = "From a ticker to ranked strategic moves that were defended in debate."
+        description = "Turns a ticker into ranked strategic moves, each defended in a debate."
     ),
-    tags((name = "runs", description = "Runs: started, watched, stopped, gone on with, compared"),
-        (name = "server", description = "The server itself"))
+    tags((name = "runs", description = "Start, watch, cancel, resume, fork and compare runs"),
+        (name = "server", description = "Status and settings of the server"))
 )]
-struct Document;
+struct ApiDocument;
 
-/// Opens the service, goes on with unfinished runs, and gives all routes.
-pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> {
-    new::check(&options.config, &options.choice, options.most)?;
-    let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
-    fs::create_dir_all(&options.runs).map_err(in_runs)?;
-    let lock = lock(&options.runs)?;
-    let registry = Registry::open(options.runs.join("runs.db"))?;
-    adopt::all(&registry, &options.runs).map_err(in_runs)?;
-    let folders = Folders {
-        runs: options.runs,
+/// Opens the service, resumes unfinished runs and returns the service with its routes.
+pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeError> {
+    new_run::validate(&options.config, &options.choice, options.max_limit)?;
+    let io_error = |source| ServeError::Io { path: options.runs_dir.clone(), source };
+    fs::create_dir_all(&options.runs_dir).map_err(io_error)?;
+    let lock = lock(&options.runs_dir)?;
+    let registry = Registry::open(options.runs_dir.join("runs.db"))?;
+    external_runs::import_external_runs(&registry, &options.runs_dir).map_err(io_error)?;
+    let runner = PipelineRunner {
+        runs_dir: options.runs_dir,
         isolation: options.isolation,
         backend: options.backend,
-        most: options.most,
+        max_limit: options.max_limit,
     };
-    let runner = Arc::new(folders.clone());
-    let service = Service::open(registry.clone(), runner, options.capacity).await?;
+    let shared_runner = Arc::new(runner.clone());
+    let service = Service::open(registry.clone(), shared_runner, options.capacity).await?;
     let metrics = Metrics::default();
-    let desk = Desk {
+    let app = AppState {
         service: service.clone(),
         registry,
-        folders,
-        streams: EventStreams::new(options.streams, metrics.clone()),
+        runner,
+        streams: EventStreams::new(options.max_streams, metrics.clone()),
         metrics: metrics.clone(),
         config: options.config.into(),
         choice: options.choice,
@@ -140,69 +142,68 @@ pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> 
         concurrency: options.concurrency,
         guard: Arc::new(options.guard.clone()),
         _lock: Arc::new(lock),
-        meters: Meters::default(),
+        spending_meters: SpendingMeters::default(),
         replaying: Arc::default(),
-        forking: Arc::new(Semaphore::new(desk::FORKS)),
+        forking: Arc::new(Semaphore::new(app_state::CONCURRENT_FORKS)),
     };
-    let locked = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
-    let (locked, mut locked_api) = locked.with_state(desk.clone()).split_for_parts();
-    options.guard.describe(&mut locked_api);
-    let open =
+    let protected = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
+    let (protected, mut protected_api) = protected.with_state(app.clone()).split_for_parts();
+    options.guard.describe(&mut protected_api);
+    let public =
         OpenApiRouter::new().routes(routes!(setup)).routes(routes!(ready)).routes(routes!(health));
-    let (open, mut api) = open.with_state(desk).split_for_parts();
-    api.merge(locked_api);
-    let document = Document::openapi().merge_from(api);
-    let open = open
+    let (public, mut api) = public.with_state(app).split_for_parts();
+    api.merge(protected_api);
+    let document = ApiDocument::openapi().merge_from(api);
+    let public = public
         .route("/openapi.json", get(move || async move { Json(document) }))
         .merge(page(page::file));
-    Ok((service, options.guard.around(open, locked, metrics)))
+    Ok((service, options.guard.around(public, protected, metrics)))
 }
 
-/// Takes the folder for this server: two would each think that the other's runs are nobody's.
-fn lock(runs: &Path) -> Result<File, ServeProblem> {
+/// Locks the directory. A second server would treat the runs of the first one as abandoned.
+fn lock(runs: &Path) -> Result<File, ServeError> {
     let path = runs.join("lock");
     let file = File::options().create(true).append(true).open(&path);
-    let locked = file.map_err(TryLockError::Error).and_then(|file| {
+    let result = file.map_err(TryLockError::Error).and_then(|file| {
         file.try_lock()?;
         Ok(file)
     });
-    locked.map_err(|error| match error {
-        TryLockError::WouldBlock => ServeProblem::Taken(runs.to_owned()),
-        TryLockError::Error(source) => ServeProblem::File { path, source },
+    result.map_err(|error| match error {
+        TryLockError::WouldBlock => ServeError::DirLocked(runs.to_owned()),
+        TryLockError::Error(source) => ServeError::Io { path, source },
     })
 }
 
-/// What a client needs to know before it asks for anything else. Without a key, where one is needed, that is no more
-/// than that one is needed.
+/// Returns the settings that a client needs first. Without a required API key, only says that one is required.
 #[utoipa::path(get, path = "/api/setup", tag = "server", responses(
-    (status = 200, description = "Who would speak, who takes part", body = Setup),
-    (status = "4XX", description = "Too many requests, or a strange host", body = ProblemBody)))]
-async fn setup(State(desk): State<Desk>, headers: HeaderMap) -> Result<Json<Setup>, Problem> {
+    (status = 200, description = "Settings of new runs", body = Setup),
+    (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody)))]
+async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<Setup>, Problem> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let setup = Setup { needs_key: desk.guard.needs_key(), version, ..Setup::default() };
-    if !desk.guard.lets_in(&headers) {
+    let setup = Setup { needs_key: app.guard.needs_key(), version, ..Setup::default() };
+    if !app.guard.lets_in(&headers) {
         return Ok(Json(setup));
     }
-    let config = Config::parse(&desk.config).map_err(|error| Problem::internal(&error))?;
-    let data = match desk.data {
-        From::Synthetic => "synthetic",
-        From::Edgar { .. } | From::EdgarOnline(_) => "edgar",
-        From::Dir { .. } => "dir",
+    let config = Config::parse(&app.config).map_err(|error| Problem::internal(&error))?;
+    let data = match app.data {
+        DataOrigin::Synthetic => "synthetic",
+        DataOrigin::Edgar { .. } | DataOrigin::EdgarOnline(_) => "edgar",
+        DataOrigin::Dir { .. } => "dir",
     };
     Ok(Json(Setup {
-        provider: Some(desk.choice.provider.clone()),
-        model: desk.choice.model.clone(),
+        provider: Some(app.choice.provider.clone()),
+        model: app.choice.model.clone(),
         data: Some(data.to_owned()),
-        concurrency: Some(desk.concurrency),
+        concurrency: Some(app.concurrency),
         config: Some((&config).into()),
         ..setup
     }))
 }
 
-/// The graphs that a run is made of.
+/// Returns the graphs of the pipeline and of the debates.
 #[utoipa::path(get, path = "/api/graph", tag = "server", responses(
     (status = 200, description = "`pipeline` and `debate`, as nodes and edges", body = Object),
-    (status = "4XX", description = "No key", body = ProblemBody)))]
+    (status = "4XX", description = "Missing or invalid API key", body = ProblemBody)))]
 async fn graph() -> Result<Json<Value>, Problem> {
     let saver = Arc::new(MemorySaver::new());
     let internal = |error: graph_core::BuildError| Problem::internal(&error);
@@ -211,28 +212,28 @@ async fn graph() -> Result<Json<Value>, Problem> {
     Ok(Json(json!({ "pipeline": pipeline, "debate": debate })))
 }
 
-/// Whether the server is there at all.
+/// Returns whether the server is alive.
 #[utoipa::path(get, path = "/health", tag = "server", responses(
-    (status = 200, description = "It is", body = String),
-    (status = "4XX", description = "Too many requests, or a strange host", body = ProblemBody)))]
+    (status = 200, description = "The server is alive", body = String),
+    (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody)))]
 async fn health() -> &'static str {
     "ok\n"
 }
 
-/// Whether the server takes runs.
+/// Returns whether the server accepts new runs.
 #[utoipa::path(get, path = "/ready", tag = "server", responses(
-    (status = 200, description = "It does", body = String),
-    (status = "4XX", description = "Too many requests, or a strange host", body = ProblemBody),
-    (status = 503, description = "It does not", body = ProblemBody)))]
-async fn ready(State(desk): State<Desk>) -> Result<&'static str, Problem> {
-    desk.service.ready().await?;
+    (status = 200, description = "The server accepts new runs", body = String),
+    (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody),
+    (status = 503, description = "The server does not accept new runs", body = ProblemBody)))]
+async fn ready(State(app): State<AppState>) -> Result<&'static str, Problem> {
+    app.service.ready().await?;
     Ok("ready\n")
 }
 
-/// Counts for Prometheus.
+/// Returns metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
-    (status = 200, description = "The counts", body = String, content_type = "application/openmetrics-text"),
-    (status = "4XX", description = "No key", body = ProblemBody)))]
-async fn prometheus(State(desk): State<Desk>) -> Result<Response, Problem> {
-    desk.metrics.render(&desk.service).await
+    (status = 200, description = "Metrics in OpenMetrics format", body = String, content_type = "application/openmetrics-text"),
+    (status = "4XX", description = "Missing or invalid API key", body = ProblemBody)))]
+async fn prometheus(State(app): State<AppState>) -> Result<Response, Problem> {
+    app.metrics.render(&app.service).await
 }

@@ -1,14 +1,14 @@
-//! The log of a debate between the critic and one decision maker.
+//! Transcript of a debate between the critic and one decision maker.
 
 use std::fmt;
 
 use llm::overflow::{Entry, Round};
 use serde::{Deserialize, Serialize};
 
-/// What logs call the critic.
+/// Name of the critic in transcripts.
 pub const CRITIC: &str = "critic";
 
-/// Who speaks.
+/// Speaker of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Speaker {
@@ -21,15 +21,15 @@ pub enum Speaker {
 /// One turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConversationEntry {
-    /// Who spoke.
+    /// The speaker.
     pub role: Speaker,
-    /// What was said.
+    /// Text of the turn.
     pub content: String,
-    /// In which round, from 1.
+    /// Round, from 1.
     pub round: u32,
 }
 
-/// The log with one more turn at its end; the given one stays as it is.
+/// Returns a copy of the log with one more turn.
 pub fn append_to_log(
     log: &[ConversationEntry],
     role: Speaker,
@@ -41,7 +41,7 @@ pub fn append_to_log(
     longer
 }
 
-/// The log as a person reads it, and the models.
+/// Renders the log as Markdown, for people and for prompts.
 ///
 /// ```
 /// use consulting_graph::transcript::{ConversationEntry, Speaker, format_transcript};
@@ -59,12 +59,12 @@ pub fn format_transcript(log: &[ConversationEntry]) -> String {
     log.iter().map(format_entry).collect::<Vec<_>>().join("\n\n---\n\n")
 }
 
-/// One turn as it stands in a transcript.
+/// Renders one turn of a transcript.
 pub fn format_entry(entry: &ConversationEntry) -> String {
     format_turn(entry.round, &entry.role.to_string(), &entry.content)
 }
 
-/// One turn as it stands in a transcript, from its parts.
+/// Renders one turn of a transcript from its parts.
 pub(crate) fn format_turn(round: u32, speaker: &str, text: &str) -> String {
     let label = match speaker {
         CRITIC => "CRITIC".to_owned(),
@@ -73,7 +73,7 @@ pub(crate) fn format_turn(round: u32, speaker: &str, text: &str) -> String {
     format!("**[Round {round}] {label}:**\n{text}")
 }
 
-/// The log by rounds, as it is shortened where it does not fit a model.
+/// Groups the log by rounds, the unit in which it is shortened to fit a context window.
 pub fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
     let entry = |it: &ConversationEntry| Entry::new(it.role.to_string(), &*it.content);
     let round = |it: &[ConversationEntry]| {
@@ -82,7 +82,7 @@ pub fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
     log.chunk_by(|a, b| a.round == b.round).map(round).collect()
 }
 
-/// What was said last; nothing in an empty log.
+/// Returns the text of the last turn, or an empty string for an empty log.
 pub fn get_latest_message(log: &[ConversationEntry]) -> &str {
     log.last().map_or("", |it| &it.content)
 }

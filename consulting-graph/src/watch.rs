@@ -1,52 +1,52 @@
-//! Watching debates: what goes wrong in them, found without a further call.
+//! Detects defects of debates from their transcripts, without model calls.
 //!
-//! Nothing here changes a score. Each rule is a plain count of words, so that its verdict can be checked by hand.
+//! Observations do not change scores. Every rule only counts words, so that its result can be verified manually.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    finding::cited,
+    finding::find_citations,
     moves::MoveId,
     quantity::claims,
     score::{MoveScore, ScoreSource},
     transcript::{ConversationEntry, Speaker},
 };
 
-/// A turn repeats an earlier one when more than this part of its three-word sequences stood there.
-const REPEATED: f64 = 0.5;
-/// A turn brings nothing new when less than this part of its words is new.
-const NEW: f64 = 0.15;
+/// A turn repeats an earlier one if it shares more than this fraction of its three-word sequences.
+const REPEATED_FRACTION: f64 = 0.5;
+/// A turn adds nothing new if less than this fraction of its words is new.
+const MIN_NEW_FRACTION: f64 = 0.15;
 
-/// Something that went wrong in a debate.
+/// A defect of a debate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     /// The move.
     pub move_id: MoveId,
-    /// The log, like `i1`.
+    /// The log, such as `i1`.
     pub log: String,
     /// The round.
     pub round: u32,
-    /// Whose turn it was.
+    /// The speaker.
     pub role: Speaker,
-    /// What happened.
+    /// The kind of defect.
     pub kind: ObservationKind,
 }
 
-/// What can go wrong in a debate.
+/// Kinds of defects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationKind {
-    /// A party gave in although the other had brought neither a new number nor a new citation.
+    /// A party conceded although the other had brought neither a new number nor a new citation.
     Capitulation,
-    /// For two turns nobody said anything new.
+    /// Two consecutive turns added nothing new.
     DisagreementCollapse,
-    /// A party said what it had said before.
+    /// A party repeated itself.
     Repetition,
 }
 
-/// Everything that is to be seen in one log.
+/// Returns all observations about one log.
 pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec<Observation> {
     let mut found = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -60,13 +60,16 @@ pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec
         if repeats(entry, before) {
             note(ObservationKind::Repetition);
         }
-        if gives_in(entry, before) {
+        if capitulates(entry, before) {
             note(ObservationKind::Capitulation);
         }
         let new = words.iter().filter(|it| !known.contains(*it)).count();
-        stale =
-            if (new as f64) < NEW * words.len() as f64 || words.is_empty() { stale + 1 } else { 0 };
-        // Told once, when it begins.
+        stale = if (new as f64) < MIN_NEW_FRACTION * words.len() as f64 || words.is_empty() {
+            stale + 1
+        } else {
+            0
+        };
+        // Reported once, when it starts.
         if stale == 2 {
             note(ObservationKind::DisagreementCollapse);
         }
@@ -75,7 +78,7 @@ pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec
     found
 }
 
-/// Whether a sentence gives a point to the other side.
+/// Returns whether a text concedes a point to the other side.
 fn concedes(sentence: &str) -> bool {
     const PHRASES: &[&str] = &[
         "i concede",
@@ -92,7 +95,7 @@ fn concedes(sentence: &str) -> bool {
     PHRASES.iter().any(|it| lower.contains(it))
 }
 
-/// Words of over three letters, in small letters.
+/// Returns the words of more than three letters, in lower case.
 fn words(text: &str) -> BTreeSet<String> {
     let lower = text.to_lowercase();
     lower
@@ -103,15 +106,15 @@ fn words(text: &str) -> BTreeSet<String> {
 }
 
 fn repeats(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool {
-    let now = triples(&entry.content);
-    let said = |earlier: &ConversationEntry| {
-        let shared = triples(&earlier.content).intersection(&now).count();
-        shared as f64 > REPEATED * now.len() as f64
+    let now = word_triples(&entry.content);
+    let repeats_entry = |earlier: &ConversationEntry| {
+        let shared = word_triples(&earlier.content).intersection(&now).count();
+        shared as f64 > REPEATED_FRACTION * now.len() as f64
     };
-    !now.is_empty() && before.iter().filter(|it| it.role == entry.role).any(said)
+    !now.is_empty() && before.iter().filter(|it| it.role == entry.role).any(repeats_entry)
 }
 
-fn triples(text: &str) -> BTreeSet<[String; 3]> {
+fn word_triples(text: &str) -> BTreeSet<[String; 3]> {
     let lower = text.to_lowercase();
     let words: Vec<&str> =
         lower.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
@@ -122,7 +125,7 @@ fn triples(text: &str) -> BTreeSet<[String; 3]> {
         .collect()
 }
 
-fn gives_in(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool {
+fn capitulates(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool {
     if !concedes(&entry.content) {
         return false;
     }
@@ -132,8 +135,10 @@ fn gives_in(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool {
         return false;
     };
     let facts = |it: &ConversationEntry| -> BTreeSet<String> {
-        let ids =
-            cited(&it.content).into_iter().filter_map(|(_, id)| id.ok()).map(|it| it.to_string());
+        let ids = find_citations(&it.content)
+            .into_iter()
+            .filter_map(|(_, id)| id.ok())
+            .map(|it| it.to_string());
         let numbers =
             claims(&it.content).into_iter().map(|it| format!("{:?} {}", it.unit, it.value));
         ids.chain(numbers).collect()
@@ -142,8 +147,8 @@ fn gives_in(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool {
     facts(last).is_subset(&known)
 }
 
-/// How far scores grow with the length of the debate: Pearson's correlation over the moves, from -1 to 1. None for
-/// fewer than three moves, or when all are alike.
+/// Returns Pearson's correlation between score and length of debate, from -1 to 1. `None` for fewer than three moves,
+/// or if all scores or all lengths are equal.
 pub fn length_bias(moves: &[(MoveScore, usize)]) -> Option<f64> {
     if moves.len() < 3 {
         return None;
@@ -162,19 +167,19 @@ pub fn length_bias(moves: &[(MoveScore, usize)]) -> Option<f64> {
     (spread > 0.0).then(|| sum(|a, b| a * b) / spread)
 }
 
-/// How close together the scores are.
+/// How closely the scores are clustered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Compression {
-    /// Which part of all given scores is a 7 or an 8.
+    /// Fraction of scores that are 7 or 8.
     pub sevens_and_eights: f64,
-    /// How far the best total is from the worst.
+    /// Difference between the highest and lowest total.
     pub spread: u32,
-    /// Whether chance alone could explain that: then the ranking is not resolved.
+    /// Whether noise alone could explain the spread, so that the ranking is inconclusive.
     pub unresolved: bool,
 }
 
-/// Says how close together the scores are; `noise` is what chance adds to a total, from
-/// [`severity`](crate::rank::severity). None without scores.
+/// Measures how closely the scores are clustered; `noise` is the noise of a total score from
+/// [`severity`](crate::rank::severity). Returns `None` without scores.
 pub fn compression(scores: &[MoveScore], noise: f64) -> Option<Compression> {
     let given: Vec<u8> = scores
         .iter()

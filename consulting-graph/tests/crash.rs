@@ -1,7 +1,7 @@
-//! A run that is killed, again and again, pays for nothing twice.
+//! Kills a run at every model call and checks that no call is paid for twice.
 #![expect(
     clippy::unwrap_used,
-    reason = "tests, though much of it stands in functions of their own"
+    reason = "helper functions of tests are not covered by the allow-in-tests setting"
 )]
 
 use std::{path::Path, process::Stdio};
@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
 
-/// A configuration of two moves and three rounds.
+/// Returns a configuration with two moves and three rounds.
 fn config() -> String {
     let mut config: toml::Table = toml::from_str(consulting_graph::config::DEFAULT).unwrap();
     config["rounds"] = 3.into();
@@ -37,12 +37,12 @@ fn run(folder: &Path, provider: &Provider) -> Child {
 
 async fn report(folder: &Path) -> String {
     let text = tokio::fs::read_to_string(folder.join("run/report.md")).await.unwrap();
-    // The run's id is another one each time.
+    // The run id differs every time.
     text.lines().filter(|it| !it.contains("nvda-")).collect::<Vec<_>>().join("\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
+async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
     let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
     let calls = provider.answered();
-    // 2 documents, 2 inferences, 2 analysts, 19 calls a debate; more where something was asked twice.
+    // 2 documents, 2 inferences, 2 analysts, 19 calls per debate, and possibly retries.
     let events = std::fs::read_to_string(folder.path().join("run/events.jsonl")).unwrap();
     assert!((44..=50).contains(&calls), "{calls} calls:\n{events}");
     let expected = report(folder.path()).await;
@@ -60,7 +60,7 @@ async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
     let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
     provider.keep(&folder.path().join("run/calls.jsonl"));
-    // One run, killed as each of its calls reaches the provider, before that answers.
+    // One run, killed whenever a call reaches the provider, before the provider answers.
     let mut child = run(folder.path(), &provider);
     let mut kills = 0;
     let child = loop {
@@ -74,7 +74,7 @@ async fn a_run_killed_at_every_call_pays_for_nothing_twice() {
         child.kill().await.unwrap();
         provider.forget().await;
         kills += 1;
-        // The next time this call is made it is answered, and the one after it is kept waiting.
+        // After the restart this call is answered, and the next one is held.
         child = start(&["resume", "run"], folder.path(), &provider);
     };
     let output = child.wait_with_output().await.unwrap();

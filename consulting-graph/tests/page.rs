@@ -1,4 +1,4 @@
-//! The page in a real browser, against the real program: what `web/e2e` does.
+//! Runs the browser tests of `web/e2e` against the program.
 
 use std::{
     env,
@@ -7,30 +7,30 @@ use std::{
     process::Command,
 };
 
-/// Lets the test fail, and not skip, where it cannot be made.
+/// Environment variable that makes the test fail instead of being skipped.
 const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// Says aloud what is not tested, also while the output of tests is captured: what goes through `eprintln!` is shown
-/// for failing tests alone.
+/// Reports a skipped test. Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.
 fn skipped(what: &str) {
     let _ = writeln!(io::stderr(), "SKIPPED: {what}");
 }
 
 #[test]
-fn the_page_passes_in_a_browser() {
+fn browser_tests_pass() {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
     if !web.join("node_modules").is_dir() {
-        let why = "the page's tools are not there: run `npm --prefix web ci`, which needs Node";
+        let why =
+            "the web dependencies are not installed; run `npm --prefix web ci` (requires Node)";
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
-        skipped(&format!("tests of the page in a browser; {why}"));
+        skipped(&format!("browser tests; {why}"));
         return;
     }
     let screenshots = tempfile::tempdir().unwrap();
-    // A whole run, watched and read; the rest takes minutes.
+    // Only the test of a whole run; the others take minutes.
     let nightly = env::var_os("GRAPH_NIGHTLY").is_some();
     let files = if nightly { "e2e/*.test.mjs" } else { "e2e/whole-run.test.mjs" };
     if !nightly {
-        skipped("tests of the page beyond a whole run; set GRAPH_NIGHTLY for all of web/e2e");
+        skipped("browser tests other than the whole run; set GRAPH_NIGHTLY to run all of web/e2e");
     }
     let passed = Command::new("sh")
         .args(["-ec", &format!("exec node --test --test-concurrency=1 {files}")])

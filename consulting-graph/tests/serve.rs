@@ -1,7 +1,7 @@
-//! The program as a server, asked over real connections.
+//! Tests of the server over real connections.
 #![expect(
     clippy::unwrap_used,
-    reason = "tests, though much of it stands in functions of their own"
+    reason = "helper functions of tests are not covered by the allow-in-tests setting"
 )]
 
 mod document;
@@ -20,16 +20,16 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// What most tests here need of a server, and no more.
-const PLAIN: &str = "--sandbox in-process --isolation off";
+/// Options that most tests use.
+const IN_PROCESS: &str = "--sandbox in-process --isolation off";
 
-/// Tokens that pay for the score of one of two moves.
-const CUTS: u64 = 75_000;
+/// Token limit that suffices for the score of only one of two moves.
+const LIMIT_FOR_ONE_MOVE: u64 = 75_000;
 
-/// Nothing here takes so long, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// Timeout of every operation, far longer than any of them takes.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// A server in a process of its own.
+/// A server in its own process.
 struct Server {
     child: Child,
     address: String,
@@ -37,8 +37,8 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one on a port, or on a free one, with a configuration of two moves and three rounds.
-    async fn start(folder: &Path, port: u16, more: &str, provider: Option<&Provider>) -> Self {
+    /// Starts a server on a port (0: any free port), with a configuration of two moves and three rounds.
+    async fn start(folder: &Path, port: u16, options: &str, provider: Option<&Provider>) -> Self {
         let config = folder.join("small.toml");
         if !config.exists() {
             let mut table: toml::Table = DEFAULT.parse().unwrap();
@@ -52,7 +52,7 @@ impl Server {
             command.env_remove(format!("{key}_API_KEY"));
         }
         let line = format!(
-            "serve --address 127.0.0.1:{port} --config small.toml --as-of 2026-03-01 {more}"
+            "serve --address 127.0.0.1:{port} --config small.toml --as-of 2026-03-01 {options}"
         );
         command.args(line.split_whitespace()).current_dir(folder).kill_on_drop(true);
         if let Some(provider) = provider {
@@ -63,14 +63,14 @@ impl Server {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = Vec::new();
         let address = loop {
-            let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+            let line = timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap();
             let line = line.unwrap_or_else(|| panic!("it ended: {said:?}"));
             if let Some(rest) = line.split("Serving at ").nth(1) {
                 break rest.split(". ").next().unwrap().to_owned();
             }
             said.push(line);
         };
-        // What it says later must not fill the pipe.
+        // Drains stderr, so that the server does not block on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let client = llm::http_client(&address.parse().unwrap()).unwrap();
         Self { child, address, client }
@@ -81,7 +81,7 @@ impl Server {
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
-        timeout(PATIENCE, request.send()).await.unwrap().unwrap()
+        timeout(TIMEOUT, request.send()).await.unwrap().unwrap()
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {
@@ -96,13 +96,13 @@ impl Server {
         format!("{}{path}", self.address)
     }
 
-    /// What Ctrl-C does.
+    /// Sends the signal of Ctrl-C.
     fn interrupt(&self) {
         let id = Pid::from_raw(self.child.id().unwrap().try_into().unwrap()).unwrap();
         kill_process(id, rustix::process::Signal::INT).unwrap();
     }
 
-    /// Starts a run and gives its id.
+    /// Starts a run and returns its id.
     async fn analyze(&self, body: Value) -> String {
         let (status, started) = self.post("/api/analyze", body).await;
         assert_eq!(status, 202, "{started}");
@@ -111,7 +111,7 @@ impl Server {
         id
     }
 
-    /// All events of a run, and where it rests.
+    /// Returns all events of a run and its final status.
     async fn follow(&self, id: &str) -> (Vec<Value>, String) {
         let mut events = Vec::new();
         let status = collect(&self.client, &self.address, id, &mut events).await;
@@ -124,7 +124,7 @@ async fn read(response: Response) -> (u16, Value) {
     (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
 }
 
-/// Reads events from where the list ends, until the stream does; gives the status that its last message told.
+/// Appends the events that follow those in the list until the stream ends. Returns the status in its last message.
 async fn collect(
     client: &Client,
     address: &str,
@@ -135,12 +135,12 @@ async fn collect(
         .get(format!("{address}/api/stream/{id}"))
         .header("last-event-id", events.len().to_string());
     let mut response = request.send().await.ok().filter(|it| it.status() == 200)?;
-    // As bytes: a piece may end in the middle of a letter.
-    let mut come = Vec::new();
-    while let Some(chunk) = timeout(PATIENCE, response.chunk()).await.unwrap().ok()? {
-        come.extend_from_slice(&chunk);
-        while let Some(at) = come.windows(2).position(|it| it == b"\n\n") {
-            let message = String::from_utf8(come.drain(..at + 2).collect()).unwrap();
+    // Collects bytes, because a chunk may end in the middle of a character.
+    let mut received = Vec::new();
+    while let Some(chunk) = timeout(TIMEOUT, response.chunk()).await.unwrap().ok()? {
+        received.extend_from_slice(&chunk);
+        while let Some(at) = received.windows(2).position(|it| it == b"\n\n") {
+            let message = String::from_utf8(received.drain(..at + 2).collect()).unwrap();
             let field = |name: &str| {
                 message.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "))
             };
@@ -150,7 +150,7 @@ async fn collect(
                 return data["status"].as_str().map(str::to_owned);
             }
             assert_eq!(field("id").unwrap(), data["seq"].to_string());
-            assert_eq!(data["seq"], json!(events.len() + 1), "none is missing, none comes twice");
+            assert_eq!(data["seq"], json!(events.len() + 1), "no event is missing or repeated");
             events.push(data);
         }
     }
@@ -158,13 +158,13 @@ async fn collect(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_killed_ten_times_pays_for_nothing_twice_and_loses_no_event() {
+async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     const KILLS: usize = 10;
     let folder = TempDir::new().unwrap();
     let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
-    let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
+    let mut server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
-    // What it takes when nobody disturbs it.
+    // Number of calls of an uninterrupted run.
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
     provider.release();
@@ -172,10 +172,12 @@ async fn a_server_killed_ten_times_pays_for_nothing_twice_and_loses_no_event() {
     assert_eq!(status, "complete");
     let calls = provider.answered();
 
-    let mut server = server;
-    let first = calls + 1;
-    let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(first));
-    provider.keep_from(&folder.path().join(format!("runs/{id}/calls.jsonl")), calls);
+    // A new provider: the scripted model may answer a repeated request differently.
+    server.child.kill().await.unwrap();
+    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    server = Server::start(folder.path(), port, "", Some(&provider)).await;
+    let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
+    provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
     let reader = tokio::spawn({
         let (client, address, id) = (server.client.clone(), server.address.clone(), id.clone());
         async move {
@@ -189,15 +191,15 @@ async fn a_server_killed_ten_times_pays_for_nothing_twice_and_loses_no_event() {
         }
     });
     for kill in 0..KILLS {
-        provider.hold(first + kill * calls / KILLS).await;
+        provider.hold(1 + kill * calls / KILLS).await;
         server.child.kill().await.unwrap();
         provider.forget().await;
         server = Server::start(folder.path(), port, "", Some(&provider)).await;
     }
     provider.release();
-    let (collected, status) = timeout(PATIENCE, reader).await.unwrap().unwrap();
+    let (collected, status) = timeout(TIMEOUT, reader).await.unwrap().unwrap();
     assert_eq!(status, "complete");
-    assert_eq!(provider.answered(), 2 * calls, "no call is paid twice");
+    assert_eq!(provider.answered(), calls, "no call is paid for twice");
     let (_, stored) = server.get(&format!("/api/runs/{id}/events")).await;
     assert_eq!(stored["events"], json!(collected));
     assert_eq!(collected.len(), events.len());
@@ -209,13 +211,13 @@ async fn a_server_killed_ten_times_pays_for_nothing_twice_and_loses_no_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_are_started_watched_read_compared_and_branched_off() {
+async fn runs_are_started_watched_read_compared_and_forked() {
     let folder = TempDir::new().unwrap();
-    let server = Server::start(folder.path(), 0, PLAIN, None).await;
+    let server = Server::start(folder.path(), 0, IN_PROCESS, None).await;
     let (_, setup) = server.get("/api/setup").await;
     assert_eq!((&setup["provider"], &setup["needs_key"]), (&json!("scripted"), &json!(false)));
 
-    // Two at once, which have nothing of each other.
+    // Two concurrent runs do not affect each other.
     let (a, b) = tokio::join!(
         server.analyze(json!({ "ticker": "NVDA" })),
         server.analyze(json!({ "ticker": "BRK.B", "seed": 5, "concurrency": 2 })),
@@ -233,7 +235,7 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
     assert_eq!(detail["planned_calls"], json!(44));
     assert!(detail["usage"]["calls"].as_u64().unwrap() >= 44);
 
-    // A fork, compared with where it came from.
+    // A fork, compared with its origin.
     let wanted = json!({ "at": "m2:r3", "set": ["critic.persona=You are kind."], "only": true });
     let (status, forked) = server.post(&format!("/api/runs/{b}/fork"), wanted).await;
     assert_eq!(status, 202, "{forked}");
@@ -248,7 +250,7 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
         server.get(&format!("/api/runs?before={}", list["next"].as_str().unwrap())).await;
     assert_eq!(older["runs"].as_array().unwrap().len(), 1);
 
-    // Files: those for readers, to be saved, and no others.
+    // Only public files can be read, as attachments.
     let report = server.send(Method::GET, &format!("/api/runs/{b}/files/report.html"), None).await;
     assert!(report.headers()["content-disposition"].to_str().unwrap().starts_with("attachment"));
     assert_eq!(report.headers()["content-security-policy"], "sandbox");
@@ -275,7 +277,7 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
     let (_, trace) = server.get(&format!("/api/runs/{a}/trace")).await;
     assert_eq!(trace.as_object().unwrap().keys().collect::<Vec<_>>(), ["m1", "m2", "pipeline"]);
 
-    // What is wrong is said.
+    // Invalid requests are rejected with a message.
     for (path, body, expected) in [
         ("/api/analyze", json!({ "ticker": "../x" }), 422),
         ("/api/analyze", json!({ "ticker": " NVDA" }), 422),
@@ -295,9 +297,9 @@ async fn runs_are_started_watched_read_compared_and_branched_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_looks_at_the_moves_and_what_they_write_stays_text() {
+async fn reviewed_moves_are_debated_and_never_become_markup() {
     let folder = TempDir::new().unwrap();
-    let server = Server::start(folder.path(), 0, PLAIN, None).await;
+    let server = Server::start(folder.path(), 0, IN_PROCESS, None).await;
     let id = server.analyze(json!({ "ticker": "NVDA", "review": true, "rounds": 1 })).await;
     assert_eq!(server.follow(&id).await.1, "waiting");
     let (_, review) = server.get(&format!("/api/runs/{id}/review")).await;
@@ -307,9 +309,9 @@ async fn a_person_looks_at_the_moves_and_what_they_write_stays_text() {
     let path = format!("/api/runs/{id}/resume");
     assert_eq!(server.post(&path, json!({})).await.0, 422);
     assert_eq!(server.post(&path, json!({ "moves": [] })).await.0, 422);
-    // Whoever does not want to decide is rid of it, and may think again.
-    let (status, given_up) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
-    assert_eq!((status, &given_up["status"]), (202, &json!("cancelled")));
+    // A review can be cancelled and taken up again.
+    let (status, cancelled) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
+    assert_eq!((status, &cancelled["status"]), (202, &json!("cancelled")));
     assert_eq!(server.post(&path, json!({ "moves": moves })).await.0, 202);
     assert_eq!(server.follow(&id).await.1, "complete");
     let results = server.send(Method::GET, &format!("/api/results/{id}"), None).await;
@@ -321,7 +323,7 @@ async fn a_person_looks_at_the_moves_and_what_they_write_stays_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
+async fn cancelled_runs_resume_and_a_lost_registry_is_rebuilt() {
     let folder = TempDir::new().unwrap();
     let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
     let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
@@ -332,13 +334,13 @@ async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
     provider.release();
     assert_eq!(server.post(&format!("/api/runs/{id}/resume"), json!({})).await.0, 202);
     assert_eq!(server.follow(&id).await.1, "complete");
-    // Two servers would each think that the other's runs are nobody's.
+    // A second server would treat the runs of the first one as abandoned.
     let mut second = Command::new(env!("CARGO_BIN_EXE_consulting"));
     second.args(["serve", "--address", "127.0.0.1:0"]).current_dir(folder.path());
     let refused = second.output().await.unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another server"), "{refused:?}");
     drop(server);
-    // A list that was lost is made again from the runs themselves.
+    // A lost registry is rebuilt from the run directories.
     std::fs::remove_file(folder.path().join("runs/runs.db")).unwrap();
     let server = Server::start(folder.path(), 0, "", None).await;
     let (_, runs) = server.get("/api/runs").await;
@@ -349,7 +351,7 @@ async fn a_run_that_is_stopped_goes_on_and_the_next_server_knows_all_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_run_may_spend_more_than_the_operator_allows_whoever_made_it_and_whatever_it_was_told() {
+async fn the_spending_limit_of_the_server_applies_to_every_run() {
     let folder = TempDir::new().unwrap();
     let shown = async |server: &Server, id: &str| {
         server.get(&format!("/api/runs/{id}")).await.1["settings"]["max_tokens"].clone()
@@ -361,94 +363,98 @@ async fn no_run_may_spend_more_than_the_operator_allows_whoever_made_it_and_what
         let ended = server.follow(&fork).await.1;
         (fork, ended)
     };
-    let server = Server::start(folder.path(), 0, PLAIN, None).await;
-    let rich = server.analyze(json!({ "ticker": "NVDA", "max_tokens": 5_000_000 })).await;
-    let free = server.analyze(json!({ "ticker": "NVDA", "review": true })).await;
-    assert_eq!(server.follow(&rich).await.1, "complete");
-    assert_eq!(server.follow(&free).await.1, "waiting");
-    let (_, review) = server.get(&format!("/api/runs/{free}/review")).await;
-    // What is said of a fork goes before what was said of the run it comes from, and that before nothing.
-    let at = |more: Value| {
+    let server = Server::start(folder.path(), 0, IN_PROCESS, None).await;
+    let high_limit = server.analyze(json!({ "ticker": "NVDA", "max_tokens": 5_000_000 })).await;
+    let no_limit = server.analyze(json!({ "ticker": "NVDA", "review": true })).await;
+    assert_eq!(server.follow(&high_limit).await.1, "complete");
+    assert_eq!(server.follow(&no_limit).await.1, "waiting");
+    let (_, review) = server.get(&format!("/api/runs/{no_limit}/review")).await;
+    // The limit of the request takes precedence over the limit of the origin.
+    let at = |options: Value| {
         let mut at = json!({ "at": "layer_2", "set": ["critic.persona=You are kind."] });
-        at.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        at.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
         at
     };
-    let (same, ended) = fork(&server, &rich, at(json!({}))).await;
+    let (same, ended) = fork(&server, &high_limit, at(json!({}))).await;
     assert_eq!((ended.as_str(), shown(&server, &same).await), ("complete", json!(5_000_000)));
-    let (poor, ended) = fork(&server, &rich, at(json!({ "max_tokens": 1000 }))).await;
-    assert_eq!((ended.as_str(), shown(&server, &poor).await), ("error", json!(1000)));
+    let (low_limit, ended) = fork(&server, &high_limit, at(json!({ "max_tokens": 1000 }))).await;
+    assert_eq!((ended.as_str(), shown(&server, &low_limit).await), ("error", json!(1000)));
     drop(server);
 
-    let server = Server::start(folder.path(), 0, &format!("{PLAIN} --max-tokens 2000"), None).await;
-    let (forked, ended) = fork(&server, &rich, at(json!({}))).await;
+    let server =
+        Server::start(folder.path(), 0, &format!("{IN_PROCESS} --max-tokens 2000"), None).await;
+    let (forked, ended) = fork(&server, &high_limit, at(json!({}))).await;
     assert_eq!((ended.as_str(), shown(&server, &forked).await), ("error", json!(2000)));
-    let path = format!("/api/runs/{free}/resume");
+    let path = format!("/api/runs/{no_limit}/resume");
     let asked = json!({ "moves": review["moves"], "max_tokens": 9_000_000 });
-    assert_eq!(server.post(&path, asked).await.0, 422, "that is more than anybody may ask for");
+    assert_eq!(server.post(&path, asked).await.0, 422, "exceeds the limit of the server");
     assert_eq!(server.post(&path, json!({ "moves": review["moves"] })).await.0, 202);
-    assert_eq!(server.follow(&free).await.1, "error");
-    assert_eq!(shown(&server, &free).await, json!(2000));
+    assert_eq!(server.follow(&no_limit).await.1, "error");
+    assert_eq!(shown(&server, &no_limit).await, json!(2000));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_its_budget_cut_short_goes_on_here_and_at_a_terminal() {
+async fn runs_cut_short_by_their_budget_resume_on_the_server_and_on_the_command_line() {
     let folder = TempDir::new().unwrap();
-    let server = Server::start(folder.path(), 0, PLAIN, None).await;
-    let limited = json!({ "ticker": "NVDA", "max_tokens": CUTS, "concurrency": 1 });
-    let (here, there) = tokio::join!(server.analyze(limited.clone()), server.analyze(limited));
-    let broke = server.analyze(json!({ "ticker": "NVDA", "max_tokens": 1 })).await;
+    let server = Server::start(folder.path(), 0, IN_PROCESS, None).await;
+    let limited = json!({ "ticker": "NVDA", "max_tokens": LIMIT_FOR_ONE_MOVE, "concurrency": 1 });
+    let (on_server, on_terminal) =
+        tokio::join!(server.analyze(limited.clone()), server.analyze(limited));
+    let exhausted = server.analyze(json!({ "ticker": "NVDA", "max_tokens": 1 })).await;
     let recommended = async |id: &str| {
         let (_, list) = server.get("/api/runs").await;
         let run = list["runs"].as_array().unwrap().iter().find(|it| it["id"] == json!(id)).unwrap();
         (run["status"].clone(), run["recommended"].as_array().unwrap().len())
     };
     let trace = async |id: &str| server.get(&format!("/api/runs/{id}/trace")).await;
-    for id in [&here, &there] {
+    for id in [&on_server, &on_terminal] {
         assert_eq!(server.follow(id).await.1, "complete");
-        assert_eq!(recommended(id).await, (json!("complete"), 1), "and one has no score");
+        assert_eq!(recommended(id).await, (json!("complete"), 1), "one move has no score");
     }
-    assert_eq!(server.follow(&broke).await.1, "error");
-    let before = [trace(&here).await, trace(&there).await];
+    assert_eq!(server.follow(&exhausted).await.1, "error");
+    let before = [trace(&on_server).await, trace(&on_terminal).await];
 
-    let path = format!("/api/runs/{here}/resume");
+    let path = format!("/api/runs/{on_server}/resume");
     assert_eq!(server.post(&path, json!({ "max_tokens": 9_000_000 })).await.0, 202);
-    assert_eq!(server.follow(&here).await.1, "complete");
+    assert_eq!(server.follow(&on_server).await.1, "complete");
     let (status, said) = server.post(&path, json!({ "max_tokens": 9_000_001 })).await;
-    assert_eq!(status, 409, "now nothing is left: {said}");
-    // Who does the same at a terminal, beside the server, is seen.
-    for id in [&there, &broke] {
+    assert_eq!(status, 409, "nothing left to resume: {said}");
+    // Results of `consulting resume` beside the server are imported.
+    for id in [&on_terminal, &exhausted] {
         let mut resume = Command::new(env!("CARGO_BIN_EXE_consulting"));
         let line = format!("resume {id} --max-tokens 9000000 --isolation off --quiet");
         resume.args(line.split_whitespace()).current_dir(folder.path());
         let resumed = resume.output().await.unwrap();
         assert!(resumed.status.success(), "{resumed:?}");
     }
-    for id in [&here, &there, &broke] {
+    for id in [&on_server, &on_terminal, &exhausted] {
         assert_eq!(recommended(id).await, (json!("complete"), 2), "{id}");
     }
-    let (_, detail) = server.get(&format!("/api/runs/{broke}")).await;
+    let (_, detail) = server.get(&format!("/api/runs/{exhausted}")).await;
     assert_eq!((&detail["status"], &detail["error"]), (&json!("complete"), &Value::Null));
-    for (before, id) in before.into_iter().zip([&here, &there]) {
+    for (before, id) in before.into_iter().zip([&on_server, &on_terminal]) {
         let after = trace(id).await;
         assert_eq!((before.0, after.0), (200, 200));
-        assert!(before.1 != after.1, "the trace is that of the run as it is now");
+        assert!(before.1 != after.1, "the trace is updated after a resume");
         assert_eq!(after, trace(id).await);
     }
 }
 
-/// More than tokio has threads for what blocks: where each waiting request held one, nothing else was answered.
+/// Sends more requests than tokio has blocking threads. Waiting requests must not hold such a thread, or the server
+/// would deadlock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_that_wants_a_trace_or_a_fork_stops_nobody() {
-    const CROWD: usize = 600;
+async fn many_trace_and_fork_requests_do_not_block_others() {
+    const REQUESTS: usize = 600;
     let folder = TempDir::new().unwrap();
-    let server = Server::start(folder.path(), 0, &format!("{PLAIN} --rate 100000"), None).await;
+    let server =
+        Server::start(folder.path(), 0, &format!("{IN_PROCESS} --rate 100000"), None).await;
     let id = server.analyze(json!({ "ticker": "NVDA", "rounds": 1 })).await;
     assert_eq!(server.follow(&id).await.1, "complete");
     for (method, path, body) in [
         (Method::GET, format!("/api/runs/{id}/trace"), None),
         (Method::POST, format!("/api/runs/{id}/fork"), Some(json!({ "at": "m2", "only": true }))),
     ] {
-        let asking: Vec<_> = (0..CROWD)
+        let requests: Vec<_> = (0..REQUESTS)
             .map(|_| {
                 let request = server.client.request(method.clone(), server.at(&path));
                 let request = match &body {
@@ -462,27 +468,27 @@ async fn a_crowd_that_wants_a_trace_or_a_fork_stops_nobody() {
             .collect();
         sleep(Duration::from_secs(2)).await;
         let ready = timeout(Duration::from_secs(60), server.get("/ready")).await;
-        assert_eq!(ready.expect("others are answered").0, 200, "{path}");
-        for it in asking {
+        assert_eq!(ready.expect("other requests are answered").0, 200, "{path}");
+        for it in requests {
             it.abort();
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_do_not_learn_where_files_lie_and_are_told_what_is_gone() {
+async fn responses_contain_no_host_paths_and_report_missing_directories() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("secret-place");
     std::fs::create_dir(&data).unwrap();
-    let more = format!("{PLAIN} --data dir --data-dir {}", data.display());
-    let server = Server::start(folder.path(), 0, &more, None).await;
+    let options = format!("{IN_PROCESS} --data dir --data-dir {}", data.display());
+    let server = Server::start(folder.path(), 0, &options, None).await;
     std::fs::remove_dir(&data).unwrap();
     let id = server.analyze(json!({ "ticker": "NVDA" })).await;
     let (events, status) = server.follow(&id).await;
     assert_eq!(status, "error");
     let (_, results) = server.get(&format!("/api/results/{id}")).await;
     let said = format!("{results} {events:?}");
-    assert!(!said.contains("secret-place") && said.contains("the data folder"), "{said}");
+    assert!(!said.contains("secret-place") && said.contains("the data directory"), "{said}");
     let run = folder.path().join(format!("runs/{id}"));
     assert!(!said.contains(run.to_str().unwrap()), "{said}");
 
@@ -494,7 +500,7 @@ async fn clients_do_not_learn_where_files_lie_and_are_told_what_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn told_once_it_waits_for_runs_and_told_twice_it_does_not() {
+async fn a_second_signal_stops_the_server_immediately() {
     let folder = TempDir::new().unwrap();
     let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
     let mut server = Server::start(folder.path(), 0, "--grace 1000", Some(&provider)).await;
@@ -512,7 +518,7 @@ async fn told_once_it_waits_for_runs_and_told_twice_it_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_address_needs_a_key_which_nobody_is_shown() {
+async fn public_addresses_require_a_key_that_is_never_shown() {
     let folder = TempDir::new().unwrap();
     let mut refused = Command::new(env!("CARGO_BIN_EXE_consulting"));
     refused.args(["serve", "--address", "0.0.0.0:0"]).current_dir(folder.path());

@@ -1,4 +1,4 @@
-/** What a person can do with a run: review, fork, compare, cancel, resume; and what a failing one looks like. */
+/** User actions: review, fork, compare, cancel, resume; and failures. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -16,12 +16,12 @@ after(async () => {
   await server?.stop();
 });
 
-test("a review drops a move, edits one, and what is injected stays text", { timeout: 360_000 }, async () => {
+test("a review drops and edits moves, and injected markup stays text", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "REVW", rounds: 1, review: true });
   await untilRun(server, id, "waiting");
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/runs/${id}`);
-  await page.getByText("15 of 15 moves go into debate").waitFor();
+  await page.getByText("15 of 15 moves will be debated").waitFor();
   await checkBoth(page, "review");
 
   await page.getByRole("button", { name: "Drop m2", exact: true }).click();
@@ -35,7 +35,10 @@ test("a review drops a move, edits one, and what is injected stays text", { time
   await untilRun(server, id, "complete");
 
   await page.getByRole("heading", { name: /Recommended/ }).waitFor();
-  assert.ok(await page.getByRole("heading", { name: "The other 11" }).isVisible(), "the dropped move is not there");
+  assert.ok(
+    await page.getByRole("heading", { name: "Other moves (11)" }).isVisible(),
+    "the dropped move is not listed",
+  );
   await page.goto(`${server.url}/runs/${id}?view=debates&move=m1`);
   await page.getByRole("heading", { name: `Sell it ${attack}` }).waitFor();
   await page.goto(`${server.url}/runs/${id}?view=documents`);
@@ -51,7 +54,7 @@ test("a review drops a move, edits one, and what is injected stays text", { time
   await close();
 });
 
-test("a review adds a move and changes steps, and a reload loses nothing of it", { timeout: 360_000 }, async () => {
+test("a review adds a move and edits steps, and survives a reload", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "MORE", rounds: 1, review: true });
   await untilRun(server, id, "waiting");
   const { page, close } = await openPage(browser, server, { expected: [/status of 4(09|22)/] });
@@ -60,25 +63,25 @@ test("a review adds a move and changes steps, and a reload loses nothing of it",
   await page.getByRole("button", { name: "Edit m1", exact: true }).click();
   await page.getByLabel("Action of step 1").fill("Ask the treasurer first");
   await page.getByRole("button", { name: "Remove step 2" }).click();
-  await page.getByRole("button", { name: "Add a step" }).click();
+  await page.getByRole("button", { name: "Add step" }).click();
   await page.getByRole("tab", { name: "Pipeline" }).click();
   await page.getByRole("tab", { name: "Review" }).click();
   await page.reload();
-  await page.getByText("14 of 15 moves go into debate").waitFor();
+  await page.getByText("14 of 15 moves will be debated").waitFor();
   await page.getByText("edited", { exact: true }).waitFor();
 
-  await page.getByRole("button", { name: "Add a move" }).click();
+  await page.getByRole("button", { name: "Add move" }).click();
   const form = page.getByRole("form", { name: "Edit m16" });
   await page.getByRole("button", { name: "Debate 15 moves" }).click();
-  await form.getByText("m16 lacks a title, a thesis.").waitFor();
-  await page.waitForFunction(() => document.activeElement?.textContent === "m16 lacks a title, a thesis.");
+  await form.getByText("m16 is missing a title and a thesis.").waitFor();
+  await page.waitForFunction(() => document.activeElement?.textContent === "m16 is missing a title and a thesis.");
   await checkBoth(page, "review-add");
   await form.getByLabel("Title").fill("Buy the only supplier of glass");
-  await form.getByLabel("Thesis").fill("Whoever holds the glass sets the price [F1-01].");
+  await form.getByLabel("Thesis").fill("Control of the glass supply sets the price [F1-01].");
   await form.getByLabel("Risk").selectOption("high");
   await form.getByLabel("Owner of step 1").fill("The board");
   await page.getByRole("button", { name: "Debate 15 moves" }).click();
-  await form.getByText("m16 lacks what step 1 does.").waitFor();
+  await form.getByText("m16 is missing the action of step 1.").waitFor();
   await form.getByLabel("Action of step 1").fill("Make an offer");
   await page.getByRole("button", { name: "Debate 15 moves" }).click();
   await untilRun(server, id, "complete");
@@ -90,41 +93,37 @@ test("a review adds a move and changes steps, and a reload loses nothing of it",
   await page.getByRole("tab", { name: "Pipeline" }).click();
   await page.getByRole("button", { name: /^Debates 15 of 15 debated/ }).waitFor();
   const board = await page.locator("[data-move]").evaluateAll((all) => all.map((it) => it.dataset.move));
-  assert.ok(board.includes("m16") && !board.includes("m2"), "the board has the moves that were debated");
+  assert.ok(board.includes("m16") && !board.includes("m2"), "the leaderboard lists the debated moves");
   await close();
 });
 
-test(
-  "a review that the server refuses is refused in its words, and can be sent again",
-  { timeout: 180_000 },
-  async () => {
-    const id = await startRun(server, { ticker: "TWOS", rounds: 1, review: true });
-    await untilRun(server, id, "waiting");
-    const { page, close } = await openPage(browser, server, { expected: [/status of 422/] });
-    const refusal = { error: { code: "invalid", message: "m3 stands in it twice; give each move a number" } };
-    await page.route("**/resume", (it) => it.fulfill({ status: 422, json: refusal }));
-    await page.goto(`${server.url}/runs/${id}`);
-    await page.getByRole("button", { name: "Debate 15 moves" }).click();
-    await page.getByRole("alert").getByText("m3 stands in it twice").waitFor();
-    await page.unrouteAll();
-    await page.getByRole("button", { name: "Debate 15 moves" }).click();
-    await untilRun(server, id, "complete");
-    await close();
-  },
-);
+test("a rejected review shows the server's message and can be resubmitted", { timeout: 180_000 }, async () => {
+  const id = await startRun(server, { ticker: "TWOS", rounds: 1, review: true });
+  await untilRun(server, id, "waiting");
+  const { page, close } = await openPage(browser, server, { expected: [/status of 422/] });
+  const refusal = { error: { code: "invalid", message: "m3 appears twice; each move needs its own id" } };
+  await page.route("**/resume", (it) => it.fulfill({ status: 422, json: refusal }));
+  await page.goto(`${server.url}/runs/${id}`);
+  await page.getByRole("button", { name: "Debate 15 moves" }).click();
+  await page.getByRole("alert").getByText("m3 appears twice").waitFor();
+  await page.unrouteAll();
+  await page.getByRole("button", { name: "Debate 15 moves" }).click();
+  await untilRun(server, id, "complete");
+  await close();
+});
 
-test("a fork from a round, and the comparison with its source", { timeout: 360_000 }, async () => {
+test("a debate is forked from a round and compared with the original", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "FORK", rounds: 2 });
   await untilRun(server, id, "complete");
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/runs/${id}?view=debates&move=m4`);
   await page.getByRole("button", { name: "Fork here, m4 round 2" }).click();
   const dialog = page.getByRole("dialog", { name: `Fork ${id}` });
-  assert.equal(await dialog.getByLabel("Place").inputValue(), "m4");
+  assert.equal(await dialog.getByLabel("Starting point").inputValue(), "m4");
   assert.equal(await dialog.getByLabel("Round").inputValue(), "2");
   await dialog.getByLabel("Settings to change").fill("critic.persona=You are a cautious auditor.");
   await checkBoth(page, "fork");
-  await dialog.getByRole("button", { name: "Start the fork" }).click();
+  await dialog.getByRole("button", { name: "Start fork" }).click();
   await page.waitForURL((it) => it.pathname.startsWith("/runs/") && !it.pathname.endsWith(id));
   const fork = page.url().match(/runs\/([^?]+)/)[1];
   const run = await untilRun(server, fork, "complete");
@@ -134,12 +133,12 @@ test("a fork from a round, and the comparison with its source", { timeout: 360_0
     only: true,
     set: ["critic.persona=You are a cautious auditor."],
   });
-  await page.getByText("branched off from").waitFor();
+  await page.getByText("forked from").waitFor();
 
   await page.getByRole("button", { name: "Compare" }).click();
   await page
     .getByRole("dialog", { name: "Compare with" })
-    .getByRole("link", { name: /branched off from/ })
+    .getByRole("link", { name: /forked from/ })
     .click();
   await page.waitForURL(/\/compare\?/);
   await page
@@ -150,14 +149,14 @@ test("a fork from a round, and the comparison with its source", { timeout: 360_0
   await checkBoth(page, "compare");
 
   await page.goto(server.url);
-  await page.getByLabel(`Pick ${id} for a comparison`).check();
-  await page.getByLabel(`Pick ${fork} for a comparison`).check();
-  await page.getByRole("button", { name: "Compare these two" }).click();
-  await page.getByRole("heading", { name: "Two runs compared" }).waitFor();
+  await page.getByLabel(`Select ${id} for comparison`).check();
+  await page.getByLabel(`Select ${fork} for comparison`).check();
+  await page.getByRole("button", { name: "Compare selected runs" }).click();
+  await page.getByRole("heading", { name: "Comparison of two runs" }).waitFor();
   await close();
 });
 
-test("a run that fails says why, and goes on with a larger budget", { timeout: 360_000 }, async () => {
+test("a failed run shows the reason and resumes with a larger budget", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "FAIL", rounds: 1, max_tokens: 1000 });
   await untilRun(server, id, "error");
   const { page, close } = await openPage(browser, server);
@@ -169,19 +168,19 @@ test("a run that fails says why, and goes on with a larger budget", { timeout: 3
   await page.getByRole("button", { name: /^Findings .*: layer failed/ }).waitFor();
   await checkBoth(page, "failed");
   await page.getByRole("button", { name: "Resume" }).click();
-  await page.getByLabel("Tokens at most").fill("100000000");
+  await page.getByLabel("Token limit").fill("100000000");
   await checkPage(page, "resume");
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
   await page
-    .getByText("The run is complete: read the results")
+    .getByText("The run is complete: view the results")
     .or(page.getByRole("heading", { name: "Recommended" }))
     .first()
     .waitFor();
-  assert.equal(await page.getByRole("alert").count(), 0, "the failure is over");
+  assert.equal(await page.getByRole("alert").count(), 0, "no error is shown");
   await close();
 });
 
-test("a run is cancelled and kept", { timeout: 360_000 }, async (t) => {
+test("a cancelled run keeps its files", { timeout: 360_000 }, async (t) => {
   const server = await startServer({ args: SLOW });
   t.after(() => server.stop());
   const id = await startRun(server, { ticker: "STOP", rounds: 50, concurrency: 1 });
@@ -191,40 +190,44 @@ test("a run is cancelled and kept", { timeout: 360_000 }, async (t) => {
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator("[data-status=cancelled]").waitFor();
   await page.getByRole("button", { name: "Resume" }).waitFor();
-  assert.equal(await page.getByRole("button", { name: /: (debate|layer|agent) running/ }).count(), 0, "nothing works");
+  assert.equal(
+    await page.getByRole("button", { name: /: (debate|layer|agent) running/ }).count(),
+    0,
+    "nothing is running",
+  );
   await checkPage(page, "cancelled");
   await shoot(page, "cancelled");
   await page.getByRole("button", { name: "Downloads" }).click();
   await page.getByRole("dialog", { name: "Downloads" }).getByText("events.jsonl").waitFor();
-  assert.equal(await page.getByText("trace.json").count(), 0, "what was not told to the end has no trace");
+  assert.equal(await page.getByText("trace.json").count(), 0, "an incomplete run has no trace");
   await close();
 });
 
-test("a run that its budget cut short goes on with a larger one", { timeout: 360_000 }, async () => {
+test("a run cut short by its budget resumes with a larger one", { timeout: 360_000 }, async () => {
   const id = await startRun(server, { ticker: "CUTS", max_tokens: 200_000 });
   await untilRun(server, id, "complete");
   const { page, close } = await openPage(browser, server);
   await page.goto(`${server.url}/runs/${id}`);
-  await page.getByRole("heading", { name: "Without a score, so without a rank" }).waitFor();
+  await page.getByRole("heading", { name: "Not scored" }).waitFor();
   await page.getByRole("button", { name: "Resume" }).click();
   const dialog = page.getByRole("dialog", { name: "Resume the run" });
-  await dialog.getByLabel("Tokens at most").fill("9000000");
+  await dialog.getByLabel("Token limit").fill("9000000");
   await checkBoth(page, "resume-complete");
-  await dialog.getByRole("button", { name: "Go on" }).click();
-  await page.getByRole("heading", { name: "The other 12" }).waitFor({ timeout: 300_000 });
-  assert.equal(await page.getByRole("heading", { name: "Without a score, so without a rank" }).count(), 0);
-  assert.equal(await page.getByRole("button", { name: "Resume" }).count(), 0, "nothing is left to do");
+  await dialog.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("heading", { name: "Other moves (12)" }).waitFor({ timeout: 300_000 });
+  assert.equal(await page.getByRole("heading", { name: "Not scored" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Resume" }).count(), 0, "there is nothing to resume");
   await close();
 });
 
-test("what the server refuses is shown as what it is", { timeout: 180_000 }, async () => {
+test("errors of the server are displayed", { timeout: 180_000 }, async () => {
   const { page, close } = await openPage(browser, server, { expected: [/status of 4(04|22)/] });
   await page.goto(server.url);
   await page.getByLabel("Ticker").fill("!!");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page
     .getByRole("alert")
-    .getByText(/a ticker cannot hold/)
+    .getByText(/invalid character/)
     .waitFor();
 
   await page.getByText("Options").click();
@@ -234,14 +237,14 @@ test("what the server refuses is shown as what it is", { timeout: 180_000 }, asy
   await page.waitForFunction(() => document.activeElement?.labels?.[0]?.textContent === "Rounds");
 
   await page.goto(`${server.url}/runs/nothing-here`);
-  await page.getByRole("alert").getByText("There is no such run").waitFor();
+  await page.getByRole("alert").getByText("Run not found").waitFor();
   await checkBoth(page, "refused");
   await page.goto(`${server.url}/nowhere`);
-  await page.getByRole("alert").getByText("There is no such page").waitFor();
+  await page.getByRole("alert").getByText("Page not found").waitFor();
   await close();
 });
 
-test("what cannot be followed or drawn is said too", { timeout: 180_000 }, async () => {
+test("stream and rendering errors are displayed", { timeout: 180_000 }, async () => {
   const id = await startRun(server, { ticker: "ODDS", rounds: 1 });
   await untilRun(server, id, "complete");
   const { page, close } = await openPage(browser, server, { expected: [/status of 403/, /undefined|null/] });
@@ -252,14 +255,14 @@ test("what cannot be followed or drawn is said too", { timeout: 180_000 }, async
   await page.unrouteAll();
   await page.getByRole("button", { name: "Try again" }).click();
   await page.getByRole("button", { name: /^Debates 15 of 15 debated/ }).waitFor();
-  assert.equal(await page.getByRole("alert").count(), 0, "it is followed again");
+  assert.equal(await page.getByRole("alert").count(), 0, "events are streamed again");
 
   await page.route(`**/api/runs/${id}`, async (it) => {
     const run = await (await it.fetch()).json();
     await it.fulfill({ json: { ...run, config: null } });
   });
   await page.goto(`${server.url}/runs/${id}`);
-  await page.getByRole("alert").getByText("This page cannot be shown").waitFor();
+  await page.getByRole("alert").getByText("This page could not be displayed").waitFor();
   await page.getByRole("link", { name: "Runs" }).click();
   await page.getByLabel("Ticker").waitFor();
   await close();

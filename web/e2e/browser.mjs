@@ -1,4 +1,4 @@
-/** A real browser that notes everything a page should not do. */
+/** Browser helpers that record console errors, dialogs and foreign requests. */
 
 import assert from "node:assert/strict";
 import { mkdir } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import axe from "axe-core";
 import { chromium } from "playwright-core";
 
-const SHOTS = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots/", import.meta.url));
+const SCREENSHOT_DIR = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots/", import.meta.url));
 
 export const DESKTOP = { viewport: { width: 1280, height: 800 } };
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
@@ -18,10 +18,8 @@ export async function launchBrowser() {
 }
 
 /**
- * Opens a page. `expected` are messages of the console that belong to the test, like a refused request's.
- *
- * Nothing moves unless a test asks for it: rows on their way to another place lie over each other for a moment, which
- * axe takes for where they stay.
+ * Opens a page. `expected` lists console messages that the test expects. Motion is reduced by default, because axe
+ * reports elements that overlap during an animation.
  */
 export async function openPage(browser, server, { expected = [], ...options } = {}) {
   const context = await browser.newContext({
@@ -32,31 +30,32 @@ export async function openPage(browser, server, { expected = [], ...options } = 
   });
   const page = await context.newPage();
   page.setDefaultTimeout(120_000);
-  const faults = [];
+  const errors = [];
   page.on("console", (it) => {
     const text = it.text();
-    if (["error", "warning"].includes(it.type()) && !expected.some((one) => one.test(text))) faults.push(text);
+    if (["error", "warning"].includes(it.type()) && !expected.some((one) => one.test(text))) errors.push(text);
   });
-  page.on("pageerror", (it) => faults.push(`uncaught: ${it.message}`));
+  page.on("pageerror", (it) => errors.push(`uncaught: ${it.message}`));
   page.on("dialog", async (it) => {
-    faults.push(`a dialog opened: ${it.message()}`);
+    errors.push(`a dialog opened: ${it.message()}`);
     await it.dismiss();
   });
   page.on("request", (it) => {
     const { protocol, origin } = new URL(it.url());
-    if (!["data:", "blob:"].includes(protocol) && origin !== server.url) faults.push(`asked elsewhere: ${it.url()}`);
+    if (!["data:", "blob:"].includes(protocol) && origin !== server.url)
+      errors.push(`request to another origin: ${it.url()}`);
   });
   return {
     page,
-    /** Ends the page and fails if it did what it should not. */
+    /** Closes the page and fails if it recorded errors. */
     async close() {
       await context.close();
-      assert.deepEqual(faults, []);
+      assert.deepEqual(errors, []);
     },
   };
 }
 
-/** Fails where the page cannot be used by everybody, or is wider than its window. */
+/** Fails if the page violates accessibility rules or overflows horizontally. */
 export async function checkPage(page, state) {
   await settled(page);
   await page.evaluate(axe.source);
@@ -69,11 +68,13 @@ export async function checkPage(page, state) {
     it.nodes.slice(0, 4).map((node) => `${it.id}: ${node.failureSummary} ${node.html}`),
   );
   assert.deepEqual(found, [], `accessibility of ${state}`);
-  const beyond = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  assert.ok(beyond <= 0, `${state} is ${beyond} px wider than its window`);
+  const overflow = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
+  assert.ok(overflow <= 0, `${state} overflows horizontally by ${overflow} px`);
 }
 
-/** Waits for what moves to its place; what moves for ever, like a spinner, is not waited for. */
+/** Waits for animations to finish, except infinite ones such as spinners. */
 async function settled(page) {
   await page.waitForTimeout(100);
   await page.waitForFunction(() =>
@@ -81,17 +82,17 @@ async function settled(page) {
   );
 }
 
-/** Keeps a picture for the documentation. */
+/** Saves a screenshot for the documentation. */
 export async function shoot(page, name) {
-  await mkdir(SHOTS, { recursive: true });
+  await mkdir(SCREENSHOT_DIR, { recursive: true });
   await settled(page);
-  await page.screenshot({ path: join(SHOTS, `${name}.png`) });
+  await page.screenshot({ path: join(SCREENSHOT_DIR, `${name}.png`) });
 }
 
-/** The states of which the documentation shows the dark colours too. */
+/** States that the documentation also shows in dark colours. */
 const SHOWN_DARK = ["live", "results", "debate", "phone-pipeline"];
 
-/** Checks a state in both colour schemes and keeps a picture. */
+/** Checks a state in both colour schemes and saves a screenshot. */
 export async function checkBoth(page, state) {
   for (const colorScheme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme });
@@ -101,7 +102,7 @@ export async function checkBoth(page, state) {
   }
 }
 
-/** Starts a run over HTTP, for tests that begin where it is already there. */
+/** Starts a run over HTTP. */
 export async function startRun(server, options) {
   const answer = await fetch(`${server.url}/api/analyze`, {
     method: "POST",
@@ -112,12 +113,12 @@ export async function startRun(server, options) {
   return (await answer.json()).analysis_id;
 }
 
-/** Waits until a run has one of some states, and gives the run. */
+/** Waits until a run has one of the given statuses, and returns it. */
 export async function untilRun(server, id, ...states) {
   for (let attempt = 0; attempt < 1200; attempt += 1) {
     const run = await (await fetch(`${server.url}/api/runs/${id}`)).json();
     if (states.includes(run.status)) return run;
     await new Promise((resolve) => setTimeout(resolve, 250));
   }
-  throw new Error(`${id} does not become ${states.join(" or ")}`);
+  throw new Error(`${id} did not become ${states.join(" or ")}`);
 }

@@ -1,4 +1,4 @@
-/** The server under test, and a line to it that can be cut. */
+/** The server under test, behind a proxy that can be disconnected. */
 
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -6,23 +6,23 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A model that answers so slowly that a run of many rounds is not over before it was looked at, on any machine. */
+/** Makes the model slow enough that a run of many rounds can be observed on any machine. */
 export const SLOW = ["--answer-ms", "2000"];
 
 /**
- * Uses the server at `SERVER`, or starts `CONSULTING_BIN` (by default `consulting`) with an empty folder of runs.
- * Everything goes through a proxy, so that a test can cut the connection without ending the server.
+ * Uses the server at `SERVER`, or starts `CONSULTING_BIN` (default `consulting`) with an empty runs directory. All
+ * traffic goes through a proxy, so that a test can disconnect without stopping the server.
  */
 export async function startServer({ args = [], env = {} } = {}) {
   const given = args.length === 0 && Object.keys(env).length === 0 ? process.env.SERVER : undefined;
   const own = given ? null : await launch(args, env);
-  const line = await openLine(new URL(given ?? own.url));
+  const proxy = await openProxy(new URL(given ?? own.url));
   return {
-    url: line.url,
-    cut: line.cut,
-    mend: line.mend,
+    url: proxy.url,
+    disconnect: proxy.disconnect,
+    reconnect: proxy.reconnect,
     async stop() {
-      await line.close();
+      await proxy.close();
       await own?.stop();
     },
   };
@@ -45,7 +45,7 @@ async function launch(args, env) {
     "100000",
     "--provider",
     "scripted",
-    // What is invented and said follows from the day: on another one no flag may stand where a test looks for it.
+    // The synthetic data depends on the date: with another one, flags might not appear where a test expects them.
     "--as-of",
     "2026-11-15",
     ...args,
@@ -55,16 +55,16 @@ async function launch(args, env) {
     env: { ...process.env, ...env },
     stdio: ["ignore", "ignore", "pipe"],
   });
-  let said = "";
-  child.stderr.on("data", (it) => (said += it));
-  child.on("error", (error) => (said += error.message));
+  let stderr = "";
+  child.stderr.on("data", (it) => (stderr += it));
+  child.on("error", (error) => (stderr += error.message));
   for (let attempt = 0; ; attempt += 1) {
     const ready = await fetch(`${url}/ready`).then(
       (it) => it.ok,
       () => false,
     );
     if (ready) break;
-    if (attempt > 600 || child.exitCode !== null) throw new Error(`${command} does not serve: ${said}`);
+    if (attempt > 600 || child.exitCode !== null) throw new Error(`${command} did not start: ${stderr}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   return {
@@ -78,11 +78,11 @@ async function launch(args, env) {
   };
 }
 
-async function openLine(target) {
+async function openProxy(target) {
   const open = new Set();
-  let isCut = false;
+  let isDisconnected = false;
   const proxy = net.createServer((near) => {
-    if (isCut) return near.destroy();
+    if (isDisconnected) return near.destroy();
     const far = net.connect(Number(target.port), target.hostname);
     for (const [one, other] of [
       [near, far],
@@ -97,19 +97,19 @@ async function openLine(target) {
       });
     }
   });
-  const hangUp = () => open.forEach((it) => it.destroy());
+  const closeAll = () => open.forEach((it) => it.destroy());
   await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
   return {
     url: `http://127.0.0.1:${proxy.address().port}`,
-    cut() {
-      isCut = true;
-      hangUp();
+    disconnect() {
+      isDisconnected = true;
+      closeAll();
     },
-    mend() {
-      isCut = false;
+    reconnect() {
+      isDisconnected = false;
     },
     async close() {
-      hangUp();
+      closeAll();
       await new Promise((resolve) => proxy.close(resolve));
     },
   };

@@ -1,4 +1,4 @@
-/** From a ticker to the report of fifteen moves, watched in a browser. */
+/** A complete run with fifteen moves, from the ticker to the report. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -8,7 +8,7 @@ import { SLOW, startServer } from "./server.mjs";
 
 let server, browser;
 before(async () => {
-  // No faster than can be watched.
+  // Slow enough to be observed.
   server = await startServer({ args: ["--answer-ms", "150"] });
   browser = await launchBrowser();
 });
@@ -17,7 +17,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("a whole run, with a reload in the middle", { timeout: 900_000 }, async () => {
+test("a complete run survives a reload", { timeout: 900_000 }, async () => {
   const { page, close } = await openPage(browser, server, { reducedMotion: "no-preference" });
   await page.goto(server.url);
   await page.getByText("924").first().waitFor();
@@ -25,7 +25,7 @@ test("a whole run, with a reload in the middle", { timeout: 900_000 }, async () 
 
   await page.getByLabel("Ticker").fill("nvda");
   await page.getByText("Options").click();
-  await page.getByLabel("Debates at once").fill("3");
+  await page.getByLabel("Concurrent debates").fill("3");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.waitForURL(/\/runs\/nvda-/);
   await page.getByRole("tab", { name: "Pipeline" }).click();
@@ -35,44 +35,44 @@ test("a whole run, with a reload in the middle", { timeout: 900_000 }, async () 
   const before = await scored();
   await page.reload();
   await page.getByRole("button", { name: /rank 1, \d+ of 120 points/ }).waitFor();
-  assert.ok((await scored()) >= before, "a reload loses no score");
-  assert.equal(await page.getByRole("button", { name: /: agent done$/ }).count(), 9, "nor an agent");
+  assert.ok((await scored()) >= before, "scores survive a reload");
+  assert.equal(await page.getByRole("button", { name: /: agent done$/ }).count(), 9, "agents survive a reload");
 
-  await page.getByText("The run is complete: read the results").waitFor({ timeout: 800_000 });
-  await page.getByText("The run is complete: read the results").click();
+  await page.getByText("The run is complete: view the results").waitFor({ timeout: 800_000 });
+  await page.getByText("The run is complete: view the results").click();
   await page.getByRole("heading", { name: "Recommended" }).waitFor();
-  assert.equal(await page.getByRole("article").count(), 3, "three are recommended");
+  assert.equal(await page.getByRole("article").count(), 3, "three moves are recommended");
   assert.equal(
     (await page.getByRole("img", { name: /Impact \d+ of 10/ }).count()) >= 9,
     true,
-    "a radar a decision maker",
+    "one radar chart per decision maker",
   );
-  assert.ok(await page.getByRole("heading", { name: "The other 12" }).isVisible());
-  assert.ok(await page.getByText("Invented data.").isVisible());
+  assert.ok(await page.getByRole("heading", { name: "Other moves (12)" }).isVisible());
+  assert.ok(await page.getByText("Synthetic data.").isVisible());
   assert.ok(await page.getByText("Scripted model.").isVisible());
-  assert.ok(await page.getByText("Verdict:").isVisible());
+  assert.ok(await page.getByText("Recommendation:").isVisible());
   await checkBoth(page, "results");
 
-  // Every event that is stored is what the page shows: the board's order is the report's.
+  // The leaderboard built from events must match the ranking of the report.
   const id = page.url().match(/runs\/([^?]+)/)[1];
   const { result } = await (await fetch(`${server.url}/api/results/${id}`)).json();
   const ranking = [...result.ranking.recommended, ...result.ranking.other].map((it) => it.move_id);
   await page.getByRole("tab", { name: "Pipeline" }).click();
   await page.locator("[data-move]").first().waitFor();
   const shown = await page.locator("[data-move]").evaluateAll((all) => all.map((it) => it.dataset.move));
-  assert.deepEqual(shown, ranking, "the leaderboard ends as the ranking");
+  assert.deepEqual(shown, ranking, "the leaderboard matches the ranking");
   await shoot(page, "pipeline-done");
   await close();
 });
 
-test("a run while it works", { timeout: 900_000 }, async (t) => {
+test("a running run is displayed live", { timeout: 900_000 }, async (t) => {
   const server = await startServer({ args: SLOW });
   t.after(() => server.stop());
   const { page, close } = await openPage(browser, server);
   const id = await startRun(server, { ticker: "LIVE", rounds: 50 });
   await page.goto(`${server.url}/runs/${id}`);
   await page.getByRole("button", { name: /^m1 .*: debate running/ }).waitFor();
-  // The server is asked how the run stands again and again; no arrow of the picture goes away by that.
+  // Polling the run must not remove edges from the graph.
   await page.evaluate(() => {
     globalThis.lost = 0;
     const watch = new MutationObserver((all) => all.forEach((it) => (globalThis.lost += it.removedNodes.length)));
@@ -80,7 +80,10 @@ test("a run while it works", { timeout: 900_000 }, async (t) => {
   });
   for (let asked = 0; asked < 3; asked += 1) await page.waitForResponse((it) => it.url().endsWith(`/api/runs/${id}`));
   assert.equal(await page.evaluate(() => globalThis.lost), 0);
-  assert.ok((await page.locator(".flow-edge-live path.react-flow__edge-path").count()) > 0, "work flows to debates");
+  assert.ok(
+    (await page.locator(".flow-edge-live path.react-flow__edge-path").count()) > 0,
+    "edges to debates are active",
+  );
   await checkBoth(page, "live");
 
   await page
@@ -92,9 +95,9 @@ test("a run while it works", { timeout: 900_000 }, async (t) => {
   await page.waitForFunction((n) => document.querySelectorAll('section[aria-label^="Round "]').length > n, opened, {
     timeout: 240_000,
   });
-  assert.ok(await page.getByRole("img", { name: /^Graph of the debate, now: (critic|makers)/ }).isVisible());
-  assert.equal(await page.getByRole("button", { name: /^Fork/ }).count(), 0, "a run that works has no fork");
-  await checkPage(page, "a debate that goes on");
+  assert.ok(await page.getByRole("img", { name: /^Graph of the debate, current step: (critic|board)/ }).isVisible());
+  assert.equal(await page.getByRole("button", { name: /^Fork/ }).count(), 0, "an active run cannot be forked");
+  await checkPage(page, "live debate");
   await shoot(page, "debate-live");
 
   await page.getByRole("button", { name: "Follow the debate" }).click();
@@ -107,7 +110,7 @@ test("a run while it works", { timeout: 900_000 }, async (t) => {
   await close();
 });
 
-test("findings are read as soon as they are written", { timeout: 600_000 }, async (t) => {
+test("findings are available as soon as they are written", { timeout: 600_000 }, async (t) => {
   const server = await startServer({ args: SLOW });
   t.after(() => server.stop());
   const { page, close } = await openPage(browser, server);
@@ -135,11 +138,11 @@ test("findings are read as soon as they are written", { timeout: 600_000 }, asyn
     .getByRole("dialog", { name: /^Finding F/ })
     .getByText(/strength \d/)
     .waitFor();
-  assert.equal(await page.locator("[data-status=running]").count(), 1, "while the run goes on");
+  assert.equal(await page.locator("[data-status=running]").count(), 1, "the run is still active");
   await close();
 });
 
-test("zoom from layers to agents to a debate and its citations", { timeout: 360_000 }, async () => {
+test("zoom from layers to agents, a debate and its citations", { timeout: 360_000 }, async () => {
   const { page, close } = await openPage(browser, server);
   const { runs } = await (await fetch(`${server.url}/api/runs`)).json();
   const done = runs.find((it) => it.status === "complete");
@@ -156,7 +159,7 @@ test("zoom from layers to agents to a debate and its citations", { timeout: 360_
   await page.waitForFunction(() => document.querySelectorAll('button[aria-label*=": agent "]').length === 0);
   await shoot(page, "zoom-layers");
   await page.getByRole("button", { name: /^Findings .*: layer done/ }).click();
-  await page.getByText("Two readers draw numbered findings").waitFor();
+  await page.getByText("Two agents derive numbered findings").waitFor();
   await page.getByRole("button", { name: /^Trend inference .*: agent done/ }).waitFor();
   await checkBoth(page, "zoom-layer");
   await page.getByRole("button", { name: /^Trend inference .*: agent done/ }).click();
@@ -168,7 +171,7 @@ test("zoom from layers to agents to a debate and its citations", { timeout: 360_
   await page.getByRole("region", { name: "Round 10" }).waitFor();
   for (const log of [1, 2, 3]) {
     const column = page.locator(`section[aria-label="Round 1"] > div:last-child > div:nth-child(${log})`);
-    assert.equal(await column.getByRole("article").count(), 2, "the critic and an answer in each thread");
+    assert.equal(await column.getByRole("article").count(), 2, "the critic and one answer in each conversation");
   }
   await checkBoth(page, "debate");
   const citation = page
@@ -182,7 +185,10 @@ test("zoom from layers to agents to a debate and its citations", { timeout: 360_
     .waitFor();
   await shoot(page, "citation");
   await page.keyboard.press("Escape");
-  assert.ok(await page.getByText("in no finding and not in the data").first().isVisible(), "flags stand at the turn");
+  assert.ok(
+    await page.getByText("in neither the findings nor the data").first().isVisible(),
+    "flags are shown at the turn",
+  );
 
   await page.getByRole("tab", { name: "Documents" }).click();
   await page.getByText("SYNTHETIC DATA.").waitFor();

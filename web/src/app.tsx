@@ -4,66 +4,66 @@ import { KeyPrompt } from "@/actions/key-prompt";
 import { ComparePage } from "@/compare/compare-page";
 import { HomePage } from "@/home/home-page";
 import { ApiError, api, key } from "@/lib/api";
-import { usePlace } from "@/lib/router";
-import type { Greeting, Setup } from "@/lib/types";
+import { usePageLocation } from "@/lib/router";
+import type { ServerInfo, Setup } from "@/lib/types";
 import { RunPage } from "@/run/run-page";
 import { Boundary } from "@/ui/boundary";
 import { Button } from "@/ui/button";
 import { Problem } from "@/ui/problem";
 import { TopBar } from "@/ui/top-bar";
 
-type Door = "closed" | "open" | "wants key" | "wrong key";
+type Access = "checking" | "granted" | "key required" | "key rejected";
 
 export function App(): ReactElement {
-  const [setup, setSetup] = useState<Greeting | Setup | null>(null);
+  const [setup, setSetup] = useState<ServerInfo | Setup | null>(null);
   const [error, setError] = useState<unknown>(null);
-  const [door, setDoor] = useState<Door>("closed");
-  const enter = useCallback(async () => {
+  const [access, setAccess] = useState<Access>("checking");
+  const connect = useCallback(async () => {
     setError(null);
     try {
       const it = await api.setup();
       setSetup(it);
       if (it.needs_key) {
-        if (key.get() === null) return setDoor("wants key");
+        if (key.get() === null) return setAccess("key required");
         await api.graph();
       }
-      setDoor("open");
+      setAccess("granted");
     } catch (cause) {
       if (!(cause instanceof ApiError && cause.status === 401)) setError(cause);
     }
   }, []);
   useEffect(() => {
-    key.onRefused = () => setDoor(key.get() === null ? "wants key" : "wrong key");
-    void enter();
-  }, [enter]);
+    key.onRejected = () => setAccess(key.get() === null ? "key required" : "key rejected");
+    void connect();
+  }, [connect]);
   const main = useMainFocus();
   return (
     <>
       <TopBar />
       <main ref={main} id="main" tabIndex={-1} className="mx-auto max-w-[1440px] px-4 py-6 outline-none sm:px-6">
         {error !== null && (
-          <Problem whole title="The server does not answer as it should" error={error}>
-            <Button className="mt-3" onClick={() => void enter()}>
+          <Problem whole title="The server did not respond as expected" error={error}>
+            <Button className="mt-3" onClick={() => void connect()}>
               Try again
             </Button>
           </Problem>
         )}
-        {door === "open" && setup && "config" in setup && <Page setup={setup} />}
+        {access === "granted" && setup && "config" in setup && <Page setup={setup} />}
       </main>
       <footer className="mx-auto max-w-[1440px] px-4 pb-8 text-xs text-dim sm:px-6">
-        {setup && `consulting ${setup.version}`}. What models write is shown as text and is no advice. The graph is
-        drawn with React Flow.
+        {setup && `consulting ${setup.version}`}. Text written by models is shown as is and is not advice. Graph drawn
+        with React Flow.
       </footer>
-      {(door === "wants key" || door === "wrong key") && (
-        <KeyPrompt wrong={door === "wrong key"} onGiven={() => void enter()} />
+      {(access === "key required" || access === "key rejected") && (
+        <KeyPrompt rejected={access === "key rejected"} onKey={() => void connect()} />
       )}
     </>
   );
 }
 
-/** Another page begins where its content does, for the keyboard and for screen readers too. */
+/** Moves the focus to the content when the page changes, for keyboard and screen reader users. */
 function useMainFocus(): RefObject<HTMLElement | null> {
-  const { path } = usePlace();
+  const { path } = usePageLocation();
   const main = useRef<HTMLElement>(null);
   const shown = useRef(path);
   useEffect(() => {
@@ -74,7 +74,7 @@ function useMainFocus(): RefObject<HTMLElement | null> {
 }
 
 function Page({ setup }: { setup: Setup }): ReactElement {
-  const { path } = usePlace();
+  const { path } = usePageLocation();
   return (
     <Boundary key={path}>
       <Content path={path} setup={setup} />
@@ -90,5 +90,5 @@ function Content({ path, setup }: { path: string; setup: Setup }): ReactElement 
   }
   if (path === "/compare") return <ComparePage />;
   if (path === "/") return <HomePage setup={setup} />;
-  return <Problem whole title="There is no such page" error={`Nothing is at ${path}.`} />;
+  return <Problem whole title="Page not found" error={`There is no page at ${path}.`} />;
 }

@@ -1,19 +1,19 @@
-//! What a company filed with the SEC, as its *companyfacts* JSON has it.
+//! Reads SEC filings from a company's *companyfacts* JSON.
 //!
-//! The file is a heap of values: the same quarter comes again in every later filing, restated values stand beside the
-//! first ones, the tag for revenue changes over the years, cash flows are told from the year's beginning, and a fourth
-//! quarter is never told at all. This module makes statements of it, as they were known on a day:
+//! The file lists every reported value: each quarter appears again in later filings, restated values stand next to the
+//! original ones, the tag for revenue changes over the years, cash flows are cumulative from the start of the year, and
+//! the fourth quarter is never reported separately. This module builds statements from it, as of a cut-off date:
 //!
-//! * of several values for one period, the one filed last by that day counts, and says what it was before;
-//! * quarters that are not told are computed from what is: Q2 = 6M - Q1, Q3 = 9M - 6M, Q4 = FY - 9M, within one tag;
-//! * of several tags for one line, the tag with the newest period counts, and the others fill the periods it lacks.
+//! * If a period has several values, the one filed last before the cut-off date wins and records what it replaced.
+//! * Missing quarters are derived within one tag: Q2 = 6M - Q1, Q3 = 9M - 6M, Q4 = FY - 9M.
+//! * If a line has several tags, the tag with the latest period wins; the others fill the periods it lacks.
 
 mod calendar;
 mod concept;
 mod facts;
 mod fetch;
-mod listed;
 mod series;
+mod ticker_list;
 
 use std::{
     collections::BTreeMap,
@@ -23,112 +23,112 @@ use std::{
 
 use chrono::NaiveDate;
 
-pub use self::fetch::{Hosts, Online};
-use self::{calendar::Calendar, facts::CompanyFacts, listed::Listed, series::Series};
+pub use self::fetch::{Downloader, Hosts};
+use self::{calendar::Calendar, facts::CompanyFacts, series::Series, ticker_list::TickerList};
 use super::{Company, Fact, Item, Period, Source, Statement, Ticker, Unit};
 
-/// How many years and quarters are kept.
-const YEARS: usize = 4;
-const QUARTERS: usize = 12;
+/// Number of most recent years and quarters to keep.
+const MAX_YEARS: usize = 4;
+const MAX_QUARTERS: usize = 12;
 
-/// The SEC's list of companies.
-const LIST: &str = "company_tickers.json";
+/// Name of the SEC's list of companies.
+const TICKER_LIST_FILE: &str = "company_tickers.json";
 
-/// Why nothing could be read.
+/// The SEC data of a company could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EdgarError {
-    /// The folder has no file for the ticker.
+    /// The directory has no file for the ticker.
     #[error(
-        "{} has no facts of {ticker}: neither {ticker}.json nor, by company_tickers.json, a CIK file; it has {}",
+        "no data for {ticker} in {}: expected {ticker}.json, or company_tickers.json and the company's CIK file; found {}",
         folder.display(),
         if known.is_empty() { "no companies".to_owned() } else { known.join(", ") }
     )]
-    Unknown {
-        /// The ticker asked for.
+    NoFactsFile {
+        /// The requested ticker.
         ticker: Ticker,
-        /// The folder looked into.
+        /// The directory that was searched.
         folder: PathBuf,
         /// The tickers that have a file.
         known: Vec<String>,
     },
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    /// A file or directory cannot be read or written.
+    #[error("cannot access {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file is not what the SEC serves.
-    #[error("the facts of {ticker} are not companyfacts JSON ({source}); fetch the file again")]
+    /// A file is not in the SEC's format.
+    #[error("the data of {ticker} is not companyfacts JSON ({source}); download the file again")]
     Json {
-        /// The ticker asked for.
+        /// The requested ticker.
         ticker: Ticker,
-        /// Where it is wrong.
+        /// The parse error.
         source: serde_json::Error,
     },
-    /// Nobody to write to is named.
+    /// The contact has no email address.
     #[error(
-        "the SEC wants to know who asks: {0:?} names no address for mail; say it like \"Example Research \
+        "{0:?} is not a valid contact for the SEC: it has no email address; use a form such as \"Example Research \
          jane@example.com\""
     )]
-    Contact(String),
-    /// The SEC does not know the ticker.
+    InvalidContact(String),
+    /// The ticker is not in the SEC's list.
     #[error(
-        "the SEC lists no company with the ticker {ticker}; {}if it is new, delete {} to have the list fetched again",
+        "the SEC lists no company with the ticker {ticker}; {}if it was listed recently, delete {} to download the list again",
         if similar.is_empty() { String::new() } else { format!("did you mean {}? ", similar.join(", ")) },
         list.display()
     )]
     NotListed {
-        /// The ticker asked for.
+        /// The requested ticker.
         ticker: Ticker,
-        /// Companies that may be meant.
+        /// Companies with a similar ticker or name.
         similar: Vec<String>,
-        /// Where the list is kept.
+        /// The cached list.
         list: PathBuf,
     },
-    /// A file cannot be fetched.
-    #[error("{address} cannot be fetched: {problem}")]
+    /// A file cannot be downloaded.
+    #[error("cannot download {address}: {problem}")]
     Fetch {
-        /// Where it is.
+        /// The URL.
         address: String,
-        /// Why not.
+        /// The cause.
         problem: String,
     },
-    /// Nothing is known on the day.
+    /// No annual data was published before the cut-off date.
     #[error(
-        "no full fiscal year of {ticker} was filed in us-gaap and USD by {as_of}; choose a later day"
+        "no full fiscal year of {ticker} was filed in us-gaap and USD by {as_of}; choose a later date"
     )]
     NothingFiled {
-        /// The ticker asked for.
+        /// The requested ticker.
         ticker: Ticker,
-        /// The day.
+        /// The cut-off date.
         as_of: NaiveDate,
     },
 }
 
-/// Reads a company from a folder with one file a company: `NVDA.json`, or `CIK0001045810.json` together with the SEC's
-/// `company_tickers.json`.
+/// Reads a company from a directory that has one file per company: `NVDA.json`, or `CIK0001045810.json` together with
+/// the SEC's `company_tickers.json`.
 pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, EdgarError> {
     let path = find(folder, ticker)?;
     let json = read_text(&path)?;
     company(ticker, &json, as_of)
 }
 
-/// Makes a company of companyfacts JSON, as it was known on a day.
+/// Builds a company from companyfacts JSON, ignoring everything filed after `as_of`.
 pub fn company(ticker: &Ticker, json: &str, as_of: NaiveDate) -> Result<Company, EdgarError> {
     let facts: CompanyFacts = serde_json::from_str(json)
         .map_err(|source| EdgarError::Json { ticker: ticker.clone(), source })?;
     let mut company = Company::new(ticker.clone(), facts.entity_name.trim(), Source::Edgar, as_of);
-    let calendar = Calendar::of(facts.rows(as_of));
+    let calendar = Calendar::from_values(facts.dollar_values(as_of));
     if calendar.is_empty() {
         return Err(EdgarError::NothingFiled { ticker: ticker.clone(), as_of });
     }
     let statements = statements(&facts, &calendar, as_of, &mut company.warnings);
     let (annuals, quarters) = statements.into_iter().partition(|it| it.period.quarter.is_none());
-    company.annuals = newest(annuals, YEARS);
-    company.quarters = newest(quarters, QUARTERS);
+    company.annuals = newest(annuals, MAX_YEARS);
+    company.quarters = newest(quarters, MAX_QUARTERS);
     if company.annuals.is_empty() {
         return Err(EdgarError::NothingFiled { ticker: ticker.clone(), as_of });
     }
@@ -152,13 +152,15 @@ fn statements(
     for &item in Item::ALL {
         let unit = if item.unit() == Unit::AverageShares { "shares" } else { "USD" };
         let tags = concept::tags(item);
-        let mut all: Vec<Series> =
-            tags.iter().filter_map(|tag| Series::of(tag, facts.values(tag, unit, as_of))).collect();
+        let mut all: Vec<Series> = tags
+            .iter()
+            .filter_map(|tag| Series::from_values(tag, facts.values(tag, unit, as_of)))
+            .collect();
         if all.is_empty() {
             warnings.extend(tags.iter().filter_map(|tag| facts.other_units(tag, unit)));
             continue;
         }
-        // The sort is stable: of tags that are equally new the one listed first counts.
+        // The sort is stable, so among tags with the same latest period the one listed first wins.
         all.sort_by_key(|it| std::cmp::Reverse(it.newest));
         if item.unit() == Unit::DollarsAtEnd {
             balances.push((item, merged(all.into_iter().map(|it| it.at_end))));
@@ -174,7 +176,7 @@ fn statements(
             statement.facts.insert(item, fact);
         }
     }
-    // A period of which nothing but a side line is told is no statement.
+    // Without revenue or net income, a period is not worth a statement.
     statements.retain(|_, it| it.get(Item::Revenue).is_some() || it.get(Item::NetIncome).is_some());
     for statement in statements.values_mut() {
         for (item, at_end) in &balances {
@@ -188,7 +190,7 @@ fn statements(
     sorted
 }
 
-/// The first map's facts, and of the others those it lacks.
+/// Merges maps; earlier maps take precedence.
 fn merged<K: Ord>(maps: impl Iterator<Item = BTreeMap<K, Fact>>) -> BTreeMap<K, Fact> {
     let mut merged = BTreeMap::new();
     for map in maps {
@@ -204,28 +206,28 @@ fn find(folder: &Path, ticker: &Ticker) -> Result<PathBuf, EdgarError> {
     if by_ticker.is_file() {
         return Ok(by_ticker);
     }
-    let list = folder.join(LIST);
+    let list = folder.join(TICKER_LIST_FILE);
     if list.is_file() {
-        let listed = Listed::parse(&read_text(&list)?)
+        let listed = TickerList::parse(&read_text(&list)?)
             .map_err(|source| EdgarError::Json { ticker: ticker.clone(), source })?;
         let by_number = listed.cik(ticker).map(|it| folder.join(facts_file(it)));
         if let Some(path) = by_number.filter(|it| it.is_file()) {
             return Ok(path);
         }
     }
-    Err(EdgarError::Unknown {
+    Err(EdgarError::NoFactsFile {
         ticker: ticker.clone(),
         folder: folder.to_owned(),
-        known: known(folder),
+        known: available_tickers(folder),
     })
 }
 
-/// The name of the file with the facts of the company with this number.
+/// Returns the name of the companyfacts file for a CIK number.
 fn facts_file(cik: u64) -> String {
     format!("CIK{cik:010}.json")
 }
 
-fn known(folder: &Path) -> Vec<String> {
+fn available_tickers(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let tickers = entries.filter_map(|it| {
         let path = it.ok()?.path();

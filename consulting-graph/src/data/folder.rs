@@ -1,18 +1,18 @@
-//! The user's own files about a company.
+//! Reads company data from the user's own files.
 //!
-//! A folder may hold, in any number:
+//! The directory may contain any number of:
 //!
-//! * `*.csv`: a table with a line of periods (`item,FY2024,FY2025,Q1 FY2026`) and one line an [`Item`]. Amounts are whole
-//!   dollars, unless a cell says otherwise (`$1.2bn`) or the first cell of the table does (`in millions`). A line that is
-//!   no item is kept as a business metric.
-//! * `*.json`: an object with any of `name`, `sector`, `fiscal_year_end` (like `01-31`), `periods` (period to item to
-//!   number), `guidance`, `events` and `metrics` (lists of texts).
-//! * `*.md` and `*.txt`: documents, which are handed on with their line numbers. A file whose name starts with `news`,
-//!   `trend` or `market` belongs to the news, any other to the financial document.
+//! * `*.csv`: a table whose header lists the periods (`item,FY2024,FY2025,Q1 FY2026`), with one row per [`Item`].
+//!   Amounts are whole dollars unless the cell states a unit (`$1.2bn`) or the first cell of the table does (`in
+//!   millions`). A row that is not an item becomes a business metric.
+//! * `*.json`: an object with any of `name`, `sector`, `fiscal_year_end` (such as `01-31`), `periods` (period → item →
+//!   number), `guidance`, `events` and `metrics` (lists of strings).
+//! * `*.md` and `*.txt`: documents, passed on with line numbers. A file whose name starts with `news`, `trend` or
+//!   `market` is added to the news document, any other to the financial document.
 //!
-//! Each number keeps the file and the place it was read from. Two files that say different things about one line of
-//! one period are an error: which of them is right is not for a program to guess. Periods that end after the day of the
-//! knowledge are left out; what texts say cannot be dated, and is taken as it is.
+//! Every number records the file and position it was read from. If two files contradict each other, reading fails: the
+//! user has to decide which one is right. Periods that end after the cut-off date are ignored; texts have no date and
+//! are always used.
 
 mod calendar;
 mod csv;
@@ -31,52 +31,52 @@ use super::{
     Company, Document, Fact, Item, Note, Origin, Period, Source, Statement, Subject, Ticker,
 };
 
-/// No file may be larger than this; a prompt could not hold it anyway.
-const LARGEST: u64 = 4 << 20;
+/// Maximum file size in bytes; a larger file would not fit into a prompt.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// A file's name and text.
+/// Name and content of an input file.
 #[derive(Debug, Clone)]
-pub struct File {
-    /// Its name, without folders.
+pub struct InputFile {
+    /// The file name without directories.
     pub name: String,
-    /// Its text.
+    /// The content.
     pub text: String,
 }
 
-/// Why the files could not be used.
+/// The user's files could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// A file or the folder cannot be read.
+    /// A file or the directory cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file is too large.
-    #[error("{} is larger than {} MiB; give an extract of it", path.display(), LARGEST >> 20)]
+    #[error("{} is larger than {} MiB; provide an excerpt", path.display(), MAX_FILE_BYTES >> 20)]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// There is nothing to read.
-    #[error("there is no .csv, .json, .md or .txt file in {}; put at least one there", .0.display())]
+    /// The directory has no input files.
+    #[error("no .csv, .json, .md or .txt file in {}; add at least one", .0.display())]
     Empty(PathBuf),
-    /// A file is not written as it should be.
-    #[error("{name}:{place}: {problem}")]
+    /// The content of a file is invalid.
+    #[error("{name}:{location}: {problem}")]
     Content {
         /// The file.
         name: String,
-        /// The line, or the way to a value.
-        place: String,
-        /// What is wrong, and what to write instead.
+        /// The line, or the path to a value.
+        location: String,
+        /// The error and how to correct it.
         problem: String,
     },
 }
 
-/// Reads all files of a folder, in the order of their names.
+/// Reads all files of a directory, in the order of their names.
 pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, FolderError> {
     let io = |path: &Path, source| FolderError::Io { path: path.to_owned(), source };
     let mut paths = Vec::new();
@@ -95,21 +95,26 @@ pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company,
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
-        if std::fs::metadata(&path).map_err(|it| io(&path, it))?.len() > LARGEST {
+        if std::fs::metadata(&path).map_err(|it| io(&path, it))?.len() > MAX_FILE_BYTES {
             return Err(FolderError::TooLarge { path });
         }
         let text = std::fs::read_to_string(&path).map_err(|it| io(&path, it))?;
         let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        files.push(File { name, text });
+        files.push(InputFile { name, text });
     }
     company(ticker, &files, as_of)
 }
 
-/// Makes a company of files.
-pub fn company(ticker: &Ticker, files: &[File], as_of: NaiveDate) -> Result<Company, FolderError> {
+/// Builds a company from files.
+pub fn company(
+    ticker: &Ticker,
+    files: &[InputFile],
+    as_of: NaiveDate,
+) -> Result<Company, FolderError> {
     let mut company = Company::new(ticker.clone(), ticker.as_str(), Source::Folder, as_of);
     let year_end = json::year_end(files.iter().filter(|it| extension(it) == "json"))?;
-    let mut table = Table { calendar: Calendar::new(as_of, year_end), statements: BTreeMap::new() };
+    let mut table =
+        StatementTable { calendar: Calendar::new(as_of, year_end), statements: BTreeMap::new() };
     for file in files {
         match extension(file).as_str() {
             "csv" => csv::read(file, &mut company, &mut table)?,
@@ -128,25 +133,25 @@ pub fn company(ticker: &Ticker, files: &[File], as_of: NaiveDate) -> Result<Comp
     Ok(company)
 }
 
-fn extension(file: &File) -> String {
+fn extension(file: &InputFile) -> String {
     file.name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-fn document(file: &File) -> Document {
+fn document(file: &InputFile) -> Document {
     let lower = file.name.to_lowercase();
     let trend = ["news", "trend", "market"].iter().any(|it| lower.starts_with(it));
     let about = if trend { Subject::Trend } else { Subject::Financial };
     Document { name: file.name.clone(), about, text: file.text.clone() }
 }
 
-/// The numbers read so far.
+/// The statement values read so far.
 #[derive(Debug)]
-struct Table {
+struct StatementTable {
     calendar: Calendar,
     statements: BTreeMap<Period, BTreeMap<Item, Fact>>,
 }
 
-impl Table {
+impl StatementTable {
     fn add(
         &mut self,
         period: Period,
@@ -154,19 +159,17 @@ impl Table {
         value: f64,
         origin: Origin,
     ) -> Result<(), String> {
-        if !self.calendar.takes(period) {
+        if !self.calendar.admit(period) {
             return Ok(());
         }
         if value.abs() > 9.0e15 {
-            return Err(format!(
-                "{value} is larger than any company; write whole dollars or shares"
-            ));
+            return Err(format!("{value} is too large; enter amounts in whole dollars or shares"));
         }
         let fact = Fact { value: value.round() as i64, origin };
         let facts = self.statements.entry(period).or_default();
         match facts.get(&item) {
             Some(before) if before.value != fact.value => Err(format!(
-                "{item} of {period} is {} here and {} in {}; leave one of them out",
+                "{item} of {period} is {} here but {} in {}; remove one of them",
                 fact.value, before.value, before.origin
             )),
             _ => {
@@ -177,18 +180,22 @@ impl Table {
     }
 }
 
-fn note(file: &File, place: &dyn ToString, text: &str) -> Note {
-    Note { date: None, text: text.trim().to_owned(), origin: origin(file, place) }
+fn note(file: &InputFile, location: &dyn ToString, text: &str) -> Note {
+    Note { date: None, text: text.trim().to_owned(), origin: origin(file, location) }
 }
 
-fn origin(file: &File, place: &dyn ToString) -> Origin {
-    Origin::File { name: file.name.clone(), place: place.to_string() }
+fn origin(file: &InputFile, location: &dyn ToString) -> Origin {
+    Origin::File { name: file.name.clone(), location: location.to_string() }
 }
 
-fn wrong(file: &File, place: &dyn ToString, problem: impl Into<String>) -> FolderError {
+fn content_error(
+    file: &InputFile,
+    location: &dyn ToString,
+    problem: impl Into<String>,
+) -> FolderError {
     FolderError::Content {
         name: file.name.clone(),
-        place: place.to_string(),
+        location: location.to_string(),
         problem: problem.into(),
     }
 }

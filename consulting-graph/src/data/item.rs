@@ -1,4 +1,4 @@
-//! The lines of the three statements that are kept, under one name each.
+//! The statement lines that are read, with one name each.
 
 use std::fmt;
 
@@ -15,15 +15,15 @@ macro_rules! items {
         }
 
         impl Item {
-            /// All lines, in the order of the statements.
+            /// All lines, in statement order.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// What a table calls the line.
+            /// The line's label in tables.
             pub fn label(self) -> &'static str {
                 match self { $(Self::$name => $label,)+ }
             }
 
-            /// What its value counts.
+            /// The unit of the line's values.
             pub fn unit(self) -> Unit {
                 match self { $(Self::$name => Unit::$unit,)+ }
             }
@@ -34,85 +34,85 @@ macro_rules! items {
 items! {
     /// Sales of the period.
     Revenue = "Revenue", DollarsInPeriod;
-    /// What the sold goods and services cost.
+    /// Cost of the goods and services sold.
     CostOfRevenue = "Cost of revenue", DollarsInPeriod;
-    /// Revenue less its cost.
+    /// Revenue minus cost of revenue.
     GrossProfit = "Gross profit", DollarsInPeriod;
     /// Spending on research and development.
     ResearchAndDevelopment = "Research and development", DollarsInPeriod;
-    /// Spending on selling and administration.
+    /// Spending on sales and administration.
     SellingAndAdministration = "Selling, general and administrative", DollarsInPeriod;
-    /// What operations earned.
+    /// Profit from operations.
     OperatingIncome = "Operating income", DollarsInPeriod;
-    /// Interest and other income, net; negative when it is a cost.
+    /// Net interest and other income; negative for a net expense.
     OtherIncome = "Interest and other, net", DollarsInPeriod;
     /// Income before tax.
     PretaxIncome = "Pretax income", DollarsInPeriod;
     /// Tax on income.
     IncomeTax = "Income tax", DollarsInPeriod;
-    /// What is left for the shareholders.
+    /// Profit after tax.
     NetIncome = "Net income", DollarsInPeriod;
-    /// Average diluted shares of the period.
+    /// Average number of diluted shares in the period.
     DilutedShares = "Diluted shares", AverageShares;
     /// Depreciation and amortisation.
     Depreciation = "Depreciation and amortisation", DollarsInPeriod;
-    /// Pay in shares.
+    /// Compensation paid in shares.
     ShareBasedCompensation = "Share-based compensation", DollarsInPeriod;
     /// Cash from operations.
     OperatingCashFlow = "Operating cash flow", DollarsInPeriod;
     /// Cash spent on property, plant and equipment; a positive number.
     CapitalExpenditure = "Capital expenditure", DollarsInPeriod;
-    /// Cash spent on own shares; a positive number.
+    /// Cash spent on the company's own shares; a positive number.
     Buybacks = "Share repurchases", DollarsInPeriod;
     /// Cash paid as dividends; a positive number.
     Dividends = "Dividends paid", DollarsInPeriod;
-    /// Debt raised less debt repaid.
+    /// Debt issued minus debt repaid.
     DebtRaised = "Debt raised, net", DollarsInPeriod;
-    /// By how much cash grew.
+    /// Increase in cash over the period.
     ChangeInCash = "Change in cash", DollarsInPeriod;
-    /// Cash and what is as good as cash.
+    /// Cash and cash equivalents.
     Cash = "Cash and equivalents", DollarsAtEnd;
-    /// Marketable securities among the current assets.
+    /// Marketable securities in current assets.
     MarketableSecurities = "Marketable securities", DollarsAtEnd;
-    /// What customers owe.
+    /// Amounts owed by customers.
     Receivables = "Accounts receivable", DollarsAtEnd;
-    /// Goods in stock.
+    /// Goods held in stock.
     Inventory = "Inventory", DollarsAtEnd;
-    /// Assets that turn into cash within a year.
+    /// Assets expected to turn into cash within a year.
     CurrentAssets = "Current assets", DollarsAtEnd;
-    /// Property, plant and equipment after depreciation.
+    /// Property, plant and equipment, net of depreciation.
     FixedAssets = "Property, plant and equipment", DollarsAtEnd;
     /// Goodwill.
     Goodwill = "Goodwill", DollarsAtEnd;
-    /// All assets.
+    /// Total assets.
     Assets = "Total assets", DollarsAtEnd;
-    /// What is owed to suppliers.
+    /// Amounts owed to suppliers.
     Payables = "Accounts payable", DollarsAtEnd;
-    /// What is due within a year.
+    /// Liabilities due within a year.
     CurrentLiabilities = "Current liabilities", DollarsAtEnd;
-    /// Long-term debt; of a filer who tags the part due after a year only, that part.
+    /// Long-term debt. Filers that tag only its non-current part report that part here.
     Debt = "Long-term debt", DollarsAtEnd;
-    /// All liabilities.
+    /// Total liabilities.
     Liabilities = "Total liabilities", DollarsAtEnd;
-    /// What belongs to the shareholders.
+    /// Assets minus liabilities.
     Equity = "Shareholders' equity", DollarsAtEnd;
 }
 
-/// What the value of an [`Item`] counts; always a whole number.
+/// Unit of an [`Item`]'s values, which are always whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Dollars over a period: quarters add up to years.
+    /// Dollars over a period: quarters add up to a year.
     DollarsInPeriod,
     /// Dollars at the end of a period.
     DollarsAtEnd,
-    /// Shares on average over a period: quarters do not add up.
+    /// Average number of shares over a period: quarters do not add up.
     AverageShares,
 }
 
 impl Item {
-    /// Finds a line by the name a person would give it: `gross_profit`, `Gross profit`, `gross-profit`.
+    /// Finds a line by name, ignoring case and punctuation: `gross_profit`, `Gross profit`, `capex`.
     pub fn find(name: &str) -> Option<Self> {
-        let wanted = letters(name);
+        let wanted = normalize(name);
         let alias = match wanted.as_str() {
             "sales" | "revenues" | "netsales" => Some(Self::Revenue),
             "capex" => Some(Self::CapitalExpenditure),
@@ -121,8 +121,9 @@ impl Item {
             _ => None,
         };
         alias.or_else(|| {
-            let same =
-                |it: &&Self| letters(it.label()) == wanted || letters(&format!("{it:?}")) == wanted;
+            let same = |it: &&Self| {
+                normalize(it.label()) == wanted || normalize(&format!("{it:?}")) == wanted
+            };
             Self::ALL.iter().find(same).copied()
         })
     }
@@ -134,6 +135,6 @@ impl fmt::Display for Item {
     }
 }
 
-fn letters(name: &str) -> String {
+fn normalize(name: &str) -> String {
     name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

@@ -3,88 +3,88 @@
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-/// What is said about a company, by whom.
+/// News and opinions about a company.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct News {
-    /// Coverage in the press, newest first.
+    /// Press coverage, newest first.
     pub items: Vec<NewsItem>,
-    /// Threads of private investors.
-    pub threads: Vec<Thread>,
-    /// Markets on future events.
+    /// Forum threads of private investors.
+    pub threads: Vec<ForumThread>,
+    /// Prediction markets on future events.
     pub markets: Vec<PredictionMarket>,
-    /// What competitors did.
+    /// Recent actions of competitors.
     pub competitors: Vec<Competitor>,
-    /// What analysts advise their clients.
+    /// Ratings by financial analysts.
     pub ratings: Vec<Rating>,
 }
 
-/// One piece of coverage.
+/// One press article.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewsItem {
-    /// Who published it.
+    /// The publisher.
     pub publisher: String,
-    /// When.
+    /// The publication date.
     pub date: NaiveDate,
-    /// Its headline.
+    /// The headline.
     pub headline: String,
-    /// What it says.
+    /// The content.
     pub text: String,
-    /// How it sounds.
+    /// Its tone towards the company.
     pub sentiment: Sentiment,
 }
 
-/// How a text sounds.
+/// Tone of a text towards the company.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sentiment {
-    /// Good for the company.
+    /// Favourable.
     Positive,
-    /// Bad for the company.
+    /// Unfavourable.
     Negative,
-    /// Both, or neither.
+    /// Both, or neutral.
     Mixed,
 }
 
-/// A thread in a forum.
+/// A forum thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Thread {
-    /// Its title.
+pub struct ForumThread {
+    /// The title.
     pub title: String,
-    /// Votes for it less votes against it.
+    /// Upvotes minus downvotes.
     pub score: i64,
-    /// The comments voted highest.
+    /// The comments with the most votes.
     pub comments: Vec<String>,
 }
 
-/// A market on whether something will happen.
+/// A prediction market.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PredictionMarket {
-    /// The event.
+    /// The event that is bet on.
     pub event: String,
-    /// The market's probability, in percent.
+    /// The event's probability according to the market, in percent.
     pub percent: u8,
-    /// What was traded, in dollars.
+    /// Traded volume in dollars.
     pub volume: i64,
 }
 
-/// Something a competitor did.
+/// A recent action of a competitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Competitor {
-    /// The competitor.
+    /// The competitor's name.
     pub name: String,
-    /// What it did.
+    /// The action, as the rest of a sentence that starts with the name.
     pub text: String,
 }
 
-/// An analyst's opinion.
+/// A financial analyst's rating.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rating {
-    /// The house.
+    /// The analyst's firm.
     pub house: String,
-    /// Its advice.
+    /// The recommendation: `buy`, `hold` or `sell`.
     pub advice: String,
-    /// Its price target in cents.
+    /// The price target in cents.
     pub target_cents: i64,
-    /// Why.
+    /// The rationale.
     pub text: String,
 }

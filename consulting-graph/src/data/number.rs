@@ -1,7 +1,7 @@
-//! Numbers as the documents write them, with their unit in every cell: what is quoted from a table must be
-//! understandable without the table.
+//! Formatting of numbers in the documents. Every cell carries its unit, so that a quotation from a table can be
+//! understood without the table.
 
-/// Dollars in millions, exact to what is shown: `$12,345m`, `-$7m`, `$2.5m`; below a million all of them.
+/// Formats dollars in millions: `$12,345m`, `-$7m`, `$2.5m`. Amounts below one million are shown in full.
 ///
 /// ```
 /// use consulting_graph::data::number;
@@ -23,31 +23,31 @@ pub fn dollars(value: i64) -> String {
     format!("{sign}${}.{}m", grouped(tenths / 10), tenths % 10)
 }
 
-/// A share of one in percent: `41.3%`.
+/// Formats a fraction of one as a percentage: `41.3%`.
 pub fn percent(share: f64) -> String {
     let text = format!("{:.1}%", share * 100.0);
     if text == "-0.0%" { "0.0%".to_owned() } else { text }
 }
 
-/// A share count in millions: `2,460m`.
+/// Formats a number of shares in millions: `2,460m`.
 pub fn shares(value: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     format!("{sign}{}m", grouped((value.unsigned_abs() + 500_000) / 1_000_000))
 }
 
-/// A price: `$131.29`.
+/// Formats a price given in cents: `$131.29`.
 pub fn cents(value: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     let size = value.unsigned_abs();
     format!("{sign}${}.{:02}", grouped(size / 100), size % 100)
 }
 
-/// A multiple: `2.4x`.
-pub fn times(value: f64) -> String {
+/// Formats a multiple: `2.4x`.
+pub fn multiple(value: f64) -> String {
     format!("{value:.1}x")
 }
 
-/// A whole number with commas: `1,234,567`.
+/// Formats a whole number with thousands separators: `1,234,567`.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

@@ -1,55 +1,56 @@
-//! Where a number comes from.
+//! Numbers with their origin.
 
 use std::fmt;
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-/// A number and where it comes from. What it counts is said by its [`Item`](super::Item).
+/// A number with its origin. Its [`Item`](super::Item) determines the unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// The number, in whole dollars or shares.
+    /// The value, in whole dollars or shares.
     pub value: i64,
     /// Where it comes from.
     pub origin: Origin,
 }
 
-/// Where a number or a remark comes from.
+/// Origin of a number or a note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Origin {
-    /// Invented; it says nothing about any real company.
+    /// Generated; says nothing about any real company.
     Synthetic,
     /// Stated in a filing.
     Filed {
         /// The XBRL tag.
         tag: String,
-        /// The filing's form, like `10-K`.
+        /// The type of filing, such as `10-K`.
         form: String,
-        /// The day it was filed.
+        /// The filing date.
         filed: NaiveDate,
         /// The filing's accession number.
         accession: String,
-        /// What an earlier filing had said instead.
+        /// The value stated by an earlier filing, if it was different.
         restated_from: Option<i64>,
     },
-    /// Computed from other numbers of the same tag.
+    /// Computed from other values of the same tag.
     Derived {
         /// The XBRL tag.
         tag: String,
-        /// How, like `FY - 9M`.
+        /// The formula, such as `FY - 9M`.
         how: String,
-        /// The day the last of them was filed.
+        /// The date of the latest filing involved.
         filed: NaiveDate,
-        /// The accession numbers of their filings.
+        /// The accession numbers of the filings involved.
         accessions: Vec<String>,
     },
-    /// Read from a file of the user's.
+    /// Read from a file supplied by the user.
     File {
         /// The file's name.
         name: String,
-        /// The line from 1, or the way to a value in JSON.
-        place: String,
+        /// The line, counted from 1, or the path to a value in JSON.
+        #[serde(rename = "place")]
+        location: String,
     },
 }
 
@@ -67,7 +68,7 @@ impl fmt::Display for Origin {
             Self::Derived { tag, how, filed, accessions } => {
                 write!(f, "{tag}, derived as {how} by {filed}, {}", accessions.join(" and "))
             }
-            Self::File { name, place } => write!(f, "{name}:{place}"),
+            Self::File { name, location } => write!(f, "{name}:{location}"),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What is computed from the statements, each by one exact definition.
+//! Financial ratios, each with one exact definition.
 //!
-//! Every function gives nothing when a number it needs is missing or the divisor is not positive: a margin of a
-//! company without revenue is not zero, it is not known. Shares are shares of one: 0.25 is 25 percent.
+//! Every function returns `None` if an input is missing or the divisor is not positive: the margin of a company without
+//! revenue is unknown, not zero. Percentages are fractions of one: 0.25 is 25 percent.
 
 mod table;
 
@@ -9,18 +9,18 @@ use super::{Company, Item, Statement};
 
 pub use table::{Ratio, Value, table};
 
-/// `a / b`, where `b` is positive.
-fn over(a: Option<i64>, b: Option<i64>) -> Option<f64> {
+/// Returns `a / b` if `b` is positive.
+fn divide(a: Option<i64>, b: Option<i64>) -> Option<f64> {
     let (a, b) = (a?, b?);
     (b > 0).then(|| a as f64 / b as f64)
 }
 
-/// Gross margin: gross profit / revenue, where gross profit is revenue - cost of revenue if it is not stated.
+/// Gross margin: gross profit / revenue. Uses [`gross_profit`].
 pub fn gross_margin(statement: &Statement) -> Option<f64> {
-    over(gross_profit(statement), statement.get(Item::Revenue))
+    divide(gross_profit(statement), statement.get(Item::Revenue))
 }
 
-/// Gross profit as stated, else revenue - cost of revenue.
+/// Gross profit as reported, otherwise revenue - cost of revenue.
 pub fn gross_profit(statement: &Statement) -> Option<i64> {
     statement
         .get(Item::GrossProfit)
@@ -29,17 +29,17 @@ pub fn gross_profit(statement: &Statement) -> Option<i64> {
 
 /// Operating margin: operating income / revenue.
 pub fn operating_margin(statement: &Statement) -> Option<f64> {
-    over(statement.get(Item::OperatingIncome), statement.get(Item::Revenue))
+    divide(statement.get(Item::OperatingIncome), statement.get(Item::Revenue))
 }
 
 /// Net margin: net income / revenue.
 pub fn net_margin(statement: &Statement) -> Option<f64> {
-    over(statement.get(Item::NetIncome), statement.get(Item::Revenue))
+    divide(statement.get(Item::NetIncome), statement.get(Item::Revenue))
 }
 
 /// Research intensity: research and development / revenue.
 pub fn research_intensity(statement: &Statement) -> Option<f64> {
-    over(statement.get(Item::ResearchAndDevelopment), statement.get(Item::Revenue))
+    divide(statement.get(Item::ResearchAndDevelopment), statement.get(Item::Revenue))
 }
 
 /// Free cash flow: operating cash flow - capital expenditure.
@@ -49,18 +49,18 @@ pub fn free_cash_flow(statement: &Statement) -> Option<i64> {
 
 /// Free cash flow margin: free cash flow / revenue.
 pub fn free_cash_flow_margin(statement: &Statement) -> Option<f64> {
-    over(free_cash_flow(statement), statement.get(Item::Revenue))
+    divide(free_cash_flow(statement), statement.get(Item::Revenue))
 }
 
-/// Cash conversion: free cash flow / net income, where net income is positive.
+/// Cash conversion: free cash flow / net income.
 pub fn cash_conversion(statement: &Statement) -> Option<f64> {
-    over(free_cash_flow(statement), statement.get(Item::NetIncome))
+    divide(free_cash_flow(statement), statement.get(Item::NetIncome))
 }
 
 /// Net debt: long-term debt - cash and equivalents - marketable securities.
 ///
-/// Securities count as nothing for a company that never states any. One that states them in other periods has them
-/// here too, under a name that is not read; then the net debt is not known, and a guess would be off by all of them.
+/// Securities count as zero if the company never reports any. If it reports them in other periods but not in this one,
+/// they are probably filed under a tag that is not read, so the net debt is unknown.
 pub fn net_debt(company: &Company, statement: &Statement) -> Option<i64> {
     let states = |it: &Statement| it.get(Item::MarketableSecurities).is_some();
     let securities = match statement.get(Item::MarketableSecurities) {
@@ -74,21 +74,21 @@ pub fn net_debt(company: &Company, statement: &Statement) -> Option<i64> {
 
 /// Current ratio: current assets / current liabilities.
 pub fn current_ratio(statement: &Statement) -> Option<f64> {
-    over(statement.get(Item::CurrentAssets), statement.get(Item::CurrentLiabilities))
+    divide(statement.get(Item::CurrentAssets), statement.get(Item::CurrentLiabilities))
 }
 
 /// Debt to equity: long-term debt / shareholders' equity.
 pub fn debt_to_equity(statement: &Statement) -> Option<f64> {
-    over(statement.get(Item::Debt), statement.get(Item::Equity))
+    divide(statement.get(Item::Debt), statement.get(Item::Equity))
 }
 
 /// Return on equity of a year: net income / shareholders' equity at its end.
 pub fn return_on_equity(annual: &Statement) -> Option<f64> {
-    over(annual.get(Item::NetIncome), annual.get(Item::Equity))
+    divide(annual.get(Item::NetIncome), annual.get(Item::Equity))
 }
 
-/// Shareholder payout: share repurchases + dividends; one that is not stated counts as nothing, since filers leave out
-/// what they did not pay.
+/// Shareholder payout: share repurchases + dividends. If only one of them is reported, the other counts as zero,
+/// because filers omit what they did not pay.
 pub fn payout(statement: &Statement) -> Option<i64> {
     match (statement.get(Item::Buybacks), statement.get(Item::Dividends)) {
         (None, None) => None,
@@ -103,12 +103,12 @@ pub fn earnings_per_share(statement: &Statement) -> Option<i64> {
     (shares > 0).then(|| (income as f64 * 100.0 / shares as f64).round() as i64)
 }
 
-/// Growth of a line against the period before: now / before - 1, where before is positive.
+/// Growth of a line since the earlier statement: now / before - 1.
 pub fn growth(now: &Statement, before: &Statement, item: Item) -> Option<f64> {
-    over(now.get(item), before.get(item)).map(|it| it - 1.0)
+    divide(now.get(item), before.get(item)).map(|it| it - 1.0)
 }
 
-/// Growth of a line against the same period of the year before.
+/// Growth of a line since the same period of the previous year.
 pub fn year_over_year(company: &Company, statement: &Statement, item: Item) -> Option<f64> {
     growth(statement, company.year_before(statement)?, item)
 }

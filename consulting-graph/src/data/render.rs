@@ -1,6 +1,6 @@
-//! A company as the two documents that the models read.
+//! Renders a company as the two documents that the models read.
 //!
-//! Every section is always there: one that the source cannot fill says so, so that nobody fills it by guessing.
+//! All sections are always present. One without data says so, so that models do not fill it by guessing.
 
 mod financial;
 mod news;
@@ -37,9 +37,9 @@ pub const NEWS_SECTIONS: [&str; 5] = [
 
 const NOT_AVAILABLE: &str = "Not available from this source.";
 
-/// Where each number of the statements comes from, one line a number, for the end of a report.
+/// Returns the origin of every statement value, for the appendix of a report.
 ///
-/// Synthetic numbers all come from one place, and are one line.
+/// All synthetic values share one origin and yield a single entry.
 pub fn provenance(company: &Company) -> Vec<(String, String)> {
     if company.source == Source::Synthetic {
         return vec![("all".to_owned(), Origin::Synthetic.to_string())];
@@ -53,14 +53,14 @@ pub fn provenance(company: &Company) -> Vec<(String, String)> {
     lines.collect()
 }
 
-fn opening(company: &Company, title: &str) -> String {
+fn header(company: &Company, title: &str) -> String {
     let mut text = format!("# {title}: {} ({})\n\n", company.name, company.ticker);
     text.push_str(match company.source {
         Source::Synthetic => {
-            "> **SYNTHETIC DATA.** This company and every number below are invented; nothing here is about a real one.\n\n"
+            "> **SYNTHETIC DATA.** This company and all figures below are fictional; they do not describe any real company.\n\n"
         }
-        Source::Edgar => "> Facts as filed with the SEC; ratios are computed from them.\n\n",
-        Source::Folder => "> Read from the user's own files; ratios are computed from them.\n\n",
+        Source::Edgar => "> Figures as filed with the SEC; ratios are computed from them.\n\n",
+        Source::Folder => "> Figures from the user's own files; ratios are computed from them.\n\n",
     });
     text.push_str(&format!("As of {}.", company.as_of));
     if let Some(sector) = &company.sector {
@@ -73,19 +73,19 @@ fn opening(company: &Company, title: &str) -> String {
     text
 }
 
-fn section(text: &mut String, name: &str, body: &str) {
+fn push_section(text: &mut String, name: &str, body: &str) {
     let body = body.trim_end();
     let body = if body.is_empty() { NOT_AVAILABLE } else { body };
     text.push_str(&format!("\n## {name}\n\n{body}\n"));
 }
 
-/// The user's documents on a subject, each line behind its file and number, so that a quotation can name it.
+/// Renders the user's documents on a subject, each line prefixed with file name and line number for quoting.
 fn documents(company: &Company, about: Subject) -> String {
     let of_subject = company.documents.iter().filter(|it| it.about == about);
-    of_subject.map(numbered).collect()
+    of_subject.map(numbered_lines).collect()
 }
 
-fn numbered(document: &Document) -> String {
+fn numbered_lines(document: &Document) -> String {
     let lines = (1..).zip(document.text.lines()).filter(|(_, text)| !text.trim().is_empty());
     let body: String = lines
         .map(|(line, text)| format!("{}:{line}: {}\n", document.name, text.trim_end()))

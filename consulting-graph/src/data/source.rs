@@ -1,4 +1,4 @@
-//! Where a run takes its company from.
+//! Where the data of a run is read from.
 
 use std::path::{Path, PathBuf};
 
@@ -7,54 +7,54 @@ use serde::{Deserialize, Serialize};
 
 use super::{Company, Ticker, edgar, folder, synthetic};
 
-/// Where a run takes its company from, and as of which day.
+/// Where a run reads its company data from, and the cut-off date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSource {
-    /// Where from.
+    /// Where the data is read from.
     #[serde(flatten)]
-    pub from: From,
-    /// Nothing that became known later is read.
+    pub origin: DataOrigin,
+    /// Cut-off date: data published after this date is ignored.
     pub as_of: NaiveDate,
 }
 
-/// Where a company is read from.
+/// Where company data is read from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "data")]
-pub enum From {
-    /// From nowhere: it is invented from the ticker.
+pub enum DataOrigin {
+    /// Generated from the ticker.
     Synthetic,
-    /// From a folder of what was filed with the SEC.
+    /// A directory with SEC companyfacts files.
     Edgar {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
     },
-    /// From the SEC's servers, which are asked once for each company.
-    EdgarOnline(edgar::Online),
-    /// From the user's own files.
+    /// The SEC's servers. Each company is downloaded once and then read from the cache.
+    EdgarOnline(edgar::Downloader),
+    /// A directory with the user's own files.
     Dir {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
     },
 }
 
-/// Why a company cannot be read.
+/// Company data could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// What was filed cannot be used.
+    /// The SEC data could not be downloaded or read.
     #[error(transparent)]
     Edgar(#[from] edgar::EdgarError),
-    /// The user's files cannot be used.
+    /// The user's files could not be read.
     #[error(transparent)]
     Folder(#[from] folder::FolderError),
-    /// Reading was cut off.
-    #[error("reading the data was cut off")]
-    Cut,
+    /// The reading task panicked or was cancelled.
+    #[error("reading the company data was aborted")]
+    Aborted,
 }
 
-impl From {
-    /// The folder it is read from, if there is one.
-    pub(crate) fn folder(&self) -> Option<&Path> {
+impl DataOrigin {
+    /// Returns the directory that the data is read from, if any.
+    pub(crate) fn dir(&self) -> Option<&Path> {
         match self {
             Self::Synthetic => None,
             Self::Edgar { folder } | Self::Dir { folder } => Some(folder),
@@ -64,22 +64,23 @@ impl From {
 }
 
 impl DataSource {
-    /// Reads a company.
+    /// Reads the company, downloading its SEC data first if necessary.
     pub async fn read(&self, ticker: &Ticker) -> Result<Company, DataError> {
-        let (from, as_of, ticker) = (self.from.clone(), self.as_of, ticker.clone());
-        if let From::EdgarOnline(online) = &from {
-            online.fetch(&ticker).await?;
+        let (origin, as_of, ticker) = (self.origin.clone(), self.as_of, ticker.clone());
+        if let DataOrigin::EdgarOnline(downloader) = &origin {
+            downloader.fetch(&ticker).await?;
         }
         let read = move || {
-            Ok(match from {
-                From::Synthetic => synthetic::company(&ticker, as_of),
-                From::Edgar { folder } | From::EdgarOnline(edgar::Online { cache: folder, .. }) => {
+            Ok(match origin {
+                DataOrigin::Synthetic => synthetic::company(&ticker, as_of),
+                DataOrigin::Edgar { folder }
+                | DataOrigin::EdgarOnline(edgar::Downloader { cache: folder, .. }) => {
                     edgar::read(&folder, &ticker, as_of)?
                 }
-                From::Dir { folder } => folder::read(&folder, &ticker, as_of)?,
+                DataOrigin::Dir { folder } => folder::read(&folder, &ticker, as_of)?,
             })
         };
-        // Files of some megabytes are read and parsed, which is nothing for a runtime's thread.
-        tokio::task::spawn_blocking(read).await.unwrap_or(Err(DataError::Cut))
+        // Reads and parses files of several megabytes, so it must not block a runtime thread.
+        tokio::task::spawn_blocking(read).await.unwrap_or(Err(DataError::Aborted))
     }
 }

@@ -7,57 +7,57 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fact, Item};
 
-/// Income statement, balance sheet and cash flow of one period, as far as they are known.
+/// The known lines of the income statement, balance sheet and cash flow statement of one period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     /// The period.
     pub period: Period,
-    /// Its last day, where the source says it.
+    /// The last day of the period, if the source states it.
     pub end: Option<NaiveDate>,
-    /// The known lines.
+    /// The reported lines.
     pub facts: BTreeMap<Item, Fact>,
 }
 
-/// A fiscal year, or a quarter of one.
+/// A fiscal year or quarter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Period {
     /// The fiscal year, named after the calendar year in which it ends.
     pub year: i32,
-    /// The quarter, from 1 to 4; none for the full year.
+    /// The quarter, 1 to 4; `None` for the full year.
     pub quarter: Option<NonZeroU8>,
 }
 
-/// A text that names no period.
+/// A text that is not a fiscal period.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no period; write FY2025 for a year and Q3 FY2025 for a quarter")]
+#[error("{0:?} is not a fiscal period; use FY2025 for a year or Q3 FY2025 for a quarter")]
 pub struct PeriodError(String);
 
 impl Statement {
-    /// The value of a line.
+    /// Returns the value of a line.
     pub fn get(&self, item: Item) -> Option<i64> {
         self.facts.get(&item).map(|it| it.value)
     }
 }
 
 impl Period {
-    /// A full fiscal year.
+    /// Creates a full fiscal year.
     pub fn year(year: i32) -> Self {
         Self { year, quarter: None }
     }
 
-    /// A quarter of a fiscal year; none when there is no such quarter.
+    /// Creates a fiscal quarter; `None` if `quarter` is not 1 to 4.
     pub fn quarter(year: i32, quarter: u8) -> Option<Self> {
         let quarter = NonZeroU8::new(quarter).filter(|it| it.get() <= 4)?;
         Some(Self { year, quarter: Some(quarter) })
     }
 
-    /// The same period one year before.
+    /// Returns the same period one year earlier.
     pub fn year_before(self) -> Self {
         Self { year: self.year.saturating_sub(1), ..self }
     }
 
-    /// Reads `FY2025`, `2025`, `Q3 FY2025`, `2025Q3`, `Q3 2025` and the like.
+    /// Parses `FY2025`, `2025`, `Q3 FY2025`, `2025Q3`, `Q3 2025` and similar forms.
     pub fn parse(text: &str) -> Result<Self, PeriodError> {
         let error = || PeriodError(text.to_owned());
         let letters: String = text
@@ -70,7 +70,7 @@ impl Period {
             Some(at) => {
                 let digit = letters[at + 1..].chars().next().ok_or_else(error)?;
                 let quarter = digit.to_digit(10).ok_or_else(error)?;
-                // A digit takes one byte, and so does the letter.
+                // The letter and the digit are ASCII, so both take one byte.
                 (Some(quarter), format!("{}{}", &letters[..at], &letters[at + 2..]))
             }
         };

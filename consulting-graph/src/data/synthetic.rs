@@ -1,8 +1,8 @@
-//! A company that does not exist, computed from a ticker.
+//! Generates a fictional company from a ticker.
 //!
-//! The books are kept as real ones are: the income statement leads to the cash flow, the cash flow to the balance
-//! sheet, and all of it ties out to the dollar. Signals contradict each other on purpose, because a debate about a
-//! company without tensions shows nothing. The same ticker and day give the same company for ever.
+//! The books are consistent: the income statement determines the cash flow, the cash flow determines the balance sheet,
+//! and everything reconciles to the dollar. Signals contradict each other on purpose, to give the debates something to
+//! argue about. The result depends only on the ticker and the date, and must not change between versions.
 
 mod books;
 mod news;
@@ -13,12 +13,12 @@ use chrono::{Datelike, Days, Months, NaiveDate};
 use self::{books::Quarter, profile::Profile};
 use super::{
     Company, Fact, Item, Note, Origin, Period, Price, SectorRatio, Source, Split, Statement,
-    Ticker, random::Chance, ratio,
+    Ticker, ratio, rng::SeededRng,
 };
 
 const MILLION: i64 = 1_000_000;
 
-/// Invents the company of a ticker, as it would be known on a day.
+/// Generates the company of a ticker with the data that would be published by `as_of`.
 ///
 /// ```
 /// use consulting_graph::data::{Ticker, synthetic};
@@ -31,10 +31,10 @@ const MILLION: i64 = 1_000_000;
 /// # Ok::<(), consulting_graph::data::TickerError>(())
 /// ```
 pub fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
-    let mut chance = Chance::of(ticker.as_str());
-    let profile = Profile::draw(&mut chance);
+    let mut rng = SeededRng::from_text(ticker.as_str());
+    let profile = Profile::generate(&mut rng);
     let periods = periods(as_of);
-    let quarters = books::keep(&profile, &periods, &mut chance);
+    let quarters = books::generate(&profile, &periods, &mut rng);
 
     let name = format!("Synthetic {} Company", profile.sector.name);
     let mut company = Company::new(ticker.clone(), name, Source::Synthetic, as_of);
@@ -43,17 +43,17 @@ pub fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
     company.geography = split(&quarters, &profile::REGIONS, &profile.region_weights);
     company.annuals = annuals(&quarters);
     company.quarters = quarters.iter().map(Quarter::statement).collect();
-    company.prices = prices(&company, &mut chance);
-    company.sector_ratios = sector_ratios(&company, &mut chance);
-    company.metrics = metrics(&mut chance);
-    company.guidance = guidance(&company, &mut chance);
-    company.events = events(&company, &profile, &mut chance);
-    company.news = Some(news::invent(&company, &profile, &mut chance));
+    company.prices = prices(&company, &mut rng);
+    company.sector_ratios = sector_ratios(&company, &mut rng);
+    company.metrics = metrics(&mut rng);
+    company.guidance = guidance(&company, &mut rng);
+    company.events = events(&company, &profile, &mut rng);
+    company.news = Some(news::generate(&company, &profile, &mut rng));
     company
 }
 
-/// The quarters of the last three full years and of the open one that are reported on a day: companies take about a
-/// month to report.
+/// Returns the quarters of the last three full years and of the current year that are published by `as_of`, assuming
+/// that companies take 30 days to report.
 fn periods(as_of: NaiveDate) -> Vec<(Period, NaiveDate)> {
     let known = as_of.checked_sub_days(Days::new(30)).unwrap_or(as_of);
     let first = known.year().saturating_sub(4);
@@ -65,7 +65,7 @@ fn periods(as_of: NaiveDate) -> Vec<(Period, NaiveDate)> {
         })
         .filter(|(_, end)| *end <= known)
         .collect();
-    // Three full years, and what follows them.
+    // Keep three full years and the quarters after them.
     let newest_full = ended.iter().rev().find(|(it, _)| it.quarter.is_some_and(|it| it.get() == 4));
     if let Some(from) = newest_full.map(|(it, _)| it.year.saturating_sub(2)) {
         ended.retain(|(it, _)| it.year >= from);
@@ -81,13 +81,13 @@ fn month_end(date: NaiveDate) -> Option<NaiveDate> {
     date.with_day(1)?.checked_add_months(Months::new(1))?.pred_opt()
 }
 
-/// Sums flows over each full year and takes the balance sheet of its last quarter.
+/// Builds the annual statements of all full years.
 fn annuals(quarters: &[Quarter]) -> Vec<Statement> {
     let years = quarters.chunk_by(|a, b| a.period.year == b.period.year);
     years.filter(|it| it.len() == 4).filter_map(books::annual).collect()
 }
 
-/// Cuts each quarter's revenue by weights that shift from quarter to quarter; the last part takes what rounding leaves.
+/// Splits each quarter's revenue by weights that drift over time; the last part absorbs the rounding error.
 fn split(quarters: &[Quarter], names: &[&str], weights: &[(i64, i64)]) -> Vec<Split> {
     let parts_of = |(idx, quarter): (usize, &Quarter)| {
         let age = i64::try_from(idx).unwrap_or(0);
@@ -107,90 +107,93 @@ fn split(quarters: &[Quarter], names: &[&str], weights: &[(i64, i64)]) -> Vec<Sp
     quarters.iter().enumerate().map(parts_of).collect()
 }
 
-fn prices(company: &Company, chance: &mut Chance) -> Vec<Price> {
+fn prices(company: &Company, rng: &mut SeededRng) -> Vec<Price> {
     let newest = company.quarters.last();
     let sales = newest.and_then(|it| it.get(Item::Revenue)).unwrap_or(0);
     let shares = newest.and_then(|it| it.get(Item::DilutedShares)).unwrap_or(1).max(1);
-    // Twice to nine times the yearly sales.
-    let multiple = chance.between(20, 90);
+    // The market capitalisation is two to nine times annual sales.
+    let multiple = rng.between(20, 90);
     let mut cents = (sales.saturating_mul(4) / shares).max(1) * multiple * 10;
     let mut prices = Vec::new();
     for months in (0..8).rev() {
         let month =
             company.as_of.checked_sub_months(Months::new(months + 1)).unwrap_or(company.as_of);
-        cents = (cents * (1000 + chance.between(-90, 90)) / 1000).max(100);
+        cents = (cents * (1000 + rng.between(-90, 90)) / 1000).max(100);
         prices.push(Price { date: month_end(month).unwrap_or(month), cents });
     }
     prices
 }
 
-/// What is usual in the sector lies around what the company shows, so that it looks good in some and bad in others.
-fn sector_ratios(company: &Company, chance: &mut Chance) -> Vec<SectorRatio> {
+/// Draws sector values around the company's own, so that it compares well in some ratios and badly in others.
+fn sector_ratios(company: &Company, rng: &mut SeededRng) -> Vec<SectorRatio> {
     let usual = |it: ratio::Ratio| {
         let value = match it.value {
-            ratio::Value::Share(value) | ratio::Value::Times(value) => value,
+            ratio::Value::Fraction(value) | ratio::Value::Multiple(value) => value,
             ratio::Value::Dollars(_) | ratio::Value::Cents(_) => return None,
         };
-        let value = value * (chance.between(700, 1300) as f64) / 1000.0;
-        // As precise as it is shown, so that what is quoted is what is stored.
+        let value = value * (rng.between(700, 1300) as f64) / 1000.0;
+        // Rounded to the precision shown, so that quotations match the stored value.
         Some(SectorRatio { name: it.name.to_owned(), value: (value * 1000.0).round() / 1000.0 })
     };
     ratio::table(company).into_iter().filter_map(usual).collect()
 }
 
-fn metrics(chance: &mut Chance) -> Vec<Note> {
-    let retention = chance.between(96, 124);
-    let churn = chance.between(2, 11);
-    let staff = chance.between(12, 480) * 100;
-    let top = chance.between(14, 46);
+fn metrics(rng: &mut SeededRng) -> Vec<Note> {
+    let retention = rng.between(96, 124);
+    let churn = rng.between(2, 11);
+    let staff = rng.between(12, 480) * 100;
+    let top = rng.between(14, 46);
     [
-        format!("Net revenue retention stands at {retention}%."),
+        format!("Net revenue retention is {retention}%."),
         format!("Customer churn was {churn}% over the last year."),
         format!("The company employs {} people.", super::number::grouped(staff.unsigned_abs())),
-        format!("The ten largest customers bring {top}% of revenue."),
+        format!("The ten largest customers account for {top}% of revenue."),
     ]
     .map(undated)
     .into()
 }
 
-fn guidance(company: &Company, chance: &mut Chance) -> Vec<Note> {
+fn guidance(company: &Company, rng: &mut SeededRng) -> Vec<Note> {
     let newest = company.quarters.last();
     let revenue = newest.and_then(|it| it.get(Item::Revenue)).unwrap_or(0);
-    let low = revenue / 1000 * chance.between(985, 1020) / MILLION * MILLION;
+    let low = revenue / 1000 * rng.between(985, 1020) / MILLION * MILLION;
     let low = if low == 0 { revenue } else { low };
     let high = low + (low / 25).max(MILLION) / MILLION * MILLION;
     let margin = newest.and_then(ratio::operating_margin).unwrap_or(0.0)
-        + chance.between(-15, 25) as f64 / 1000.0;
+        + rng.between(-15, 25) as f64 / 1000.0;
     [
         format!(
-            "Management expects next quarter's revenue between {} and {}.",
+            "Management expects revenue between {} and {} for the next quarter.",
             super::number::dollars(low),
             super::number::dollars(high)
         ),
         format!(
-            "It aims at an operating margin of {} for the full year.",
+            "Management targets an operating margin of {} for the full year.",
             super::number::percent(margin)
         ),
-        "It calls demand healthy and says that supply and hiring set the pace.".to_owned(),
+        "Management describes demand as healthy and cites supply and hiring as the limits to growth.".to_owned(),
     ]
     .map(undated)
     .into()
 }
 
-fn events(company: &Company, profile: &Profile, chance: &mut Chance) -> Vec<Note> {
+fn events(company: &Company, profile: &Profile, rng: &mut SeededRng) -> Vec<Note> {
     let buyback = company.annuals.last().and_then(|it| it.get(Item::Buybacks)).unwrap_or(0);
     let segment = profile.sector.segments.last().copied().unwrap_or_default();
     let texts = [
         format!(
-            "The board renewed its repurchase programme; last year's purchases came to {}.",
+            "The board renewed the share repurchase programme; repurchases in the last year totalled {}.",
             super::number::dollars(buyback)
         ),
-        format!("A new head of {segment} was named after two quarters without one."),
-        format!("A plant extension was delayed by {} months.", chance.between(3, 9)),
-        "A long-standing finance director announced to leave at the end of the year.".to_owned(),
+        format!(
+            "A new head of {segment} was appointed after the position had been vacant for two quarters."
+        ),
+        format!("A plant expansion was delayed by {} months.", rng.between(3, 9)),
+        "The long-serving chief financial officer will step down at the end of the year."
+            .to_owned(),
     ];
     let dated = |(idx, text): (i64, String)| {
-        let days = 14 + idx * 23 + chance.between(0, 9);
+        let days = 14 + idx * 23 + rng.between(0, 9);
         Note {
             date: company.as_of.checked_sub_days(Days::new(days.unsigned_abs())),
             text,

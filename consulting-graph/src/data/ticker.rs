@@ -1,14 +1,14 @@
-//! Tickers: what a user may type to name a company.
+//! Ticker symbols, as entered by a user.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-const LONGEST: usize = 12;
+const MAX_LENGTH: usize = 12;
 
-/// The symbol of a listed company, in capitals.
+/// The ticker symbol of a listed company, in upper case.
 ///
-/// It ends up in prompts, file names and names of sandboxes, so nothing gets in that means something there.
+/// Tickers are used in prompts, file names and sandbox names, so only characters that are safe there are accepted.
 ///
 /// ```
 /// use consulting_graph::data::Ticker;
@@ -23,32 +23,34 @@ const LONGEST: usize = 12;
 #[serde(try_from = "String", into = "String")]
 pub struct Ticker(String);
 
-/// Why a text is no ticker.
+/// A text that is not a ticker symbol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TickerError {
-    /// Nothing was given.
-    #[error("the ticker is empty; give one like NVDA")]
+    /// The text is empty.
+    #[error("the ticker is empty; enter one such as NVDA")]
     Empty,
-    /// It is longer than any ticker.
-    #[error("a ticker has at most {LONGEST} characters, this one has {0}; give one like NVDA")]
-    TooLong(usize),
-    /// It holds something that no ticker holds.
+    /// The text is too long.
     #[error(
-        "a ticker cannot hold {0:?} there; it is letters, digits, `.`, `-`, `=` and a leading `^`, like BRK.B"
+        "a ticker has at most {MAX_LENGTH} characters, but this one has {0}; enter one such as NVDA"
+    )]
+    TooLong(usize),
+    /// The text has a character that is not allowed, or not allowed at its position.
+    #[error(
+        "invalid character {0:?} in the ticker; use letters, digits, `.`, `-`, `=` and a leading `^`, as in BRK.B"
     )]
     Character(char),
 }
 
 impl Ticker {
-    /// Reads a ticker as a user types it: blanks around it and small letters are put right, all else is an error.
+    /// Parses a ticker as entered by a user. Ignores surrounding whitespace and case; everything else must be valid.
     pub fn parse(text: &str) -> Result<Self, TickerError> {
         let text = text.trim();
         let length = text.chars().count();
         if length == 0 {
             return Err(TickerError::Empty);
         }
-        if length > LONGEST {
+        if length > MAX_LENGTH {
             return Err(TickerError::TooLong(length));
         }
         let mut before = None;
@@ -70,12 +72,12 @@ impl Ticker {
         }
     }
 
-    /// The ticker in capitals.
+    /// Returns the ticker in upper case.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The ticker as a part of names: small letters, digits and dashes only.
+    /// Returns the ticker as part of a name: lower-case letters, digits and hyphens only.
     pub fn slug(&self) -> String {
         let dashed: String = self
             .0

@@ -1,4 +1,7 @@
-//! The scores of a debate, by the ladder: as asked, found in other words, asked for again, neutral.
+//! Scoring of a move by the decision makers.
+//!
+//! An answer is read as the requested JSON, then leniently. If neither works, the decision maker is asked once more;
+//! if that fails too, it gets neutral scores.
 
 use std::collections::BTreeMap;
 
@@ -7,77 +10,80 @@ use graph_core::{Context, NodeError};
 use llm::overflow::Passage;
 
 use super::{
-    Desk, SandboxState, SandboxStateUpdate, notes,
-    state::{Seat, Speaking},
-    turns::{Spoken, Turn},
+    HostClient, SandboxState, SandboxStateUpdate, files,
+    state::{Conversation, Participant},
+    turns::{Turn, TurnOutcome},
 };
 use crate::{
-    ask::{Heard, Paid, Said},
+    call::{Answer, CallOutcome, CallUsage},
     config::Group,
     prompt,
-    score::{MakerScore, Mark, form},
+    score::{MakerScore, Mark, request_schema},
 };
 
-/// Each decision maker scores the move as it stands, before anybody has attacked it.
+/// Each decision maker scores the move before the debate.
 pub(super) async fn score_before(
     debate: &SandboxState,
-    cx: &Context<Desk>,
+    cx: &Context<HostClient>,
 ) -> Result<SandboxStateUpdate, NodeError> {
-    let scored = score_all(debate, cx, When::Before).await?;
-    let update = SandboxState::update().baseline(scored.scores).calls(scored.calls);
-    Ok(update.warnings(scored.silences))
+    let result = score_all(debate, cx, ScoringTime::Before).await?;
+    let update = SandboxState::update().baseline(result.scores).calls(result.calls);
+    Ok(update.warnings(result.failures))
 }
 
-/// Each decision maker scores the move after the debate, from its own conversation.
+/// Each decision maker scores the move after the debate, based on its own conversation.
 pub(super) async fn score_move(
     debate: &SandboxState,
-    cx: &Context<Desk>,
+    cx: &Context<HostClient>,
 ) -> Result<SandboxStateUpdate, NodeError> {
-    let scored = score_all(debate, cx, When::After).await?;
-    let total: u32 = scored.scores.values().map(MakerScore::total).sum();
-    let written = notes::write_scores(cx.deps().workspace(), &scored.scores);
+    let result = score_all(debate, cx, ScoringTime::After).await?;
+    let total: u32 = result.scores.values().map(MakerScore::total).sum();
+    let written = files::write_scores(cx.deps().workspace(), &result.scores);
     written.map_err(NodeError::terminal)?;
     let mut update = SandboxState::update()
-        .scores(scored.scores)
+        .scores(result.scores)
         .total_score(total)
-        .calls(scored.calls)
-        .warnings(scored.silences);
-    if scored.is_shortened {
+        .calls(result.calls)
+        .warnings(result.failures);
+    if result.is_shortened {
         update = update.marks([Mark::Truncated]);
     }
     Ok(update)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum When {
+enum ScoringTime {
     Before,
     After,
 }
 
 #[derive(Default)]
-struct Scored {
+struct ScoringResult {
     scores: BTreeMap<String, MakerScore>,
-    calls: Vec<Paid>,
-    /// Who was not heard, and why.
-    silences: Vec<String>,
+    calls: Vec<CallUsage>,
+    /// Failed calls, as warnings.
+    failures: Vec<String>,
     is_shortened: bool,
 }
 
 async fn score_all(
     debate: &SandboxState,
-    cx: &Context<Desk>,
-    when: When,
-) -> Result<Scored, NodeError> {
-    let mut all = Scored::default();
-    let scores = debate.seats().into_iter().map(|seat| score(debate, cx, seat, when));
-    for scored in join_all(scores).await {
-        let scored = scored?;
-        all.scores.extend(scored.scores);
-        all.calls.extend(scored.calls);
-        all.silences.extend(scored.silences);
-        all.is_shortened |= scored.is_shortened;
+    cx: &Context<HostClient>,
+    time: ScoringTime,
+) -> Result<ScoringResult, NodeError> {
+    let mut all = ScoringResult::default();
+    let scores = debate
+        .conversations()
+        .into_iter()
+        .map(|conversation| score(debate, cx, conversation, time));
+    for result in join_all(scores).await {
+        let result = result?;
+        all.scores.extend(result.scores);
+        all.calls.extend(result.calls);
+        all.failures.extend(result.failures);
+        all.is_shortened |= result.is_shortened;
     }
-    // Where nobody was heard there is no score. Where somebody was, who was not is neutral.
+    // If no decision maker answered, the move has no score. Otherwise those that did not answer get neutral scores.
     if !all.scores.is_empty() {
         let metrics = metrics(debate);
         for maker in &debate.terms.decision_makers {
@@ -90,51 +96,56 @@ async fn score_all(
 
 async fn score(
     debate: &SandboxState,
-    cx: &Context<Desk>,
-    seat: Seat<'_>,
-    when: When,
-) -> Result<Scored, NodeError> {
-    let (persona, terms) = (&seat.maker.persona, &debate.terms);
-    let voice = terms.scoring.get(seat.idx).cloned().unwrap_or_default();
-    let scorer = Speaking { persona: persona.clone(), voice };
+    cx: &Context<HostClient>,
+    conversation: Conversation<'_>,
+    time: ScoringTime,
+) -> Result<ScoringResult, NodeError> {
+    let (persona, terms) = (&conversation.maker.persona, &debate.terms);
+    let settings = terms.scoring.get(conversation.idx).cloned().unwrap_or_default();
+    let scorer = Participant { persona: persona.clone(), settings };
     let metrics = metrics(debate);
-    // The rounds of this conversation, which may have ended before others.
-    let rounds = seat.log.last().map_or(0, |it| it.round);
-    let turn = Turn { speaking: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };
+    // This conversation may have ended before the others.
+    let rounds = conversation.log.last().map_or(0, |it| it.round);
+    let turn =
+        Turn { participant: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };
     let request = |log: &[Passage<'_>]| {
-        let asked = match when {
-            When::Before => prompt::baseline(persona, &debate.brief, &terms.fence, &terms.metrics),
-            When::After => {
+        let request = match time {
+            ScoringTime::Before => {
+                prompt::baseline(persona, &debate.brief, &terms.fence, &terms.metrics)
+            }
+            ScoringTime::After => {
                 let (brief, fence) = (&debate.brief, &terms.fence);
                 prompt::score(persona, brief, fence, log, &terms.metrics, rounds)
             }
         };
-        asked.schema(form(&metrics))
+        request.schema(request_schema(&metrics))
     };
-    let log = if when == When::Before { &[] } else { seat.log };
-    let Spoken { heard, request, is_shortened } = turn.take(debate, cx, request, log).await?;
-    let mut scored = Scored { is_shortened, ..Scored::default() };
-    let Said { text, paid } = match heard {
-        Heard::Said(said) => said,
-        Heard::Silent(silence) => {
-            scored.silences.push(format!("scoring, {}: {}", persona.id, silence.why));
-            return Ok(scored);
+    let log = if time == ScoringTime::Before { &[] } else { conversation.log };
+    let TurnOutcome { outcome, request, is_shortened } = turn.run(debate, cx, request, log).await?;
+    let mut result = ScoringResult { is_shortened, ..ScoringResult::default() };
+    let Answer { text, usage } = match outcome {
+        CallOutcome::Answered(answer) => answer,
+        CallOutcome::Failed(failure) => {
+            result.failures.push(format!("scoring, {}: {}", persona.id, failure.reason));
+            return Ok(result);
         }
     };
-    scored.calls.push(paid);
-    let mut found = MakerScore::parse(&text, &metrics);
-    if let (None, Some(request)) = (&found, request) {
+    result.calls.push(usage);
+    let mut score = MakerScore::parse(&text, &metrics);
+    if let (None, Some(request)) = (&score, request) {
         let key = format!("{} again", persona.id);
-        let again = Turn { key: &key, ..turn };
+        let retry = Turn { key: &key, ..turn };
         let repair = prompt::repair(&request, &text, &terms.metrics);
-        if let Heard::Said(Said { text, paid }) = again.ask(debate, cx, repair).await? {
-            scored.calls.push(paid);
-            found = MakerScore::repaired(&text, &metrics);
+        if let CallOutcome::Answered(Answer { text, usage }) =
+            retry.call(debate, cx, repair).await?
+        {
+            result.calls.push(usage);
+            score = MakerScore::repaired(&text, &metrics);
         }
     }
-    let score = found.unwrap_or_else(|| MakerScore::neutral(&metrics));
-    scored.scores.insert(persona.id.clone(), score);
-    Ok(scored)
+    let score = score.unwrap_or_else(|| MakerScore::neutral(&metrics));
+    result.scores.insert(persona.id.clone(), score);
+    Ok(result)
 }
 
 fn metrics(debate: &SandboxState) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! The state of a debate.
+//! State of a debate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use graph_core::State;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ask::{Paid, Voice},
+    call::{CallSettings, CallUsage},
     config::{Metric, Persona},
     event::PipelineEvent,
     fence::Fence,
@@ -15,114 +15,117 @@ use crate::{
     transcript::{ConversationEntry, Speaker},
 };
 
-/// The debate about one move.
+/// State of the debate about one move.
 #[derive(State, Clone, Debug, Default, Serialize)]
 pub struct SandboxState {
-    /// The move and its evidence.
+    /// The move and the findings it cites.
     pub brief: Brief,
-    /// Who takes part, and how.
+    /// Participants, metrics and prompt settings.
     pub terms: Terms,
-    /// The conversations, `i1` with the first decision maker and so on. Each round writes them anew.
+    /// Transcripts by log name: `i1` is the conversation with the first decision maker. Each round replaces them all.
     pub logs: BTreeMap<String, Vec<ConversationEntry>>,
-    /// The round that goes on, from 1; zero before the opening.
+    /// Current round, from 1. Zero before the opening.
     pub current_round: u32,
-    /// How many there are to be.
+    /// Maximum number of rounds.
     pub max_rounds: u32,
-    /// Each decision maker's scores.
+    /// Scores by decision maker id.
     pub scores: BTreeMap<String, MakerScore>,
-    /// Their sum.
+    /// Sum of all scores.
     pub total_score: u32,
-    /// Each decision maker's scores before the debate, where they were asked for.
+    /// Scores before the debate, by decision maker id. Empty unless baseline scoring is enabled.
     pub baseline: BTreeMap<String, MakerScore>,
-    /// What a reader of the scores must know.
+    /// Caveats that a reader of the scores must know.
     #[reduce(merge)]
     pub marks: BTreeSet<Mark>,
-    /// Why no further round was opened, where one was left.
+    /// Reason why the debate ended before its last round.
     pub ended_early: Option<String>,
-    /// Who was not heard, and why.
+    /// Failed calls, as warnings.
     #[reduce(append)]
     pub warnings: Vec<String>,
-    /// What was paid.
+    /// Tokens and cost of every call.
     #[reduce(append)]
-    pub calls: Vec<Paid>,
-    /// What happened.
+    pub calls: Vec<CallUsage>,
+    /// Events that the nodes sent.
     #[reduce(append)]
     pub status_updates: Vec<PipelineEvent>,
 }
 
-/// Who takes part in a debate, and how.
+/// Participants and settings of a debate.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Terms {
-    /// Who attacks.
-    pub critic: Speaking,
-    /// Who defends and scores; the first keeps `i1`.
-    pub decision_makers: Vec<Speaking>,
-    /// How each decision maker's scoring calls are made, in their order.
-    pub scoring: Vec<Voice>,
-    /// What is scored.
+    /// The critic, who attacks the move.
+    pub critic: Participant,
+    /// The decision makers, who defend and score the move. The first one has the log `i1`.
+    pub decision_makers: Vec<Participant>,
+    /// Settings of the scoring calls, in the order of the decision makers.
+    pub scoring: Vec<CallSettings>,
+    /// Metrics that are scored.
     pub metrics: Vec<Metric>,
-    /// What untrusted text stands between.
+    /// Delimiters around untrusted text in prompts.
     pub fence: Fence,
-    /// Whether scores are asked for before the debate too.
+    /// Whether the move is also scored before the debate.
     pub baseline: bool,
 }
 
-/// Someone who speaks, and how.
+/// A participant and its model settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Speaking {
-    /// Who.
+pub struct Participant {
+    /// Role and system prompt.
     pub persona: Persona,
-    /// How.
-    pub voice: Voice,
+    /// Settings of its calls.
+    #[serde(rename = "voice")]
+    pub settings: CallSettings,
 }
 
-/// A decision maker's place in a debate.
-pub(super) struct Seat<'a> {
-    /// Its number, from 0.
+/// The conversation between the critic and one decision maker.
+pub(super) struct Conversation<'a> {
+    /// Index of the decision maker, from 0.
     pub(super) idx: usize,
-    /// Who sits there.
-    pub(super) maker: &'a Speaking,
-    /// Its conversation with the critic.
+    /// The decision maker.
+    pub(super) maker: &'a Participant,
+    /// Transcript so far.
     pub(super) log: &'a [ConversationEntry],
 }
 
-/// The name of a decision maker's log.
+/// Returns the log name of the decision maker with this index.
 pub(super) fn log_name(idx: usize) -> String {
     format!("i{}", idx + 1)
 }
 
 impl SandboxState {
-    /// All decision makers with their conversations.
-    pub(super) fn seats(&self) -> Vec<Seat<'_>> {
+    /// Returns the conversations with all decision makers.
+    pub(super) fn conversations(&self) -> Vec<Conversation<'_>> {
         let makers = self.terms.decision_makers.iter().enumerate();
-        let seat = |(idx, maker)| {
+        let conversation = |(idx, maker)| {
             let log = self.logs.get(&log_name(idx)).map_or(&[][..], Vec::as_slice);
-            Seat { idx, maker, log }
+            Conversation { idx, maker, log }
         };
-        makers.map(seat).collect()
+        makers.map(conversation).collect()
     }
 
-    /// Those whose turn it is: the critic has spoken to them in this round.
-    pub(super) fn to_answer(&self) -> Vec<Seat<'_>> {
-        let mut seats = self.seats();
-        seats.retain(|it| {
+    /// Returns the conversations in which the critic spoke last in the current round, so that the decision maker is
+    /// next.
+    pub(super) fn awaiting_maker(&self) -> Vec<Conversation<'_>> {
+        let mut conversations = self.conversations();
+        conversations.retain(|it| {
             let last = it.log.last();
             last.is_some_and(|it| it.role == Speaker::Critic && it.round == self.current_round)
         });
-        seats
+        conversations
     }
 
-    /// Those whom the critic is to answer: they have spoken in this round. Who failed once stays silent.
-    pub(super) fn answered(&self) -> Vec<Seat<'_>> {
-        let mut seats = self.seats();
-        seats.retain(|it| {
+    /// Returns the conversations in which the decision maker spoke last in the current round, so that the critic is
+    /// next. A conversation in which a call failed does not continue.
+    pub(super) fn awaiting_critic(&self) -> Vec<Conversation<'_>> {
+        let mut conversations = self.conversations();
+        conversations.retain(|it| {
             let last = it.log.last();
             last.is_some_and(|it| it.role != Speaker::Critic && it.round == self.current_round)
         });
-        seats
+        conversations
     }
 
-    pub(super) fn is_anyone_speaking(&self) -> bool {
-        !self.answered().is_empty()
+    pub(super) fn has_active_conversation(&self) -> bool {
+        !self.awaiting_critic().is_empty()
     }
 }

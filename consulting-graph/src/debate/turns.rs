@@ -1,4 +1,4 @@
-//! The turns of a debate.
+//! Nodes and turns of a debate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use llm::{
 };
 
 use super::{
-    Desk, SandboxState, SandboxStateUpdate, notes,
-    state::{Seat, Speaking, log_name},
+    HostClient, SandboxState, SandboxStateUpdate, files,
+    state::{Conversation, Participant, log_name},
 };
 use crate::{
-    ask::{Ask, Heard, Paid, Said, Silence, Why},
+    call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind, ModelCall},
     config::Group,
     event::{PipelineEvent, RoundStatus},
     prompt,
@@ -22,146 +22,155 @@ use crate::{
     transcript::{ConversationEntry, Speaker, append_to_log, rounds},
 };
 
-/// One opening for everybody.
+/// The critic opens the debate with one statement for all decision makers.
 pub(super) async fn critic_round_1(
     debate: &SandboxState,
-    cx: &Context<Desk>,
+    cx: &Context<HostClient>,
 ) -> Result<SandboxStateUpdate, NodeError> {
-    let mut round = Round::begin(debate, 1, RoundStatus::CriticResponding, cx).await;
+    let mut round = RoundUpdate::start(debate, 1, RoundStatus::CriticResponding, cx).await;
     let critic = &debate.terms.critic;
     let request = prompt::critic_opening(&critic.persona, &debate.brief, &debate.terms.fence);
-    let turn = Turn { speaking: critic, group: Group::Critic, key: "opening", round: 1 };
-    let heard = turn.take(debate, cx, |_| request.clone(), &[]).await?;
-    for seat in debate.seats() {
-        round.note(&seat, Speaker::Critic, &heard);
+    let turn = Turn { participant: critic, group: Group::Critic, key: "opening", round: 1 };
+    let outcome = turn.run(debate, cx, |_| request.clone(), &[]).await?;
+    for conversation in debate.conversations() {
+        round.record_turn(&conversation, Speaker::Critic, &outcome);
     }
-    round.pay(&heard);
-    round.end(debate, RoundStatus::CriticResponded, cx).await
+    round.record_usage(&outcome);
+    round.finish(debate, RoundStatus::CriticResponded, cx).await
 }
 
-/// Each decision maker answers the critic, all at once, each from its own conversation.
+/// All decision makers answer the critic concurrently, each in its own conversation.
 pub(super) async fn dm_respond(
     debate: &SandboxState,
-    cx: &Context<Desk>,
+    cx: &Context<HostClient>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let number = debate.current_round;
-    let mut round = Round::begin(debate, number, RoundStatus::DmResponding, cx).await;
-    for answered in join_all(debate.to_answer().into_iter().map(|it| answer(debate, it, cx))).await
+    let mut round = RoundUpdate::start(debate, number, RoundStatus::DmResponding, cx).await;
+    for turn in
+        join_all(debate.awaiting_maker().into_iter().map(|it| maker_turn(debate, it, cx))).await
     {
-        let (seat, heard) = answered?;
-        let speaker = Speaker::DecisionMaker(seat.maker.persona.id.clone());
-        round.note(&seat, speaker, &heard);
-        round.pay(&heard);
+        let (conversation, outcome) = turn?;
+        let speaker = Speaker::DecisionMaker(conversation.maker.persona.id.clone());
+        round.record_turn(&conversation, speaker, &outcome);
+        round.record_usage(&outcome);
     }
-    round.end(debate, RoundStatus::DmResponded, cx).await
+    round.finish(debate, RoundStatus::DmResponded, cx).await
 }
 
-/// The critic answers each decision maker, all at once, each in its own conversation.
+/// The critic answers all decision makers concurrently, each in its own conversation.
 pub(super) async fn critic_individual(
     debate: &SandboxState,
-    cx: &Context<Desk>,
+    cx: &Context<HostClient>,
 ) -> Result<SandboxStateUpdate, NodeError> {
     let number = debate.current_round + 1;
-    let mut round = Round::begin(debate, number, RoundStatus::CriticResponding, cx).await;
-    for answered in join_all(debate.answered().into_iter().map(|it| reply(debate, it, cx))).await {
-        let (seat, heard) = answered?;
-        round.note(&seat, Speaker::Critic, &heard);
-        round.pay(&heard);
+    let mut round = RoundUpdate::start(debate, number, RoundStatus::CriticResponding, cx).await;
+    for turn in
+        join_all(debate.awaiting_critic().into_iter().map(|it| critic_turn(debate, it, cx))).await
+    {
+        let (conversation, outcome) = turn?;
+        round.record_turn(&conversation, Speaker::Critic, &outcome);
+        round.record_usage(&outcome);
     }
-    round.end(debate, RoundStatus::CriticResponded, cx).await
+    round.finish(debate, RoundStatus::CriticResponded, cx).await
 }
 
-/// A decision maker's turn.
-async fn answer<'a>(
+/// Asks a decision maker for its turn.
+async fn maker_turn<'a>(
     debate: &SandboxState,
-    seat: Seat<'a>,
-    cx: &Context<Desk>,
-) -> Result<(Seat<'a>, Spoken), NodeError> {
-    let (persona, round) = (&seat.maker.persona, debate.current_round);
-    let turn = Turn { speaking: seat.maker, group: Group::DecisionMakers, key: &persona.id, round };
+    conversation: Conversation<'a>,
+    cx: &Context<HostClient>,
+) -> Result<(Conversation<'a>, TurnOutcome), NodeError> {
+    let (persona, round) = (&conversation.maker.persona, debate.current_round);
+    let turn = Turn {
+        participant: conversation.maker,
+        group: Group::DecisionMakers,
+        key: &persona.id,
+        round,
+    };
     let request = |log: &[Passage<'_>]| {
         prompt::maker_reply(persona, &debate.brief, &debate.terms.fence, log, round)
     };
-    let spoken = turn.take(debate, cx, request, seat.log).await?;
-    Ok((seat, spoken))
+    let outcome = turn.run(debate, cx, request, conversation.log).await?;
+    Ok((conversation, outcome))
 }
 
-/// The critic's turn in a conversation.
-async fn reply<'a>(
+/// Asks the critic for its turn in one conversation.
+async fn critic_turn<'a>(
     debate: &SandboxState,
-    seat: Seat<'a>,
-    cx: &Context<Desk>,
-) -> Result<(Seat<'a>, Spoken), NodeError> {
+    conversation: Conversation<'a>,
+    cx: &Context<HostClient>,
+) -> Result<(Conversation<'a>, TurnOutcome), NodeError> {
     let (critic, maker, round) =
-        (&debate.terms.critic, &seat.maker.persona, debate.current_round + 1);
-    let turn = Turn { speaking: critic, group: Group::Critic, key: &maker.id, round };
+        (&debate.terms.critic, &conversation.maker.persona, debate.current_round + 1);
+    let turn = Turn { participant: critic, group: Group::Critic, key: &maker.id, round };
     let request = |log: &[Passage<'_>]| {
         let fence = &debate.terms.fence;
         prompt::critic_reply(&critic.persona, &debate.brief, fence, maker, log, round)
     };
-    let spoken = turn.take(debate, cx, request, seat.log).await?;
-    Ok((seat, spoken))
+    let outcome = turn.run(debate, cx, request, conversation.log).await?;
+    Ok((conversation, outcome))
 }
 
-/// Whose turn it is.
+/// A turn of one participant.
 pub(super) struct Turn<'a> {
-    pub(super) speaking: &'a Speaking,
+    pub(super) participant: &'a Participant,
     pub(super) group: Group,
-    /// Tells calls of one node apart.
+    /// Distinguishes the calls of one node in the journal.
     pub(super) key: &'a str,
     pub(super) round: u32,
 }
 
-/// What was heard in a turn.
-pub(super) struct Spoken {
-    pub(super) heard: Heard,
-    /// What was asked; not what would have been, where it did not fit.
+/// Result of a turn.
+pub(super) struct TurnOutcome {
+    pub(super) outcome: CallOutcome,
+    /// The request that was sent. `None` if it did not fit the context window.
     pub(super) request: Option<Request>,
-    /// Whether the conversation had to be shortened for it.
+    /// Whether the transcript was shortened to fit the context window.
     pub(super) is_shortened: bool,
 }
 
 impl Turn<'_> {
-    /// Asks for a turn, with as much of the conversation as the model can read.
-    pub(super) async fn take(
+    /// Makes the call, with as much of the transcript as fits the context window.
+    pub(super) async fn run(
         &self,
         debate: &SandboxState,
-        cx: &Context<Desk>,
+        cx: &Context<HostClient>,
         request: impl Fn(&[Passage<'_>]) -> Request,
         log: &[ConversationEntry],
-    ) -> Result<Spoken, NodeError> {
-        let voice = &self.speaking.voice;
-        let request = |log: &[Passage<'_>]| voice.set(request(log));
+    ) -> Result<TurnOutcome, NodeError> {
+        let settings = &self.participant.settings;
+        let request = |log: &[Passage<'_>]| settings.apply(request(log));
         let log = rounds(log);
-        let (request, is_shortened) = match &voice.window {
+        let (request, is_shortened) = match &settings.window {
             Some(window) => match fit(window, &log, request) {
                 Ok(fitted) => fitted,
-                Err(why) => {
-                    let heard = Heard::Silent(Silence { kind: Why::Failed, why });
-                    return Ok(Spoken { heard, request: None, is_shortened: true });
+                Err(reason) => {
+                    let outcome =
+                        CallOutcome::Failed(CallFailure { kind: FailureKind::ModelFailed, reason });
+                    return Ok(TurnOutcome { outcome, request: None, is_shortened: true });
                 }
             },
             None => (request(&log.iter().map(Passage::Round).collect::<Vec<_>>()), false),
         };
-        let heard = self.ask(debate, cx, request.clone()).await?;
-        Ok(Spoken { heard, request: Some(request), is_shortened })
+        let outcome = self.call(debate, cx, request.clone()).await?;
+        Ok(TurnOutcome { outcome, request: Some(request), is_shortened })
     }
 
-    /// Asks the host for a call.
-    pub(super) async fn ask(
+    /// Makes a call through the host.
+    pub(super) async fn call(
         &self,
         debate: &SandboxState,
-        cx: &Context<Desk>,
+        cx: &Context<HostClient>,
         request: Request,
-    ) -> Result<Heard, NodeError> {
-        let ask = Ask {
-            who: self.speaking.persona.id.clone(),
+    ) -> Result<CallOutcome, NodeError> {
+        let call = ModelCall {
+            agent_id: self.participant.persona.id.clone(),
             group: self.group,
             move_id: Some(debate.brief.move_id.clone()),
             round: self.round,
             request,
         };
-        cx.deps().ask(cx, self.key, ask).await
+        cx.deps().call(cx, self.key, call).await
     }
 }
 
@@ -174,83 +183,91 @@ fn fit(
     Ok((fitted.request, !fitted.summarised.is_empty()))
 }
 
-/// Half a round: what changes in it.
-struct Round {
+/// State changes of half a round: one turn of the critic or of all decision makers.
+struct RoundUpdate {
     number: u32,
     logs: BTreeMap<String, Vec<ConversationEntry>>,
-    said: BTreeMap<String, String>,
-    calls: Vec<Paid>,
+    texts: BTreeMap<String, String>,
+    calls: Vec<CallUsage>,
     marks: BTreeSet<Mark>,
     ended_early: Option<String>,
     warnings: Vec<String>,
     events: Vec<PipelineEvent>,
 }
 
-impl Round {
-    async fn begin(
+impl RoundUpdate {
+    async fn start(
         debate: &SandboxState,
         number: u32,
         status: RoundStatus,
-        cx: &Context<Desk>,
+        cx: &Context<HostClient>,
     ) -> Self {
         let mut round = Self {
             number,
             logs: debate.logs.clone(),
-            said: BTreeMap::new(),
+            texts: BTreeMap::new(),
             calls: Vec::new(),
             marks: BTreeSet::new(),
             ended_early: None,
             warnings: Vec::new(),
             events: Vec::new(),
         };
-        round.tell(debate, status, cx).await;
+        round.emit(debate, status, cx).await;
         round
     }
 
-    /// Takes in what was said to or by a decision maker. Who was not heard leaves the log where it is.
-    fn note(&mut self, seat: &Seat<'_>, speaker: Speaker, spoken: &Spoken) {
-        if spoken.is_shortened {
+    /// Appends a turn to its transcript. A failed turn leaves the transcript unchanged.
+    fn record_turn(
+        &mut self,
+        conversation: &Conversation<'_>,
+        speaker: Speaker,
+        turn: &TurnOutcome,
+    ) {
+        if turn.is_shortened {
             self.marks.insert(Mark::Truncated);
         }
-        match &spoken.heard {
-            Heard::Said(Said { text, .. }) => {
-                let name = log_name(seat.idx);
-                self.logs.insert(name.clone(), append_to_log(seat.log, speaker, text, self.number));
-                self.said.insert(name, text.clone());
+        match &turn.outcome {
+            CallOutcome::Answered(Answer { text, .. }) => {
+                let name = log_name(conversation.idx);
+                self.logs.insert(
+                    name.clone(),
+                    append_to_log(conversation.log, speaker, text, self.number),
+                );
+                self.texts.insert(name, text.clone());
             }
-            Heard::Silent(Silence { kind, why }) => {
+            CallOutcome::Failed(CallFailure { kind, reason }) => {
                 self.marks.insert(Mark::Incomplete);
-                let warning = format!("round {}, {speaker}: {why}", self.number);
-                // The opening is one call, though nobody hears it.
+                let warning = format!("round {}, {speaker}: {reason}", self.number);
+                // The opening is one call that all conversations share, so it fails only once.
                 if !self.warnings.contains(&warning) {
                     self.warnings.push(warning);
                 }
-                if *kind == Why::Spent {
-                    self.ended_early = Some(why.clone());
+                if *kind == FailureKind::BudgetExhausted {
+                    self.ended_early = Some(reason.clone());
                 }
             }
         }
     }
 
-    /// Takes in what a call cost. The opening is one call, though everybody hears it.
-    fn pay(&mut self, spoken: &Spoken) {
-        if let Heard::Said(Said { paid, .. }) = &spoken.heard {
-            self.calls.push(paid.clone());
+    /// Records the usage of a call. The opening is recorded once, although all conversations share it.
+    fn record_usage(&mut self, turn: &TurnOutcome) {
+        if let CallOutcome::Answered(Answer { usage, .. }) = &turn.outcome {
+            self.calls.push(usage.clone());
         }
     }
 
-    async fn end(
+    async fn finish(
         mut self,
         debate: &SandboxState,
         status: RoundStatus,
-        cx: &Context<Desk>,
+        cx: &Context<HostClient>,
     ) -> Result<SandboxStateUpdate, NodeError> {
-        // A round in which nobody was heard was not opened.
-        let is_opened = !self.said.is_empty();
-        if is_opened {
-            self.tell(debate, status, cx).await;
+        // A round without any successful turn does not count.
+        let has_turns = !self.texts.is_empty();
+        if has_turns {
+            self.emit(debate, status, cx).await;
         }
-        let written = notes::write_logs(cx.deps().workspace(), &self.logs);
+        let written = files::write_logs(cx.deps().workspace(), &self.logs);
         written.map_err(NodeError::terminal)?;
         let mut update = SandboxState::update()
             .logs(self.logs)
@@ -258,21 +275,21 @@ impl Round {
             .marks(self.marks)
             .warnings(self.warnings)
             .status_updates(self.events);
-        if is_opened {
+        if has_turns {
             update = update.current_round(self.number);
         }
-        if let Some(why) = self.ended_early {
-            update = update.ended_early(Some(why));
+        if let Some(reason) = self.ended_early {
+            update = update.ended_early(Some(reason));
         }
         Ok(update)
     }
 
-    async fn tell(&mut self, debate: &SandboxState, status: RoundStatus, cx: &Context<Desk>) {
+    async fn emit(&mut self, debate: &SandboxState, status: RoundStatus, cx: &Context<HostClient>) {
         let event = PipelineEvent::SandboxRound {
             move_id: debate.brief.move_id.clone(),
             round: self.number,
             status,
-            said: self.said.clone(),
+            texts: self.texts.clone(),
         };
         cx.emit(&event).await;
         self.events.push(event);

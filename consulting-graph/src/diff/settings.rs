@@ -1,4 +1,4 @@
-//! What two runs were given.
+//! Compares the settings of two runs.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,17 @@ use serde_json::Value;
 use super::{SettingChange, Sides, text::around_difference};
 use crate::run::Run;
 
-/// What is another one in every run and decides nothing, or is shown in another form.
-const OF_ONE_RUN: [&str; 3] = ["run_id", "nonce", "config"];
+/// Fields of the run configuration that are not compared: those that always differ, and the text of the
+/// configuration, whose parsed form is compared instead.
+const NOT_COMPARED: [&str; 3] = ["run_id", "nonce", "config"];
 
-/// The settings that differ between two runs, by their places.
+/// Returns the settings that differ between two runs, sorted by path.
 pub(super) fn between(a: &Run, b: &Run) -> Vec<SettingChange> {
-    changes(&settings(a), &settings(b))
+    setting_changes(&settings(a), &settings(b))
 }
 
-/// The settings that differ, by their places.
-pub(crate) fn changes(a: &Value, b: &Value) -> Vec<SettingChange> {
+/// Returns the leaves that differ between two JSON values, sorted by path.
+pub(crate) fn setting_changes(a: &Value, b: &Value) -> Vec<SettingChange> {
     let [left, right] = [a, b].map(|it| {
         let mut leaves = BTreeMap::new();
         flatten("", it, &mut leaves);
@@ -30,39 +31,40 @@ pub(crate) fn changes(a: &Value, b: &Value) -> Vec<SettingChange> {
         if a == b {
             return None;
         }
-        let nothing = String::new();
-        let shown = around_difference(a.unwrap_or(&nothing), b.unwrap_or(&nothing));
+        let empty = String::new();
+        let shown = around_difference(a.unwrap_or(&empty), b.unwrap_or(&empty));
         let values = Sides { a: a.map(|_| shown.a), b: b.map(|_| shown.b) };
         Some(SettingChange { path: path.clone(), values })
     };
     paths.into_iter().filter_map(change).collect()
 }
 
-/// What a run was given, with its configuration as data in place of its text.
+/// Returns the run configuration, with the parsed configuration in place of its text.
 fn settings(run: &Run) -> Value {
     let object = |it: Value| it.as_object().cloned().unwrap_or_default();
-    let mut given = object(serde_json::to_value(&run.manifest().given).unwrap_or_default());
-    given.retain(|name, _| !OF_ONE_RUN.contains(&name.as_str()));
-    given.extend(object(serde_json::to_value(run.config()).unwrap_or_default()));
-    Value::Object(given)
+    let mut run_config =
+        object(serde_json::to_value(&run.manifest().run_config).unwrap_or_default());
+    run_config.retain(|name, _| !NOT_COMPARED.contains(&name.as_str()));
+    run_config.extend(object(serde_json::to_value(run.config()).unwrap_or_default()));
+    Value::Object(run_config)
 }
 
-/// Writes a tree as its leaves with their paths. Items of a list are called by their ids, where they have some, so that
-/// one more in front changes nothing about the others.
+/// Collects the leaves of a JSON value by path. Items of a list are named by their id, if they have one, so that
+/// inserting an item does not rename the others.
 fn flatten(path: &str, value: &Value, leaves: &mut BTreeMap<String, String>) {
-    let below =
+    let child_path =
         |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
         Value::Object(members) => {
             for (name, member) in members {
-                flatten(&below(name), member, leaves);
+                flatten(&child_path(name), member, leaves);
             }
         }
         Value::Array(items) => {
             for (n, item) in items.iter().enumerate() {
-                let place = (n + 1).to_string();
-                let name = item.get("id").and_then(Value::as_str).unwrap_or(&place);
-                flatten(&below(name), item, leaves);
+                let number = (n + 1).to_string();
+                let name = item.get("id").and_then(Value::as_str).unwrap_or(&number);
+                flatten(&child_path(name), item, leaves);
             }
         }
         Value::Null => {}

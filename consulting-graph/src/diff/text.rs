@@ -1,25 +1,25 @@
-//! A difference for people.
+//! Renders the differences between two runs as text.
 
 use std::fmt::Display;
 
 use super::{Cost, RunDiff, SettingChange, Sides};
-use crate::{data::number, fence::visible};
+use crate::{data::number, fence::strip_invisible};
 
-/// So many characters are shown of a text.
-const SHOWN: usize = 120;
-/// So many of them stand before the difference.
-const BEFORE: usize = 30;
+/// Maximum number of characters of an excerpt.
+const EXCERPT: usize = 120;
+/// Number of characters in an excerpt before the first difference.
+const CONTEXT: usize = 30;
 
 impl RunDiff {
-    /// The difference as text.
+    /// Renders the differences as text.
     pub fn text(&self) -> String {
         let Sides { a, b } = &self.runs;
         let mut text = format!("a: {a}\nb: {b}\n");
         let mut section = |title: &str, body: String| text.push_str(&format!("\n{title}\n{body}"));
         if self.is_same() {
-            section("The runs were given the same and came to the same.", String::new());
+            section("The runs have the same settings and the same results.", String::new());
         } else if self.first.is_none() && self.moves.is_empty() {
-            section("The runs came to the same.", String::new());
+            section("The runs have the same results.", String::new());
         }
         if !self.settings.is_empty() {
             section("Settings", self.settings.iter().map(setting).collect());
@@ -43,19 +43,19 @@ impl RunDiff {
             let (id, rank, score) = (it.move_id.to_string(), change(&it.rank), change(&it.score));
             lines.push_str(&format!("  {id:<5} {rank:>9} {score:>11}  {}\n", it.title));
         }
-        visible(&lines)
+        strip_invisible(&lines)
     }
 
     fn cost(&self) -> String {
         let Sides { a, b } = &self.cost;
         let tokens = |of: fn(&Cost) -> u64| format!("{} → {}", grouped(of, a), grouped(of, b));
         let dollars = |it: &Cost| {
-            it.dollars.map_or_else(|| "price not known".to_owned(), |it| format!("${it:.4}"))
+            it.dollars.map_or_else(|| "price unknown".to_owned(), |it| format!("${it:.4}"))
         };
         let own = |name: &str, it: &Cost| {
             let n_calls = it.own_calls?;
             Some(format!(
-                "  {name} branched off and made {} of them itself\n",
+                "  {name} is a fork and made {} of them itself\n",
                 number::grouped(n_calls)
             ))
         };
@@ -71,17 +71,18 @@ impl RunDiff {
     }
 }
 
-/// Both texts, each on one line: whole where they are short, else from shortly before the place where they differ.
+/// Returns excerpts of both texts, each on one line: the whole texts if they are short, otherwise starting shortly
+/// before the first difference.
 pub(super) fn around_difference(a: &str, b: &str) -> Sides<String> {
-    let is_short = [a, b].iter().all(|it| it.chars().count() <= SHOWN);
+    let is_short = [a, b].iter().all(|it| it.chars().count() <= EXCERPT);
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
-    let start = if is_short { 0 } else { same.saturating_sub(BEFORE) };
+    let start = if is_short { 0 } else { same.saturating_sub(CONTEXT) };
     let part = |text: &str| {
-        let part: String = text.chars().skip(start).take(SHOWN).collect();
+        let part: String = text.chars().skip(start).take(EXCERPT).collect();
         let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
         let before = if start > 0 { "…" } else { "" };
-        let after = if text.chars().count() > start + SHOWN { "…" } else { "" };
-        visible(&format!("{before}{part}{after}"))
+        let after = if text.chars().count() > start + EXCERPT { "…" } else { "" };
+        strip_invisible(&format!("{before}{part}{after}"))
     };
     Sides { a: part(a), b: part(b) }
 }

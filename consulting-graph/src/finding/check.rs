@@ -1,106 +1,105 @@
-//! What is wrong with findings.
+//! Validation of findings.
 
 use std::collections::BTreeSet;
 
 use super::{FindingDraft, FindingsDraft};
 use crate::markdown;
 
-/// How many findings an inference should have.
-pub(super) const EXPECTED: std::ops::RangeInclusive<usize> = 8..=14;
+/// Number of findings an inference should have.
+pub(super) const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=14;
 
-/// Something wrong with a draft of findings; the number is the finding's place in the list, from 1.
+/// A defect of a findings draft. Numbers are positions in the list, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum FindingProblem {
-    /// There are too few or too many.
-    #[error("there are {0} findings; give 8 to 14")]
-    Count(usize),
-    /// A finding claims nothing.
+pub enum FindingViolation {
+    /// There are too few or too many findings.
+    #[error("there are {0} findings; provide 8 to 14")]
+    WrongCount(usize),
+    /// A finding has no claim.
     #[error("finding {0} has no claim")]
     NoClaim(usize),
-    /// A finding shows nothing for its claim.
+    /// A finding has no evidence.
     #[error(
-        "finding {0} quotes no evidence; quote cells or a sentence of the document, with its section"
+        "finding {0} has no evidence; quote cells or a sentence of the document and name the section"
     )]
     NoEvidence(usize),
     /// A quotation is not in the document.
-    #[error(
-        "finding {finding} quotes {quote:?}, which is not in the document; quote it as it stands there"
-    )]
-    NotQuoted {
+    #[error("finding {finding} quotes {quote:?}, which is not in the document; quote verbatim")]
+    QuoteNotFound {
         /// The finding.
         finding: usize,
-        /// What it quotes.
+        /// The quotation.
         quote: String,
     },
-    /// A finding gives advice.
-    #[error(
-        "finding {finding} recommends something ({phrase:?}); say what is the case and leave the advice out"
-    )]
+    /// A finding gives a recommendation.
+    #[error("finding {finding} contains a recommendation ({phrase:?}); state the facts only")]
     Recommends {
         /// The finding.
         finding: usize,
-        /// The words that do it.
+        /// The words that make it a recommendation.
         phrase: String,
     },
     /// The strength is out of range.
-    #[error("finding {0} has strength {1}; it is 1, 2 or 3")]
-    Strength(usize, u8),
-    /// A tension names findings that are not there.
-    #[error("tension {0} names a finding that is not in the list")]
-    UnknownInTension(usize),
+    #[error("finding {0} has strength {1}; use 1, 2 or 3")]
+    InvalidStrength(usize, u8),
+    /// A tension refers to a finding that is not in the list.
+    #[error("tension {0} refers to a finding that is not in the list")]
+    UnknownFindingInTension(usize),
 }
 
-/// Everything that is wrong with a draft of findings from `document`.
-pub fn problems(draft: &FindingsDraft, document: &str) -> Vec<FindingProblem> {
-    let mut problems = Vec::new();
-    if !EXPECTED.contains(&draft.findings.len()) {
-        problems.push(FindingProblem::Count(draft.findings.len()));
+/// Returns all defects of a draft that was derived from `document`.
+pub fn violations(draft: &FindingsDraft, document: &str) -> Vec<FindingViolation> {
+    let mut violations = Vec::new();
+    if !EXPECTED_COUNT.contains(&draft.findings.len()) {
+        violations.push(FindingViolation::WrongCount(draft.findings.len()));
     }
-    let source = Source::of(document);
+    let index = DocumentIndex::new(document);
     for (number, finding) in (1..).zip(&draft.findings) {
-        of_finding(number, finding, &source, &mut problems);
+        check_finding(number, finding, &index, &mut violations);
     }
     for (number, tension) in (1..).zip(&draft.tensions) {
         let known = |it: &u8| (1..=draft.findings.len()).contains(&usize::from(*it));
         if !tension.between.iter().all(known) {
-            problems.push(FindingProblem::UnknownInTension(number));
+            violations.push(FindingViolation::UnknownFindingInTension(number));
         }
     }
-    problems
+    violations
 }
 
-fn of_finding(
+fn check_finding(
     number: usize,
     it: &FindingDraft,
-    source: &Source,
-    problems: &mut Vec<FindingProblem>,
+    index: &DocumentIndex,
+    violations: &mut Vec<FindingViolation>,
 ) {
     if it.claim.trim().is_empty() {
-        problems.push(FindingProblem::NoClaim(number));
+        violations.push(FindingViolation::NoClaim(number));
     }
     if it.evidence.is_empty() {
-        problems.push(FindingProblem::NoEvidence(number));
+        violations.push(FindingViolation::NoEvidence(number));
     }
-    for evidence in it.evidence.iter().filter(|it| !source.has(&it.section, &it.quote)) {
-        problems.push(FindingProblem::NotQuoted { finding: number, quote: evidence.quote.clone() });
+    for evidence in it.evidence.iter().filter(|it| !index.contains_quote(&it.section, &it.quote)) {
+        violations.push(FindingViolation::QuoteNotFound {
+            finding: number,
+            quote: evidence.quote.clone(),
+        });
     }
-    if let Some(phrase) = recommendation(&it.claim) {
-        problems.push(FindingProblem::Recommends { finding: number, phrase });
+    if let Some(phrase) = find_recommendation(&it.claim) {
+        violations.push(FindingViolation::Recommends { finding: number, phrase });
     }
     if !(1..=3).contains(&it.strength) {
-        problems.push(FindingProblem::Strength(number, it.strength));
+        violations.push(FindingViolation::InvalidStrength(number, it.strength));
     }
 }
 
-/// A document as quotations are looked up in it: words and numbers alone, by section.
-struct Source {
+/// The words and numbers of a document, by section, for looking up quotations.
+struct DocumentIndex {
     words: String,
     sections: Vec<(String, BTreeSet<String>)>,
 }
 
-impl Source {
-    fn of(document: &str) -> Self {
+impl DocumentIndex {
+    fn new(document: &str) -> Self {
         let sections = markdown::sections(document, |_| false);
         let sections = sections
             .iter()
@@ -108,8 +107,8 @@ impl Source {
         Self { words: format!(" {} ", words(document).join(" ")), sections: sections.collect() }
     }
 
-    /// Whether a quotation stands in the document as a whole, or cell by cell in its section.
-    fn has(&self, section: &str, quote: &str) -> bool {
+    /// Returns whether the document contains the quotation verbatim, or its section contains every word of it.
+    fn contains_quote(&self, section: &str, quote: &str) -> bool {
         let quoted = words(quote);
         if quoted.is_empty() {
             return false;
@@ -124,7 +123,7 @@ impl Source {
     }
 }
 
-/// Words in small letters, numbers with their signs and units.
+/// Splits a text into lower-case words and numbers; numbers keep their sign and unit.
 fn words(text: &str) -> Vec<String> {
     let part_of_word = |it: char| it.is_alphanumeric() || matches!(it, '$' | '%' | '.' | ',' | '-');
     text.split(|it: char| !part_of_word(it))
@@ -133,18 +132,18 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The words by which a text gives advice, if it does: a verb that orders at the start of a sentence, or a phrase that
-/// says what ought to be.
+/// Returns the words that make a text a recommendation, if any: an imperative at the start of a sentence, or a phrase
+/// such as `should`.
 ///
 /// ```
-/// use consulting_graph::finding::recommendation;
+/// use consulting_graph::finding::find_recommendation;
 ///
-/// assert_eq!(recommendation("Receivables grew by 19.0%. Cut the credit lines."), Some("Cut".to_owned()));
-/// assert_eq!(recommendation("The company should cut its costs."), Some("should".to_owned()));
-/// assert_eq!(recommendation("Costs were cut by 4%."), None);
+/// assert_eq!(find_recommendation("Receivables grew by 19.0%. Cut the credit lines."), Some("Cut".to_owned()));
+/// assert_eq!(find_recommendation("The company should cut its costs."), Some("should".to_owned()));
+/// assert_eq!(find_recommendation("Costs were cut by 4%."), None);
 /// ```
-pub fn recommendation(text: &str) -> Option<String> {
-    const ORDERS: &[&str] = &[
+pub fn find_recommendation(text: &str) -> Option<String> {
+    const IMPERATIVES: &[&str] = &[
         "accelerate",
         "acquire",
         "adopt",
@@ -213,12 +212,12 @@ pub fn recommendation(text: &str) -> Option<String> {
             .filter(|it| !it.is_empty())
             .collect();
         let first = words.first().copied().unwrap_or_default();
-        // `Return on equity` and `Target prices` are subjects, not orders.
+        // `Return on equity` and `Target prices` are noun phrases, not imperatives.
         let subject = matches!(
             words.get(1).copied(),
             Some("on" | "of" | "in" | "prices" | "price" | "is" | "was" | "has")
         );
-        if ORDERS.contains(&first.to_lowercase().as_str()) && !subject {
+        if IMPERATIVES.contains(&first.to_lowercase().as_str()) && !subject {
             return Some(first.to_owned());
         }
         let lower = format!(" {} ", words.join(" ").to_lowercase());

@@ -1,38 +1,38 @@
-//! The ids of findings.
+//! Ids of findings.
 
 use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// One of the two documents of findings.
+/// One of the two sets of findings.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Inference {
-    /// From the financial document.
+    /// Derived from the financial document.
     F1,
-    /// From the news document.
+    /// Derived from the news document.
     F2,
 }
 
-/// What a finding is cited by: `F1-07`.
+/// Id of a finding, as used in citations: `F1-07`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FindingId {
-    /// The document.
+    /// The set of findings.
     pub inference: Inference,
-    /// The number, from 1.
+    /// The number, counted from 1.
     pub number: u8,
 }
 
-/// A text that is no id of a finding.
+/// A text that is not the id of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no finding; write it like F1-07 or F2-03")]
+#[error("{0:?} is not a finding id; use a form such as F1-07")]
 pub struct FindingIdError(pub String);
 
 impl FindingId {
-    /// Reads an id, with or without brackets and leading zeros.
+    /// Parses an id, with or without brackets and leading zeros.
     pub fn parse(text: &str) -> Result<Self, FindingIdError> {
         let error = || FindingIdError(text.to_owned());
         let bare = text.trim().trim_start_matches('[').trim_end_matches(']').to_ascii_uppercase();
@@ -47,8 +47,8 @@ impl FindingId {
     }
 }
 
-/// Everything in a text that looks like a citation: where it stands, and the id or why it is none.
-pub fn cited(text: &str) -> Vec<(usize, Result<FindingId, FindingIdError>)> {
+/// Returns everything in a text that looks like a citation: its byte offset, and the id or the error.
+pub fn find_citations(text: &str) -> Vec<(usize, Result<FindingId, FindingIdError>)> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find(['F', 'f']).map(|it| from + it) {
@@ -62,7 +62,7 @@ pub fn cited(text: &str) -> Vec<(usize, Result<FindingId, FindingIdError>)> {
     found
 }
 
-/// How much of the text is an F, a digit, a hyphen and digits; nothing if it does not start so.
+/// Returns the length of the citation (`F`, digit, hyphen, digits) that the text starts with, or 0.
 fn citation_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| {

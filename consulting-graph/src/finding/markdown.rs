@@ -1,4 +1,4 @@
-//! Findings in markdown, and back.
+//! Renders findings as Markdown and parses them back.
 
 use serde::{Deserialize, de::value::StrDeserializer};
 
@@ -34,8 +34,8 @@ pub(super) fn render_finding(finding: &Finding) -> String {
     let mut text = format!(
         "## {} ({}, {}, strength {})\n\n{}\n",
         finding.id,
-        name(&draft.kind),
-        name(&draft.direction),
+        variant_name(&draft.kind),
+        variant_name(&draft.direction),
         draft.strength,
         markdown::one_line(&draft.claim)
     );
@@ -49,28 +49,30 @@ pub(super) fn render_finding(finding: &Finding) -> String {
     text
 }
 
-/// Reads findings from markdown: every heading with an id, or else every heading with a text below it, is a finding.
+/// Parses findings from Markdown. Headings with an id are findings; if there are none, every heading followed by text
+/// is.
 ///
-/// It takes what it can and never fails; what is missing shows in [`problems`](super::problems).
+/// Never fails; [`violations`](super::violations) reports what is missing.
 pub fn parse(text: &str) -> FindingsDraft {
     let sections = markdown::sections(text, |_| false);
     let is_tensions = |it: &Section<'_>| it.title.to_lowercase().contains("tension");
-    let has_id =
-        |it: &Section<'_>| !super::cited(it.title).is_empty() && !is_tensions(it) && it.level > 1;
+    let has_id = |it: &Section<'_>| {
+        !super::find_citations(it.title).is_empty() && !is_tensions(it) && it.level > 1
+    };
     let by_id = sections.iter().any(has_id);
     let is_finding = |it: &&Section<'_>| {
         if by_id { has_id(it) } else { !is_tensions(it) && !it.body.trim().is_empty() }
     };
     let headings: Vec<&Section<'_>> = sections.iter().filter(is_finding).collect();
     let number_of = |id: &FindingId| {
-        let place = headings
-            .iter()
-            .position(|it| super::cited(it.title).iter().any(|(_, it)| it.as_ref() == Ok(id)));
-        // Where the headings have no ids, a number is a place in the list.
+        let place = headings.iter().position(|it| {
+            super::find_citations(it.title).iter().any(|(_, it)| it.as_ref() == Ok(id))
+        });
+        // If the headings have no ids, the number is a position in the list.
         place.map_or(Some(id.number), |it| u8::try_from(it + 1).ok())
     };
     let tensions =
-        sections.iter().filter(|it| is_tensions(it)).flat_map(|it| markdown::points(&it.body));
+        sections.iter().filter(|it| is_tensions(it)).flat_map(|it| markdown::list_items(&it.body));
     FindingsDraft {
         findings: headings.iter().map(|it| finding(it)).collect(),
         tensions: tensions.filter_map(|it| tension(&it, number_of)).collect(),
@@ -78,8 +80,10 @@ pub fn parse(text: &str) -> FindingsDraft {
 }
 
 fn finding(section: &Section<'_>) -> FindingDraft {
-    let (evidence, claim): (Vec<&str>, Vec<&str>) =
-        section.body.lines().partition(|it| unmarked(it).to_lowercase().starts_with("evidence"));
+    let (evidence, claim): (Vec<&str>, Vec<&str>) = section
+        .body
+        .lines()
+        .partition(|it| without_bullet(it).to_lowercase().starts_with("evidence"));
     let heading = section.title.to_lowercase();
     let words =
         || heading.split(|it: char| !it.is_alphanumeric() && it != '_').filter(|it| !it.is_empty());
@@ -88,21 +92,24 @@ fn finding(section: &Section<'_>) -> FindingDraft {
         claim: markdown::one_line(&claim.join(" ")),
         evidence: evidence.into_iter().filter_map(evidence_of).collect(),
         direction: words()
-            .filter_map(value::<Direction>)
+            .filter_map(parse_variant::<Direction>)
             .find(|it| *it != Direction::Mixed)
             .unwrap_or_default(),
         strength: strength.unwrap_or(2),
-        kind: words().filter_map(value::<Kind>).find(|it| *it != Kind::Other).unwrap_or_default(),
+        kind: words()
+            .filter_map(parse_variant::<Kind>)
+            .find(|it| *it != Kind::Other)
+            .unwrap_or_default(),
     }
 }
 
-fn unmarked(line: &str) -> &str {
+fn without_bullet(line: &str) -> &str {
     line.trim_start_matches(|it: char| it.is_whitespace() || it == '-' || it == '*')
 }
 
-/// `Evidence, Income Statement: "..."`, also with the section in brackets or in bold.
+/// Parses `Evidence, Income Statement: "..."`; the section may be in brackets or bold.
 fn evidence_of(line: &str) -> Option<Evidence> {
-    let rest = unmarked(line).get("evidence".len()..)?;
+    let rest = without_bullet(line).get("evidence".len()..)?;
     let (section, quote) = rest.split_once(':')?;
     let section = section.trim_matches(|it: char| !it.is_alphanumeric());
     let quote = quote.trim().trim_start_matches('*').trim();
@@ -111,7 +118,7 @@ fn evidence_of(line: &str) -> Option<Evidence> {
 }
 
 fn tension(point: &str, number_of: impl Fn(&FindingId) -> Option<u8>) -> Option<TensionDraft> {
-    let cited = super::cited(point);
+    let cited = super::find_citations(point);
     let (last, _) = cited.last()?;
     let between: Vec<u8> =
         cited.iter().filter_map(|(_, id)| number_of(id.as_ref().ok()?)).collect();
@@ -122,14 +129,14 @@ fn tension(point: &str, number_of: impl Fn(&FindingId) -> Option<u8>) -> Option<
     (between.len() > 1).then(|| TensionDraft { between, text: text.trim().to_owned() })
 }
 
-/// The name under which serde writes a variant.
-fn name<T: serde::Serialize>(value: &T) -> String {
+/// Returns the serialized name of a variant.
+fn variant_name<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value)
         .ok()
         .and_then(|it| it.as_str().map(str::to_owned))
         .unwrap_or_default()
 }
 
-fn value<'a, T: Deserialize<'a>>(word: &'a str) -> Option<T> {
+fn parse_variant<'a, T: Deserialize<'a>>(word: &'a str) -> Option<T> {
     T::deserialize(StrDeserializer::<serde::de::value::Error>::new(word)).ok()
 }

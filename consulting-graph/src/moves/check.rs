@@ -1,47 +1,47 @@
-//! What is wrong with an analyst's moves.
+//! Validation of an analyst's moves.
 
 use std::collections::BTreeSet;
 
 use super::{MoveDraft, Risk};
-use crate::finding::{FindingId, Findings, Inference, cited};
+use crate::finding::{FindingId, Findings, Inference, find_citations};
 
-/// So many findings a move must cite.
-const CITATIONS: usize = 3;
-/// So many paragraphs of reasoning it must have.
-const PARAGRAPHS: usize = 3;
-/// From this similarity on, two moves are the same move.
-const DUPLICATE: f64 = 0.6;
+/// Minimum number of findings a move must cite.
+const MIN_CITATIONS: usize = 3;
+/// Minimum number of paragraphs of reasoning.
+const MIN_PARAGRAPHS: usize = 3;
+/// Moves with at least this similarity count as duplicates.
+const DUPLICATE_SIMILARITY: f64 = 0.6;
 
-/// Something wrong with a move; the number is its place among the analyst's moves, from 1.
+/// A defect of a move. The first number is the move's position in the analyst's answer, counted from 1.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum MoveProblem {
-    /// It rests on too little.
-    #[error("move {0} cites {1} findings that exist; cite at least {CITATIONS}")]
+pub enum MoveViolation {
+    /// It cites too few existing findings.
+    #[error("move {0} cites {1} existing findings; cite at least {MIN_CITATIONS}")]
     TooFewCitations(usize, usize),
-    /// It cites what is not there.
-    #[error("move {0} cites {1}, which does not exist; cite only findings from F1 and F2 as given")]
+    /// It cites a finding that does not exist.
+    #[error("move {0} cites {1}, which does not exist; cite only the given findings of F1 and F2")]
     UnknownFinding(usize, String),
-    /// It is another one again.
-    #[error("move {0} says nearly the same as move {1}; propose something else")]
+    /// It is nearly identical to another move.
+    #[error("move {0} is nearly identical to move {1}; propose a different one")]
     NearDuplicate(usize, usize),
-    /// It looks at one side only.
-    #[error("move {0} cites no finding of {1}; use both F1 and F2")]
+    /// It cites only one of F1 and F2.
+    #[error("move {0} cites no finding of {1}; cite both F1 and F2")]
     OneSided(usize, Inference),
-    /// It is not argued.
-    #[error("move {0} has {1} paragraphs of reasoning; write at least {PARAGRAPHS}")]
-    ThinReasoning(usize, usize),
+    /// The reasoning is too short.
+    #[error("move {0} has {1} paragraphs of reasoning; write at least {MIN_PARAGRAPHS}")]
+    TooLittleReasoning(usize, usize),
     /// A part is empty.
     #[error("move {0} has no {1}")]
-    Missing(usize, &'static str),
+    MissingPart(usize, &'static str),
     /// A risk level has no move.
-    #[error("no move has {0:?} risk; give one of each level")]
-    NoRisk(Risk),
+    #[error("no move has {0:?} risk; propose one move per risk level")]
+    MissingRiskLevel(Risk),
 }
 
-impl MoveProblem {
-    /// Whether the analyst is asked again because of it; anything else is only reported.
-    pub fn asks_again(&self) -> bool {
+impl MoveViolation {
+    /// Returns whether the analyst is asked again because of this defect. Other defects are only reported.
+    pub fn requires_retry(&self) -> bool {
         matches!(
             self,
             Self::TooFewCitations(..) | Self::UnknownFinding(..) | Self::NearDuplicate(..)
@@ -49,59 +49,60 @@ impl MoveProblem {
     }
 }
 
-/// Everything that is wrong with the moves of one analyst.
-pub fn problems(moves: &[MoveDraft], findings: &[Findings]) -> Vec<MoveProblem> {
-    let mut problems = Vec::new();
+/// Returns all defects of an analyst's moves.
+pub fn violations(moves: &[MoveDraft], findings: &[Findings]) -> Vec<MoveViolation> {
+    let mut violations = Vec::new();
     for (idx, draft) in moves.iter().enumerate() {
-        of_citations(idx + 1, draft, findings, &mut problems);
-        of_content(idx + 1, draft, &mut problems);
-        let twin = moves[..idx].iter().position(|it| similarity(it, draft) >= DUPLICATE);
-        problems.extend(twin.map(|it| MoveProblem::NearDuplicate(idx + 1, it + 1)));
+        check_citations(idx + 1, draft, findings, &mut violations);
+        check_content(idx + 1, draft, &mut violations);
+        let duplicate =
+            moves[..idx].iter().position(|it| similarity(it, draft) >= DUPLICATE_SIMILARITY);
+        violations.extend(duplicate.map(|it| MoveViolation::NearDuplicate(idx + 1, it + 1)));
     }
     if moves.len() >= 3 {
         let absent = [Risk::Low, Risk::Medium, Risk::High]
             .into_iter()
             .filter(|risk| !moves.iter().any(|it| it.risk_level == *risk));
-        problems.extend(absent.map(MoveProblem::NoRisk));
+        violations.extend(absent.map(MoveViolation::MissingRiskLevel));
     }
-    problems
+    violations
 }
 
-fn of_citations(
+fn check_citations(
     number: usize,
     draft: &MoveDraft,
     findings: &[Findings],
-    problems: &mut Vec<MoveProblem>,
+    violations: &mut Vec<MoveViolation>,
 ) {
     let exists = |id: &FindingId| findings.iter().any(|it| it.get(*id).is_some());
     let (known, unknown): (Vec<FindingId>, Vec<FindingId>) =
-        draft.cited().into_iter().partition(exists);
+        draft.cited_findings().into_iter().partition(exists);
     let mut names: BTreeSet<String> = unknown.iter().map(FindingId::to_string).collect();
-    // What is listed and is no id at all, as F3-01 or `revenue`.
+    // Listed entries that are not ids at all, such as F3-01 or `revenue`.
     names.extend(
         draft
             .citations
             .iter()
-            .filter(|it| cited(it).iter().all(|(_, id)| id.is_err()))
+            .filter(|it| find_citations(it).iter().all(|(_, id)| id.is_err()))
             .map(|it| it.trim().to_owned()),
     );
-    problems.extend(names.into_iter().map(|it| MoveProblem::UnknownFinding(number, it)));
-    if known.len() < CITATIONS {
-        problems.push(MoveProblem::TooFewCitations(number, known.len()));
+    violations.extend(names.into_iter().map(|it| MoveViolation::UnknownFinding(number, it)));
+    if known.len() < MIN_CITATIONS {
+        violations.push(MoveViolation::TooFewCitations(number, known.len()));
     }
-    // Nobody can cite what there is none of.
+    // A side without findings cannot be cited.
     let sides = findings.iter().filter(|it| !it.findings.is_empty()).map(|it| it.inference);
     for side in sides {
         if !known.iter().any(|it| it.inference == side) {
-            problems.push(MoveProblem::OneSided(number, side));
+            violations.push(MoveViolation::OneSided(number, side));
         }
     }
 }
 
-fn of_content(number: usize, draft: &MoveDraft, problems: &mut Vec<MoveProblem>) {
+fn check_content(number: usize, draft: &MoveDraft, violations: &mut Vec<MoveViolation>) {
     let paragraphs = draft.reasoning.iter().filter(|it| !it.trim().is_empty()).count();
-    if paragraphs < PARAGRAPHS {
-        problems.push(MoveProblem::ThinReasoning(number, paragraphs));
+    if paragraphs < MIN_PARAGRAPHS {
+        violations.push(MoveViolation::TooLittleReasoning(number, paragraphs));
     }
     let parts = [
         ("title", draft.title.trim().is_empty()),
@@ -114,12 +115,13 @@ fn of_content(number: usize, draft: &MoveDraft, problems: &mut Vec<MoveProblem>)
         ("falsifiers", draft.falsifiers.is_empty()),
         ("KPI", draft.kpi.trim().is_empty()),
     ];
-    problems
-        .extend(parts.into_iter().filter(|it| it.1).map(|it| MoveProblem::Missing(number, it.0)));
+    violations.extend(
+        parts.into_iter().filter(|it| it.1).map(|it| MoveViolation::MissingPart(number, it.0)),
+    );
 }
 
-/// How alike two moves are, from 0 to 1: the words that titles and theses share, of all their words. Words of up to
-/// three letters do not count.
+/// Returns the similarity of two moves, from 0 to 1: the Jaccard index of the words in titles and theses, ignoring
+/// words of up to three letters.
 pub fn similarity(a: &MoveDraft, b: &MoveDraft) -> f64 {
     let words = |it: &MoveDraft| -> BTreeSet<String> {
         let text = format!("{} {}", it.title, it.thesis).to_lowercase();

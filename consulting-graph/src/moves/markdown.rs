@@ -1,12 +1,12 @@
-//! Moves in markdown, and back.
+//! Renders moves as Markdown and parses them back.
 
 use super::{Move, MoveDraft, Risk, Step};
 use crate::{
-    finding::cited,
-    markdown::{self, LABEL, Section},
+    finding::find_citations,
+    markdown::{self, LABEL_LEVEL, Section},
 };
 
-/// The parts of a move.
+/// The sections of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Thesis,
@@ -21,7 +21,7 @@ enum Part {
     Kpi,
 }
 
-/// How headings name the parts: the first is ours, the others are what models write.
+/// Headings of the sections: the first is used for rendering, the others are variants that models write.
 const NAMES: &[(Part, &[&str])] = &[
     (Part::Thesis, &["thesis", "summary", "core idea"]),
     (Part::WhyNow, &["why now", "timing"]),
@@ -64,14 +64,14 @@ pub(super) fn render(it: &Move) -> String {
             Part::Kpi => draft.kpi.clone(),
         };
         let name = names.first().copied().unwrap_or_default();
-        text.push_str(&format!("\n## {}\n\n{}\n", capital(name), body.trim()));
+        text.push_str(&format!("\n## {}\n\n{}\n", capitalize(name), body.trim()));
     }
     text
 }
 
 fn step(number: usize, it: &Step) -> String {
     let mut text = format!("{number}. {}", markdown::one_line(&it.action));
-    for (name, value) in [("owner", &it.owner), ("by", &it.timeframe)] {
+    for (name, value) in [("owner", &it.owner), ("timeframe", &it.timeframe)] {
         if !value.trim().is_empty() {
             text.push_str(&format!(" ({name}: {})", markdown::one_line(value)));
         }
@@ -80,7 +80,7 @@ fn step(number: usize, it: &Step) -> String {
     text
 }
 
-fn capital(name: &str) -> String {
+fn capitalize(name: &str) -> String {
     let mut letters = name.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     let capital = first + letters.as_str();
@@ -95,9 +95,10 @@ fn risk_name(risk: Risk) -> &'static str {
     }
 }
 
-/// Reads moves from markdown: a heading that names no part of a move, and has a text or parts below it, is a move.
+/// Parses moves from Markdown. A heading that is not a section of a move, but has such sections below it, starts a
+/// move.
 ///
-/// It takes what it can and never fails; what is missing shows in [`problems`](super::problems).
+/// Never fails; [`violations`](super::violations) reports what is missing.
 pub fn parse(text: &str) -> Vec<MoveDraft> {
     let sections = markdown::sections(text, |it| part_of(it).is_some());
     let move_level = move_level(&sections);
@@ -105,7 +106,7 @@ pub fn parse(text: &str) -> Vec<MoveDraft> {
     for section in &sections {
         let opens = match move_level {
             Some(level) => section.level <= level,
-            None => part_of(section.title).is_none() && section.level < LABEL,
+            None => part_of(section.title).is_none() && section.level < LABEL_LEVEL,
         };
         match groups.last_mut() {
             _ if opens => groups.push((section, Vec::new())),
@@ -117,7 +118,8 @@ pub fn parse(text: &str) -> Vec<MoveDraft> {
     groups.iter().enumerate().map(|(idx, (head, parts))| draft(idx, head, parts)).collect()
 }
 
-/// The level of the headings that open a move: the deepest one above the parts. None when moves and parts share one.
+/// Returns the level of the headings that start a move: the deepest one above the sections. `None` if both share a
+/// level.
 fn move_level(sections: &[Section<'_>]) -> Option<usize> {
     let is_part = |it: &&Section<'_>| part_of(it.title).is_some();
     let parts = sections.iter().filter(is_part).map(|it| it.level).min()?;
@@ -139,14 +141,14 @@ fn draft(idx: usize, head: &Section<'_>, parts: &[&Section<'_>]) -> MoveDraft {
             Some(Part::WhyNow) => draft.why_now = markdown::paragraphs(body).join("\n\n"),
             Some(Part::Citations) => draft.citations.extend(citations(body)),
             Some(Part::Steps) => {
-                draft.steps.extend(markdown::points(body).iter().map(|it| step_of(it)))
+                draft.steps.extend(markdown::list_items(body).iter().map(|it| step_of(it)))
             }
             Some(Part::Cost) => draft.cost = markdown::paragraphs(body).join("\n\n"),
             Some(Part::Downside) => draft.downside = markdown::paragraphs(body).join("\n\n"),
             Some(Part::Mitigation) => draft.mitigation = markdown::paragraphs(body).join("\n\n"),
-            Some(Part::Falsifiers) => draft.falsifiers.extend(markdown::points(body)),
+            Some(Part::Falsifiers) => draft.falsifiers.extend(markdown::list_items(body)),
             Some(Part::Kpi) => draft.kpi = markdown::paragraphs(body).join("\n\n"),
-            // A heading of the analyst's own is a part of the argument too.
+            // Sections with other headings are part of the argument.
             Some(Part::Reasoning) | None => draft.reasoning.extend(markdown::paragraphs(body)),
         }
     }
@@ -157,19 +159,19 @@ fn part_of(title: &str) -> Option<Part> {
     let numbered =
         title.trim_start_matches(|it: char| it.is_ascii_digit() || matches!(it, '.' | ')' | ' '));
     let plain = numbered.trim_end_matches([':', '.']).trim().to_lowercase();
-    let fits = |name: &str| plain.strip_prefix(name).is_some_and(is_addition);
+    let fits = |name: &str| plain.strip_prefix(name).is_some_and(is_heading_suffix);
     NAMES.iter().find(|(_, names)| names.iter().any(|it| fits(it))).map(|(part, _)| *part)
 }
 
-/// Whether a heading goes on after a part's name in a way that leaves it that part: `Downside & mitigation`, `Steps
-/// (with owners)`, but not `Cost leadership in Asia`.
-fn is_addition(rest: &str) -> bool {
+/// Returns whether the text after a section name still denotes that section: `Downside & mitigation` and `Steps (with
+/// owners)` do, `Cost leadership in Asia` does not.
+fn is_heading_suffix(rest: &str) -> bool {
     let rest = rest.trim_start_matches([' ', ',']);
     let sign = rest.starts_with(['&', '(', '/', '\u{2014}', '\u{2013}', '-']);
     rest.is_empty() || sign || rest.starts_with("and ") || rest.starts_with("with ")
 }
 
-/// The title without `m4:`, `Move 2 (high risk):` and the like before it.
+/// Strips prefixes such as `m4:` or `Move 2 (high risk):` from a title.
 fn title(heading: &str) -> String {
     let Some((before, after)) = heading.split_once(':') else { return heading.to_owned() };
     let lower = before.to_lowercase();
@@ -194,7 +196,7 @@ fn risk(text: &str) -> Option<Risk> {
 }
 
 fn citations(body: &str) -> Vec<String> {
-    let ids = cited(body).into_iter().map(|(_, id)| match id {
+    let ids = find_citations(body).into_iter().map(|(_, id)| match id {
         Ok(id) => id.to_string(),
         Err(error) => error.0,
     });
@@ -207,7 +209,7 @@ fn citations(body: &str) -> Vec<String> {
     unique
 }
 
-/// `Do it (owner: CFO) (by: Q2)`.
+/// Parses `Do it (owner: CFO) (timeframe: Q2)`.
 fn step_of(point: &str) -> Step {
     let mut action = point.to_owned();
     let mut take = |names: &[&str]| {

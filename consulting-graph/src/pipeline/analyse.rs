@@ -1,4 +1,4 @@
-//! The third layer: what could be done.
+//! Layer 2: analysts propose moves, and a person may review them.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use graph_core::{Context, NodeError, Overwrite, Route};
 use llm::Request;
 use serde::{Deserialize, Serialize};
 
-use super::{Deps, PipelineState, PipelineStateUpdate, ask, tell::Telling};
+use super::{Deps, PipelineState, PipelineStateUpdate, call_model, events::EventSender};
 use crate::{
-    ask::{Heard, Paid},
+    call::{CallOutcome, CallUsage},
     config::{Group, Persona},
     data::Ticker,
     event::{Layer, PipelineEvent},
     finding::Findings,
-    moves::{self, Author, Move, MoveDraft, MovesDraft, problems},
+    moves::{self, Author, Move, MoveDraft, MovesDraft, violations},
     prompt,
 };
 
 const LAYER: Layer = Layer::Number(2);
 
-/// What one analyst works on.
+/// Input of one analyst.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Assignment {
-    /// The analyst's place among the analysts, from 1.
+    /// Number of the analyst, from 1 in the order of the configuration.
     number: u16,
     ticker: String,
     findings: Vec<Findings>,
@@ -46,7 +46,8 @@ pub(super) fn layer_2_dispatch(run: &PipelineState, deps: &Deps) -> Layer2 {
     Layer2::Assignments((1..=analysts).map(assignment).collect())
 }
 
-/// Proposes moves, is asked once more where they cannot be used, and gets the numbers that are its own.
+/// Asks one analyst for its moves and assigns their numbers. If the answer breaks a rule, the analyst is asked once
+/// more.
 pub(super) async fn analyst_agent(
     assignment: Assignment,
     cx: &Context<Deps>,
@@ -57,10 +58,10 @@ pub(super) async fn analyst_agent(
     let persona = config
         .analysts
         .get(usize::from(number).saturating_sub(1))
-        .ok_or_else(|| NodeError::terminal(format!("there is no analyst {number}")))?;
-    let mut telling = Telling::new(cx);
-    telling.tell(PipelineEvent::layer_start(LAYER)).await;
-    telling.begins(LAYER, persona).await;
+        .ok_or_else(|| NodeError::terminal(format!("the configuration has no analyst {number}")))?;
+    let mut sender = EventSender::new(cx);
+    sender.send(PipelineEvent::layer_start(LAYER)).await;
+    sender.agent_started(LAYER, persona).await;
     let per_analyst = config.moves_per_analyst;
     let document = |it: &Findings| match it.findings.as_slice() {
         [] => String::new(),
@@ -72,32 +73,32 @@ pub(super) async fn analyst_agent(
     let request = request.schema(llm::Schema::of::<MovesDraft>());
     let proposed = propose(cx, persona, request, &findings).await?;
     let author = Author { number, agent_id: &persona.id, persona: &persona.name };
-    let (moves, missing) = moves::number(author, &ticker, per_analyst, proposed.drafts);
+    let (moves, missing) = moves::assign_ids(author, &ticker, per_analyst, proposed.drafts);
     let mut warnings = proposed.warnings;
     if !missing.is_empty() {
         let ids: Vec<String> = missing.iter().map(|it| it.move_id.to_string()).collect();
         warnings.push(format!("{} did not deliver {}", persona.label(), ids.join(", ")));
     }
     if moves.is_empty() {
-        telling.failed(LAYER, persona, &proposed.silence).await;
+        sender.agent_failed(LAYER, persona, &proposed.failure).await;
     } else {
         let outputs = moves.iter().map(|it| format!("{}.md", it.move_id)).collect();
-        telling.done(LAYER, persona, outputs).await;
+        sender.agent_completed(LAYER, persona, outputs).await;
     }
     Ok(PipelineState::update()
         .move_suggestions(moves)
         .missing_moves(missing)
         .calls(proposed.calls)
         .warnings(warnings)
-        .status_updates(telling.told()))
+        .status_updates(sender.into_events()))
 }
 
 #[derive(Default)]
-struct Proposed {
+struct Proposal {
     drafts: Vec<MoveDraft>,
-    calls: Vec<Paid>,
+    calls: Vec<CallUsage>,
     warnings: Vec<String>,
-    silence: String,
+    failure: String,
 }
 
 async fn propose(
@@ -105,96 +106,108 @@ async fn propose(
     persona: &Persona,
     request: Request,
     findings: &[Findings],
-) -> Result<Proposed, NodeError> {
-    let mut proposed = Proposed {
-        silence: "no move can be read from the answer".to_owned(),
-        ..Proposed::default()
+) -> Result<Proposal, NodeError> {
+    let mut proposed = Proposal {
+        failure: "the answer contains no readable move".to_owned(),
+        ..Proposal::default()
     };
-    let said = match ask(cx, Group::Analysts, persona, "moves", request.clone()).await? {
-        Heard::Said(said) => said,
-        Heard::Silent(silence) => {
-            proposed.silence = silence.why;
+    let answer = match call_model(cx, Group::Analysts, persona, "moves", request.clone()).await? {
+        CallOutcome::Answered(answer) => answer,
+        CallOutcome::Failed(failure) => {
+            proposed.failure = failure.reason;
             return Ok(proposed);
         }
     };
-    proposed.calls.push(said.paid);
-    proposed.drafts = moves::read(&said.text);
-    let mut found = problems(&proposed.drafts, findings);
-    if proposed.drafts.is_empty() || found.iter().any(moves::MoveProblem::asks_again) {
-        let again = prompt::analyst_again(&request, &said.text, &found);
-        if let Heard::Said(said) = ask(cx, Group::Analysts, persona, "moves again", again).await? {
-            proposed.calls.push(said.paid);
-            let second = moves::read(&said.text);
-            let second_problems = problems(&second, findings);
-            // A second answer that is worse than the first does not count.
-            if second.len() >= proposed.drafts.len() && second_problems.len() <= found.len() {
-                (proposed.drafts, found) = (second, second_problems);
+    proposed.calls.push(answer.usage);
+    proposed.drafts = moves::read(&answer.text);
+    let mut problems_found = violations(&proposed.drafts, findings);
+    if proposed.drafts.is_empty() || problems_found.iter().any(moves::MoveViolation::requires_retry)
+    {
+        let retry = prompt::analyst_retry(&request, &answer.text, &problems_found);
+        if let CallOutcome::Answered(answer) =
+            call_model(cx, Group::Analysts, persona, "moves again", retry).await?
+        {
+            proposed.calls.push(answer.usage);
+            let second = moves::read(&answer.text);
+            let second_problems = violations(&second, findings);
+            // The second answer replaces the first only if it is no worse.
+            if second.len() >= proposed.drafts.len()
+                && second_problems.len() <= problems_found.len()
+            {
+                (proposed.drafts, problems_found) = (second, second_problems);
             }
         }
     }
-    proposed.warnings = found.iter().map(|it| format!("{}: {it}", persona.label())).collect();
+    proposed.warnings =
+        problems_found.iter().map(|it| format!("{}: {it}", persona.label())).collect();
     Ok(proposed)
 }
 
-/// What a person is shown before the debates.
+/// Moves that a person is asked to review before the debates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Review {
+pub struct ReviewRequest {
     /// The moves as the analysts proposed them.
     pub moves: Vec<Move>,
 }
 
-/// What a person makes of them: all moves that are to be debated.
+/// Decision of the reviewer: all moves to debate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reviewed {
-    /// The moves, edited, without those that were dropped and with those that were added.
+pub struct ReviewDecision {
+    /// Edited, kept and added moves. Dropped moves are absent.
     pub moves: Vec<Move>,
 }
 
-impl Reviewed {
-    /// Says what is wrong with the moves: there must be one, each has a number of its own, and says what it is.
+impl ReviewDecision {
+    /// Checks that there is at least one move, that no number appears twice, and that titles, theses and step actions
+    /// are not empty.
     pub fn check(&self) -> Result<(), String> {
         if self.moves.is_empty() {
-            return Err("there is no move in it; leave at least one".to_owned());
+            return Err("the review contains no move; keep at least one".to_owned());
         }
         let mut known = BTreeSet::new();
         match self.moves.iter().find(|it| !known.insert(it.move_id)) {
-            Some(twice) => {
-                Err(format!("{} stands in it twice; give each move a number", twice.move_id))
+            Some(duplicate) => {
+                Err(format!("{} appears twice; give each move its own number", duplicate.move_id))
             }
-            None => self.moves.iter().try_for_each(says_something),
+            None => self.moves.iter().try_for_each(check_required_text),
         }
     }
 }
 
-fn says_something(it: &Move) -> Result<(), String> {
+fn check_required_text(it: &Move) -> Result<(), String> {
     let draft = &it.draft;
-    let lacks = [("title", &draft.title), ("thesis", &draft.thesis)]
+    let empty = [("title", &draft.title), ("thesis", &draft.thesis)]
         .into_iter()
-        .chain(draft.steps.iter().map(|step| ("step's action", &step.action)))
+        .chain(draft.steps.iter().map(|step| ("action of a step", &step.action)))
         .find(|(_, text)| text.trim().is_empty());
-    lacks.map_or(Ok(()), |(what, _)| Err(format!("{}: its {what} is empty", it.move_id)))
+    empty.map_or(Ok(()), |(what, _)| Err(format!("{}: the {what} is empty", it.move_id)))
 }
 
-/// All moves are there. Their field is written by those who made them, except where a person changes it.
+/// Runs once all analysts are done and pauses for the review, if there is one. The analysts wrote the moves to the
+/// state; this node only overwrites them with the reviewer's decision.
 pub(super) async fn layer_2_reduce(
     run: &PipelineState,
     cx: &Context<Deps>,
 ) -> Result<PipelineStateUpdate, NodeError> {
-    let mut telling = Telling::new(cx);
+    let mut sender = EventSender::new(cx);
     let mut moves = run.moves();
     if moves.is_empty() {
-        return Err(NodeError::terminal("no analyst delivered a move; there is nothing to debate"));
+        return Err(NodeError::terminal(
+            "no analyst delivered a move, so there is nothing to debate",
+        ));
     }
     let mut update = PipelineState::update();
     if cx.deps().review {
-        let reviewed: Reviewed = cx.interrupt(Review { moves })?;
-        moves = reviewed.moves;
+        let decision: ReviewDecision = cx.interrupt(ReviewRequest { moves })?;
+        moves = decision.moves;
         if moves.is_empty() {
-            return Err(NodeError::terminal("all moves were dropped; there is nothing to debate"));
+            return Err(NodeError::terminal(
+                "the review dropped all moves, so there is nothing to debate",
+            ));
         }
         update = update.move_suggestions(Overwrite(moves.clone()));
     }
     let artifacts = moves.iter().map(|it| format!("{}.md", it.move_id)).collect();
-    telling.tell(PipelineEvent::layer_complete(LAYER, artifacts)).await;
-    Ok(update.status_updates(telling.told()))
+    sender.send(PipelineEvent::layer_complete(LAYER, artifacts)).await;
+    Ok(update.status_updates(sender.into_events()))
 }

@@ -1,11 +1,11 @@
-//! The first layer: what is known of the company, and two documents that tell it.
+//! Layer 0: reads the company data and has two documents written about it.
 
 use futures_util::future::join;
 use graph_core::{Context, NodeError};
 
-use super::{Deps, PipelineState, PipelineStateUpdate, ask, tell::Telling};
+use super::{Deps, PipelineState, PipelineStateUpdate, call_model, events::EventSender};
 use crate::{
-    ask::{Heard, Paid},
+    call::{CallOutcome, CallUsage},
     config::{Group, Persona},
     data::{Company, Subject, Ticker, render},
     event::{Layer, PipelineEvent},
@@ -14,13 +14,13 @@ use crate::{
 
 const LAYER: Layer = Layer::Number(0);
 
-/// Reads the data once, computes what is to compute, and lets two synthesizers narrate it at once.
+/// Reads and computes the company data, then asks both synthesizers concurrently to turn it into documents.
 pub(super) async fn layer_0_gather(
     run: &PipelineState,
     cx: &Context<Deps>,
 ) -> Result<PipelineStateUpdate, NodeError> {
-    let mut telling = Telling::new(cx);
-    telling.tell(PipelineEvent::layer_start(LAYER)).await;
+    let mut sender = EventSender::new(cx);
+    sender.send(PipelineEvent::layer_start(LAYER)).await;
     let ticker = Ticker::parse(&run.company_ticker).map_err(NodeError::terminal)?;
     let data = cx.deps().data.clone();
     let company: Company = cx
@@ -30,29 +30,32 @@ pub(super) async fn layer_0_gather(
         .await?;
     let synthesizers = &cx.deps().config.synthesizers;
     let (financial, news) = (&synthesizers.financial, &synthesizers.news);
-    telling.begins(LAYER, financial).await;
-    telling.begins(LAYER, news).await;
+    sender.agent_started(LAYER, financial).await;
+    sender.agent_started(LAYER, news).await;
     let (financial_doc, news_doc) = join(
         narrate(cx, &company, Subject::Financial, financial),
         narrate(cx, &company, Subject::Trend, news),
     )
     .await;
     let (mut calls, mut warnings, mut texts) = (Vec::new(), company.warnings.clone(), Vec::new());
-    for (persona, name, narrated) in
+    for (persona, name, narration) in
         [(financial, "financial.md", financial_doc?), (news, "news.md", news_doc?)]
     {
-        calls.extend(narrated.paid);
-        match narrated.problem {
-            None => telling.done(LAYER, persona, vec![name.to_owned()]).await,
+        calls.extend(narration.usage);
+        match narration.problem {
+            None => sender.agent_completed(LAYER, persona, vec![name.to_owned()]).await,
             Some(problem) => {
-                telling.failed(LAYER, persona, &problem).await;
-                warnings.push(format!("{}: {problem}; the data stand in its place", persona.name));
+                sender.agent_failed(LAYER, persona, &problem).await;
+                warnings.push(format!(
+                    "{}: {problem}; the unedited data is used instead",
+                    persona.name
+                ));
             }
         }
-        texts.push(narrated.text);
+        texts.push(narration.text);
     }
     let artifacts = vec!["financial.md".to_owned(), "news.md".to_owned()];
-    telling.tell(PipelineEvent::layer_complete(LAYER, artifacts)).await;
+    sender.send(PipelineEvent::layer_complete(LAYER, artifacts)).await;
     let news_text = texts.pop().unwrap_or_default();
     Ok(PipelineState::update()
         .company(Some(company))
@@ -60,36 +63,38 @@ pub(super) async fn layer_0_gather(
         .news_data_raw(news_text)
         .calls(calls)
         .warnings(warnings)
-        .status_updates(telling.told()))
+        .status_updates(sender.into_events()))
 }
 
-struct Narrated {
+struct Narration {
     text: String,
-    paid: Option<Paid>,
+    usage: Option<CallUsage>,
     problem: Option<String>,
 }
 
-/// Where nobody narrates, the data speak for themselves.
+/// Asks a synthesizer to turn the data into a document. If there is no answer, the rendered data is the document.
 async fn narrate(
     cx: &Context<Deps>,
     company: &Company,
     subject: Subject,
     persona: &Persona,
-) -> Result<Narrated, NodeError> {
+) -> Result<Narration, NodeError> {
     let data = match subject {
         Subject::Financial => render::financial(company),
         Subject::Trend => render::news(company),
     };
     let fence = &cx.deps().fence;
     let request = prompt::synthesizer(persona, &company.ticker, subject, &data, fence);
-    Ok(match ask(cx, Group::Synthesizers, persona, "document", request).await? {
-        Heard::Said(said) if !said.text.trim().is_empty() => {
-            Narrated { text: said.text, paid: Some(said.paid), problem: None }
+    Ok(match call_model(cx, Group::Synthesizers, persona, "document", request).await? {
+        CallOutcome::Answered(answer) if !answer.text.trim().is_empty() => {
+            Narration { text: answer.text, usage: Some(answer.usage), problem: None }
         }
-        Heard::Said(said) => {
-            let problem = Some("answered nothing".to_owned());
-            Narrated { text: data, paid: Some(said.paid), problem }
+        CallOutcome::Answered(answer) => {
+            let problem = Some("the answer is empty".to_owned());
+            Narration { text: data, usage: Some(answer.usage), problem }
         }
-        Heard::Silent(silence) => Narrated { text: data, paid: None, problem: Some(silence.why) },
+        CallOutcome::Failed(failure) => {
+            Narration { text: data, usage: None, problem: Some(failure.reason) }
+        }
     })
 }

@@ -1,12 +1,12 @@
-//! The second layer: what the documents show.
+//! Layer 1: draws findings from the documents.
 
 use graph_core::{Context, NodeError, Route};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Deps, PipelineState, PipelineStateUpdate,
-    conclude::{About, Concluded, conclude},
-    tell::Telling,
+    events::EventSender,
+    request_findings::{FindingsResult, InferenceTask, request_findings},
 };
 use crate::{
     data::{Company, News, Subject, Ticker},
@@ -16,13 +16,14 @@ use crate::{
 
 const LAYER: Layer = Layer::Number(1);
 
-/// What one inference works on.
+/// Input of one inference agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Document {
     inference: Inference,
     ticker: String,
     text: String,
-    /// Whether the source had nothing for it: then it says so in every section, and nothing follows from that.
+    /// Whether the source has no data for this document. Every section then says so, and no findings are drawn from
+    /// it.
     is_empty: bool,
 }
 
@@ -51,7 +52,7 @@ fn has_no_news(company: &Company) -> bool {
     is_empty && !company.documents.iter().any(|it| it.about == Subject::Trend)
 }
 
-/// Draws numbered findings from one document.
+/// Asks an inference agent for the findings of one document and numbers them.
 pub(super) async fn inference_agent(
     document: Document,
     cx: &Context<Deps>,
@@ -63,40 +64,46 @@ pub(super) async fn inference_agent(
         Inference::F1 => &config.inferences.f1,
         Inference::F2 => &config.inferences.f2,
     };
-    let mut telling = Telling::new(cx);
-    telling.tell(PipelineEvent::layer_start(LAYER)).await;
-    telling.begins(LAYER, persona).await;
-    let Concluded { draft, calls, silence } = if is_empty {
-        Concluded::default()
+    let mut sender = EventSender::new(cx);
+    sender.send(PipelineEvent::layer_start(LAYER)).await;
+    sender.agent_started(LAYER, persona).await;
+    let FindingsResult { draft, calls, failure } = if is_empty {
+        FindingsResult::default()
     } else {
-        conclude(cx, &About { persona, inference, ticker: &ticker, document: &text }).await?
+        request_findings(
+            cx,
+            &InferenceTask { persona, inference, ticker: &ticker, document: &text },
+        )
+        .await?
     };
-    if let Some(why) = silence {
-        telling.failed(LAYER, persona, &why).await;
+    if let Some(reason) = failure {
+        sender.agent_failed(LAYER, persona, &reason).await;
         return Err(NodeError::terminal(format!(
-            "without {inference} nothing can be proposed: {why}; resuming the run asks again"
+            "there are no findings {inference}, so no moves can be proposed: {reason}; resume the run to try again"
         )));
     }
     if draft.findings.is_empty() && !is_empty {
-        telling.failed(LAYER, persona, "no finding can be read from the answer").await;
+        sender.agent_failed(LAYER, persona, "the answer contains no readable finding").await;
         return Err(NodeError::terminal(format!(
-            "no finding can be read from what {} answered, twice; take another model: branch off at layer_1 and set \
-             models.inferences.model",
+            "both answers of {} contain no readable finding; fork the run with --at layer_1 --set \
+             models.inferences.model=NAME to use another model",
             persona.label()
         )));
     }
     let warnings = if is_empty {
         vec![format!(
-            "{inference}: the source has nothing to draw findings from, so nobody was asked"
+            "{inference}: skipped, because the data source has nothing to draw findings from"
         )]
     } else {
-        let problems = finding::problems(&draft, &text);
+        let problems = finding::violations(&draft, &text);
         problems.iter().map(|it| format!("{inference}: {it}")).collect()
     };
-    let findings = Findings::number(inference, ticker, draft);
-    telling.done(LAYER, persona, vec![inference.to_string()]).await;
-    let update =
-        PipelineState::update().calls(calls).warnings(warnings).status_updates(telling.told());
+    let findings = Findings::from_draft(inference, ticker, draft);
+    sender.agent_completed(LAYER, persona, vec![inference.to_string()]).await;
+    let update = PipelineState::update()
+        .calls(calls)
+        .warnings(warnings)
+        .status_updates(sender.into_events());
     let markdown = findings.markdown();
     let update = update.findings([findings]);
     Ok(match inference {
@@ -105,11 +112,11 @@ pub(super) async fn inference_agent(
     })
 }
 
-/// Both are there. Their fields are written by those who made them: writing them once more here would be one write too
-/// many.
+/// Marks the layer as complete. The inference agents already wrote F1 and F2 to the state; these fields accept only
+/// one write per step.
 pub(super) async fn layer_1_reduce(_: &PipelineState, cx: &Context<Deps>) -> PipelineStateUpdate {
-    let mut telling = Telling::new(cx);
+    let mut sender = EventSender::new(cx);
     let artifacts = vec!["F1".to_owned(), "F2".to_owned()];
-    telling.tell(PipelineEvent::layer_complete(LAYER, artifacts)).await;
-    PipelineState::update().status_updates(telling.told())
+    sender.send(PipelineEvent::layer_complete(LAYER, artifacts)).await;
+    PipelineState::update().status_updates(sender.into_events())
 }

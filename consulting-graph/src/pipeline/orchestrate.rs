@@ -1,98 +1,98 @@
-//! The debates: one for each move, each in a sandbox of its own.
+//! Runs the debates: one per move, each in its own sandbox.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use graph_core::{Context, NodeError};
 
-use super::{Deps, MoveLogs, PipelineState, PipelineStateUpdate, tell::Telling};
+use super::{Deps, MoveLogs, PipelineState, PipelineStateUpdate, events::EventSender};
 use crate::{
-    debates::{Debate, HeldIn, Settled},
+    debate_host::{DebateRequest, DebateResult, IsolationRecord},
     event::{Layer, PipelineEvent},
     moves::Move,
     rank::Unscored,
     score::MoveScore,
 };
 
-/// Holds the debates, so many at once as the run was told, and takes their outcomes in the order of the moves.
+/// Runs the debates with the configured concurrency and collects their results in the order of the moves.
 pub(super) async fn sandbox_orchestrator(
     run: &PipelineState,
     cx: &Context<Deps>,
 ) -> Result<PipelineStateUpdate, NodeError> {
-    let mut telling = Telling::new(cx);
-    telling.tell(PipelineEvent::layer_start(Layer::SANDBOX)).await;
+    let mut sender = EventSender::new(cx);
+    sender.send(PipelineEvent::layer_start(Layer::SANDBOX)).await;
     let debates = &cx.deps().debates;
-    if let Some(reason) = debates.degraded() {
+    if let Some(reason) = debates.isolation_problem() {
         let backend = debates.backend().to_owned();
-        telling.tell(PipelineEvent::SandboxDegraded { backend, reason }).await;
+        sender.send(PipelineEvent::SandboxDegraded { backend, reason }).await;
     }
     let moves = run.moves();
-    let held: Vec<_> = moves.iter().map(|it| debate(run, it, cx)).collect();
-    let settled = stream::iter(held).buffered(debates.concurrency());
-    // Whatever ends one of them ends the run, and no other is begun.
-    let settled: Vec<Settled> = settled.try_collect().await?;
-    let (mut held_in, mut warnings) = (Vec::new(), Vec::new());
+    let running: Vec<_> = moves.iter().map(|it| debate(run, it, cx)).collect();
+    let results = stream::iter(running).buffered(debates.concurrency());
+    // The first error aborts the run; no further debate starts.
+    let results: Vec<DebateResult> = results.try_collect().await?;
+    let (mut records, mut warnings) = (Vec::new(), Vec::new());
     let (mut scores, mut baselines, mut unscored, mut logs) = (vec![], vec![], vec![], vec![]);
     let (mut calls, mut events) = (vec![], vec![]);
-    for (the_move, settled) in moves.iter().zip(settled) {
+    for (the_move, result) in moves.iter().zip(results) {
         let move_id = the_move.move_id;
-        let Settled { backend, isolated, .. } = settled;
-        held_in.push(HeldIn { move_id, backend, isolated });
-        warnings.extend(settled.warnings.iter().map(|it| format!("{move_id}, {it}")));
-        match settled.problem {
+        let DebateResult { backend, isolated, .. } = result;
+        records.push(IsolationRecord { move_id, backend, isolated });
+        warnings.extend(result.warnings.iter().map(|it| format!("{move_id}, {it}")));
+        match result.problem {
             Some(reason) => unscored.push(Unscored { move_id, reason }),
-            None => scores.push(MoveScore::new(move_id, settled.scores, settled.marks)),
+            None => scores.push(MoveScore::new(move_id, result.scores, result.marks)),
         }
-        if !settled.baseline.is_empty() {
-            baselines.push(MoveScore::new(move_id, settled.baseline, []));
+        if !result.baseline.is_empty() {
+            baselines.push(MoveScore::new(move_id, result.baseline, []));
         }
-        logs.push(MoveLogs { move_id, logs: settled.logs });
-        calls.extend(settled.calls);
-        events.extend(settled.status_updates);
+        logs.push(MoveLogs { move_id, logs: result.logs });
+        calls.extend(result.calls);
+        events.extend(result.status_updates);
     }
     if let (true, Some(first)) = (scores.is_empty(), unscored.first()) {
         return Err(NodeError::terminal(format!(
-            "no move has a score; of {}: {}; resuming the run tries again",
+            "no move was scored; {}: {}; resume the run to try again",
             first.move_id, first.reason
         )));
     }
     let scored: Vec<String> = scores.iter().map(|it| it.move_id.to_string()).collect();
     let update = PipelineState::update()
-        .isolation(Some(debates.isolation(&held_in)))
-        .held_in(held_in)
+        .isolation(Some(debates.combined_isolation(&records)))
+        .held_in(records)
         .policy_scores(scores)
         .baseline_scores(baselines)
         .unscored_moves(unscored)
         .conversation_logs(logs)
         .warnings(warnings)
         .calls(calls);
-    telling.tell(PipelineEvent::layer_complete(Layer::SANDBOX, scored)).await;
-    let mut own = telling.told();
+    sender.send(PipelineEvent::layer_complete(Layer::SANDBOX, scored)).await;
+    let mut own = sender.into_events();
     let last = own.pop();
     Ok(update.status_updates(own.into_iter().chain(events).chain(last).collect::<Vec<_>>()))
 }
 
-/// One debate to its end, once: a run that goes on after a crash finds the outcome in its journal, or the debate where
-/// it stood.
+/// Runs one debate to its end. The result is journaled; after a crash, a resumed run reads it from there or resumes
+/// the debate from its own checkpoint.
 async fn debate(
     run: &PipelineState,
     the_move: &Move,
     cx: &Context<Deps>,
-) -> Result<Settled, NodeError> {
-    let held_in = run.held_in.iter().find(|it| it.move_id == the_move.move_id);
-    let debate = Debate { the_move, findings: &run.findings, held_in };
-    // One that came to nothing is not journaled: a run that goes on holds it again.
+) -> Result<DebateResult, NodeError> {
+    let isolation = run.held_in.iter().find(|it| it.move_id == the_move.move_id);
+    let request = DebateRequest { the_move, findings: &run.findings, isolation };
+    // A debate without a score is not journaled, so that a resumed run repeats it.
     let mut failed = None;
-    let held = cx.task("debate", the_move.move_id, async {
-        let settled = cx.deps().debates.hold(debate, cx).await?;
-        match settled.problem.clone() {
-            None => Ok(settled),
+    let running = cx.task("debate", the_move.move_id, async {
+        let result = cx.deps().debates.run_debate(request, cx).await?;
+        match result.problem.clone() {
+            None => Ok(result),
             Some(problem) => {
-                failed = Some(settled);
+                failed = Some(result);
                 Err(NodeError::terminal(problem))
             }
         }
     });
-    match (held.await, failed) {
-        (Err(_), Some(settled)) => Ok(settled),
-        (held, _) => held,
+    match (running.await, failed) {
+        (Err(_), Some(result)) => Ok(result),
+        (running, _) => running,
     }
 }

@@ -1,4 +1,4 @@
-//! The state of a run.
+//! State of the pipeline.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use graph_core::State;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ask::Paid,
+    call::CallUsage,
     data::Company,
-    debates::HeldIn,
+    debate_host::IsolationRecord,
     event::PipelineEvent,
     finding::{Findings, Inference},
     moves::{MissingMove, Move, MoveId},
@@ -18,75 +18,75 @@ use crate::{
     transcript::ConversationEntry,
 };
 
-/// The state of a run.
+/// State of the pipeline.
 ///
-/// Lists are upserted by the move's number and not appended to, so a node that runs again after a crash doubles nothing.
+/// Lists are keyed by move number and upserted, so a node that runs again after a crash does not duplicate entries.
 #[derive(State, Clone, Debug, Default)]
 pub struct PipelineState {
-    /// What was asked for.
+    /// Ticker of the company.
     pub company_ticker: String,
-    /// What is known of the company, each number with its origin.
+    /// Company data, each number with its origin.
     pub company: Option<Company>,
     /// The financial document.
     pub financial_data_raw: String,
     /// The document on news and sentiment.
     pub news_data_raw: String,
-    /// F1 in markdown.
+    /// F1 as Markdown.
     pub f1_financial_inference: String,
-    /// F2 in markdown.
+    /// F2 as Markdown.
     pub f2_trend_inference: String,
     /// F1 and F2 as data.
     #[reduce(upsert(inference: Inference))]
     pub findings: Vec<Findings>,
-    /// The moves.
+    /// The moves to debate.
     #[reduce(upsert(move_id: MoveId))]
     pub move_suggestions: Vec<Move>,
-    /// Moves that analysts owed.
+    /// Moves that an analyst was asked for but did not deliver.
     #[reduce(upsert(move_id: MoveId))]
     pub missing_moves: Vec<MissingMove>,
-    /// The scores after the debates.
+    /// Scores after the debates.
     #[reduce(upsert(move_id: MoveId))]
     pub policy_scores: Vec<MoveScore>,
-    /// The scores before the debates, where they were asked for.
+    /// Scores before the debates. Empty unless baseline scoring is enabled.
     #[reduce(upsert(move_id: MoveId))]
     pub baseline_scores: Vec<MoveScore>,
-    /// Moves that have no score.
+    /// Moves without a score.
     #[reduce(upsert(move_id: MoveId))]
     pub unscored_moves: Vec<Unscored>,
-    /// The debates.
+    /// Transcripts of the debates.
     #[reduce(upsert(move_id: MoveId))]
     pub conversation_logs: Vec<MoveLogs>,
-    /// Where each debate was held.
+    /// Sandbox back end and isolation of each debate.
     #[reduce(upsert(move_id: MoveId))]
-    pub held_in: Vec<HeldIn>,
-    /// Where they were held, all together.
+    pub held_in: Vec<IsolationRecord>,
+    /// Isolation of all debates together.
     pub isolation: Option<Isolation>,
-    /// The best moves.
+    /// Recommended moves, best first.
     pub recommended_moves: Vec<Ranked>,
-    /// The others.
+    /// All other ranked moves.
     pub other_moves: Vec<Ranked>,
-    /// What was paid.
+    /// Tokens and cost of every call.
     #[reduce(append)]
-    pub calls: Vec<Paid>,
-    /// What did not go as it should, for people.
+    pub calls: Vec<CallUsage>,
+    /// Warnings for the reader of the report.
     #[reduce(append)]
     pub warnings: Vec<String>,
-    /// What happened.
+    /// Events that the nodes sent.
     #[reduce(append)]
     pub status_updates: Vec<PipelineEvent>,
 }
 
-/// The debates about one move.
+/// Transcripts of the debate about one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveLogs {
     /// The move.
     pub move_id: MoveId,
-    /// Its logs, by name.
+    /// Transcripts by log name (`i1`, `i2`, …), one per decision maker.
     pub logs: BTreeMap<String, Vec<ConversationEntry>>,
 }
 
 impl PipelineState {
-    /// Findings and moves come in the order in which they were ready; this is the order of their numbers.
+    /// Returns the moves sorted by number. The state lists them in the order in which the analysts finished.
     pub fn moves(&self) -> Vec<Move> {
         let mut moves = self.move_suggestions.clone();
         moves.sort_by_key(|it| it.move_id);

@@ -1,11 +1,11 @@
-//! The prompts of a run, with filler for what nobody has written yet.
+//! Builds the prompts of a run, with filler in place of model output.
 
 use llm::{
     Request, Schema,
     overflow::{Entry, Passage, Round},
 };
 
-use super::{Assumptions, Sizes, count::LETTERS, moves};
+use super::{Assumptions, Sizes, count::CHARS_PER_TOKEN, moves};
 use crate::{
     config::{Config, Group, Persona},
     data::{Subject, Ticker},
@@ -13,24 +13,24 @@ use crate::{
     finding::{FindingsDraft, Inference},
     moves::MovesDraft,
     prompt::{self, Brief},
-    score::form,
+    score::request_schema,
     transcript::CRITIC,
 };
 
-/// Calls of which each goes on where the one before it ended.
-pub(super) struct Thread {
-    /// How often all of them are made.
+/// Calls that extend each other's prompts.
+pub(super) struct Conversation {
+    /// How often this conversation takes place in a run.
     pub(super) times: u64,
     pub(super) calls: Vec<Call>,
 }
 
-/// One call.
+/// One model call.
 pub(super) struct Call {
     pub(super) group: Group,
-    /// Who speaks, by id.
+    /// Id of the persona.
     pub(super) who: String,
     pub(super) request: Request,
-    /// Tokens of the answer.
+    /// Length of the answer in tokens.
     pub(super) output: u64,
 }
 
@@ -40,7 +40,7 @@ impl Call {
         Self { group, who: who.id.clone(), request, output: output.min(most) }
     }
 
-    /// The line of a plan that it belongs to.
+    /// The role under which the plan lists this call.
     pub(super) fn role(&self) -> String {
         match self.group {
             Group::DecisionMakers => self.who.clone(),
@@ -49,20 +49,21 @@ impl Call {
     }
 }
 
-/// All calls of a run.
-pub(super) fn threads(config: &Config, assumed: &Assumptions) -> Vec<Thread> {
+/// Returns all calls of a run.
+pub(super) fn conversations(config: &Config, assumed: &Assumptions) -> Vec<Conversation> {
     let fence = Fence::new("0123456789abcdef");
-    let mut threads = layers(config, &assumed.sizes, &fence);
-    threads.extend(Debate { config, assumed, fence, brief: brief(&assumed.sizes) }.threads());
-    threads
+    let mut conversations = layers(config, &assumed.sizes, &fence);
+    conversations
+        .extend(Debate { config, assumed, fence, brief: brief(&assumed.sizes) }.conversations());
+    conversations
 }
 
 fn ticker() -> Ticker {
-    Ticker::parse("NVDA").expect("a ticker")
+    Ticker::parse("NVDA").expect("a valid ticker")
 }
 
-/// What comes before the debates: every call for itself.
-fn layers(config: &Config, sizes: &Sizes, fence: &Fence) -> Vec<Thread> {
+/// Returns the calls before the debates; their prompts share no prefix.
+fn layers(config: &Config, sizes: &Sizes, fence: &Fence) -> Vec<Conversation> {
     let (synthesizers, inferences) = (&config.synthesizers, &config.inferences);
     let (ticker, data) = (ticker(), filler(sizes.data));
     let (document, findings) = (filler(sizes.document), filler(sizes.findings));
@@ -85,7 +86,7 @@ fn layers(config: &Config, sizes: &Sizes, fence: &Fence) -> Vec<Thread> {
         let output = sizes.the_move * u64::from(per_analyst);
         calls.push(Call::new(config, Group::Analysts, who, request, output));
     }
-    calls.into_iter().map(|it| Thread { times: 1, calls: vec![it] }).collect()
+    calls.into_iter().map(|it| Conversation { times: 1, calls: vec![it] }).collect()
 }
 
 fn brief(sizes: &Sizes) -> Brief {
@@ -97,7 +98,7 @@ fn brief(sizes: &Sizes) -> Brief {
     }
 }
 
-/// The debate about one move; those about the others are as long.
+/// The debate about one move. All debates are assumed to have the same length.
 struct Debate<'a> {
     config: &'a Config,
     assumed: &'a Assumptions,
@@ -106,15 +107,16 @@ struct Debate<'a> {
 }
 
 impl Debate<'_> {
-    fn threads(&self) -> Vec<Thread> {
+    fn conversations(&self) -> Vec<Conversation> {
         let times = moves(self.config);
         let makers = &self.config.decision_makers;
         let critic = makers.iter().enumerate().map(|(n, it)| self.critic(it, n == 0));
         let own = makers.iter().map(|it| self.maker(it));
-        critic.chain(own).map(|calls| Thread { times, calls }).collect()
+        critic.chain(own).map(|calls| Conversation { times, calls }).collect()
     }
 
-    /// The critic's turns in one conversation. All share the opening, which counts in the first.
+    /// Returns the critic's calls in one conversation. The opening is shared by all conversations and counted in the
+    /// first.
     fn critic(&self, maker: &Persona, is_first: bool) -> Vec<Call> {
         let Self { config, fence, brief, .. } = self;
         let critic = &config.critic;
@@ -129,12 +131,12 @@ impl Debate<'_> {
         requests.map(|it| Call::new(config, Group::Critic, critic, it, turn)).collect()
     }
 
-    /// A decision maker's turns, and its scores.
+    /// Returns a decision maker's calls, including scoring.
     fn maker(&self, maker: &Persona) -> Vec<Call> {
         let Self { config, assumed, fence, brief } = self;
         let metrics = config.metric_ids();
         let scoring = |request: Request| {
-            let request = request.schema(form(&metrics));
+            let request = request.schema(request_schema(&metrics));
             Call::new(config, Group::Scoring, maker, request, assumed.sizes.scores)
         };
         let turn = |round: u32| {
@@ -153,7 +155,8 @@ impl Debate<'_> {
         calls
     }
 
-    /// The conversation with a decision maker, with so many turns of the last round: none, the critic's, or both.
+    /// Returns the log up to round `last`, of which only the first `turns` turns exist (the critic's, then the
+    /// maker's).
     fn log(&self, maker: &Persona, last: u32, turns: usize) -> Vec<Round> {
         let text = filler(self.assumed.sizes.turn);
         let round = |number: u32| {
@@ -170,7 +173,7 @@ fn passages(log: &[Round]) -> Vec<Passage<'_>> {
     log.iter().map(Passage::Round).collect()
 }
 
-/// A text of so many tokens.
+/// Returns a text of the given number of tokens.
 fn filler(tokens: u64) -> String {
-    "x".repeat(usize::try_from(tokens * LETTERS).unwrap_or(usize::MAX))
+    "x".repeat(usize::try_from(tokens * CHARS_PER_TOKEN).unwrap_or(usize::MAX))
 }

@@ -1,13 +1,13 @@
-//! A plan for people.
+//! Plans as text.
 
-use super::{Assumptions, Plan, Planned};
+use super::{Assumptions, Estimate, Plan};
 use crate::data::number;
 
 const HEADER: [&str; 7] =
-    ["Role", "Model", "Calls", "Tokens in", "From cache", "Tokens out", "Cost"];
+    ["Role", "Model", "Calls", "Input tokens", "From cache", "Output tokens", "Cost"];
 
 impl Plan {
-    /// The plan as a table, with what it rests on.
+    /// Renders the plan as a table, with its assumptions.
     pub fn text(&self) -> String {
         let mut lines = vec![HEADER.map(str::to_owned)];
         lines.extend(self.roles.iter().map(cells));
@@ -26,9 +26,8 @@ impl Plan {
         };
         format!(
             "{}\nWithout a prompt cache: {uncached}.\n\
-             {} calls wait for each other: {} at {seconds_per_call} s a call and {debates} at a time.\n\
-             Assumed, in tokens: a move {}, a turn {}, a document {}, findings {}. Answers that have to be asked for \
-             again come on top.\n",
+             Expected duration: {} calls in sequence take {} at {seconds_per_call} s per call, with {debates} at a time.\n\
+             Assumed lengths in tokens: move {}, turn {}, document {}, findings {}. Retries are not included.\n",
             table(&lines),
             number::grouped(self.steps),
             duration(self.seconds),
@@ -40,9 +39,9 @@ impl Plan {
     }
 }
 
-const UNKNOWN: &str = "price not known";
+const UNKNOWN: &str = "price unknown";
 
-fn cells(it: &Planned) -> [String; 7] {
+fn cells(it: &Estimate) -> [String; 7] {
     let models: Vec<&str> = it.models.iter().map(String::as_str).collect();
     [
         it.role.clone(),
@@ -55,7 +54,7 @@ fn cells(it: &Planned) -> [String; 7] {
     ]
 }
 
-/// Columns under each other, words to the left and numbers to the right.
+/// Aligns the columns: text to the left, numbers to the right.
 fn table(lines: &[[String; 7]]) -> String {
     let width = |column: usize| lines.iter().map(|it| it[column].chars().count()).max();
     let widths: [usize; 7] = std::array::from_fn(|it| width(it).unwrap_or_default());
@@ -68,7 +67,7 @@ fn table(lines: &[[String; 7]]) -> String {
     lines.iter().map(line).collect()
 }
 
-/// `45 s`, `31 min 48 s`, `2 h 5 min`.
+/// Formats a duration: `45 s`, `31 min 48 s`, `2 h 5 min`.
 fn duration(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

@@ -1,17 +1,17 @@
-//! What the layers before the debate are asked.
+//! Prompts of the layers before the debate.
 
 use llm::{Message, Request};
 
-use super::{asking, keep};
+use super::{mark_cacheable, request_for};
 use crate::{
     config::Persona,
     data::{Subject, Ticker},
     fence::Fence,
     finding::{FindingsDraft, Inference},
-    moves::{MoveProblem, MovesDraft},
+    moves::{MoveViolation, MovesDraft},
 };
 
-/// Asks for one of the two documents of the first layer, from what is known of the company.
+/// Asks for one of the two source documents, based on the company's data.
 pub fn synthesizer(
     persona: &Persona,
     ticker: &Ticker,
@@ -24,35 +24,36 @@ pub fn synthesizer(
         Subject::Trend => "document on news and sentiment",
     };
     let task = format!(
-        "Write the {name} for {ticker} from the data above, in markdown, in about two pages.\n\
-         - Keep every section with its heading, in the order given; where a section says that something is not \
-         available, say that too and fill no gap.\n\
-         - Keep the tables, and every number with its unit, exactly as given. Add no number.\n\
-         - Where signals contradict each other, show both; settle nothing and recommend nothing.\n\
-         - Keep a note that the data are synthetic, where there is one, in its place at the top."
+        "Write the {name} for {ticker} from the data above, in Markdown, in about two pages.\n\
+         - Keep every section with its heading, in the given order. If a section says that something is not available, \
+         repeat that; do not fill the gap.\n\
+         - Keep the tables and every number with its unit exactly as given. Add no numbers.\n\
+         - Where signals contradict each other, present both sides. Do not resolve the contradiction and do not \
+         recommend anything.\n\
+         - If there is a notice that the data is synthetic, keep it at the top."
     );
-    let mut messages = vec![Message::user(fence.around("data", data))];
-    keep(&mut messages);
+    let mut messages = vec![Message::user(fence.wrap("data", data))];
+    mark_cacheable(&mut messages);
     messages.push(Message::user(task));
-    asking(persona, fence, messages)
+    request_for(persona, fence, messages)
 }
 
-/// A piece of a document.
+/// Position of a chunk in its document.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
-    /// Which, from 1.
+pub struct Chunk {
+    /// The chunk's number, counted from 1.
     pub number: usize,
-    /// Of so many.
+    /// The number of chunks.
     pub of: usize,
 }
 
-/// Asks for the findings from a document, or from a piece of it.
+/// Asks for the findings from a document or a chunk of it.
 pub fn inference(
     persona: &Persona,
     ticker: &Ticker,
     inference: Inference,
     document: &str,
-    piece: Option<Piece>,
+    chunk: Option<Chunk>,
     fence: &Fence,
 ) -> Request {
     let kinds = match inference {
@@ -61,36 +62,37 @@ pub fn inference(
         }
         Inference::F2 => "sentiment, competitor, regulation, event, analyst, prediction",
     };
-    let wanted = match piece {
-        None => "as 8 to 14 findings, the weightiest first".to_owned(),
-        Some(Piece { number, of }) => format!(
-            "in part {number} of {of}, which is all you see of it, as up to 4 findings, the weightiest first; none, \
-             where the part shows nothing"
+    let wanted = match chunk {
+        None => "as 8 to 14 findings, most important first".to_owned(),
+        Some(Chunk { number, of }) => format!(
+            "in part {number} of {of}, which is all you see of it, as up to 4 findings, most important first; none if \
+             the part shows nothing"
         ),
     };
     let task = format!(
         "Say what this document shows about {ticker}, {wanted}.\n\
-         - A finding is one claim in one or two sentences, with its numbers as the document writes them. All ratios you \
-         need are computed in the document; compute none yourself.\n\
-         - Give for each the evidence: the section's name and the cells or the sentence, quoted as they stand.\n\
-         - Give for each its direction (positive, negative or mixed), its strength (1 a hint, 2 solid, 3 decisive) and its \
-         kind (one of {kinds}, other).\n\
-         - Recommend nothing: no orders, no `should`, no `must`.\n\
-         - Name under tensions the findings that contradict each other, by their places in your list from 1.\n\n\
+         - A finding is one claim in one or two sentences, with the numbers exactly as the document states them. All \
+         ratios you need are in the document; do not compute any yourself.\n\
+         - For each finding, give the evidence: the name of the section, and the cells or the sentence, quoted verbatim.\n\
+         - For each finding, give its direction (positive, negative or mixed), its strength (1 weak, 2 solid, 3 \
+         decisive) and its kind (one of {kinds}, other).\n\
+         - Do not recommend anything: no imperatives, no `should`, no `must`.\n\
+         - Under tensions, list findings that contradict each other, by their positions in your list, counted from \
+         1.\n\n\
          {}",
-        json_only::<FindingsDraft>()
+        json_instruction::<FindingsDraft>()
     );
     let mut messages =
-        vec![Message::user(fence.around(&format!("document for {inference}"), document))];
-    keep(&mut messages);
+        vec![Message::user(fence.wrap(&format!("document for {inference}"), document))];
+    mark_cacheable(&mut messages);
     messages.push(Message::user(task));
-    asking(persona, fence, messages)
+    request_for(persona, fence, messages)
 }
 
-/// Asks for findings again that could not be read.
-pub fn inference_again(first: &Request, answer: &str) -> Request {
+/// Asks for the findings again after an answer that could not be read.
+pub fn inference_retry(first: &Request, answer: &str) -> Request {
     first.clone().message(Message::assistant(answer)).message(Message::user(
-        "No finding can be read from this. Give all findings again, only as JSON of the schema.",
+        "No findings could be read from this answer. Give all findings again, only as JSON of the schema.",
     ))
 }
 
@@ -104,40 +106,41 @@ pub fn analyst(
     fence: &Fence,
 ) -> Request {
     let sides = if f2.is_empty() {
-        "from F1, since the source has nothing for F2"
+        "from F1, since there is no data for F2"
     } else {
         "from both F1 and F2"
     };
     let task = format!(
-        "Propose {n_moves} strategic moves for {ticker}, seen through your lens: of low, of medium and of high risk.\n\
-         - Each move is different in kind from the others and specific to this company; what would fit any company is \
+        "Propose {n_moves} strategic moves for {ticker} from your perspective: one of low, one of medium and one of \
+         high risk.\n\
+         - Each move must differ in kind from the others and be specific to this company. Generic advice is \
          worthless.\n\
-         - Argue each in at least three paragraphs that lead from the findings to the move. Cite findings where you use \
-         them, like [F1-07]; use at least three, {sides}, and only such as are there.\n\
-         - Every number you state about the company stands in a finding you cite. Numbers of your own belong to steps, \
+         - Argue each move in at least three paragraphs that lead from the findings to the move. Cite the findings you \
+         use, such as [F1-07]: at least three, {sides}, and only existing ones.\n\
+         - Every number you state about the company must be in a finding you cite. Your own numbers belong in steps, \
          cost, KPI and falsifiers.\n\
-         - Give steps with owner and timeframe, cost and resources, the downside and what is done against it, what would \
-         show that the move is wrong, and what is measured.\n\n\
+         - Give the steps with owner and timeframe, cost and resources, the downside and its mitigation, what would \
+         show that the move is wrong, and the KPI.\n\n\
          {}",
-        json_only::<MovesDraft>()
+        json_instruction::<MovesDraft>()
     );
     let mut messages =
-        vec![Message::user(format!("{}\n\n{}", fence.around("F1", f1), fence.around("F2", f2)))];
-    keep(&mut messages);
+        vec![Message::user(format!("{}\n\n{}", fence.wrap("F1", f1), fence.wrap("F2", f2)))];
+    mark_cacheable(&mut messages);
     messages.push(Message::user(task));
-    asking(persona, fence, messages)
+    request_for(persona, fence, messages)
 }
 
-/// Asks an analyst once more, with what was wrong with the answer.
-pub fn analyst_again(first: &Request, answer: &str, problems: &[MoveProblem]) -> Request {
+/// Asks an analyst again, listing the defects of the answer.
+pub fn analyst_retry(first: &Request, answer: &str, problems: &[MoveViolation]) -> Request {
     let listed: String = problems.iter().map(|it| format!("- {it}\n")).collect();
     first.clone().message(Message::assistant(answer)).message(Message::user(format!(
-        "This cannot be used yet:\n{listed}\nGive all moves again, in the same form, with this put right."
+        "This answer cannot be used yet:\n{listed}\nGive all moves again, in the same form, with these points corrected."
     )))
 }
 
-/// What is said about the form of an answer, with its schema.
-fn json_only<T: schemars::JsonSchema>() -> String {
+/// Returns the instruction to answer with JSON of the schema of `T`.
+fn json_instruction<T: schemars::JsonSchema>() -> String {
     let schema = serde_json::to_string(&schemars::schema_for!(T)).unwrap_or_default();
     format!("Answer only with JSON of this schema:\n{schema}")
 }

@@ -1,29 +1,28 @@
-//! Every prompt once, about nothing in particular: the words of this program, and nobody else's. Their hashes tell
-//! programs apart that ask in other words.
+//! Every prompt with placeholder input. The hashes of these samples identify the prompt texts of a program version.
 
 use llm::{Request, overflow::Passage};
 
 use super::{
-    Brief, Piece, analyst, analyst_again, baseline, critic_opening, critic_reply, inference,
-    inference_again, maker_reply, repair, score, synthesizer,
+    Brief, Chunk, analyst, analyst_retry, baseline, critic_opening, critic_reply, inference,
+    inference_retry, maker_reply, repair, score, synthesizer,
 };
 use crate::{
     config::{Metric, Persona},
     data::{Subject, Ticker},
     fence::Fence,
     finding::Inference,
-    moves::MoveProblem,
+    moves::MoveViolation,
     transcript::{Speaker, append_to_log, rounds},
 };
 
-/// Every prompt by its name.
+/// Returns all prompts with placeholder input, by name.
 pub(crate) fn samples() -> Vec<(&'static str, Request)> {
     let fence = Fence::new("0");
-    let ticker = Ticker::parse("NONE").expect("these are letters");
+    let ticker = Ticker::parse("NONE").expect("a valid ticker");
     let persona = |id: &str| Persona {
         id: id.to_owned(),
-        name: "Nobody".to_owned(),
-        system_prompt: "You are nobody.".to_owned(),
+        name: "Sample".to_owned(),
+        system_prompt: "You are a sample.".to_owned(),
     };
     let (one, critic) = (persona("one"), persona("critic"));
     let [id, name, question] = ["worth", "Worth", "Is it worth it?"].map(str::to_owned);
@@ -33,20 +32,20 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
     let log = append_to_log(&[], Speaker::Critic, "No.", 1);
     let log = rounds(&append_to_log(&log, Speaker::DecisionMaker(one.id.clone()), "Yes.", 1));
     let log: Vec<Passage<'_>> = log.iter().map(Passage::Round).collect();
-    let piece = Some(Piece { number: 1, of: 2 });
-    let findings = |of, piece| inference(&one, &ticker, of, "A document.", piece, &fence);
+    let chunk = Some(Chunk { number: 1, of: 2 });
+    let findings = |of, chunk| inference(&one, &ticker, of, "A document.", chunk, &fence);
     let moves = analyst(&one, &ticker, 3, "F1", "F2", &fence);
-    let problems = [MoveProblem::TooFewCitations(1, 0)];
+    let problems = [MoveViolation::TooFewCitations(1, 0)];
     let scores = score(&one, &brief, &fence, &log, &metrics, 2);
     vec![
         ("synthesizer financial", synthesizer(&one, &ticker, Subject::Financial, "Data.", &fence)),
         ("synthesizer trend", synthesizer(&one, &ticker, Subject::Trend, "Data.", &fence)),
         ("inference F1", findings(Inference::F1, None)),
         ("inference F2", findings(Inference::F2, None)),
-        ("inference piece", findings(Inference::F1, piece)),
-        ("inference again", inference_again(&findings(Inference::F1, None), "Hm.")),
+        ("inference piece", findings(Inference::F1, chunk)),
+        ("inference again", inference_retry(&findings(Inference::F1, None), "Hm.")),
         ("analyst", moves.clone()),
-        ("analyst again", analyst_again(&moves, "Hm.", &problems)),
+        ("analyst again", analyst_retry(&moves, "Hm.", &problems)),
         ("critic opening", critic_opening(&critic, &brief, &fence)),
         ("critic reply", critic_reply(&critic, &brief, &fence, &one, &log, 2)),
         ("decision maker reply", maker_reply(&one, &brief, &fence, &log, 1)),

@@ -1,15 +1,15 @@
-//! What decision makers are asked when they score.
+//! Prompts for scoring.
 
 use llm::{Message, Request, overflow::Passage};
 
-use super::{Brief, asking, debate::maker_conversation};
+use super::{Brief, debate::maker_conversation, request_for};
 use crate::{
     config::{Metric, Persona},
     fence::Fence,
-    score::RANGE,
+    score::SCORE_RANGE,
 };
 
-/// Asks a decision maker for scores after `rounds` completed rounds; `log` is the whole debate.
+/// Asks a decision maker for scores after `rounds` completed rounds; `log` is the complete debate.
 pub fn score(
     maker: &Persona,
     brief: &Brief,
@@ -22,34 +22,34 @@ pub fn score(
     let completed = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
     messages.push(Message::user(format!(
         "You have completed {completed} of negotiation about this move. Now score it. Be OBJECTIVE: reflect what you \
-         genuinely believe after the full debate, and not the position you began with. Where the critic raised valid \
-         concerns that you could not fully address, your scores must be lower for it.\n\n{}",
-        form(metrics)
+         genuinely believe after the full debate, not your initial position. Where the critic raised valid \
+         concerns that you could not fully address, lower your scores accordingly.\n\n{}",
+        answer_format(metrics)
     )));
-    asking(maker, fence, messages)
+    request_for(maker, fence, messages)
 }
 
-/// Asks a decision maker for scores before the debate, to see later what the debate changed.
+/// Asks a decision maker for scores before the debate, to measure the effect of the debate.
 pub fn baseline(maker: &Persona, brief: &Brief, fence: &Fence, metrics: &[Metric]) -> Request {
     let mut messages = maker_conversation(maker, brief, fence, &[]);
     messages.push(Message::user(format!(
         "The debate about this move has not begun. Score it as you see it now. Be OBJECTIVE: reflect what you genuinely \
          believe.\n\n{}",
-        form(metrics)
+        answer_format(metrics)
     )));
-    asking(maker, fence, messages)
+    request_for(maker, fence, messages)
 }
 
-/// Asks for an answer again that could not be read.
+/// Asks for the scores again after an answer that could not be read.
 pub fn repair(first: &Request, answer: &str, metrics: &[Metric]) -> Request {
     first.clone().message(Message::assistant(answer)).message(Message::user(format!(
         "Your scores could not be read. Return only the JSON.\n\n{}",
-        form(metrics)
+        answer_format(metrics)
     )))
 }
 
-fn form(metrics: &[Metric]) -> String {
-    let (low, high) = (RANGE.start(), RANGE.end());
+fn answer_format(metrics: &[Metric]) -> String {
+    let (low, high) = (SCORE_RANGE.start(), SCORE_RANGE.end());
     let listed: String = (1..)
         .zip(metrics)
         .map(|(number, it)| format!("{number}. {} ({low}-{high}): {}\n", it.name, it.question))
@@ -57,6 +57,6 @@ fn form(metrics: &[Metric]) -> String {
     let fields: String = metrics.iter().map(|it| format!("  \"{}\": <int>,\n", it.id)).collect();
     format!(
         "Metrics:\n{listed}\nAnswer ONLY with valid JSON in exactly this form:\n{{\n{fields}  \"reasoning\": \"<1-2 \
-         sentences on why>\"\n}}"
+         sentences of justification>\"\n}}"
     )
 }

@@ -1,17 +1,17 @@
-//! Finding numbers in a text.
+//! Finds numbers in a text.
 
 use super::{
     Quantity, Unit,
-    word::{self, After},
+    word::{self, Modifier},
 };
 
-/// All numbers that a text claims, in order.
+/// Returns all numbers that a text claims, in order.
 pub fn claims(text: &str) -> Vec<Quantity> {
     let mut found: Vec<(Quantity, bool)> = Vec::new();
     let mut at = 0;
     while let Some(it) = text.get(at..).and_then(|rest| rest.chars().next()) {
         if it.is_ascii_digit() {
-            let (end, number) = number_at(text, at);
+            let (end, number) = parse_number(text, at);
             found.extend(number);
             at = end;
         } else if it.is_alphabetic() || it == '_' {
@@ -20,24 +20,24 @@ pub fn claims(text: &str) -> Vec<Quantity> {
             at += it.len_utf8();
         }
     }
-    join_ranges(text, &mut found);
+    merge_range_units(text, &mut found);
     found
         .into_iter()
-        .filter(|(it, bare)| !(*bare && is_no_claim(text, it)))
+        .filter(|(it, bare)| !(*bare && is_not_a_claim(text, it)))
         .map(|(it, _)| it)
         .collect()
 }
 
-/// The amount that a table's cell holds: `1,234`, `$1.2bn`, `(45)` for minus 45.
+/// Parses the amount in a table cell: `1,234`, `$1.2bn`, `(45)` for minus 45.
 ///
 /// ```
-/// use consulting_graph::quantity::amount;
+/// use consulting_graph::quantity::parse_amount;
 ///
-/// assert_eq!(amount("$1.2bn"), Some(1.2e9));
-/// assert_eq!(amount("(45)"), Some(-45.0));
-/// assert_eq!(amount("n/a"), None);
+/// assert_eq!(parse_amount("$1.2bn"), Some(1.2e9));
+/// assert_eq!(parse_amount("(45)"), Some(-45.0));
+/// assert_eq!(parse_amount("n/a"), None);
 /// ```
-pub fn amount(cell: &str) -> Option<f64> {
+pub fn parse_amount(cell: &str) -> Option<f64> {
     let cell = cell.trim();
     let inner = cell.strip_prefix('(').and_then(|it| it.strip_suffix(')'));
     let (cell, negative) = match inner {
@@ -51,30 +51,30 @@ pub fn amount(cell: &str) -> Option<f64> {
     if !digits.starts_with(|it: char| it.is_ascii_digit()) {
         return None;
     }
-    let (end, number) = number_at(digits, 0);
+    let (end, number) = parse_number(digits, 0);
     let value = number.filter(|_| digits[end..].trim().is_empty())?.0.value;
     Some(if negative { -value } else { value })
 }
 
-/// Reads the number whose first digit stands at `start`; gives where to go on, and the number unless it is certainly no
-/// claim. The mark says whether it is bare: without unit and scale.
-fn number_at(text: &str, start: usize) -> (usize, Option<(Quantity, bool)>) {
+/// Parses the number whose first digit is at `start`. Returns where to continue, and the number unless it is certainly
+/// not a claim; the flag tells whether it is bare, that is, without unit and scale.
+fn parse_number(text: &str, start: usize) -> (usize, Option<(Quantity, bool)>) {
     let (digits_end, written, decimals) = digits(text, start);
-    if let Some(end) = date_or_mark(text, digits_end) {
+    if let Some(end) = date_or_rating_end(text, digits_end) {
         return (end, None);
     }
     let money = currency_before(text, start).then_some(Unit::Money);
-    let mut read = Read { end: digits_end, unit: money, factor: 1.0 };
+    let mut read = ParsedNumber { end: digits_end, unit: money, factor: 1.0 };
     let tail = &text[digits_end..];
-    let letters = run(tail, char::is_alphabetic);
-    if let Some(after) = word::suffix(letters) {
+    let letters = prefix_while(tail, char::is_alphabetic);
+    if let Some(after) = word::suffix_modifier(letters) {
         read.apply(after, digits_end + letters.len());
     } else if !letters.is_empty() || is_hyphenated(tail) {
-        // `5G`, `3rd`, `90s`, `10-K`, `12-month`: a name, an order or a duration.
+        // `5G`, `3rd`, `90s`, `10-K`, `12-month`: a name, an ordinal or a duration.
         return (word_end(text, digits_end), None);
     }
-    read.words(text);
-    if read.is_bare() && word::is_time(next_word(&text[read.end..])) {
+    read.read_unit_words(text);
+    if read.is_bare() && word::is_duration_unit(next_word(&text[read.end..])) {
         return (read.end, None);
     }
     let quantity = Quantity {
@@ -88,43 +88,44 @@ fn number_at(text: &str, start: usize) -> (usize, Option<(Quantity, bool)>) {
     (read.end, Some((quantity, read.is_bare())))
 }
 
-/// What was read behind the digits of a number.
-struct Read {
+/// Unit and scale of a number while it is parsed.
+struct ParsedNumber {
     end: usize,
     unit: Option<Unit>,
     factor: f64,
 }
 
-impl Read {
+impl ParsedNumber {
     fn is_bare(&self) -> bool {
         self.unit.is_none() && self.factor == 1.0
     }
 
-    fn apply(&mut self, after: After, end: usize) {
+    fn apply(&mut self, after: Modifier, end: usize) {
         let factor = match after {
-            After::Unit(unit, factor) => {
+            Modifier::Unit(unit, factor) => {
                 self.unit = Some(unit);
                 factor
             }
-            After::Scale(factor) => factor,
+            Modifier::Scale(factor) => factor,
         };
         self.factor *= factor;
         self.end = end;
     }
 
-    /// Reads the unit that follows: a percent sign, or up to two words like `billion dollars`.
-    fn words(&mut self, text: &str) {
+    /// Parses the unit that follows: a percent sign, or up to two words such as `billion dollars`.
+    fn read_unit_words(&mut self, text: &str) {
         for _ in 0..2 {
-            let blanks = run(&text[self.end..], is_blank).len();
+            let blanks = prefix_while(&text[self.end..], is_blank).len();
             let rest = &text[self.end + blanks..];
             if let Some(sign) = ["%", "per cent"].iter().find(|it| rest.starts_with(**it)) {
-                return self.apply(After::Unit(Unit::Percent, 1.0), self.end + blanks + sign.len());
+                return self
+                    .apply(Modifier::Unit(Unit::Percent, 1.0), self.end + blanks + sign.len());
             }
-            let letters = run(rest, char::is_alphabetic);
+            let letters = prefix_while(rest, char::is_alphabetic);
             let after = if word::is_currency(letters) {
-                Some(After::Unit(Unit::Money, 1.0))
+                Some(Modifier::Unit(Unit::Money, 1.0))
             } else {
-                word::following(letters)
+                word::word_modifier(letters)
             };
             let Some(after) = after.filter(|_| blanks > 0) else { return };
             self.apply(after, self.end + blanks + letters.len());
@@ -141,10 +142,10 @@ fn is_hyphenated(text: &str) -> bool {
 }
 
 fn next_word(text: &str) -> &str {
-    run(text.trim_start_matches(is_blank), char::is_alphabetic)
+    prefix_while(text.trim_start_matches(is_blank), char::is_alphabetic)
 }
 
-/// Digits, with commas between groups of three and a decimal point: where they end, their value, their decimals.
+/// Parses digits with thousands separators and a decimal point. Returns their end, value and number of decimals.
 fn digits(text: &str, start: usize) -> (usize, f64, i32) {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -169,26 +170,26 @@ fn digits(text: &str, start: usize) -> (usize, f64, i32) {
     (end, plain.parse().unwrap_or(f64::MAX), decimals.unwrap_or(0))
 }
 
-/// The end of a date (`2025-09-30`) or of a mark (`8/10`) whose first digits end at `end`.
-fn date_or_mark(text: &str, end: usize) -> Option<usize> {
+/// Returns the end of a date (`2025-09-30`) or rating (`8/10`) whose first digits end at `end`.
+fn date_or_rating_end(text: &str, end: usize) -> Option<usize> {
     let rest = &text[end..];
     let after = |sign: char| {
-        let digits = run(rest.strip_prefix(sign)?, |it| it.is_ascii_digit());
+        let digits = prefix_while(rest.strip_prefix(sign)?, |it| it.is_ascii_digit());
         (!digits.is_empty()).then_some(end + sign.len_utf8() + digits.len())
     };
     if let Some(mark) = after('/') {
         return Some(mark);
     }
     let second = after('-')?;
-    let third = run(text[second..].strip_prefix('-')?, |it| it.is_ascii_digit());
+    let third = prefix_while(text[second..].strip_prefix('-')?, |it| it.is_ascii_digit());
     (!third.is_empty()).then_some(second + 1 + third.len())
 }
 
-/// The end of a word that starts at `start`, with what hangs on it by hyphens: `F1-07`, `COVID-19`.
+/// Returns the end of the word that starts at `start`, including hyphenated parts: `F1-07`, `COVID-19`.
 fn word_end(text: &str, start: usize) -> usize {
     let mut end = start;
     loop {
-        end += run(&text[end..], |it| it.is_alphanumeric() || it == '_').len();
+        end += prefix_while(&text[end..], |it| it.is_alphanumeric() || it == '_').len();
         let hangs =
             text[end..].strip_prefix('-').is_some_and(|it| it.starts_with(char::is_alphanumeric));
         if !hangs {
@@ -198,7 +199,7 @@ fn word_end(text: &str, start: usize) -> usize {
     }
 }
 
-fn run(text: &str, fits: impl Fn(char) -> bool) -> &str {
+fn prefix_while(text: &str, fits: impl Fn(char) -> bool) -> &str {
     let end = text.find(|it| !fits(it)).unwrap_or(text.len());
     &text[..end]
 }
@@ -208,7 +209,7 @@ fn currency_before(text: &str, start: usize) -> bool {
     before.ends_with(['$', '\u{20ac}', '\u{a3}']) || before.ends_with("USD")
 }
 
-/// Where the number starts with its currency sign.
+/// Returns the start of the number including its currency sign.
 fn sign_start(text: &str, start: usize) -> usize {
     let sign =
         text[..start].chars().next_back().filter(|it| ['$', '\u{20ac}', '\u{a3}'].contains(it));
@@ -226,11 +227,11 @@ fn word_before(text: &str, start: usize) -> &str {
 
 fn hedged(text: &str, start: usize) -> bool {
     let before = text[..start].trim_end_matches([' ', '$']);
-    before.ends_with(['~', '\u{2248}']) || word::hedges(word_before(text, start))
+    before.ends_with(['~', '\u{2248}']) || word::is_hedge(word_before(text, start))
 }
 
-/// `12-15%` and `$2 to 3 billion` say unit and scale once.
-fn join_ranges(text: &str, found: &mut [(Quantity, bool)]) {
+/// Copies unit and scale between the two numbers of a range, such as `12-15%` or `$2 to 3 billion`.
+fn merge_range_units(text: &str, found: &mut [(Quantity, bool)]) {
     for idx in 1..found.len() {
         let (left, right) = found.split_at_mut(idx);
         let (Some((first, first_bare)), Some((second, second_bare))) =
@@ -243,7 +244,7 @@ fn join_ranges(text: &str, found: &mut [(Quantity, bool)]) {
             matches!(between.trim_matches([' ', '$']), "-" | "\u{2013}" | "\u{2014}" | "to")
                 || (between.trim() == "and" && word_before(text, first.at.start) == "between");
         let unit = if first.unit == Unit::Plain { second.unit } else { first.unit };
-        // `by 7.9% to $9,112m` is no range.
+        // `by 7.9% to $9,112m` is not a range.
         let is_range = second.unit == Unit::Plain || second.unit == unit;
         if !joins || !is_range || unit == Unit::Plain {
             continue;
@@ -258,8 +259,8 @@ fn join_ranges(text: &str, found: &mut [(Quantity, bool)]) {
     }
 }
 
-/// Bare numbers that claim nothing: years, list numbers, labels and small counts.
-fn is_no_claim(text: &str, it: &Quantity) -> bool {
+/// Returns whether a bare number is not a claim: a year, list number, label or small count.
+fn is_not_a_claim(text: &str, it: &Quantity) -> bool {
     let whole = it.step == 1.0;
     let written = &text[it.at.clone()];
     let year = whole && written.len() == 4 && (1900.0..=2100.0).contains(&it.value);
@@ -267,5 +268,7 @@ fn is_no_claim(text: &str, it: &Quantity) -> bool {
     let opens_line =
         text[line..it.at.start].chars().all(|it| it.is_whitespace() || it == '#' || it == '*');
     let numbered = opens_line && text[it.at.end..].starts_with(['.', ')', ':']);
-    year || numbered || (whole && it.value <= 10.0) || word::labels(word_before(text, it.at.start))
+    year || numbered
+        || (whole && it.value <= 10.0)
+        || word::is_label(word_before(text, it.at.start))
 }

@@ -1,46 +1,46 @@
-//! The words around a number that say what it is.
+//! Words next to a number that determine its meaning.
 
 use super::Unit;
 
-/// What a word after a number makes of it.
+/// Effect of a word after a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum After {
-    /// The number counts this.
+pub(super) enum Modifier {
+    /// Sets the unit and multiplies the value by a factor.
     Unit(Unit, f64),
-    /// The number is this many times larger.
+    /// Multiplies the value by a factor.
     Scale(f64),
 }
 
-/// What stands directly behind the digits, without a blank: `12bn`, `2x`, `3rd`.
-pub(super) fn suffix(letters: &str) -> Option<After> {
+/// Interprets letters directly after the digits: `12bn`, `2x`.
+pub(super) fn suffix_modifier(letters: &str) -> Option<Modifier> {
     match letters {
-        "x" | "X" => Some(After::Unit(Unit::Times, 1.0)),
-        "pp" | "pts" => Some(After::Unit(Unit::Percent, 1.0)),
-        "bp" | "bps" => Some(After::Unit(Unit::Percent, 0.01)),
+        "x" | "X" => Some(Modifier::Unit(Unit::Multiple, 1.0)),
+        "pp" | "pts" => Some(Modifier::Unit(Unit::Percent, 1.0)),
+        "bp" | "bps" => Some(Modifier::Unit(Unit::Percent, 0.01)),
         _ => scale(letters),
     }
 }
 
-/// A word after a blank: `12 billion`, `3 percent`.
-pub(super) fn following(word: &str) -> Option<After> {
+/// Interprets a separate word after the digits: `12 billion`, `3 percent`.
+pub(super) fn word_modifier(word: &str) -> Option<Modifier> {
     match word.to_ascii_lowercase().as_str() {
-        "percent" | "percentage" | "pp" | "pct" => Some(After::Unit(Unit::Percent, 1.0)),
-        "bp" | "bps" | "basis" => Some(After::Unit(Unit::Percent, 0.01)),
-        "times" | "x" => Some(After::Unit(Unit::Times, 1.0)),
-        // Single letters are too often something else when a blank stands before them.
+        "percent" | "percentage" | "pp" | "pct" => Some(Modifier::Unit(Unit::Percent, 1.0)),
+        "bp" | "bps" | "basis" => Some(Modifier::Unit(Unit::Percent, 0.01)),
+        "times" | "x" => Some(Modifier::Unit(Unit::Multiple, 1.0)),
+        // Single letters after a space usually mean something else.
         "m" | "b" | "k" | "t" => None,
         lower => scale(lower),
     }
 }
 
-/// Whether a word after a number makes it a duration.
-pub(super) fn is_time(word: &str) -> bool {
+/// Returns whether a word after a number makes it a duration.
+pub(super) fn is_duration_unit(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let units = ["second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade"];
     units.contains(&lower.strip_suffix('s').unwrap_or(&lower))
 }
 
-fn scale(letters: &str) -> Option<After> {
+fn scale(letters: &str) -> Option<Modifier> {
     let factor = match letters {
         "k" | "K" | "thousand" => 1e3,
         "m" | "M" | "mn" | "mm" | "MM" | "million" | "millions" => 1e6,
@@ -48,10 +48,10 @@ fn scale(letters: &str) -> Option<After> {
         "t" | "T" | "tn" | "trn" | "trillion" | "trillions" => 1e12,
         _ => return None,
     };
-    Some(After::Scale(factor))
+    Some(Modifier::Scale(factor))
 }
 
-/// Whether a word after the number and its scale says that it is money.
+/// Returns whether a word after a number makes it an amount of money.
 pub(super) fn is_currency(word: &str) -> bool {
     matches!(
         word.to_ascii_lowercase().as_str(),
@@ -59,8 +59,8 @@ pub(super) fn is_currency(word: &str) -> bool {
     )
 }
 
-/// Whether a word before a number makes it a label: `round 12`, `step 11`.
-pub(super) fn labels(word: &str) -> bool {
+/// Returns whether a word before a number makes it a label: `round 12`, `step 11`.
+pub(super) fn is_label(word: &str) -> bool {
     matches!(
         word.to_ascii_lowercase().as_str(),
         "round"
@@ -92,8 +92,8 @@ pub(super) fn labels(word: &str) -> bool {
     )
 }
 
-/// Whether a word before a number makes it approximate.
-pub(super) fn hedges(word: &str) -> bool {
+/// Returns whether a word before a number makes it approximate.
+pub(super) fn is_hedge(word: &str) -> bool {
     matches!(
         word.to_ascii_lowercase().as_str(),
         "about"

@@ -1,4 +1,4 @@
-//! What the debate changed, against scores from before it.
+//! Compares the scores after the debates with those before.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::Ranking;
 use crate::{moves::MoveId, score::MoveScore};
 
-/// How a move's total changed in the debate.
+/// Change of a move's total score during the debate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
     /// The move.
     pub move_id: MoveId,
     /// The total before the debate.
     pub before: u32,
-    /// The total after it.
+    /// The total after the debate.
     pub after: u32,
 }
 
 impl Drift {
-    /// What the debate added, or took.
+    /// Returns the change; negative if the debate lowered the score.
     pub fn change(&self) -> i64 {
         i64::from(self.after) - i64::from(self.before)
     }
 }
 
-/// The drift of every move that was scored before and after, in the order of their numbers.
+/// Returns the drift of every move that was scored before and after, in the order of ids.
 pub fn drift(before: &[MoveScore], after: &[MoveScore]) -> Vec<Drift> {
     let earlier: BTreeMap<MoveId, u32> =
         before.iter().map(|it| (it.move_id, it.total_score)).collect();
@@ -40,8 +40,8 @@ pub fn drift(before: &[MoveScore], after: &[MoveScore]) -> Vec<Drift> {
     drifts
 }
 
-/// How alike two rankings are, from -1 (reversed) to 1 (the same), over the moves that both rank. None for fewer than
-/// two.
+/// Returns Kendall's tau of two rankings, from -1 (reversed) to 1 (identical), over the moves that both rank. `None`
+/// for fewer than two common moves.
 pub fn kendall_tau(a: &Ranking, b: &Ranking) -> Option<f64> {
     let places: BTreeMap<MoveId, usize> = b.all().map(|it| (it.move_id, it.rank)).collect();
     let order: Vec<usize> = a.all().filter_map(|it| places.get(&it.move_id).copied()).collect();

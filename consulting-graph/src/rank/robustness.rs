@@ -1,41 +1,42 @@
-//! Whether the top of a ranking would be the same with other judges.
+//! Tests whether the recommendation would change with other judges.
 //!
-//! The jackknife leaves out one scorer or one metric after the other. The bootstrap draws as many judgements (pairs of
-//! a scorer and a metric) as there are, some twice and some never, two thousand times, always the same ones.
+//! The jackknife removes one scorer or one metric at a time. The bootstrap resamples the judgements (pairs of scorer
+//! and metric) with replacement; its random numbers are seeded, so the result is reproducible.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Ranked, Ranking};
-use crate::{data::Chance, moves::MoveId, score::MoveScore};
+use crate::{data::SeededRng, moves::MoveId, score::MoveScore};
 
-const DRAWS: u32 = 2_000;
-/// From this probability on a place at the top is certain, and below one minus it out of reach.
-const CERTAIN: f64 = 0.9;
+const BOOTSTRAP_SAMPLES: u32 = 2_000;
+/// A move recommended with at least this probability is robust; one below the complement is out of contention.
+const CERTAIN_PROBABILITY: f64 = 0.9;
 
-/// How well founded the top of a ranking is.
+/// Robustness of a recommendation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Robustness {
-    /// Each ranked move, best first.
+    /// All ranked moves, best first.
     pub standings: Vec<Standing>,
-    /// In words, like `m4, m9 clear; m2/m11/m7 not distinguishable`: each recommended move is in one of the two groups,
-    /// and in the second with who could take its place.
+    /// Summary such as `robust: m4, m9; too close to call: m2, m11`. Every recommended move is in one of the two
+    /// groups; the second also lists the moves that could replace one.
     pub verdict: String,
 }
 
-/// How sure a move's place at the top is.
+/// Robustness of one move's position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// The move.
     pub move_id: MoveId,
-    /// How often it is at the top in the bootstrap, from 0 to 1.
+    /// Fraction of bootstrap samples in which the move is recommended, from 0 to 1.
     pub top: f64,
-    /// Without which scorers and metrics, one at a time, it would change sides.
-    pub hangs_on: Vec<String>,
+    /// Scorers and metrics whose removal alone would move it into or out of the recommendation.
+    #[serde(rename = "hangs_on")]
+    pub depends_on: Vec<String>,
 }
 
-/// Asks how robust the top of a ranking is.
+/// Computes the robustness of the recommended moves.
 pub fn robustness(ranking: &Ranking, scores: &[MoveScore]) -> Robustness {
     let top_k = ranking.recommended.len();
     let order: Vec<&MoveScore> = ranking
@@ -45,28 +46,28 @@ pub fn robustness(ranking: &Ranking, scores: &[MoveScore]) -> Robustness {
     let judgements = judgements(&order);
     let table: Vec<Vec<u32>> = order
         .iter()
-        .map(|it| judgements.iter().map(|judgement| judgement.of(it)).collect())
+        .map(|it| judgements.iter().map(|judgement| judgement.value_in(it)).collect())
         .collect();
 
     let mut at_top = vec![0_u32; order.len()];
-    let mut chance = Chance::of("rank robustness");
-    for _ in 0..DRAWS {
+    let mut rng = SeededRng::from_text("rank robustness");
+    for _ in 0..BOOTSTRAP_SAMPLES {
         let last = judgements.len() as i64 - 1;
         let drawn: Vec<usize> =
-            judgements.iter().map(|_| chance.between(0, last).unsigned_abs() as usize).collect();
-        for idx in top(&table, &drawn, top_k) {
+            judgements.iter().map(|_| rng.between(0, last).unsigned_abs() as usize).collect();
+        for idx in top_moves(&table, &drawn, top_k) {
             at_top[idx] += 1;
         }
     }
-    let hangs_on = jackknife(&judgements, &table, top_k);
+    let depends_on = jackknife(&judgements, &table, top_k);
     let standings: Vec<Standing> = order
         .iter()
         .zip(at_top)
-        .zip(hangs_on)
-        .map(|((it, n), hangs_on)| Standing {
+        .zip(depends_on)
+        .map(|((it, n), depends_on)| Standing {
             move_id: it.move_id,
-            top: f64::from(n) / f64::from(DRAWS),
-            hangs_on,
+            top: f64::from(n) / f64::from(BOOTSTRAP_SAMPLES),
+            depends_on,
         })
         .collect();
     let verdict = verdict(&standings, &ranking.recommended);
@@ -81,7 +82,7 @@ struct Judgement {
 }
 
 impl Judgement {
-    fn of(&self, score: &MoveScore) -> u32 {
+    fn value_in(&self, score: &MoveScore) -> u32 {
         let given =
             score.scores_by_agent.get(&self.scorer).and_then(|it| it.metrics.get(&self.metric));
         given.copied().map_or(0, u32::from)
@@ -101,8 +102,8 @@ fn judgements(scores: &[&MoveScore]) -> Vec<Judgement> {
     all.into_iter().collect()
 }
 
-/// Which moves are at the top when these judgements count; of equal ones, the one that was ranked higher.
-fn top(table: &[Vec<u32>], counted: &[usize], top_k: usize) -> Vec<usize> {
+/// Returns the indices of the top moves if only these judgements count. Ties go to the higher-ranked move.
+fn top_moves(table: &[Vec<u32>], counted: &[usize], top_k: usize) -> Vec<usize> {
     let total = |line: &[u32]| -> u32 { counted.iter().filter_map(|it| line.get(*it)).sum() };
     let mut order: Vec<(u32, usize)> =
         table.iter().enumerate().map(|(idx, line)| (total(line), idx)).collect();
@@ -113,7 +114,7 @@ fn top(table: &[Vec<u32>], counted: &[usize], top_k: usize) -> Vec<usize> {
 fn jackknife(judgements: &[Judgement], table: &[Vec<u32>], top_k: usize) -> Vec<Vec<String>> {
     let names: BTreeSet<&String> =
         judgements.iter().flat_map(|it| [&it.scorer, &it.metric]).collect();
-    let mut hangs_on = vec![Vec::new(); table.len()];
+    let mut depends_on = vec![Vec::new(); table.len()];
     for name in names {
         let without: Vec<usize> = (0..judgements.len())
             .filter(|idx| {
@@ -123,57 +124,59 @@ fn jackknife(judgements: &[Judgement], table: &[Vec<u32>], top_k: usize) -> Vec<
         if without.is_empty() {
             continue;
         }
-        let top = top(table, &without, top_k);
-        for (idx, reasons) in hangs_on.iter_mut().enumerate() {
-            // The moves stand in their order, so the first ones are at the top.
+        let top = top_moves(table, &without, top_k);
+        for (idx, reasons) in depends_on.iter_mut().enumerate() {
+            // The table is in ranked order, so the first `top_k` are the recommended ones.
             if (idx < top_k) != top.contains(&idx) {
                 reasons.push(name.clone());
             }
         }
     }
-    hangs_on
+    depends_on
 }
 
-/// Says which recommended moves are certain, and which could as well be others.
+/// Summarizes which recommended moves are robust and which are interchangeable with others.
 fn verdict(standings: &[Standing], recommended: &[Ranked]) -> String {
     if standings.len() <= recommended.len() {
         return "every ranked move is recommended".to_owned();
     }
-    let names = |all: &[&Standing], between: &str| {
-        all.iter().map(|it| it.move_id.to_string()).collect::<Vec<_>>().join(between)
+    let names = |all: &[&Standing]| {
+        all.iter().map(|it| it.move_id.to_string()).collect::<Vec<_>>().join(", ")
     };
-    // The moves stand in their order, so the recommended ones are the first.
+    // Standings are in ranked order, so the recommended moves come first.
     let (inside, outside) = standings.split_at(recommended.len());
-    let (clear, mut contested): (Vec<_>, Vec<_>) = inside.iter().partition(|it| it.top >= CERTAIN);
-    let mut near: Vec<&Standing> = outside.iter().filter(|it| it.top > 1.0 - CERTAIN).collect();
-    match (clear.is_empty(), contested.is_empty()) {
-        (true, true) => return "no move stands out".to_owned(),
-        (false, true) if near.is_empty() => return format!("{} clear", names(&clear, ", ")),
+    let (robust, mut contested): (Vec<_>, Vec<_>) =
+        inside.iter().partition(|it| it.top >= CERTAIN_PROBABILITY);
+    let mut near: Vec<&Standing> =
+        outside.iter().filter(|it| it.top > 1.0 - CERTAIN_PROBABILITY).collect();
+    match (robust.is_empty(), contested.is_empty()) {
+        (true, true) => return "no moves are recommended".to_owned(),
+        (false, true) if near.is_empty() => return format!("robust: {}", names(&robust)),
         (false, true) => {
-            return format!("{} clear; {} within reach", names(&clear, ", "), names(&near, ", "));
+            return format!("robust: {}; close behind: {}", names(&robust), names(&near));
         }
         (_, false) => {}
     }
-    // Nobody is contested by nobody: where no single rival is near, it is the next one.
+    // A contested move needs a rival: if none is near, take the strongest one outside.
     if near.is_empty() {
         let next = outside.iter().reduce(|best, it| if it.top > best.top { it } else { best });
         near.extend(next);
     }
     contested.extend(near);
-    let contested = format!("{} not distinguishable", names(&contested, "/"));
-    if clear.is_empty() { contested } else { format!("{} clear; {contested}", names(&clear, ", ")) }
+    let contested = format!("too close to call: {}", names(&contested));
+    if robust.is_empty() { contested } else { format!("robust: {}; {contested}", names(&robust)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{MoveId, Ranked, Standing, verdict};
 
-    /// The verdict on so many recommended moves, each with how often it is at the top.
+    /// Checks the verdict for moves with the given top fractions, of which the first `recommended` are recommended.
     fn check(recommended: usize, tops: &[f64], expected: &str) {
         let standing = |(id, top): (u16, &f64)| Standing {
             move_id: MoveId(id),
             top: *top,
-            hangs_on: Vec::new(),
+            depends_on: Vec::new(),
         };
         let standings: Vec<Standing> = (1..).zip(tops).map(standing).collect();
         let ranked = |it: &Standing| Ranked {
@@ -189,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_does_not_contradict_itself() {
-        check(3, &[1.0, 1.0, 0.99, 0.01], "m1, m2, m3 clear");
-        check(3, &[0.97, 0.96, 0.92, 0.15], "m1, m2, m3 clear; m4 within reach");
-        check(3, &[1.0, 1.0, 0.85, 0.05, 0.06], "m1, m2 clear; m3/m5 not distinguishable");
-        check(3, &[1.0, 0.6, 0.8, 0.3, 0.3], "m1 clear; m2/m3/m4/m5 not distinguishable");
-        check(2, &[0.5, 0.5, 0.5, 0.5], "m1/m2/m3/m4 not distinguishable");
+    fn verdict_lists_each_recommended_move_once() {
+        check(3, &[1.0, 1.0, 0.99, 0.01], "robust: m1, m2, m3");
+        check(3, &[0.97, 0.96, 0.92, 0.15], "robust: m1, m2, m3; close behind: m4");
+        check(3, &[1.0, 1.0, 0.85, 0.05, 0.06], "robust: m1, m2; too close to call: m3, m5");
+        check(3, &[1.0, 0.6, 0.8, 0.3, 0.3], "robust: m1; too close to call: m2, m3, m4, m5");
+        check(2, &[0.5, 0.5, 0.5, 0.5], "too close to call: m1, m2, m3, m4");
         check(2, &[1.0, 1.0], "every ranked move is recommended");
-        check(0, &[0.0, 0.0], "no move stands out");
+        check(0, &[0.0, 0.0], "no moves are recommended");
     }
 }

@@ -1,8 +1,8 @@
-//! How strict each decision maker is, by an additive model.
+//! Estimates how strict each decision maker is, with an additive model.
 //!
-//! Each score is taken as a mean, plus what the move adds, plus what the scorer adds, plus what the metric adds, plus
-//! chance. Over moves that everybody scored, the parts are plain averages. A default is no score: it is left out, and
-//! the move's adjusted total is what its real scores would come to if all scorers had given theirs.
+//! A score is modelled as mean + move effect + scorer effect + metric effect + noise. Over the moves that every scorer
+//! scored, the effects are plain averages. Defaulted scores are excluded; the adjusted total of such a move
+//! extrapolates from its actual scores to all scorers.
 
 use std::collections::BTreeMap;
 
@@ -13,32 +13,32 @@ use crate::{
     score::{MoveScore, ScoreSource},
 };
 
-/// What the model finds.
+/// The fitted model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Severity {
-    /// By how much each scorer is above the mean in each score; below zero for a strict one.
+    /// Effect of each scorer per score: above zero for a generous one, below for a strict one.
     pub scorers: BTreeMap<String, f64>,
-    /// By how much each metric is above the mean.
+    /// Effect of each metric per score.
     pub metrics: BTreeMap<String, f64>,
-    /// Each move's total without the scorers' leanings.
+    /// Each move's total after removing the scorer effects.
     pub adjusted: BTreeMap<MoveId, f64>,
-    /// What chance adds to a score: the standard deviation of what the model does not explain.
+    /// Noise of a single score: the standard deviation of the residuals.
     pub residual: f64,
-    /// What chance adds to a total.
+    /// Noise of a total score.
     pub noise: f64,
 }
 
-/// A score with who gave it for what.
+/// One score with its scorer and metric.
 struct Cell<'a> {
     scorer: &'a str,
     metric: &'a str,
     value: f64,
 }
 
-/// Fits the model. None with fewer than two moves that every scorer scored on every metric.
+/// Fits the model. Returns `None` for fewer than two moves that have all scores.
 pub fn severity(scores: &[MoveScore]) -> Option<Severity> {
     let cells: Vec<(MoveId, Vec<Cell<'_>>)> =
-        scores.iter().map(|it| (it.move_id, real(it))).collect();
+        scores.iter().map(|it| (it.move_id, read_cells(it))).collect();
     let width = cells.iter().map(|it| it.1.len()).max().filter(|it| *it > 0)?;
     let complete: Vec<&(MoveId, Vec<Cell<'_>>)> =
         cells.iter().filter(|it| it.1.len() == width).collect();
@@ -72,13 +72,13 @@ pub fn severity(scores: &[MoveScore]) -> Option<Severity> {
             Some(cells.iter().map(|it| (it.value - leaning(it) - level).powi(2)).sum::<f64>())
         })
         .sum();
-    let spent = complete.len() + scorers.len() + metrics.len() - 2;
-    let freedom = (complete.len() * width).saturating_sub(spent).max(1);
+    let estimated = complete.len() + scorers.len() + metrics.len() - 2;
+    let freedom = (complete.len() * width).saturating_sub(estimated).max(1);
     let residual = (squares / freedom as f64).sqrt();
     Some(Severity { scorers, metrics, adjusted, residual, noise: residual * (width as f64).sqrt() })
 }
 
-fn real(score: &MoveScore) -> Vec<Cell<'_>> {
+fn read_cells(score: &MoveScore) -> Vec<Cell<'_>> {
     let given =
         score.scores_by_agent.iter().filter(|(_, it)| it.score_source != ScoreSource::Default);
     given

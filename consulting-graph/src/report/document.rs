@@ -1,15 +1,15 @@
-//! A report as blocks, which markdown and HTML show each in its way.
+//! A report as a list of blocks, which are rendered as Markdown or HTML.
 //!
-//! All texts in it are plain: whatever a model wrote is made harmless where it is shown, in one place for each form.
+//! All texts are plain text. Each renderer escapes them, so that model output cannot inject markup.
 
 use super::chart::Chart;
 
 /// A part of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Block {
-    /// A heading; 1 is the report's title.
+    /// A heading; level 1 is the title of the report.
     Heading(u8, String),
-    /// Something a reader must not miss.
+    /// An important notice.
     Notice(String),
     /// A paragraph.
     Text(String),
@@ -17,12 +17,12 @@ pub(super) enum Block {
     List(Vec<String>),
     /// A table.
     Table { header: Vec<String>, lines: Vec<Vec<String>> },
-    /// A picture; what it shows also stands in a table.
+    /// A chart; its data is also shown in a table.
     Chart(Chart),
-    /// A long text as somebody wrote it.
+    /// A long text, quoted verbatim.
     Quote(String),
-    /// Parts that are not shown at first.
-    Folded { title: String, blocks: Vec<Self> },
+    /// Blocks that are collapsed at first.
+    Collapsed { title: String, blocks: Vec<Self> },
 }
 
 impl Block {

@@ -1,6 +1,6 @@
-//! A report as a page of HTML.
+//! Renders a report as an HTML page.
 //!
-//! The page has no script at all, and a policy forbids it to load or run anything.
+//! The page has no scripts, and its content security policy forbids loading or running anything.
 
 use super::{chart, document::Block};
 use crate::fence;
@@ -16,26 +16,31 @@ pub(super) fn render(title: &str, blocks: &[Block]) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        fence::html(title)
+        fence::escape_html(title)
     )
 }
 
 fn block(it: &Block) -> String {
     match it {
-        Block::Heading(level, title) => format!("<h{level}>{}</h{level}>\n", fence::html(title)),
-        Block::Notice(text) => format!("<p class=\"notice\">{}</p>\n", fence::html(text)),
-        Block::Text(text) => format!("<p>{}</p>\n", fence::html(text)),
+        Block::Heading(level, title) => {
+            format!("<h{level}>{}</h{level}>\n", fence::escape_html(title))
+        }
+        Block::Notice(text) => format!("<p class=\"notice\">{}</p>\n", fence::escape_html(text)),
+        Block::Text(text) => format!("<p>{}</p>\n", fence::escape_html(text)),
         Block::List(points) => {
             let points: String =
-                points.iter().map(|it| format!("<li>{}</li>\n", fence::html(it))).collect();
+                points.iter().map(|it| format!("<li>{}</li>\n", fence::escape_html(it))).collect();
             format!("<ul>\n{points}</ul>\n")
         }
         Block::Table { header, lines } => table(header, lines),
         Block::Chart(it) => format!("<figure>\n{}</figure>\n", chart::svg(it)),
-        Block::Quote(text) => format!("<blockquote>{}</blockquote>\n", fence::html(text)),
-        Block::Folded { title, blocks } => {
+        Block::Quote(text) => format!("<blockquote>{}</blockquote>\n", fence::escape_html(text)),
+        Block::Collapsed { title, blocks } => {
             let inner: String = blocks.iter().map(block).collect();
-            format!("<details>\n<summary>{}</summary>\n{inner}</details>\n", fence::html(title))
+            format!(
+                "<details>\n<summary>{}</summary>\n{inner}</details>\n",
+                fence::escape_html(title)
+            )
         }
     }
 }
@@ -48,7 +53,7 @@ fn table(header: &[String], lines: &[Vec<String>]) -> String {
     let row = |tag: &str, cells: &[String]| -> String {
         let cell = |(idx, it): (usize, &String)| {
             let class = class.get(idx).copied().unwrap_or_default();
-            format!("<{tag}{class}>{}</{tag}>", fence::html(it))
+            format!("<{tag}{class}>{}</{tag}>", fence::escape_html(it))
         };
         let cells: String = cells.iter().enumerate().map(cell).collect();
         format!("<tr>{cells}</tr>\n")
@@ -60,7 +65,7 @@ fn table(header: &[String], lines: &[Vec<String>]) -> String {
     )
 }
 
-/// Whether a cell holds a number, so that it stands to the right.
+/// Returns whether a cell is numeric and therefore right-aligned.
 fn is_number(cell: &str) -> bool {
     cell.contains(|it: char| it.is_ascii_digit())
         && cell.chars().all(|it| it.is_ascii_digit() || "+-\u{2212}.,$% /".contains(it))

@@ -1,4 +1,4 @@
-//! A report in markdown.
+//! Renders a report as Markdown.
 
 use super::document::Block;
 use crate::fence;
@@ -11,19 +11,19 @@ pub(super) fn render(blocks: &[Block]) -> String {
 fn block(block: &Block) -> String {
     match block {
         Block::Heading(level, title) => {
-            format!("{} {}\n", "#".repeat(usize::from(*level)), line(title))
+            format!("{} {}\n", "#".repeat(usize::from(*level)), escape_line(title))
         }
-        Block::Notice(text) => format!("> **{}**\n", line(text)),
-        Block::Text(text) => format!("{}\n", safe(text)),
-        Block::List(points) => points.iter().map(|it| format!("- {}\n", line(it))).collect(),
+        Block::Notice(text) => format!("> **{}**\n", escape_line(text)),
+        Block::Text(text) => format!("{}\n", escape(text)),
+        Block::List(points) => points.iter().map(|it| format!("- {}\n", escape_line(it))).collect(),
         Block::Table { header, lines } => table(header, lines),
-        // The numbers stand in a table.
+        // The data is also shown in a table.
         Block::Chart(_) => String::new(),
-        Block::Quote(text) => safe(text).lines().map(|it| format!("> {it}\n")).collect(),
-        Block::Folded { title, blocks } => {
+        Block::Quote(text) => escape(text).lines().map(|it| format!("> {it}\n")).collect(),
+        Block::Collapsed { title, blocks } => {
             format!(
                 "<details><summary>{}</summary>\n\n{}\n</details>\n",
-                line(title),
+                escape_line(title),
                 render(blocks)
             )
         }
@@ -32,7 +32,8 @@ fn block(block: &Block) -> String {
 
 fn table(header: &[String], lines: &[Vec<String>]) -> String {
     let row = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|it| line(it).replace('|', "\\|")).collect();
+        let cells: Vec<String> =
+            cells.iter().map(|it| escape_line(it).replace('|', "\\|")).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let rule = vec!["---".to_owned(); header.len()];
@@ -41,14 +42,14 @@ fn table(header: &[String], lines: &[Vec<String>]) -> String {
     text
 }
 
-fn line(text: &str) -> String {
-    safe(text).split_whitespace().collect::<Vec<_>>().join(" ")
+fn escape_line(text: &str) -> String {
+    escape(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text in which no HTML, no link and no picture is left: a viewer must load nothing because a model wrote it. A link
-/// is written in full, by a name that is defined elsewhere, or as a bare address.
-fn safe(text: &str) -> String {
-    fence::visible(text)
+/// Escapes HTML, links and images, so that a viewer does not load anything that a model wrote. Links can be inline, by
+/// reference, or bare URLs.
+fn escape(text: &str) -> String {
+    fence::strip_invisible(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace("](", "]\\(")

@@ -1,7 +1,7 @@
-//! What a report says, in which order.
+//! Content of a report, section by section.
 
 mod ranked;
-mod trust;
+mod reliability;
 
 use super::{Outcome, Provider, Report, Spending, document::Block};
 use crate::{
@@ -24,13 +24,13 @@ pub(super) fn document(report: &Report) -> Vec<Block> {
     blocks.extend(notices(report));
     blocks.extend(ranked::recommended(report));
     blocks.extend(ranked::other(report));
-    blocks.extend(trust::trust(report));
+    blocks.extend(reliability::reliability(report));
     blocks.extend(citations(report));
     blocks.extend(debates(report));
     blocks.extend(findings(report));
     blocks.extend(warnings(&report.outcome.warnings));
     blocks.extend(costs(&report.outcome));
-    blocks.extend(origin(report));
+    blocks.extend(provenance(report));
     blocks
 }
 
@@ -38,11 +38,11 @@ fn notices(report: &Report) -> Vec<Block> {
     let outcome = &report.outcome;
     let mut notices = Vec::new();
     if report.is_synthetic() {
-        notices.push("Synthetic data: the company and all its numbers are invented.".to_owned());
+        notices.push("Synthetic data: the company and all its figures are fictional.".to_owned());
     }
     match &outcome.provider {
         Provider::Scripted => notices.push(
-            "A scripted model wrote this: a program that makes answers up. Nothing here is advice."
+            "This report was written by a scripted model that makes up its answers. Nothing in it is advice."
                 .to_owned(),
         ),
         Provider::Models { .. } => {}
@@ -67,7 +67,7 @@ fn notices(report: &Report) -> Vec<Block> {
         .collect();
     if !defaulted.is_empty() {
         notices.push(format!(
-            "Recommended with scores that could not be read and count as neutral: {}.",
+            "Recommended although some scores could not be read and were set to neutral: {}.",
             defaulted.join(", ")
         ));
     }
@@ -77,7 +77,7 @@ fn notices(report: &Report) -> Vec<Block> {
         Provider::Models { name } => name.clone(),
     };
     blocks.push(Block::Text(format!(
-        "Run {}, data as of {}, written by {wrote}. The debates ran in this back end: {}.",
+        "Run {}, data as of {}, written by {wrote}. Sandbox of the debates: {}.",
         outcome.run_id, outcome.company.as_of, outcome.isolation.backend
     )));
     blocks
@@ -87,22 +87,22 @@ fn citations(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Citations and numbers".to_owned())];
     if report.flags.is_empty() {
         blocks.push(Block::Text(
-            "Every citation exists. Every number in the documents, the findings, the moves and the debates is in the \
-             data, or is one that the move itself proposes."
+            "All citations refer to existing findings. All numbers in the documents, findings, moves and debates are in \
+             the data or are part of the move's own plan."
                 .to_owned(),
         ));
         return blocks;
     }
     blocks.push(Block::Text(
-        "These citations and numbers could not be confirmed by the data. No score was changed because of them."
+        "The following citations and numbers are not confirmed by the data. Scores were not changed because of them."
             .to_owned(),
     ));
     let line = |it: &Flag| {
-        let place = format!("{}, sentence {}", it.place.part, it.place.sentence);
-        vec![it.place.document.clone(), place, it.text.clone(), it.reason.to_string()]
+        let place = format!("{}, sentence {}", it.location.part, it.location.sentence);
+        vec![it.location.document.clone(), place, it.text.clone(), it.reason.to_string()]
     };
     blocks.push(Block::table(
-        &["In", "Where", "What", "Why"],
+        &["Document", "Location", "Text", "Reason"],
         report.flags.iter().map(line).collect(),
     ));
     blocks
@@ -113,8 +113,8 @@ fn debates(report: &Report) -> Vec<Block> {
         return Vec::new();
     }
     let kind = |it| match it {
-        ObservationKind::Capitulation => "gave in without a new fact",
-        ObservationKind::DisagreementCollapse => "nothing new was said for two turns",
+        ObservationKind::Capitulation => "conceded without new facts",
+        ObservationKind::DisagreementCollapse => "two turns in a row added nothing new",
         ObservationKind::Repetition => "repeated an earlier turn",
     };
     let line = |it: &Observation| {
@@ -127,10 +127,10 @@ fn debates(report: &Report) -> Vec<Block> {
         ]
     };
     let table = Block::table(
-        &["Move", "Log", "Round", "Who", "What"],
+        &["Move", "Log", "Round", "Speaker", "Observation"],
         report.observations.iter().map(line).collect(),
     );
-    vec![Block::Heading(2, "What was seen in the debates".to_owned()), table]
+    vec![Block::Heading(2, "Observations on the debates".to_owned()), table]
 }
 
 fn findings(report: &Report) -> Vec<Block> {
@@ -158,41 +158,38 @@ fn warnings(warnings: &[String]) -> Vec<Block> {
     if warnings.is_empty() {
         return Vec::new();
     }
-    vec![
-        Block::Heading(2, "What did not go as it should".to_owned()),
-        Block::List(warnings.to_vec()),
-    ]
+    vec![Block::Heading(2, "Warnings".to_owned()), Block::List(warnings.to_vec())]
 }
 
 fn costs(outcome: &Outcome) -> Vec<Block> {
     if outcome.spending.is_empty() {
         return Vec::new();
     }
-    let folded = |title: &str, what, spending: &[Spending]| Block::Folded {
+    let collapsed = |title: &str, what, spending: &[Spending]| Block::Collapsed {
         title: title.to_owned(),
-        blocks: vec![spent(what, spending)],
+        blocks: vec![spending_table(what, spending)],
     };
     let mut blocks = vec![Block::Heading(2, "Cost".to_owned())];
     if let Some(own) = &outcome.own_spending {
         let money =
-            own.dollars.map_or_else(|| "price not known".to_owned(), |it| format!("${it:.4}"));
+            own.dollars.map_or_else(|| "price unknown".to_owned(), |it| format!("${it:.4}"));
         blocks.push(Block::Text(format!(
-            "This run branched off from another one and paid for {} calls itself: {} tokens in, {} tokens out, {money}. \
-             The table counts all that led to this report, also what the other run paid for.",
+            "This run was forked from another run and paid for {} calls itself: {} input tokens, {} output tokens, \
+             {money}. The table includes the calls that it shares with the other run.",
             number::grouped(own.calls),
             number::grouped(own.input_tokens),
             number::grouped(own.output_tokens),
         )));
     }
-    blocks.push(spent("Role", &outcome.spending));
+    blocks.push(spending_table("Role", &outcome.spending));
     if !outcome.spending_by_move.is_empty() {
-        blocks.push(folded("Cost by move", "Move", &outcome.spending_by_move));
-        blocks.push(folded("Cost by round, over all debates", "Round", &outcome.spending_by_round));
+        blocks.push(collapsed("Cost by move", "Move", &outcome.spending_by_move));
+        blocks.push(collapsed("Cost by round, all debates", "Round", &outcome.spending_by_round));
     }
     blocks
 }
 
-fn spent(what: &str, spending: &[Spending]) -> Block {
+fn spending_table(what: &str, spending: &[Spending]) -> Block {
     let money = |it: Option<f64>| it.map_or_else(dash, |it| format!("${it:.4}"));
     let line = |name: &str, it: &Spending| {
         let cached = it.cached_tokens as f64 / it.input_tokens.max(1) as f64;
@@ -215,21 +212,21 @@ fn spent(what: &str, spending: &[Spending]) -> Block {
         input_tokens: sum(|it| it.input_tokens),
         cached_tokens: sum(|it| it.cached_tokens),
         output_tokens: sum(|it| it.output_tokens),
-        // A sum over unknown prices would be too low.
+        // If a price is unknown, so is the sum.
         dollars: spending.iter().map(|it| it.dollars).sum(),
     };
-    lines.push(line("all", &all));
-    Block::table(&[what, "Calls", "Tokens in", "From cache", "Tokens out", "Cost"], lines)
+    lines.push(line("total", &all));
+    Block::table(&[what, "Calls", "Input tokens", "From cache", "Output tokens", "Cost"], lines)
 }
 
-fn origin(report: &Report) -> Vec<Block> {
+fn provenance(report: &Report) -> Vec<Block> {
     let pairs = |all: Vec<(String, String)>| all.into_iter().map(|(a, b)| vec![a, b]).collect();
     let manifest = report.outcome.manifest.clone().into_iter().collect();
     let provenance = Block::table(&["Number", "Source"], pairs(report.provenance.clone()));
     vec![
-        Block::Heading(2, "How this came about".to_owned()),
-        Block::table(&["What", "Value"], pairs(manifest)),
-        Block::Folded { title: "Where the numbers come from".to_owned(), blocks: vec![provenance] },
+        Block::Heading(2, "Provenance".to_owned()),
+        Block::table(&["Property", "Value"], pairs(manifest)),
+        Block::Collapsed { title: "Sources of the figures".to_owned(), blocks: vec![provenance] },
     ]
 }
 

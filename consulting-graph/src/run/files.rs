@@ -1,4 +1,5 @@
-//! What a run leaves in its folder. Every file is there as a whole or not at all, whenever the process dies.
+//! Reads and writes the files of a run directory. Files are replaced atomically, so a crash never leaves a partial
+//! file.
 
 use std::{
     fs::{self, File},
@@ -6,118 +7,123 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::RunProblem;
-use crate::{debate, fence::visible, moves::Move, pipeline::PipelineState, report::Report};
+use super::RunError;
+use crate::{debate, fence::strip_invisible, moves::Move, pipeline::PipelineState, report::Report};
 
-fn problem(path: &Path) -> impl FnOnce(std::io::Error) -> RunProblem + '_ {
-    |source| RunProblem::File { path: path.to_owned(), source }
+fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> RunError + '_ {
+    |source| RunError::Io { path: path.to_owned(), source }
 }
 
-pub(super) fn make(folder: &Path) -> Result<(), RunProblem> {
-    fs::create_dir_all(folder).map_err(problem(folder))
+pub(super) fn create_dir(dir: &Path) -> Result<(), RunError> {
+    fs::create_dir_all(dir).map_err(io_error(dir))
 }
 
-pub(super) fn read(path: &Path) -> Result<String, RunProblem> {
-    fs::read_to_string(path).map_err(problem(path))
+pub(super) fn read(path: &Path) -> Result<String, RunError> {
+    fs::read_to_string(path).map_err(io_error(path))
 }
 
-/// Writes a file that nothing else could be made from again: it has reached the disk when this returns.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), RunProblem> {
-    let written = beside(path, text).and_then(|(file, new)| {
+/// Writes a file that cannot be derived from the run's state, and syncs it to disk.
+pub(super) fn write_synced(path: &Path, text: &str) -> Result<(), RunError> {
+    let written = write_temp(path, text).and_then(|(file, temp)| {
         file.sync_all()?;
-        fs::rename(new, path)
+        fs::rename(temp, path)
     });
-    written.map_err(problem(path))
+    written.map_err(io_error(path))
 }
 
-/// Writes a file that follows from the run's state.
-fn put(path: &Path, text: &str) -> Result<(), RunProblem> {
-    let written = beside(path, text).and_then(|(_, new)| fs::rename(new, path));
-    written.map_err(problem(path))
+/// Writes a file that can be derived again from the run's state, without syncing it.
+fn write_unsynced(path: &Path, text: &str) -> Result<(), RunError> {
+    let written = write_temp(path, text).and_then(|(_, temp)| fs::rename(temp, path));
+    written.map_err(io_error(path))
 }
 
-/// Writes a text into a new file beside the one it is for, which takes its place when it is whole.
-fn beside(path: &Path, text: &str) -> std::io::Result<(File, PathBuf)> {
+/// Writes the text to a temporary file next to `path`. The caller renames it.
+fn write_temp(path: &Path, text: &str) -> std::io::Result<(File, PathBuf)> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
-    let new = path.with_file_name(name);
-    let mut file = File::create(&new)?;
+    let temp = path.with_file_name(name);
+    let mut file = File::create(&temp)?;
     file.write_all(text.as_bytes())?;
-    Ok((file, new))
+    Ok((file, temp))
 }
 
-/// Copies a file, if it is there. Whoever may only read it can write to the copy.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<(), RunProblem> {
+/// Copies a file, if it exists. The copy is writable even if the original is read-only.
+pub(super) fn copy_if_exists(from: &Path, to: &Path) -> Result<(), RunError> {
     let mut file = match File::open(from) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(problem(from))?,
+        opened => opened.map_err(io_error(from))?,
     };
-    let mut copy = File::create(to).map_err(problem(to))?;
-    std::io::copy(&mut file, &mut copy).map(drop).map_err(problem(to))
+    let mut copy = File::create(to).map_err(io_error(to))?;
+    std::io::copy(&mut file, &mut copy).map(drop).map_err(io_error(to))
 }
 
-/// Writes the documents that there are, which do not change any more: debates that go on cite them.
-pub(super) fn write_documents(folder: &Path, state: &PipelineState) -> Result<(), RunProblem> {
+/// Writes the documents that exist so far. They are final; running debates cite them.
+pub(super) fn write_documents(dir: &Path, state: &PipelineState) -> Result<(), RunError> {
     let documents = [
         ("financial.md", &state.financial_data_raw),
         ("news.md", &state.news_data_raw),
         ("F1.md", &state.f1_financial_inference),
         ("F2.md", &state.f2_trend_inference),
     ];
-    let mut there = documents.into_iter().filter(|(_, text)| !text.is_empty());
-    there.try_for_each(|(name, text)| put(&folder.join(name), &visible(text)))
+    let mut existing = documents.into_iter().filter(|(_, text)| !text.is_empty());
+    existing.try_for_each(|(name, text)| write_unsynced(&dir.join(name), &strip_invisible(text)))
 }
 
-/// Writes what a run came to.
-pub(super) fn write_all(
-    folder: &Path,
+/// Writes all result files of a run.
+pub(super) fn write_results(
+    dir: &Path,
     state: &PipelineState,
     report: &Report,
-) -> Result<(), RunProblem> {
-    let put_in = |name: &str, text: &str| put(&folder.join(name), text);
-    put_in("report.md", &report.markdown())?;
-    put_in("report.html", &report.html())?;
-    put_in("report.json", &(report.json() + "\n"))?;
-    put_in("scores.csv", &scores(report))?;
-    write_documents(folder, state)?;
+) -> Result<(), RunError> {
+    let write_result = |name: &str, text: &str| write_unsynced(&dir.join(name), text);
+    write_result("report.md", &report.markdown())?;
+    write_result("report.html", &report.html())?;
+    write_result("report.json", &(report.json() + "\n"))?;
+    write_result("scores.csv", &scores_csv(report))?;
+    write_documents(dir, state)?;
     for it in &state.move_suggestions {
-        put_in(&format!("{}.md", it.move_id), &visible(&Move::markdown(it)))?;
+        write_result(&format!("{}.md", it.move_id), &strip_invisible(&Move::markdown(it)))?;
     }
-    write_logs(&folder.join("logs"), state, report)
+    write_logs(&dir.join("logs"), state, report)
 }
 
-/// Writes what was said in the debates and how they were scored, in the form in which sandboxes keep it. Their own
-/// files lie there already where they came to be read; it is the state that counts.
-fn write_logs(folder: &Path, state: &PipelineState, report: &Report) -> Result<(), RunProblem> {
+/// Writes the transcripts and scores of the debates in the same form as the sandboxes. The sandboxes' own files may
+/// already be there, but the state is authoritative.
+fn write_logs(dir: &Path, state: &PipelineState, report: &Report) -> Result<(), RunError> {
     let names = debate::log_names(report.outcome.decision_makers.len());
     for debate in &state.conversation_logs {
-        let logs = folder.join(debate.move_id.to_string());
-        make(&logs)?;
+        let logs = dir.join(debate.move_id.to_string());
+        create_dir(&logs)?;
         for (name, log) in debate.logs.iter().filter(|it| names.contains(it.0)) {
-            settle(&logs.join(format!("{name}.md")), &debate::log_text(log))?;
-            settle(&logs.join(format!("{name}.json")), &debate::data(log))?;
+            replace_sandbox_file(&logs.join(format!("{name}.md")), &debate::log_markdown(log))?;
+            replace_sandbox_file(&logs.join(format!("{name}.json")), &debate::pretty_json(log))?;
         }
     }
     for score in &state.policy_scores {
-        let logs = folder.join(score.move_id.to_string());
-        make(&logs)?;
-        settle(&logs.join(debate::SCORES), &debate::data(&score.scores_by_agent))?;
+        let logs = dir.join(score.move_id.to_string());
+        create_dir(&logs)?;
+        replace_sandbox_file(
+            &logs.join(debate::SCORES_FILE),
+            &debate::pretty_json(&score.scores_by_agent),
+        )?;
     }
     Ok(())
 }
 
-/// Writes a file, and warns where a sandbox had left another one.
-fn settle(path: &Path, text: &str) -> Result<(), RunProblem> {
+/// Writes a file, and warns if a sandbox had written different content.
+fn replace_sandbox_file(path: &Path, text: &str) -> Result<(), RunError> {
     match fs::read(path) {
-        Ok(there) if there == text.as_bytes() => return Ok(()),
-        Ok(_) => tracing::warn!(path = %path.display(), "a sandbox left another file than it told"),
+        Ok(existing) if existing == text.as_bytes() => return Ok(()),
+        Ok(_) => {
+            tracing::warn!(path = %path.display(), "replacing a file that a sandbox wrote with different content")
+        }
         Err(_) => {}
     }
-    put(path, text)
+    write_unsynced(path, text)
 }
 
-/// The scores as a table for other programs.
-fn scores(report: &Report) -> String {
+/// Renders the scores as CSV.
+fn scores_csv(report: &Report) -> String {
     let metrics: Vec<&str> = report.outcome.metrics.iter().map(|it| it.id.as_str()).collect();
     let mut table = format!("rank,move,decision_maker,{},source\n", metrics.join(","));
     for ranked in report.ranking.all() {

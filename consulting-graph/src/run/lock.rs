@@ -1,4 +1,4 @@
-//! One process at a time is at work on a run.
+//! Lock of a run directory: only one process may execute a run.
 
 use std::{
     fs::{File, TryLockError},
@@ -6,49 +6,49 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Run, RunProblem};
+use super::{Run, RunError};
 
-/// The file that is locked. It stays; the lock goes with the process that holds it.
-const LOCK: &str = "lock";
+/// Lock file. It is never deleted; the lock is released when the process ends.
+const LOCK_FILE: &str = "lock";
 
-/// Somebody is at work on a run, until this is dropped.
+/// A lock on a run, released on drop.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct RunLock {
     _file: File,
 }
 
 impl Run {
-    /// Keeps others from writing to the run while this process reads it; nothing in its folder is changed, and a run
-    /// that nobody was ever at work on has nothing to lock.
-    pub(super) fn lock_to_read(&self) -> Result<Option<Lock>, RunProblem> {
-        let path = self.folder.join(LOCK);
+    /// Takes a shared lock that keeps other processes from executing the run while this one reads it. Creates no
+    /// file; a run that was never executed needs no lock.
+    pub(super) fn lock_shared(&self) -> Result<Option<RunLock>, RunError> {
+        let path = self.dir.join(LOCK_FILE);
         let file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(TryLockError::Error),
         };
-        self.locked(path, file, File::try_lock_shared).map(Some)
+        self.acquire(path, file, File::try_lock_shared).map(Some)
     }
 
-    /// Takes the run for this process, before anything in its folder is opened to be written.
-    pub(super) fn lock(&self) -> Result<Lock, RunProblem> {
-        let path = self.folder.join(LOCK);
+    /// Takes the exclusive lock, before any file of the run is opened for writing.
+    pub(super) fn lock_exclusive(&self) -> Result<RunLock, RunError> {
+        let path = self.dir.join(LOCK_FILE);
         let file = File::options().create(true).append(true).open(&path);
-        self.locked(path, file.map_err(TryLockError::Error), File::try_lock)
+        self.acquire(path, file.map_err(TryLockError::Error), File::try_lock)
     }
 
-    fn locked(
+    fn acquire(
         &self,
         path: PathBuf,
         file: Result<File, TryLockError>,
         lock: fn(&File) -> Result<(), TryLockError>,
-    ) -> Result<Lock, RunProblem> {
-        let locked = file.and_then(|file| {
+    ) -> Result<RunLock, RunError> {
+        let result = file.and_then(|file| {
             lock(&file)?;
-            Ok(Lock { _file: file })
+            Ok(RunLock { _file: file })
         });
-        locked.map_err(|error| match error {
-            TryLockError::WouldBlock => RunProblem::Busy(self.folder.clone()),
-            TryLockError::Error(source) => RunProblem::File { path, source },
+        result.map_err(|error| match error {
+            TryLockError::WouldBlock => RunError::Locked(self.dir.clone()),
+            TryLockError::Error(source) => RunError::Io { path, source },
         })
     }
 }

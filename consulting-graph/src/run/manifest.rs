@@ -1,4 +1,4 @@
-//! What a run was given, and by which program: enough to go on with it and to repeat it.
+//! Configuration and environment of a run: everything needed to resume and replay it.
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
@@ -7,209 +7,212 @@ use sandbox_vm::Isolation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{RunProblem, files};
+use super::{RunError, files};
 use crate::{
     config::{Config, Group},
     data::DataSource,
     debate,
-    diff::{SettingChange, changes},
-    models::{Choice, Limit},
+    diff::{SettingChange, setting_changes},
+    models::{Limit, ModelChoice},
     pipeline, prompt,
 };
 
-/// What a run is given.
+/// Configuration of a run, given by the caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Given {
-    /// The run's id.
+pub struct RunConfig {
+    /// Id of the run.
     pub run_id: String,
-    /// The company.
+    /// Ticker of the company.
     pub ticker: String,
-    /// Where its data come from.
+    /// Source of the company data.
     pub data: DataSource,
-    /// Who speaks.
-    pub choice: Choice,
-    /// Whether scores are asked for before the debates too.
+    /// Provider and model.
+    pub choice: ModelChoice,
+    /// Whether moves are also scored before the debates.
     pub baseline: bool,
-    /// Whether a person looks at the moves before they are debated.
+    /// Whether the run pauses before the debates so that a person can review the moves.
     pub review: bool,
-    /// What untrusted text stands between: nobody who writes such text may know it.
+    /// Random part of the delimiters around untrusted text. It must be unknown to the authors of that text.
     pub nonce: String,
-    /// The configuration, as it stood in its file.
-    pub config: String,
+    /// Text of the configuration file.
+    #[serde(rename = "config")]
+    pub config_toml: String,
 }
 
-/// What a run was given, and by which program.
+/// Configuration and environment of a run, stored in `run.to_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// What it was given.
+    /// Configuration of the run.
     #[serde(flatten)]
-    pub given: Given,
-    /// The version of this program and of the engine.
+    pub run_config: RunConfig,
+    /// Versions of this program and of the engine.
     pub versions: BTreeMap<String, String>,
-    /// What the graphs declare, as hashes.
+    /// Hashes of the graph declarations.
     pub graphs: BTreeMap<String, String>,
-    /// The hashes of what the run was given.
+    /// Hashes of the fields of the run configuration.
     pub hashes: BTreeMap<String, String>,
-    /// Who speaks for whom, and how.
-    pub models: BTreeMap<String, Speaks>,
-    /// The hashes of what everybody is told about themselves.
+    /// Model and settings of every agent.
+    pub models: BTreeMap<String, AgentModel>,
+    /// Hashes of the agents' system prompts.
     pub prompts: BTreeMap<String, String>,
-    /// The hashes of what everybody is asked.
+    /// Hashes of the task prompts.
     pub tasks: BTreeMap<String, String>,
-    /// What the run may spend in all, as it was told last.
-    #[serde(default, skip_serializing_if = "Limit::is_none")]
+    /// Current spending limit of the whole run.
+    #[serde(default, skip_serializing_if = "Limit::is_unlimited")]
     pub limit: Limit,
-    /// How much isolation its debates need, as it was told last.
+    /// Current isolation requirement of the debates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
-    /// The run it branched off from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub branch: Option<Box<Branch>>,
+    /// Origin of the run, if it is a fork.
+    #[serde(rename = "branch", default, skip_serializing_if = "Option::is_none")]
+    pub fork_origin: Option<Box<ForkOrigin>>,
 }
 
-/// Where a run branched off from another.
+/// Origin of a fork.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Branch {
-    /// The other run.
+pub struct ForkOrigin {
+    /// Manifest of the run that was forked.
     pub from: Manifest,
-    /// Where.
+    /// Fork point.
     pub at: String,
-    /// Whether only that move was debated again.
+    /// Whether only the debate at the fork point is repeated.
     pub only: bool,
-    /// What was changed.
+    /// Changed settings, each as `path=value`.
     pub set: Vec<String>,
-    /// How many calls it took over, which the other run paid for.
-    pub calls: usize,
+    /// Number of calls in the copied recording, which the origin paid for.
+    #[serde(rename = "calls")]
+    pub inherited_calls: usize,
 }
 
-/// Who speaks for someone, and how.
+/// Model and settings of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Speaks {
-    /// The provider and its model.
+pub struct AgentModel {
+    /// Model, as `provider/model`.
     pub model: String,
-    /// How freely it speaks.
+    /// Sampling temperature.
     pub temperature: f64,
-    /// How long an answer may be.
+    /// Maximum length of an answer, in tokens.
     pub max_tokens: u32,
 }
 
-impl fmt::Display for Speaks {
+impl fmt::Display for AgentModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { model, temperature, max_tokens } = self;
-        write!(f, "{model}, temperature {temperature}, at most {max_tokens} tokens an answer")
+        write!(f, "{model}, temperature {temperature}, at most {max_tokens} tokens per answer")
     }
 }
 
-impl Given {
-    /// The hash of each part.
+impl RunConfig {
+    /// Returns the hash of each field.
     fn hashes(&self) -> BTreeMap<String, String> {
-        let given = serde_json::to_value(self);
-        let given = given.expect("what a run is given holds nothing that JSON cannot");
-        let parts = given.as_object().into_iter().flatten();
+        let run_config = serde_json::to_value(self);
+        let run_config = run_config.expect("a run configuration serializes to JSON");
+        let parts = run_config.as_object().into_iter().flatten();
         parts.map(|(name, it)| (name.clone(), hash(&it.to_string()))).collect()
     }
 
-    /// Who speaks for whom, and how.
-    fn models(&self, config: &Config) -> BTreeMap<String, Speaks> {
-        let speaks = |(group, who): (Group, String)| {
-            let voice = self.choice.voice(config, group, &who);
-            let speaks = Speaks {
-                model: self.choice.model(config, group, &who).to_string(),
-                temperature: voice.temperature,
-                max_tokens: voice.max_tokens,
+    /// Returns the model and settings of every agent.
+    fn models(&self, config: &Config) -> BTreeMap<String, AgentModel> {
+        let agent_model = |(group, agent_id): (Group, String)| {
+            let settings = self.choice.call_settings(config, group, &agent_id);
+            let agent_model = AgentModel {
+                model: self.choice.model(config, group, &agent_id).to_string(),
+                temperature: settings.temperature,
+                max_tokens: settings.max_tokens,
             };
-            (group.role(&who), speaks)
+            (group.role(&agent_id), agent_model)
         };
-        config.speakers().into_iter().map(speaks).collect()
+        config.agents().into_iter().map(agent_model).collect()
     }
 }
 
 impl Manifest {
-    pub(super) fn new(given: Given, config: &Config) -> Result<Self, RunProblem> {
+    pub(super) fn new(run_config: RunConfig, config: &Config) -> Result<Self, RunError> {
         Ok(Self {
             versions: versions(),
             graphs: graphs()?,
-            hashes: given.hashes(),
-            models: given.models(config),
+            hashes: run_config.hashes(),
+            models: run_config.models(config),
             prompts: prompts(config),
             tasks: tasks(),
             limit: Limit::default(),
             isolation: None,
-            branch: None,
-            given,
+            fork_origin: None,
+            run_config,
         })
     }
 
-    pub(super) fn json(&self) -> String {
+    pub(super) fn to_json(&self) -> String {
         let json = serde_json::to_string_pretty(self);
-        json.expect("a manifest holds nothing that JSON cannot") + "\n"
+        json.expect("a manifest serializes to JSON") + "\n"
     }
 
-    /// What is not as it was when the run was made.
-    pub(super) fn differences(&self, folder: &Path) -> Result<Vec<String>, RunProblem> {
-        let mut found = Vec::new();
-        for (name, now) in versions() {
-            let then = self.versions.get(&name).map_or("none", String::as_str);
-            if then != now {
-                // Another version asks with other words, and the run's recording would not know them.
-                found.push(format!(
-                    "the run was made with {name} {then}, this program has {now}; use the program that made it, or start \
+    /// Returns the reasons why this program cannot resume the run.
+    pub(super) fn incompatibilities(&self, dir: &Path) -> Result<Vec<String>, RunError> {
+        let mut reasons = Vec::new();
+        for (name, after) in versions() {
+            let before = self.versions.get(&name).map_or("none", String::as_str);
+            if before != after {
+                // Another version may use other prompts, which the recording does not contain.
+                reasons.push(format!(
+                    "the run was created with {name} {before}, but this program has {after}; use the program that created it, or start \
                      a new run"
                 ));
             }
         }
-        for (name, now) in graphs()? {
-            let then = self.graphs.get(&name).map_or("nothing", String::as_str);
-            if then != now {
-                found.push(format!(
-                    "the graph `{name}` is another one: the run was made with {then}, this program has {now}; use the \
-                     program that made it, or start a new run"
+        for (name, after) in graphs()? {
+            let before = self.graphs.get(&name).map_or("nothing", String::as_str);
+            if before != after {
+                reasons.push(format!(
+                    "the graph `{name}` changed: the run was created with {before}, but this program has {after}; use the \
+                     program that created it, or start a new run"
                 ));
             }
         }
-        let others = tasks().into_iter().filter(|(name, now)| self.tasks.get(name) != Some(now));
-        let others: Vec<String> = others.map(|it| it.0).collect();
-        if !others.is_empty() {
-            found.push(format!(
-                "this program asks with other words ({}); use the program that made the run, or start a new run",
-                others.join(", ")
+        let changed_tasks =
+            tasks().into_iter().filter(|(name, after)| self.tasks.get(name) != Some(after));
+        let changed_tasks: Vec<String> = changed_tasks.map(|it| it.0).collect();
+        if !changed_tasks.is_empty() {
+            reasons.push(format!(
+                "this program uses other prompts ({}); use the program that created the run, or start a new run",
+                changed_tasks.join(", ")
             ));
         }
-        let path = folder.join("run.json");
-        for (name, now) in self.given.hashes() {
-            if self.hashes.get(&name) != Some(&now) {
-                found.push(format!(
-                    "`{name}` was changed in {}; put it back, or start a new run",
+        let path = dir.join("run.json");
+        for (name, after) in self.run_config.hashes() {
+            if self.hashes.get(&name) != Some(&after) {
+                reasons.push(format!(
+                    "`{name}` was changed in {}; restore it, or start a new run",
                     path.display()
                 ));
             }
         }
-        found.extend(self.config_changes(&folder.join("config.toml"))?);
-        Ok(found)
+        reasons.extend(self.config_changes(&dir.join("config.toml"))?);
+        Ok(reasons)
     }
 
-    /// What was changed in the file of the configuration, each setting with what it was and what it is.
-    fn config_changes(&self, path: &Path) -> Result<Vec<String>, RunProblem> {
+    /// Returns the settings that were changed in the configuration file, each with its old and new value.
+    fn config_changes(&self, path: &Path) -> Result<Vec<String>, RunError> {
         let text = files::read(path)?;
-        if text == self.given.config {
+        if text == self.run_config.config_toml {
             return Ok(Vec::new());
         }
-        let what_to_do = "put it back, or branch off with `consulting fork --set`";
+        let what_to_do = "restore it, or fork the run with `consulting fork --set`";
         let file = path.display();
-        let Ok(now) = toml::from_str(&text) else {
-            return Ok(vec![format!("{file} cannot be read any more; {what_to_do}")]);
+        let Ok(after) = toml::from_str(&text) else {
+            return Ok(vec![format!("{file} is no longer valid TOML; {what_to_do}")]);
         };
-        let then = toml::from_str(&self.given.config).unwrap_or_default();
+        let before = toml::from_str(&self.run_config.config_toml).unwrap_or_default();
         let change = |it: SettingChange| {
             let or_nothing = |it: Option<String>| it.unwrap_or_else(|| "nothing".to_owned());
-            let (then, now) = (or_nothing(it.values.a), or_nothing(it.values.b));
-            format!("{file} was changed: {}: {then} → {now}; {what_to_do}", it.path)
+            let (before, after) = (or_nothing(it.values.a), or_nothing(it.values.b));
+            format!("{file} was changed: {}: {before} → {after}; {what_to_do}", it.path)
         };
-        Ok(changes(&then, &now).into_iter().map(change).collect())
+        Ok(setting_changes(&before, &after).into_iter().map(change).collect())
     }
 
-    /// The manifest as lines of a report.
-    pub(super) fn lines(&self) -> BTreeMap<String, String> {
+    /// Returns the lines of the report's manifest table.
+    pub(super) fn report_lines(&self) -> BTreeMap<String, String> {
         let versions = self.versions.iter().map(|(name, it)| (name.clone(), it.clone()));
         let graphs = self.graphs.iter().map(|(name, it)| (format!("graph {name}"), it.clone()));
         let prompts = self.prompts.iter().map(|(name, it)| (format!("prompt {name}"), it.clone()));
@@ -218,25 +221,25 @@ impl Manifest {
         let tasks = self.tasks.iter().map(|(name, it)| (format!("task {name}"), it.clone()));
         let mut lines: BTreeMap<String, String> =
             versions.chain(graphs).chain(models).chain(prompts).chain(tasks).collect();
-        lines.insert("configuration".to_owned(), hash(&self.given.config));
-        lines.insert("seed".to_owned(), self.given.choice.seed.to_string());
-        if let Some(branch) = &self.branch {
-            let changed = branch.set.join(", ");
-            let from = format!("{} at {}, {changed}", branch.from.given.run_id, branch.at);
-            lines.insert("branched off from".to_owned(), from);
+        lines.insert("configuration".to_owned(), hash(&self.run_config.config_toml));
+        lines.insert("seed".to_owned(), self.run_config.choice.seed.to_string());
+        if let Some(origin) = &self.fork_origin {
+            let changed = origin.set.join(", ");
+            let from = format!("{} at {}, {changed}", origin.from.run_config.run_id, origin.at);
+            lines.insert("forked from".to_owned(), from);
         }
         lines
     }
 }
 
-/// The versions of this program and of the engine.
+/// Returns the versions of this program and of the engine.
 fn versions() -> BTreeMap<String, String> {
     let versions =
         [("consulting-graph", env!("CARGO_PKG_VERSION")), ("graph-core", graph_core::VERSION)];
     versions.map(|(name, it)| (name.to_owned(), it.to_owned())).into()
 }
 
-fn graphs() -> Result<BTreeMap<String, String>, RunProblem> {
+fn graphs() -> Result<BTreeMap<String, String>, RunError> {
     let saver = Arc::new(MemorySaver::new());
     let pipeline = pipeline::graph(saver.clone())?.identity();
     let debate = debate::graph(saver)?.identity();
@@ -253,12 +256,12 @@ fn prompts(config: &Config) -> BTreeMap<String, String> {
 fn tasks() -> BTreeMap<String, String> {
     let task = |(name, request): (&str, llm::Request)| {
         let json = serde_json::to_string(&request);
-        (name.to_owned(), hash(&json.expect("a request holds nothing that JSON cannot")))
+        (name.to_owned(), hash(&json.expect("a request serializes to JSON")))
     };
     prompt::samples().into_iter().map(task).collect()
 }
 
-/// The first half of a text's SHA-256.
+/// Returns the first half of the text's SHA-256 hash, in hexadecimal.
 fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(16).map(|it| format!("{it:02x}")).collect()
 }

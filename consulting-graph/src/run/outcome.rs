@@ -1,33 +1,33 @@
-//! From a run's last state to what its report is made of.
+//! Collects the data of the report from the final state of a run.
 
 use std::collections::BTreeMap;
 
 use llm::{Catalog, RecordMode, Recording};
 
-use super::{CALLS, Run, RunProblem};
+use super::{CALLS_FILE, Run, RunError};
 use crate::{
-    ask::Paid,
+    call::CallUsage,
     data::render,
     moves::MoveId,
     pipeline::PipelineState,
     report::{Isolation, Outcome, Provider, Spending},
 };
 
-/// What a run came to; nothing where it has not gathered its data yet.
-pub fn outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunProblem> {
+/// Collects the data of the report. Returns `None` if the run has not read its company data yet.
+pub fn collect_outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunError> {
     let Some(company) = state.company.clone() else { return Ok(None) };
     let config = run.config();
-    let given = &run.manifest().given;
-    let provider = if given.choice.is_scripted() {
+    let run_config = &run.manifest().run_config;
+    let provider = if run_config.choice.is_scripted() {
         Provider::Scripted
     } else {
-        Provider::Models { name: given.choice.provider.clone() }
+        Provider::Models { name: run_config.choice.provider.clone() }
     };
     let mut findings = state.findings.clone();
     findings.sort_by_key(|it| it.inference);
     let logs = state.conversation_logs.iter().map(|it| (it.move_id, it.logs.clone()));
     Ok(Some(Outcome {
-        run_id: given.run_id.clone(),
+        run_id: run_config.run_id.clone(),
         documents: vec![render::financial(&company), render::news(&company)],
         narrated: [
             ("financial.md".to_owned(), state.financial_data_raw.clone()),
@@ -48,7 +48,7 @@ pub fn outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunP
             .clone()
             .unwrap_or(Isolation { backend: "none".to_owned(), isolated: false }),
         spending: spending(&state.calls, |it| {
-            Some(((it.group, it.who.clone()), it.group.role(&it.who)))
+            Some(((it.group, it.agent_id.clone()), it.group.role(&it.agent_id)))
         }),
         spending_by_move: spending(&state.calls, |it| {
             let id = it.move_id.clone()?;
@@ -59,33 +59,33 @@ pub fn outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunP
         }),
         own_spending: own_spending(run)?,
         warnings: state.warnings.clone(),
-        manifest: run.manifest().lines(),
+        manifest: run.manifest().report_lines(),
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
         top_k: config.top_k,
-        best_score: config.best_score(),
+        best_score: config.max_total_score(),
     }))
 }
 
-/// What a run that branched off paid itself: what its recording holds beyond what it took over.
-fn own_spending(run: &Run) -> Result<Option<Spending>, RunProblem> {
-    let Some(branch) = &run.manifest().branch else { return Ok(None) };
-    let recording = Recording::open(run.folder().join(CALLS), RecordMode::Replay)?;
-    let mut own = nothing("this run".to_owned());
-    for (model, response) in recording.answers_after(branch.calls) {
+/// Returns what a fork spent itself: the calls of its recording after the inherited ones.
+fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
+    let Some(origin) = &run.manifest().fork_origin else { return Ok(None) };
+    let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
+    let mut own = no_spending("this run".to_owned());
+    for (model, response) in recording.answers_after(origin.inherited_calls) {
         let usage = response.usage.unwrap_or_default();
-        let known = || Catalog::builtin().entry(&model)?.cost(&usage);
+        let catalog_price = || Catalog::builtin().entry(&model)?.cost(&usage);
         own.calls += 1;
         own.input_tokens += usage.input;
         own.cached_tokens += usage.cached;
         own.output_tokens += usage.output;
-        let cost = response.cost.or_else(known);
+        let cost = response.cost.or_else(catalog_price);
         own.dollars = own.dollars.zip(cost).map(|(sum, it)| sum + it.dollars());
     }
     Ok(Some(own))
 }
 
-fn nothing(name: String) -> Spending {
+fn no_spending(name: String) -> Spending {
     Spending {
         name,
         calls: 0,
@@ -96,17 +96,20 @@ fn nothing(name: String) -> Spending {
     }
 }
 
-/// What was spent, by whatever orders and names a call.
-fn spending<K: Ord>(calls: &[Paid], place: impl Fn(&Paid) -> Option<(K, String)>) -> Vec<Spending> {
+/// Adds up calls by a key. `key` returns the sort key and the display name of a call, or `None` to skip it.
+fn spending<K: Ord>(
+    calls: &[CallUsage],
+    key: impl Fn(&CallUsage) -> Option<(K, String)>,
+) -> Vec<Spending> {
     let mut all: BTreeMap<K, Spending> = BTreeMap::new();
-    for paid in calls {
-        let Some((key, name)) = place(paid) else { continue };
-        let spending = all.entry(key).or_insert_with(|| nothing(name));
+    for usage in calls {
+        let Some((sort_key, name)) = key(usage) else { continue };
+        let spending = all.entry(sort_key).or_insert_with(|| no_spending(name));
         spending.calls += 1;
-        spending.input_tokens += paid.input;
-        spending.cached_tokens += paid.cached;
-        spending.output_tokens += paid.output;
-        spending.dollars = spending.dollars.zip(paid.cost).map(|(sum, it)| sum + it.dollars());
+        spending.input_tokens += usage.input;
+        spending.cached_tokens += usage.cached;
+        spending.output_tokens += usage.output;
+        spending.dollars = spending.dollars.zip(usage.cost).map(|(sum, it)| sum + it.dollars());
     }
     all.into_values().collect()
 }

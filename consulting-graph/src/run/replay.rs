@@ -1,4 +1,4 @@
-//! Repeating a run from its recording, and seeing that it comes to the same, byte for byte.
+//! Replays a run from its recording and checks that the results are identical.
 
 use std::{
     collections::BTreeSet,
@@ -9,125 +9,130 @@ use std::{
 use graph_trace::Trace;
 use llm::RecordMode;
 
-use super::{Branch, CALLS, Ended, Going, Manifest, REVIEWED, Run, RunProblem, files};
-use crate::{debates::HeldIn, event::Numbered, report::Report};
+use super::{
+    CALLS_FILE, ForkOrigin, Manifest, REVIEWED_FILE, ResumeOptions, Run, RunError, RunOutcome,
+    files,
+};
+use crate::{debate_host::IsolationRecord, event::NumberedEvent, report::Report};
 
-/// A run that was repeated.
+/// Result of a replay.
 #[derive(Debug)]
-pub struct Replayed {
-    /// Where what it came to lies.
-    pub folder: PathBuf,
-    /// The files that were compared with the run's, all equal.
+pub struct ReplayResult {
+    /// Directory of the replay.
+    pub dir: PathBuf,
+    /// Result files that were compared. All are identical to those of the run.
     pub files: Vec<String>,
-    /// What it came to.
+    /// Report of the replay.
     pub report: Box<Report>,
-    /// What it did, step by step.
+    /// Traces of the pipeline and of every debate.
     pub traces: Vec<(String, Trace)>,
 }
 
 impl Run {
-    /// Repeats the run in another folder, without a call to anybody. Where its debates were held is taken from the run
-    /// and not repeated: any sandbox will do.
+    /// Replays the run in another directory, without model calls. Any sandbox will do: where the debates ran is taken
+    /// from the original run.
     pub async fn replay(
         &self,
-        folder: impl Into<PathBuf>,
-        going: Going,
-        tell: impl FnMut(&Numbered) + Send,
-    ) -> Result<Replayed, RunProblem> {
-        if !self.folder.join("report.json").is_file() {
-            let problem = "the run is not at its end; resume it first".to_owned();
-            return Err(RunProblem::NoPlace(problem));
+        dir: impl Into<PathBuf>,
+        options: ResumeOptions,
+        on_event: impl FnMut(&NumberedEvent) + Send,
+    ) -> Result<ReplayResult, RunError> {
+        if !self.dir.join("report.json").is_file() {
+            let problem = "the run is not complete; resume it first".to_owned();
+            return Err(RunError::InvalidOperation(problem));
         }
-        let folder = folder.into();
-        let going = Going { calls: RecordMode::Replay, reviewed: None, ..going };
-        // Where the debates were held is a fact of the run's state; what its report says of it is compared.
-        let held_in = self.read_state().await?.held_in;
-        let run = self.again(&self.manifest, &folder, &going, &held_in).await?;
-        let ended = run.go_as(Going { traced: true, ..going }, held_in, tell).await?;
-        let (report, traces) = done(ended)?;
+        let dir = dir.into();
+        let options = ResumeOptions { calls: RecordMode::Replay, review: None, ..options };
+        // Taken from the state of the run and not from its report, because the report is compared.
+        let records = self.read_state_copy().await?.held_in;
+        let run = self.recreate(&self.manifest, &dir, &options, &records).await?;
+        let outcome = run
+            .resume_with_isolation(ResumeOptions { trace: true, ..options }, records, on_event)
+            .await?;
+        let (report, traces) = into_complete(outcome)?;
         let files =
-            BTreeSet::from_iter(results(&self.folder)?.into_iter().chain(results(&folder)?));
-        let same = |name: &String| {
-            fs::read(self.folder.join(name)).ok() == fs::read(folder.join(name)).ok()
-        };
+            BTreeSet::from_iter(result_files(&self.dir)?.into_iter().chain(result_files(&dir)?));
+        let same =
+            |name: &String| fs::read(self.dir.join(name)).ok() == fs::read(dir.join(name)).ok();
         let differing: Vec<String> = files.iter().filter(|it| !same(it)).cloned().collect();
         if !differing.is_empty() {
-            return Err(RunProblem::Diverged(differing));
+            return Err(RunError::ReplayDiffers(differing));
         }
-        Ok(Replayed { folder, files: files.into_iter().collect(), report, traces })
+        Ok(ReplayResult { dir, files: files.into_iter().collect(), report, traces })
     }
 
-    /// A run that is as this one was at its beginning. One that branched off begins with the run it branched off from.
-    async fn again(
+    /// Creates a run in the initial state of this one. For a fork, this replays its origin and forks it again.
+    async fn recreate(
         &self,
         manifest: &Manifest,
-        folder: &Path,
-        going: &Going,
-        held_in: &[HeldIn],
-    ) -> Result<Self, RunProblem> {
-        let Some(branch) = &manifest.branch else {
-            let run = Self::create(folder, manifest.given.clone())?;
-            for name in [CALLS, REVIEWED] {
-                files::copy(&self.folder.join(name), &folder.join(name))?;
+        dir: &Path,
+        options: &ResumeOptions,
+        records: &[IsolationRecord],
+    ) -> Result<Self, RunError> {
+        let Some(fork_origin) = &manifest.fork_origin else {
+            let run = Self::create(dir, manifest.run_config.clone())?;
+            for name in [CALLS_FILE, REVIEWED_FILE] {
+                files::copy_if_exists(&self.dir.join(name), &dir.join(name))?;
             }
             return Ok(run);
         };
-        let Branch { from, at, only, set, calls } = &**branch;
-        let origin = folder.join("origin");
-        let run = Box::pin(self.again(from, &origin, going, held_in)).await?;
-        match run.go_as(going.clone(), held_in.to_vec(), |_| {}).await {
-            // It need not have come to its end: what is missing lies behind the place, or is missed there.
-            Ok(_) | Err(RunProblem::NotRecorded(_) | RunProblem::Run(_)) => {}
+        let ForkOrigin { from, at, only, set, inherited_calls } = &**fork_origin;
+        let origin = dir.join("origin");
+        let run = Box::pin(self.recreate(from, &origin, options, records)).await?;
+        match run.resume_with_isolation(options.clone(), records.to_vec(), |_| {}).await {
+            // The origin may be incomplete. If something before the fork point is missing, the fork fails below.
+            Ok(_) | Err(RunError::IncompleteRecording(_) | RunError::Execution(_)) => {}
             Err(problem) => return Err(problem),
         }
-        let at = at.parse().map_err(RunProblem::NoPlace)?;
-        let inner = folder.join("fork");
-        let mut fork = run.fork(&inner, manifest.given.run_id.clone(), at, *only, set).await?;
-        // The recording is the whole one here, and not what the origin had by then.
-        if let Some(branch) = &mut fork.manifest.branch {
-            branch.calls = *calls;
+        let at = at.parse().map_err(RunError::InvalidOperation)?;
+        let subdir = dir.join("fork");
+        let mut fork =
+            run.fork(&subdir, manifest.run_config.run_id.clone(), at, *only, set).await?;
+        // The recreated origin has the whole recording of this run, so `fork` counted too many inherited calls.
+        if let Some(origin) = &mut fork.manifest.fork_origin {
+            origin.inherited_calls = *inherited_calls;
         }
-        for name in [CALLS, REVIEWED] {
-            files::copy(&self.folder.join(name), &inner.join(name))?;
+        for name in [CALLS_FILE, REVIEWED_FILE] {
+            files::copy_if_exists(&self.dir.join(name), &subdir.join(name))?;
         }
-        fork.moved(folder, &inner)
+        fork.move_to(dir, &subdir)
     }
 
-    /// The run in another folder.
-    fn moved(mut self, to: &Path, from: &Path) -> Result<Self, RunProblem> {
+    /// Moves all files of the run to another directory.
+    fn move_to(mut self, to: &Path, from: &Path) -> Result<Self, RunError> {
         let entries = fs::read_dir(from).and_then(|it| it.collect::<Result<Vec<_>, io::Error>>());
-        let entries =
-            entries.map_err(|source| RunProblem::File { path: from.to_owned(), source })?;
+        let entries = entries.map_err(|source| RunError::Io { path: from.to_owned(), source })?;
         for entry in entries {
             let at = to.join(entry.file_name());
-            fs::rename(entry.path(), &at)
-                .map_err(|source| RunProblem::File { path: at, source })?;
+            fs::rename(entry.path(), &at).map_err(|source| RunError::Io { path: at, source })?;
         }
-        to.clone_into(&mut self.folder);
+        to.clone_into(&mut self.dir);
         Ok(self)
     }
 }
 
-fn done(ended: Ended) -> Result<(Box<Report>, Vec<(String, Trace)>), RunProblem> {
-    match ended {
-        Ended::Done { report, traces, .. } => Ok((report, traces)),
-        Ended::Review(_) => Err(RunProblem::NoPlace("the run waits for a review".to_owned())),
+fn into_complete(outcome: RunOutcome) -> Result<(Box<Report>, Vec<(String, Trace)>), RunError> {
+    match outcome {
+        RunOutcome::Complete { report, traces, .. } => Ok((report, traces)),
+        RunOutcome::AwaitingReview(_) => {
+            Err(RunError::InvalidOperation("the run waits for a review".to_owned()))
+        }
     }
 }
 
-/// The files that say what a run came to, by their paths in its folder.
-fn results(folder: &Path) -> Result<Vec<String>, RunProblem> {
+/// Returns the result files of a run, as paths relative to its directory.
+fn result_files(dir: &Path) -> Result<Vec<String>, RunError> {
     let mut found = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(inner) = folders.pop() {
-        let at = folder.join(&inner);
+    let mut dirs = vec![PathBuf::new()];
+    while let Some(subdir) = dirs.pop() {
+        let at = dir.join(&subdir);
         let entries = fs::read_dir(&at).and_then(|it| it.collect::<Result<Vec<_>, io::Error>>());
-        for entry in entries.map_err(|source| RunProblem::File { path: at, source })? {
-            let path = inner.join(entry.file_name());
+        for entry in entries.map_err(|source| RunError::Io { path: at, source })? {
+            let path = subdir.join(entry.file_name());
             let name = path.to_string_lossy().into_owned();
             if entry.path().is_dir() {
                 if name.starts_with("logs") {
-                    folders.push(path);
+                    dirs.push(path);
                 }
             } else if is_result(&name) {
                 found.push(name);
@@ -138,7 +143,7 @@ fn results(folder: &Path) -> Result<Vec<String>, RunProblem> {
     Ok(found)
 }
 
-/// What a run is given, keeps for itself, or tells while it runs is no result.
+/// Returns whether a file is a result, as opposed to inputs, internal files and logs of the execution.
 fn is_result(name: &str) -> bool {
     let kinds = [".md", ".html", ".csv"];
     name == "report.json"

@@ -1,4 +1,4 @@
-//! A run's threads, for who goes on with them and for who only looks.
+//! Access to the threads of a run.
 
 use std::{
     fs,
@@ -6,67 +6,69 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::{Checkpointer, RunError, State, checkpoint::Lookup};
+use graph_core::{Checkpointer, State, checkpoint::Lookup};
 use graph_store::sqlite::SqliteSaver;
 
-use super::{PIPELINE, Run, RunProblem, THREADS, files, new};
+use super::{PIPELINE_THREAD, Run, RunError, THREADS_FILE, files, new_run};
 use crate::pipeline::PipelineState;
 
 impl Run {
-    /// The threads, to go on with them.
-    pub(super) fn saver(&self) -> Result<SqliteSaver, RunProblem> {
-        Ok(SqliteSaver::open(self.folder.join(THREADS))?)
+    /// Opens the database of the threads for reading and writing.
+    pub(super) fn open_saver(&self) -> Result<SqliteSaver, RunError> {
+        Ok(SqliteSaver::open(self.dir.join(THREADS_FILE))?)
     }
 
-    /// Copies the threads to another folder. Nothing is written to this one, which may be another person's, or on a
-    /// medium that cannot be written to: opening a database is writing.
-    pub(super) fn copy_threads(&self, to: &Path) -> Result<(), RunProblem> {
-        // What a process that died had not brought into the database's file lies beside it.
-        for name in [THREADS.to_owned(), format!("{THREADS}-wal")] {
-            files::copy(&self.folder.join(&name), &to.join(&name))?;
+    /// Copies the database to another directory. The original is never opened: opening a database writes to it, and
+    /// its directory may belong to another user or be read-only.
+    pub(super) fn copy_threads(&self, to: &Path) -> Result<(), RunError> {
+        // Commits that a crashed process did not move into the database file are in the write-ahead log.
+        for name in [THREADS_FILE.to_owned(), format!("{THREADS_FILE}-wal")] {
+            files::copy_if_exists(&self.dir.join(&name), &to.join(&name))?;
         }
         Ok(())
     }
 
-    /// The pipeline's newest state, read from a copy.
-    pub(super) async fn read_state(&self) -> Result<PipelineState, RunProblem> {
-        let _lock = self.lock_to_read()?;
-        let copy = Passing::new()?;
-        self.copy_threads(&copy.0)?;
-        let saver: Arc<SqliteSaver> = Arc::new(SqliteSaver::open(copy.0.join(THREADS))?);
-        pipeline_values(&saver).await
+    /// Reads the newest state of the pipeline from a copy of the database.
+    pub(super) async fn read_state_copy(&self) -> Result<PipelineState, RunError> {
+        let _lock = self.lock_shared()?;
+        let scratch = ScratchDir::new()?;
+        self.copy_threads(&scratch.0)?;
+        let saver: Arc<SqliteSaver> = Arc::new(SqliteSaver::open(scratch.0.join(THREADS_FILE))?);
+        load_pipeline_state(&saver).await
     }
 }
 
-/// A folder that is gone with this value.
-struct Passing(PathBuf);
+/// A temporary directory, removed on drop.
+struct ScratchDir(PathBuf);
 
-impl Passing {
-    fn new() -> Result<Self, RunProblem> {
-        let name = new::chance(8).map_err(|error| RunProblem::NoPlace(error.to_string()))?;
-        let folder = std::env::temp_dir().join(format!("consulting-threads-{name}"));
-        files::make(&folder)?;
-        Ok(Self(folder))
+impl ScratchDir {
+    fn new() -> Result<Self, RunError> {
+        let name = new_run::random_hex(8)
+            .map_err(|error| RunError::InvalidOperation(error.to_string()))?;
+        let dir = std::env::temp_dir().join(format!("consulting-threads-{name}"));
+        files::create_dir(&dir)?;
+        Ok(Self(dir))
     }
 }
 
-impl Drop for Passing {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, folder = %self.0.display(), "a copy of threads could not be removed");
+            tracing::warn!(%error, dir = %self.0.display(), "cannot remove a temporary copy of the database");
         }
     }
 }
 
-/// The pipeline's state at its newest checkpoint.
-pub(super) async fn pipeline_values(saver: &SqliteSaver) -> Result<PipelineState, RunProblem> {
-    let head = saver.get(&Lookup::head(PIPELINE, "")).await.map_err(RunError::from)?;
+/// Loads the state of the pipeline at its newest checkpoint.
+pub(super) async fn load_pipeline_state(saver: &SqliteSaver) -> Result<PipelineState, RunError> {
+    let head =
+        saver.get(&Lookup::head(PIPELINE_THREAD, "")).await.map_err(graph_core::RunError::from)?;
     let mut state = PipelineState::default();
     let names: Vec<String> = state.fields().iter().map(|it| it.name.clone().into_owned()).collect();
     for (name, value) in head.map(|it| it.values).into_iter().flatten() {
         if let Some(index) = names.iter().position(|it| *it == name) {
             let set = state.set_value(index, value);
-            set.map_err(|error| RunProblem::NoPlace(error.to_string()))?;
+            set.map_err(|error| RunError::InvalidOperation(error.to_string()))?;
         }
     }
     Ok(state)

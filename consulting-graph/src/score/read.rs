@@ -1,51 +1,51 @@
-//! From what a decision maker answered to scores.
+//! Reads scores from the answer of a decision maker.
 //!
-//! [`llm::read_json_as`] reads them, however they are dressed. What is special here is whose words count: an answer may
-//! quote scores that are not its own, the critic's or what someone hid in a move, so quotations are taken out first.
+//! [`llm::read_json_as`] handles the format. An answer may quote scores of others, such as the critic's or an injected
+//! instruction from a move, so quotations are removed first.
 
 use llm::{Adjusted, Reading, Rung, Schema, read_json_as};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Adjustment, MakerScore, ScoreSource, form};
+use super::{Adjustment, MakerScore, ScoreSource, request_schema};
 use crate::fence;
 
-/// What the reasons may be called.
-const REASONS: [&str; 3] = ["reasoning", "rationale", "justification"];
+/// Field names accepted for the reasoning.
+const REASONING_FIELDS: [&str; 3] = ["reasoning", "rationale", "justification"];
 
 pub(super) fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
-    let own = own_words(reply);
-    let read = read_json_as(&lenient(metrics), &own).ok()?;
+    let own = without_quotations(reply);
+    let read = read_json_as(&lenient_schema(metrics), &own).ok()?;
     let is_quoting = own.trim() != reply.trim();
     let mut score =
-        MakerScore { score_source: source(&read, is_quoting), ..MakerScore::neutral(&[]) };
+        MakerScore { score_source: score_source(&read, is_quoting), ..MakerScore::neutral(&[]) };
     for metric in metrics {
         let value = read.value.get(*metric)?.as_u64()?;
         score.metrics.insert((*metric).to_owned(), u8::try_from(value).ok()?);
         let adjusted = read.adjusted.iter().filter(|it| it.place == *metric);
         score.adjustments.extend(adjusted.filter_map(adjustment));
     }
-    let reasons = REASONS.iter().filter_map(|it| read.value.get(*it)?.as_str());
+    let reasons = REASONING_FIELDS.iter().filter_map(|it| read.value.get(*it)?.as_str());
     score.reasoning =
         reasons.map(str::trim).find(|it| !it.is_empty()).unwrap_or_default().to_owned();
     Some(score)
 }
 
-/// The form of an answer, with reasons under any of their names or none: scores count without them.
-fn lenient(metrics: &[&str]) -> Schema {
-    let mut form = form(metrics);
-    form.schema["required"] = metrics.into();
-    for name in REASONS.iter().filter(|it| !metrics.contains(it)) {
-        form.schema["properties"][*name] = serde_json::json!({ "type": "string" });
+/// Returns the schema with optional reasoning under any of its names, since scores are valid without it.
+fn lenient_schema(metrics: &[&str]) -> Schema {
+    let mut schema = request_schema(metrics);
+    schema.schema["required"] = metrics.into();
+    for name in REASONING_FIELDS.iter().filter(|it| !metrics.contains(it)) {
+        schema.schema["properties"][*name] = serde_json::json!({ "type": "string" });
     }
-    form
+    schema
 }
 
-fn source(read: &Reading<Value>, is_quoting: bool) -> ScoreSource {
+fn score_source(read: &Reading<Value>, is_quoting: bool) -> ScoreSource {
     match read.rung {
         Rung::Schema | Rung::Json if is_quoting => ScoreSource::JsonExtracted,
-        // Reasons were asked for.
-        Rung::Schema if read.value.get(REASONS[0]).is_some() => ScoreSource::Schema,
+        // The strict schema requires reasoning under its canonical name.
+        Rung::Schema if read.value.get(REASONING_FIELDS[0]).is_some() => ScoreSource::Schema,
         Rung::Schema | Rung::Json => ScoreSource::Json,
         Rung::JsonExtracted => ScoreSource::JsonExtracted,
         Rung::Labels => ScoreSource::Regex,
@@ -60,11 +60,11 @@ fn adjustment(it: &Adjusted) -> Option<Adjustment> {
     Some(Adjustment { metric: it.place.clone(), given: given.trim().to_owned(), kept })
 }
 
-/// The answer without what it quotes: fenced text and lines that start with `>`. JSON quotes nothing.
-fn own_words(reply: &str) -> String {
+/// Removes quotations: fenced text and lines that start with `>`. Pure JSON is returned unchanged.
+fn without_quotations(reply: &str) -> String {
     if serde_json::from_str::<IgnoredAny>(reply.trim()).is_ok() {
         return reply.to_owned();
     }
-    let unfenced = fence::without_fenced(reply);
+    let unfenced = fence::strip_fenced(reply);
     unfenced.lines().filter(|it| !it.trim_start().starts_with('>')).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! The page, which is part of the program.
+//! The web page, embedded in the program.
 
 use graph_server::http::Asset;
 use rust_embed::RustEmbed;
@@ -7,7 +7,7 @@ use rust_embed::RustEmbed;
 #[folder = "../web/dist"]
 struct Dist;
 
-/// A file of the page.
+/// Returns a file of the web page.
 pub(super) fn file(name: &str) -> Option<Asset> {
     Dist::get(name).map(|it| it.data)
 }

@@ -1,24 +1,24 @@
-//! What a run came to, as clients read it: the report, and beside it the names that the pipeline's documents use.
+//! Results of a run for clients: the report, plus fields under the names used by the pipeline's documentation.
 
 use std::{fs, io, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use super::wire::FileShown;
+use super::wire::FileInfo;
 use crate::{moves::MoveId, rank::Ranked, report::Report};
 
-/// The result of a run that came to its end.
-pub(super) fn result(folder: &Path) -> io::Result<Option<Map<String, Value>>> {
-    let text = match fs::read_to_string(folder.join("report.json")) {
+/// Returns the result of a complete run. `None` if it has no report.
+pub(super) fn result(dir: &Path) -> io::Result<Option<Map<String, Value>>> {
+    let text = match fs::read_to_string(dir.join("report.json")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read?,
     };
     let report: Report = serde_json::from_str(&text)?;
     let mut result: Map<String, Value> = serde_json::from_str(&text)?;
     let ranked = |moves: &[Ranked]| -> Vec<Value> {
-        moves.iter().map(|it| ranked(folder, &report, it)).collect()
+        moves.iter().map(|it| ranked(dir, &report, it)).collect()
     };
-    let markdown = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let markdown = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
     result.extend([
         ("recommended_moves".to_owned(), json!(ranked(&report.ranking.recommended))),
         ("other_moves".to_owned(), json!(ranked(&report.ranking.other))),
@@ -29,7 +29,7 @@ pub(super) fn result(folder: &Path) -> io::Result<Option<Map<String, Value>>> {
     Ok(Some(result))
 }
 
-fn ranked(folder: &Path, report: &Report, ranked: &Ranked) -> Value {
+fn ranked(dir: &Path, report: &Report, ranked: &Ranked) -> Value {
     let id: MoveId = ranked.move_id;
     let the_move = report.outcome.moves.iter().find(|it| it.move_id == id);
     let score = report.outcome.scores.iter().find(|it| it.move_id == id);
@@ -42,12 +42,12 @@ fn ranked(folder: &Path, report: &Report, ranked: &Ranked) -> Value {
         "total_score": ranked.total_score,
         "marks": ranked.marks,
         "scores_by_agent": score.map(|it| &it.scores_by_agent),
-        "move_document": fs::read_to_string(folder.join(format!("{id}.md"))).unwrap_or_default(),
+        "move_document": fs::read_to_string(dir.join(format!("{id}.md"))).unwrap_or_default(),
     })
 }
 
-/// Whether a file of a run's folder is for its readers. Everything else there is the program's own.
-fn is_for_readers(name: &str) -> bool {
+/// Returns whether clients may read a file of the run directory. All other files are internal.
+fn is_public(name: &str) -> bool {
     let known = [
         "report.md",
         "report.html",
@@ -64,23 +64,23 @@ fn is_for_readers(name: &str) -> bool {
     known.contains(&name) || is_move()
 }
 
-/// The files that a run left for its readers.
-pub(super) fn files(folder: &Path) -> io::Result<Vec<FileShown>> {
+/// Lists the files of a run that clients may read.
+pub(super) fn files(dir: &Path) -> io::Result<Vec<FileInfo>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if is_for_readers(&name) {
-            files.push(FileShown { name, bytes: entry.metadata()?.len() });
+        if is_public(&name) {
+            files.push(FileInfo { name, bytes: entry.metadata()?.len() });
         }
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(files)
 }
 
-/// A file that a run left for its readers, and what it is.
-pub(super) fn file(folder: &Path, name: &str) -> io::Result<Option<(Vec<u8>, &'static str)>> {
-    if !is_for_readers(name) {
+/// Returns the content and the media type of a file, if clients may read it.
+pub(super) fn file(dir: &Path, name: &str) -> io::Result<Option<(Vec<u8>, &'static str)>> {
+    if !is_public(name) {
         return Ok(None);
     }
     let kind = match name.rsplit('.').next().unwrap_or_default() {
@@ -90,7 +90,7 @@ pub(super) fn file(folder: &Path, name: &str) -> io::Result<Option<(Vec<u8>, &'s
         "md" => "text/markdown; charset=utf-8",
         _ => "text/plain; charset=utf-8",
     };
-    match fs::read(folder.join(name)) {
+    match fs::read(dir.join(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => Ok(Some((read?, kind))),
     }
@@ -98,16 +98,16 @@ pub(super) fn file(folder: &Path, name: &str) -> io::Result<Option<(Vec<u8>, &'s
 
 #[cfg(test)]
 mod tests {
-    use super::is_for_readers;
+    use super::is_public;
 
     #[test]
-    fn only_what_is_for_readers_can_be_had() {
+    fn only_public_files_can_be_read() {
         for name in ["report.html", "m1.md", "m15.md", "F2.md"] {
-            assert!(is_for_readers(name), "{name}");
+            assert!(is_public(name), "{name}");
         }
         for name in ["state.db", "calls.jsonl", "run.json", "../m1.md", "m1.md/..", "lock", "m0.md"]
         {
-            assert!(!is_for_readers(name), "{name}");
+            assert!(!is_public(name), "{name}");
         }
     }
 }

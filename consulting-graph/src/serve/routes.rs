@@ -1,4 +1,4 @@
-//! The routes about runs.
+//! Routes for runs.
 
 use std::io;
 
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    desk::{Desk, blocking, problem},
+    app_state::{AppState, blocking, http_problem},
     results,
     runner::read_moves,
     wire::{
-        Analyze, BranchedOff, Budget, Cast, Events, EventsWanted, Files, ForkWanted, Kept, LARGEST,
-        Order, Pair, PlanWanted, Results, Resume, RunDetail, RunSummary, Runs, RunsWanted,
-        Settings, Started,
+        AnalyzeRequest, Budget, EventPage, EventsQuery, FileList, ForkInfo, ForkRequest,
+        MAX_INTEGER, Pair, Participants, PlanQuery, Results, ResumeOrder, ResumeRequest, RunDetail,
+        RunPage, RunStarted, RunSummary, RunsQuery, Settings, StoredInput,
     },
 };
 use crate::{
@@ -32,16 +32,16 @@ use crate::{
     serve::trace,
 };
 
-type Answer<T> = Result<T, Problem>;
+type HttpResult<T> = Result<T, Problem>;
 
-/// Runs on a page of the list.
-const PAGE: usize = 50;
-const MOST_ON_PAGE: usize = 200;
+/// Default and maximum number of runs per page.
+const DEFAULT_PAGE: usize = 50;
+const MAX_PAGE: usize = 200;
 
-/// Events in one answer.
-const MOST_EVENTS: usize = 1000;
+/// Maximum number of events per page.
+const MAX_EVENTS: usize = 1000;
 
-pub(super) fn routes() -> OpenApiRouter<Desk> {
+pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(analyze))
         .routes(routes!(events_live))
@@ -60,50 +60,56 @@ pub(super) fn routes() -> OpenApiRouter<Desk> {
         .routes(routes!(file))
 }
 
-/// Why a run's folder cannot be read. The list of runs knows of it, though somebody may have removed it.
+/// Converts an I/O error in a run directory to an HTTP response. A registered run may have lost its directory.
 fn unreadable(error: &io::Error) -> Problem {
     match error.kind() {
-        io::ErrorKind::NotFound => Problem::not_found("the run's folder is gone"),
+        io::ErrorKind::NotFound => Problem::not_found("the run directory no longer exists"),
         _ => Problem::internal(error),
     }
 }
 
 /// Starts a run.
-#[utoipa::path(post, path = "/api/analyze", tag = "runs", request_body = Analyze, responses(
-    (status = 202, description = "It is started", body = Started),
-    (status = "4XX", description = "It cannot be", body = ProblemBody),
-    (status = 503, description = "The server ends", body = ProblemBody)))]
-async fn analyze(State(desk): State<Desk>, Body(wanted): Body<Analyze>) -> Answer<Response> {
-    let run = desk.begin(wanted).await?;
-    Ok((StatusCode::ACCEPTED, Json(Started::of(&run))).into_response())
+#[utoipa::path(post, path = "/api/analyze", tag = "runs", request_body = AnalyzeRequest, responses(
+    (status = 202, description = "The run was started", body = RunStarted),
+    (status = "4XX", description = "The request is invalid, or the queue is full", body = ProblemBody),
+    (status = 503, description = "The server is shutting down", body = ProblemBody)))]
+async fn analyze(
+    State(app): State<AppState>,
+    Body(request): Body<AnalyzeRequest>,
+) -> HttpResult<Response> {
+    let run = app.start_run(request).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunStarted::of(&run))).into_response())
 }
 
-/// Streams a run's events: from the start, or after the one that `Last-Event-ID` or `after` names.
+/// Streams the events of a run, from the start or after the event given by `Last-Event-ID` or `after`.
 #[utoipa::path(get, path = "/api/stream/{id}", tag = "runs",
     params(("id" = String, Path, description = "The run"), Place), responses(
-    (status = 200, description = "Server-sent events, one for each event, and at the end where the run stands",
+    (status = 200, description = "Server-sent events, one per event; the last one has the status of the run",
         body = Message, content_type = "text/event-stream"),
-    (status = "4XX", description = "There is none", body = ProblemBody)))]
+    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn events_live(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Place(after): Place,
-) -> Answer<Response> {
-    stream(desk.service.read(&id, after).await?, &desk.streams)
+) -> HttpResult<Response> {
+    stream(app.service.read(&id, after).await?, &app.streams)
 }
 
-/// What a run came to.
+/// Returns the result of a run.
 #[utoipa::path(get, path = "/api/results/{id}", tag = "runs",
     params(("id" = String, Path, description = "The run")), responses(
-    (status = 200, description = "Where it stands, and its report once it is complete", body = Results),
-    (status = "4XX", description = "There is no such run", body = ProblemBody)))]
-async fn results_of(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Results>> {
-    let (info, folder) = desk.folder(&id).await?;
-    let read = blocking(move || results::result(&folder).map_err(|error| unreadable(&error)));
-    // A report that is there while the run goes on is an older one's.
+    (status = 200, description = "The status, and the report once the run is complete", body = Results),
+    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+async fn results_of(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+) -> HttpResult<Json<Results>> {
+    let (info, dir) = app.find_run(&id).await?;
+    let read = blocking(move || results::result(&dir).map_err(|error| unreadable(&error)));
+    // While the run is active, a report can only be an outdated one.
     let result = read.await?.filter(|_| !info.status.is_live());
     if result.is_none() && info.status == Status::Complete {
-        return Err(Problem::not_found("the run's report is gone"));
+        return Err(Problem::not_found("the report of the run no longer exists"));
     }
     Ok(Json(Results {
         analysis_id: info.id,
@@ -114,58 +120,61 @@ async fn results_of(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<
     }))
 }
 
-/// The runs, newest first.
-#[utoipa::path(get, path = "/api/runs", tag = "runs", params(RunsWanted), responses(
-    (status = 200, description = "A page of them", body = Runs),
-    (status = "4XX", description = "There is no such page", body = ProblemBody)))]
-async fn runs(State(desk): State<Desk>, Params(wanted): Params<RunsWanted>) -> Answer<Json<Runs>> {
-    let limit = wanted.limit.unwrap_or(PAGE);
-    if !(1..=MOST_ON_PAGE).contains(&limit) {
-        return Err(Problem::invalid(format!("limit is from 1 to {MOST_ON_PAGE}")));
+/// Lists runs, newest first.
+#[utoipa::path(get, path = "/api/runs", tag = "runs", params(RunsQuery), responses(
+    (status = 200, description = "A page of runs", body = RunPage),
+    (status = "4XX", description = "A parameter is invalid", body = ProblemBody)))]
+async fn runs(
+    State(app): State<AppState>,
+    Params(request): Params<RunsQuery>,
+) -> HttpResult<Json<RunPage>> {
+    let limit = request.limit.unwrap_or(DEFAULT_PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Problem::invalid(format!("`limit` must be between 1 and {MAX_PAGE}")));
     }
-    if let Some(before) = &wanted.before {
-        desk.service.get(before).await?;
+    if let Some(before) = &request.before {
+        app.service.get(before).await?;
     }
-    // One more than is wanted shows whether others follow.
-    let mut found = desk.runs(wanted.before, limit + 1).await?;
+    // One extra run shows whether there are more.
+    let mut found = app.list_runs(request.before, limit + 1).await?;
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|it| it.id.clone());
-    Ok(Json(Runs { runs: found.iter().map(RunSummary::of).collect(), next }))
+    Ok(Json(RunPage { runs: found.iter().map(RunSummary::of).collect(), next }))
 }
 
-/// A run.
+/// Returns the details of a run.
 #[utoipa::path(get, path = "/api/runs/{id}", tag = "runs",
     params(("id" = String, Path, description = "The run")), responses(
-    (status = 200, description = "Where it stands, what it was given and has spent", body = RunDetail),
-    (status = "4XX", description = "There is no such run", body = ProblemBody)))]
-async fn run(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<RunDetail>> {
-    let (info, folder) = desk.folder(&id).await?;
-    let run = blocking(move || Run::look(folder).map_err(problem)).await?;
-    let kept: Kept = serde_json::from_value(info.input.clone()).unwrap_or_default();
+    (status = 200, description = "The status, settings and spending of the run", body = RunDetail),
+    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<RunDetail>> {
+    let (info, dir) = app.find_run(&id).await?;
+    let run = blocking(move || Run::open_unchecked(dir).map_err(http_problem)).await?;
+    let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
     let (config, manifest) = (run.config(), run.manifest());
-    let given = &manifest.given;
+    let run_config = &manifest.run_config;
     let limit = Budget {
-        max_tokens: manifest.limit.tokens.or(kept.limit.max_tokens),
-        max_dollars: manifest.limit.money.map(|it| it.dollars()).or(kept.limit.max_dollars),
+        max_tokens: manifest.limit.tokens.or(input.limit.max_tokens),
+        max_dollars: manifest.limit.money.map(|it| it.dollars()).or(input.limit.max_dollars),
     };
     Ok(Json(RunDetail {
         summary: RunSummary::of(&info),
-        usage: desk.spent(&id).await?.into(),
-        planned_calls: desk.plan(config, given.baseline, kept.concurrency).all.calls,
+        usage: app.spending(&id).await?.into(),
+        planned_calls: app.plan(config, run_config.baseline, input.concurrency).all.calls,
         settings: Settings {
             rounds: config.rounds,
-            concurrency: kept.concurrency,
-            baseline: given.baseline,
-            review: given.review,
-            seed: given.choice.seed,
-            provider: given.choice.provider.clone(),
-            model: given.choice.model.clone(),
+            concurrency: input.concurrency,
+            baseline: run_config.baseline,
+            review: run_config.review,
+            seed: run_config.choice.seed,
+            provider: run_config.choice.provider.clone(),
+            model: run_config.choice.model.clone(),
             limit,
         },
-        config: Cast::from(config),
-        branch: manifest.branch.as_ref().map(|it| BranchedOff {
-            from: it.from.given.run_id.clone(),
+        config: Participants::from(config),
+        branch: manifest.fork_origin.as_ref().map(|it| ForkInfo {
+            from: it.from.run_config.run_id.clone(),
             at: it.at.clone(),
             only: it.only,
             set: it.set.clone(),
@@ -173,126 +182,136 @@ async fn run(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Ru
     }))
 }
 
-/// Events of a run.
+/// Returns events of a run.
 #[utoipa::path(get, path = "/api/runs/{id}/events", tag = "runs",
-    params(("id" = String, Path, description = "The run"), EventsWanted), responses(
-    (status = 200, description = "Events, in order", body = Events),
-    (status = "4XX", description = "There is no such run", body = ProblemBody)))]
+    params(("id" = String, Path, description = "The run"), EventsQuery), responses(
+    (status = 200, description = "Events, in order", body = EventPage),
+    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn events(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
-    Params(wanted): Params<EventsWanted>,
-) -> Answer<Json<Events>> {
-    let (after, limit) = (wanted.after.unwrap_or(0), wanted.limit.unwrap_or(MOST_EVENTS));
-    if !(1..=MOST_EVENTS).contains(&limit) {
-        return Err(Problem::invalid(format!("limit is from 1 to {MOST_EVENTS}")));
+    Params(request): Params<EventsQuery>,
+) -> HttpResult<Json<EventPage>> {
+    let (after, limit) = (request.after.unwrap_or(0), request.limit.unwrap_or(MAX_EVENTS));
+    if !(1..=MAX_EVENTS).contains(&limit) {
+        return Err(Problem::invalid(format!("`limit` must be between 1 and {MAX_EVENTS}")));
     }
-    if after > LARGEST {
-        return Err(Problem::invalid(format!("after is up to {LARGEST}")));
+    if after > MAX_INTEGER {
+        return Err(Problem::invalid(format!("`after` must be at most {MAX_INTEGER}")));
     }
-    let found = desk.service.stored(&id, after, limit).await?;
+    let found = app.service.stored(&id, after, limit).await?;
     let last = found.last().map_or(after, |it| it.seq);
     let events = found.iter().map(|it| serde_json::from_str(&it.data)).collect::<Result<_, _>>();
-    Ok(Json(Events { events: events.map_err(|it| Problem::internal(&it))?, last }))
+    Ok(Json(EventPage { events: events.map_err(|it| Problem::internal(&it))?, last }))
 }
 
-/// What a complete run did, step by step.
+/// Returns the trace of a complete run.
 #[utoipa::path(get, path = "/api/runs/{id}/trace", tag = "runs",
     params(("id" = String, Path, description = "The run")), responses(
     (status = 200, description = "The trace of the pipeline and of every debate, by name", body = Object),
-    (status = "4XX", description = "There is no such run, or it is not complete", body = ProblemBody)))]
-async fn trace_of(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {
-    let (info, folder) = desk.folder(&id).await?;
+    (status = "4XX", description = "The run does not exist or is not complete", body = ProblemBody)))]
+async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
+    let (info, dir) = app.find_run(&id).await?;
     if info.status != Status::Complete {
         return Err(Problem::conflict("the run is not complete"));
     }
-    let text = trace::of(folder, desk.replaying).await?;
+    let text = trace::load_or_replay(dir, app.replaying).await?;
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([kind], text).into_response())
 }
 
-/// The moves that wait for a person to look at them.
+/// Returns the moves to review.
 #[utoipa::path(get, path = "/api/runs/{id}/review", tag = "runs",
     params(("id" = String, Path, description = "The run")), responses(
-    (status = 200, description = "The moves", body = Object),
-    (status = "4XX", description = "There is no such run, or it does not wait", body = ProblemBody)))]
-async fn review(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Value>> {
-    let (_, folder) = desk.folder(&id).await?;
+    (status = 200, description = "The moves to review", body = Object),
+    (status = "4XX", description = "The run does not exist or does not wait for a review", body = ProblemBody)))]
+async fn review(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<Value>> {
+    let (_, dir) = app.find_run(&id).await?;
     let read = move || {
-        let run = Run::look(folder).map_err(problem)?;
-        let review = run.review().map_err(problem)?;
+        let run = Run::open_unchecked(dir).map_err(http_problem)?;
+        let review = run.review_request().map_err(http_problem)?;
         review.ok_or_else(|| Problem::conflict("the run does not wait for a review"))
     };
     Ok(Json(json!(blocking(read).await?)))
 }
 
-/// Goes on with a run that rests; with a complete one if moves have no score or debates ended too soon.
+/// Resumes an inactive run. A complete run can be resumed if moves have no score or debates ended early.
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs",
-    params(("id" = String, Path, description = "The run")), request_body = Option<Resume>, responses(
-    (status = 202, description = "It goes on", body = Started),
-    (status = "4XX", description = "It cannot", body = ProblemBody),
-    (status = 503, description = "The server ends", body = ProblemBody)))]
+    params(("id" = String, Path, description = "The run")), request_body = Option<ResumeRequest>, responses(
+    (status = 202, description = "The run was resumed", body = RunStarted),
+    (status = "4XX", description = "The run cannot be resumed, or the request is invalid", body = ProblemBody),
+    (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn resume(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
-    Body(wanted): Body<Resume>,
-) -> Answer<Response> {
-    let (_, folder) = desk.folder(&id).await?;
-    let limit = Budget { max_tokens: wanted.max_tokens, max_dollars: wanted.max_dollars };
+    Body(request): Body<ResumeRequest>,
+) -> HttpResult<Response> {
+    let (_, dir) = app.find_run(&id).await?;
+    let limit = Budget { max_tokens: request.max_tokens, max_dollars: request.max_dollars };
     if limit != Budget::default() {
-        desk.allowed(limit)?;
+        app.bounded_budget(limit)?;
     }
-    if let Some(moves) = &wanted.moves {
+    if let Some(moves) = &request.moves {
         read_moves(moves.clone()).map_err(Problem::invalid)?;
     }
-    let has_moves = wanted.moves.is_some();
+    let has_moves = request.moves.is_some();
     let look = move || {
-        let run = Run::open(folder).map_err(problem)?;
+        let run = Run::open(dir).map_err(http_problem)?;
         match (run.awaits_review(), has_moves) {
-            (true, false) => Err(Problem::invalid("the run waits for `moves` to debate")),
-            (false, true) => Err(Problem::invalid("the run does not wait for `moves`")),
+            (true, false) => {
+                Err(Problem::invalid("the run waits for a review; send the reviewed `moves`"))
+            }
+            (false, true) => {
+                Err(Problem::invalid("the run does not wait for a review; omit `moves`"))
+            }
             _ => Ok(()),
         }
     };
     blocking(look).await?;
-    let order = Order { moves: wanted.moves, limit };
-    let run = desk.service.resume(&id, json!(order)).await?;
-    Ok((StatusCode::ACCEPTED, Json(Started::of(&run))).into_response())
+    let order = ResumeOrder { moves: request.moves, limit };
+    let run = app.service.resume(&id, json!(order)).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunStarted::of(&run))).into_response())
 }
 
-/// Branches off from a run that rests, and starts the new one.
+/// Forks an inactive run and starts the fork.
 #[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs",
-    params(("id" = String, Path, description = "The run")), request_body = ForkWanted, responses(
-    (status = 202, description = "The new run is started", body = Started),
-    (status = "4XX", description = "It cannot be", body = ProblemBody),
-    (status = 503, description = "The server ends", body = ProblemBody)))]
+    params(("id" = String, Path, description = "The run")), request_body = ForkRequest, responses(
+    (status = 202, description = "The fork was started", body = RunStarted),
+    (status = "4XX", description = "The run cannot be forked, or the request is invalid", body = ProblemBody),
+    (status = 503, description = "The server is shutting down", body = ProblemBody)))]
 async fn fork(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
-    Body(wanted): Body<ForkWanted>,
-) -> Answer<Response> {
-    let run = desk.branch(&id, wanted).await?;
-    Ok((StatusCode::ACCEPTED, Json(Started::of(&run))).into_response())
+    Body(request): Body<ForkRequest>,
+) -> HttpResult<Response> {
+    let run = app.fork_run(&id, request).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunStarted::of(&run))).into_response())
 }
 
-/// Stops a run, also one that waits for a person to look at its moves; it can go on later.
+/// Cancels a run, also while it waits for a review. It can be resumed later.
 #[utoipa::path(post, path = "/api/runs/{id}/cancel", tag = "runs",
     params(("id" = String, Path, description = "The run")), responses(
-    (status = 202, description = "It is stopped", body = Started),
-    (status = "4XX", description = "There is no such run, or it rests", body = ProblemBody)))]
-async fn cancel(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {
-    let run = desk.service.cancel(&id).await?;
-    Ok((StatusCode::ACCEPTED, Json(Started::of(&run))).into_response())
+    (status = 202, description = "The run was cancelled", body = RunStarted),
+    (status = "4XX", description = "The run does not exist or is not active", body = ProblemBody)))]
+async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
+    let run = app.service.cancel(&id).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunStarted::of(&run))).into_response())
 }
 
-/// How two complete runs differ.
+/// Compares two complete runs.
 #[utoipa::path(get, path = "/api/compare", tag = "runs", params(Pair), responses(
     (status = 200, description = "Settings, the first difference, scores, ranks and cost", body = Object),
-    (status = "4XX", description = "They cannot be compared", body = ProblemBody)))]
-async fn compare(State(desk): State<Desk>, Params(pair): Params<Pair>) -> Answer<Json<Value>> {
-    let ((_, a), (_, b)) = (desk.folder(&pair.a).await?, desk.folder(&pair.b).await?);
+    (status = "4XX", description = "The runs cannot be compared", body = ProblemBody)))]
+async fn compare(
+    State(app): State<AppState>,
+    Params(pair): Params<Pair>,
+) -> HttpResult<Json<Value>> {
+    let ((_, a), (_, b)) = (app.find_run(&pair.a).await?, app.find_run(&pair.b).await?);
     let compared = move || {
-        let (a, b) = (Run::look(a).map_err(problem)?, Run::look(b).map_err(problem)?);
+        let (a, b) = (
+            Run::open_unchecked(a).map_err(http_problem)?,
+            Run::open_unchecked(b).map_err(http_problem)?,
+        );
         diff(&a, &b).map_err(|error| match error {
             DiffError::NoReport(_) => Problem::conflict("only complete runs can be compared"),
             other => Problem::internal(&other),
@@ -301,51 +320,54 @@ async fn compare(State(desk): State<Desk>, Params(pair): Params<Pair>) -> Answer
     Ok(Json(json!(blocking(compared).await?)))
 }
 
-/// What a run would take, before anything is spent.
-#[utoipa::path(get, path = "/api/plan", tag = "runs", params(PlanWanted), responses(
-    (status = 200, description = "Calls, tokens, money and time, for each role and in all", body = Object),
-    (status = "4XX", description = "There cannot be such a run", body = ProblemBody)))]
-async fn plan(State(desk): State<Desk>, Params(wanted): Params<PlanWanted>) -> Answer<Json<Value>> {
-    let config = desk.config_with(wanted.rounds)?;
+/// Estimates the calls, tokens, cost and time of a run.
+#[utoipa::path(get, path = "/api/plan", tag = "runs", params(PlanQuery), responses(
+    (status = 200, description = "Calls, tokens, cost and time, per role and in total", body = Object),
+    (status = "4XX", description = "A parameter is invalid", body = ProblemBody)))]
+async fn plan(
+    State(app): State<AppState>,
+    Params(request): Params<PlanQuery>,
+) -> HttpResult<Json<Value>> {
+    let config = app.config_with_rounds(request.rounds)?;
     let config = Config::parse(&config).map_err(|error| Problem::internal(&error))?;
-    let concurrency = desk.at_once(wanted.concurrency)?;
-    Ok(Json(json!(desk.plan(&config, wanted.baseline.unwrap_or(false), concurrency))))
+    let concurrency = app.concurrency_or_default(request.concurrency)?;
+    Ok(Json(json!(app.plan(&config, request.baseline.unwrap_or(false), concurrency))))
 }
 
-/// The files that a run left.
+/// Lists the files of a run.
 #[utoipa::path(get, path = "/api/runs/{id}/files", tag = "runs",
     params(("id" = String, Path, description = "The run")), responses(
-    (status = 200, description = "Their names", body = Files),
-    (status = "4XX", description = "There is no such run", body = ProblemBody)))]
-async fn files(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Files>> {
-    let (_, folder) = desk.folder(&id).await?;
-    let read = move || results::files(&folder).map_err(|error| unreadable(&error));
-    Ok(Json(Files { files: blocking(read).await? }))
+    (status = 200, description = "Names and sizes of the files", body = FileList),
+    (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
+async fn files(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<FileList>> {
+    let (_, dir) = app.find_run(&id).await?;
+    let read = move || results::files(&dir).map_err(|error| unreadable(&error));
+    Ok(Json(FileList { files: blocking(read).await? }))
 }
 
-/// A file that a run left.
+/// Returns a file of a run.
 #[utoipa::path(get, path = "/api/runs/{id}/files/{name}", tag = "runs",
     params(("id" = String, Path, description = "The run"), ("name" = String, Path, description = "The file")),
     responses(
-    (status = 200, description = "The file, to be saved", content((String = "text/markdown"), (String = "text/html"),
+    (status = 200, description = "The file, as an attachment", content((String = "text/markdown"), (String = "text/html"),
         (String = "text/csv"), (String = "text/plain"), (Object = "application/json"))),
-    (status = "4XX", description = "There is no such file", body = ProblemBody)))]
+    (status = "4XX", description = "The file does not exist", body = ProblemBody)))]
 async fn file(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path((id, name)): Path<(String, String)>,
-) -> Answer<Response> {
-    let (_, folder) = desk.folder(&id).await?;
-    let wanted = name.clone();
-    let read = move || results::file(&folder, &wanted).map_err(|it| Problem::internal(&it));
+) -> HttpResult<Response> {
+    let (_, dir) = app.find_run(&id).await?;
+    let request = name.clone();
+    let read = move || results::file(&dir, &request).map_err(|it| Problem::internal(&it));
     let Some((bytes, kind)) = blocking(read).await? else {
-        return Err(Problem::not_found("the run left no such file"));
+        return Err(Problem::not_found("the run has no such file"));
     };
     let saved = format!("attachment; filename=\"{id}-{name}\"");
     let saved = HeaderValue::from_str(&saved).map_err(|error| Problem::internal(&error))?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CONTENT_DISPOSITION, saved),
-        // Wherever it is shown all the same, nothing in it runs.
+        // Nothing in the file may be executed, even if a browser displays it.
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox")),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];

@@ -1,4 +1,4 @@
-//! Runs of the pipeline, each in its folder.
+//! Executes runs of the pipeline for the service.
 
 use std::{
     fs::{self, File},
@@ -14,53 +14,54 @@ use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{
-    desk::failure,
-    wire::{Best, Kept, Order, Outcome},
+    app_state::client_message,
+    wire::{RecommendedMove, ResumeOrder, StoredInput, StoredOutcome},
 };
 use crate::{
-    event::Numbered,
-    fence::visible_json,
+    event::NumberedEvent,
+    fence::escape_invisible_json,
     models::Limit,
     moves::Move,
-    pipeline::Reviewed,
+    pipeline::ReviewDecision,
     rank::Ranked,
     report::Report,
-    run::{self, Going, Run, RunProblem},
+    run::{self, ResumeOptions, Run, RunError},
     score::Mark,
 };
 
-/// A run that another process works on is looked at again after so long.
-const BUSY: Duration = Duration::from_secs(2);
+/// Interval at which a run that another process executes is tried again.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Goes on with runs that lie in one folder.
+/// Executes runs in the subdirectories of one directory.
 #[derive(Debug, Clone)]
-pub(super) struct Folders {
-    pub(super) runs: PathBuf,
-    /// How much isolation debates need.
+pub(super) struct PipelineRunner {
+    pub(super) runs_dir: PathBuf,
+    /// Required isolation level of the debates.
     pub(super) isolation: Isolation,
-    /// The one back end to use.
+    /// Sandbox back end to use, by name. `None`: the strongest available.
     pub(super) backend: Option<String>,
-    /// What a run may spend at most, whoever made it and whatever it was told.
-    pub(super) most: Limit,
+    /// Upper bound of every run's spending limit.
+    pub(super) max_limit: Limit,
 }
 
-impl Folders {
-    pub(super) fn of(&self, id: &str) -> PathBuf {
-        self.runs.join(id)
+impl PipelineRunner {
+    pub(super) fn run_dir(&self, id: &str) -> PathBuf {
+        self.runs_dir.join(id)
     }
 
-    /// How a run is gone on with: what it was told last, or else at first, and no more than the operator allows now.
-    fn going(&self, run: &Run, info: &RunInfo) -> Result<Going, Failure> {
-        let kept: Kept = serde_json::from_value(info.input.clone()).unwrap_or_default();
-        let order: Order = serde_json::from_value(info.order.clone()).unwrap_or_default();
-        // After a restart an order is carried out again; the moves lie in the run's folder then.
-        let reviewed = match order.moves.filter(|_| !run.is_reviewed()) {
+    /// Returns the options for resuming a run. The spending limit is that of the last resume request, otherwise the
+    /// stored one, bounded by the server's limit.
+    fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, Failure> {
+        let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
+        let order: ResumeOrder = serde_json::from_value(info.order.clone()).unwrap_or_default();
+        // After a restart the last resume request is executed again. Its moves are then already stored with the run.
+        let review = match order.moves.filter(|_| !run.is_reviewed()) {
             Some(moves) => Some(read_moves(moves).map_err(Failure)?),
             None => None,
         };
-        Ok(Going {
-            concurrency: kept.concurrency.max(1),
-            // Isolation that a run was told to require is not given up because the server does not require it.
+        Ok(ResumeOptions {
+            concurrency: input.concurrency.max(1),
+            // A run that requires isolation keeps requiring it, even if the server does not.
             isolation: Some(match run.manifest().isolation {
                 Some(Isolation::Required) => Isolation::Required,
                 _ => self.isolation,
@@ -70,108 +71,114 @@ impl Folders {
                 .limit
                 .limit()
                 .or(run.manifest().limit)
-                .or(kept.limit.limit())
-                .at_most(self.most),
-            reviewed,
-            ..Going::default()
+                .or(input.limit.limit())
+                .capped_at(self.max_limit),
+            review,
+            ..ResumeOptions::default()
         })
     }
 }
 
-/// Moves as a client sends them.
-pub(super) fn read_moves(moves: Vec<serde_json::Map<String, Value>>) -> Result<Reviewed, String> {
+/// Parses and checks moves sent by a client.
+pub(super) fn read_moves(
+    moves: Vec<serde_json::Map<String, Value>>,
+) -> Result<ReviewDecision, String> {
     let read = |(idx, it): (usize, serde_json::Map<String, Value>)| {
         serde_json::from_value::<Move>(Value::Object(it))
-            .map_err(|error| format!("move {} of the list: {error}", idx + 1))
+            .map_err(|error| format!("move {} in the list: {error}", idx + 1))
     };
     let moves = moves.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-    let reviewed = Reviewed { moves };
-    reviewed.check()?;
-    Ok(reviewed)
+    let review = ReviewDecision { moves };
+    review.check()?;
+    Ok(review)
 }
 
-/// What a run came to, in short.
-pub(super) fn outcome(report: &Report) -> Value {
+/// Returns the summary of a report for the registry.
+pub(super) fn stored_outcome(report: &Report) -> Value {
     let title = |id| {
         let found = report.outcome.moves.iter().find(|it| it.move_id == id);
         found.map_or_else(String::new, |it| it.draft.title.clone())
     };
-    let best = report.ranking.recommended.iter().map(|it| Best {
+    let moves = report.ranking.recommended.iter().map(|it| RecommendedMove {
         move_id: it.move_id.to_string(),
         title: title(it.move_id),
         score: it.total_score,
     });
-    json!(Outcome { recommended: best.collect() })
+    json!(StoredOutcome { recommended: moves.collect() })
 }
 
-/// Whether a run may come to more than its report says: moves have no score, or debates ended too soon.
-fn is_open(report: &Report) -> bool {
-    let is_cut = |it: &Ranked| it.marks.contains(&Mark::Incomplete);
-    !report.ranking.unscored.is_empty() || report.ranking.all().any(is_cut)
+/// Returns whether resuming a complete run can improve its result: moves have no score, or debates ended early.
+fn is_improvable(report: &Report) -> bool {
+    let is_incomplete = |it: &Ranked| it.marks.contains(&Mark::Incomplete);
+    !report.ranking.unscored.is_empty() || report.ranking.all().any(is_incomplete)
 }
 
 #[async_trait]
-impl Runner for Folders {
+impl Runner for PipelineRunner {
     async fn go(&self, info: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
-        let folder = self.of(&info.id);
-        let run = blocking(move || Run::open(folder)).await?;
-        let run = run.map_err(|problem| Failure(failure(&info.id, None, &problem)))?;
-        let failed = |problem: RunProblem| Failure(failure(&info.id, Some(&run), &problem));
-        let ended = loop {
-            let tell = |event: &Numbered| {
+        let dir = self.run_dir(&info.id);
+        let run = blocking(move || Run::open(dir)).await?;
+        let run = run.map_err(|problem| Failure(client_message(&info.id, None, &problem)))?;
+        let failed = |problem: RunError| Failure(client_message(&info.id, Some(&run), &problem));
+        let result = loop {
+            let on_event = |event: &NumberedEvent| {
                 let data = serde_json::to_string(event).unwrap_or_default();
-                teller.tell(RunEvent { seq: event.seq, data: visible_json(&data).into() });
+                teller.tell(RunEvent { seq: event.seq, data: escape_invisible_json(&data).into() });
             };
-            match run.go(self.going(&run, info)?, tell).await {
-                // Somebody resumed it by hand.
-                Err(RunProblem::Busy(_)) => sleep(BUSY).await,
-                ended => break ended,
+            match run.resume(self.resume_options(&run, info)?, on_event).await {
+                // The run was resumed on the command line.
+                Err(RunError::Locked(_)) => sleep(LOCK_RETRY_INTERVAL).await,
+                result => break result,
             }
         };
-        let folder = self.of(&info.id);
-        if let Err(error) = blocking(move || sync(&folder)).await? {
-            tracing::error!(run = info.id, %error, "may be lost if the power fails now");
+        let dir = self.run_dir(&info.id);
+        if let Err(error) = blocking(move || sync_dir(&dir)).await? {
+            tracing::error!(run = info.id, %error, "cannot sync the run directory; a power failure may lose the latest results");
         }
-        match ended.map_err(failed)? {
-            run::Ended::Done { report, .. } => Ok(Ended::Complete(outcome(&report))),
-            run::Ended::Review(review) => {
-                run.leave_review(&review).map_err(failed)?;
+        match result.map_err(failed)? {
+            run::RunOutcome::Complete { report, .. } => {
+                Ok(Ended::Complete(stored_outcome(&report)))
+            }
+            run::RunOutcome::AwaitingReview(review) => {
+                run.write_review_request(&review).map_err(failed)?;
                 Ok(Ended::Waiting)
             }
         }
     }
 
     fn is_open(&self, run: &RunInfo) -> bool {
-        let text = fs::read_to_string(self.of(&run.id).join("report.json")).unwrap_or_default();
-        serde_json::from_str(&text).is_ok_and(|it| is_open(&it))
+        let text =
+            fs::read_to_string(self.run_dir(&run.id).join("report.json")).unwrap_or_default();
+        serde_json::from_str(&text).is_ok_and(|it| is_improvable(&it))
     }
 
-    fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
-        read_events(&self.of(run).join("events.jsonl"), after, most)
+    fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
+        read_events(&self.run_dir(run).join("events.jsonl"), after, limit)
     }
 }
 
-/// Does what may wait for the disk.
+/// Runs a closure that may block on I/O.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    let failed = |_| Failure("an internal error; the server's log has it".to_owned());
+    let failed =
+        |_| Failure("an internal error occurred; see the server log for details".to_owned());
     spawn_blocking(work).await.map_err(failed)
 }
 
-/// Lets what lies in a run's folder reach the disk, before the list of runs says that it is there.
-fn sync(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+/// Syncs the files of a run directory to disk, before the registry marks the run as complete.
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
             File::open(entry.path())?.sync_all()?;
         }
     }
-    File::open(folder)?.sync_all()
+    File::open(dir)?.sync_all()
 }
 
-/// Events of a list: the one of number `n` is its line `n`. What is not a whole line yet is none.
-fn read_events(path: &Path, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
+/// Reads events from an event log. The event with number `n` is line `n`; an incomplete last line is ignored.
+fn read_events(path: &Path, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
     let mut lines = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => BufReader::with_capacity(1 << 16, opened?),
@@ -180,7 +187,7 @@ fn read_events(path: &Path, after: u64, most: usize) -> io::Result<Vec<RunEvent>
     let mut line = String::new();
     for seq in 1.. {
         line.clear();
-        if events.len() == most || lines.read_line(&mut line)? == 0 || !line.ends_with('\n') {
+        if events.len() == limit || lines.read_line(&mut line)? == 0 || !line.ends_with('\n') {
             break;
         }
         if seq > after {
@@ -195,13 +202,13 @@ mod tests {
     use super::read_events;
 
     #[test]
-    fn events_are_lines_and_half_a_line_is_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("events.jsonl");
+    fn incomplete_last_lines_are_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.jsonl");
         assert!(read_events(&path, 0, 9).unwrap().is_empty());
         std::fs::write(&path, "{\"seq\":1}\n{\"seq\":2}\n{\"seq\":3}\n{\"se").unwrap();
-        let read = |after, most| -> Vec<(u64, String)> {
-            let events = read_events(&path, after, most).unwrap();
+        let read = |after, limit| -> Vec<(u64, String)> {
+            let events = read_events(&path, after, limit).unwrap();
             events.into_iter().map(|it| (it.seq, it.data.to_string())).collect()
         };
         assert_eq!(read(1, 9), [(2, "{\"seq\":2}".to_owned()), (3, "{\"seq\":3}".to_owned())]);

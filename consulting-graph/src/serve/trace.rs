@@ -1,5 +1,5 @@
-//! The trace of a complete run. It is not kept while a run goes on: a run that was resumed has only a part of it in
-//! one process. A replay from the recording does the same again, step by step, and has all of it.
+//! Trace of a complete run. It is not stored during execution, because no single process sees the whole execution of
+//! a resumed run. A replay from the recording produces all of it.
 
 use std::{
     fs, io,
@@ -11,57 +11,62 @@ use graph_server::http::Problem;
 use serde_json::{Map, json};
 use tokio::{runtime::Handle, sync::Mutex};
 
-use super::desk::{blocking, problem};
-use crate::run::{Going, Run};
+use super::app_state::{blocking, http_problem};
+use crate::run::{ResumeOptions, Run};
 
-/// What a replay found is kept beside the report.
-const TRACE: &str = "trace.json";
+/// Cached trace, next to the report.
+const TRACE_FILE: &str = "trace.json";
 
-/// The trace of a run as JSON. One replay at a time, to its end, though nobody waits for it any more.
+/// Returns the trace of a run as JSON, replaying the run if there is no cached trace. Replays run one at a time and
+/// complete even if the client disconnects.
 ///
-/// Whoever waits for a turn holds no thread: a replay needs threads to read from, and would never end if all of them
-/// waited for it.
-pub(super) async fn of(folder: PathBuf, replaying: Arc<Mutex<()>>) -> Result<String, Problem> {
-    let here = folder.clone();
-    if let Some(text) = blocking(move || Ok(kept(&here))).await? {
+/// A waiting request holds no blocking thread: the running replay needs such threads and would deadlock if waiting
+/// requests held all of them.
+pub(super) async fn load_or_replay(
+    dir: PathBuf,
+    replaying: Arc<Mutex<()>>,
+) -> Result<String, Problem> {
+    let cache_dir = dir.clone();
+    if let Some(text) = blocking(move || Ok(read_cache(&cache_dir))).await? {
         return Ok(text);
     }
-    let (turn, runtime) = (replaying.lock_owned().await, Handle::current());
+    let (guard, runtime) = (replaying.lock_owned().await, Handle::current());
     blocking(move || {
-        let _turn = turn;
-        // Somebody else may have made it meanwhile.
-        if let Some(text) = kept(&folder) {
+        let _guard = guard;
+        // Another request may have stored it while this one waited.
+        if let Some(text) = read_cache(&dir) {
             return Ok(text);
         }
-        let text = runtime.block_on(replay(&folder))?;
-        keep(&folder, &text).map_err(|error| Problem::internal(&error))?;
+        let text = runtime.block_on(replay(&dir))?;
+        write_cache(&dir, &text).map_err(|error| Problem::internal(&error))?;
         Ok(text)
     })
     .await
 }
 
-/// The trace that a replay before left, unless the run has come to another end since.
-fn kept(folder: &Path) -> Option<String> {
-    let changed = |name: &str| fs::metadata(folder.join(name)).and_then(|it| it.modified());
-    let is_of_report = changed(TRACE).ok()? >= changed("report.json").ok()?;
-    is_of_report.then(|| fs::read_to_string(folder.join(TRACE)).ok())?
+/// Returns the cached trace, unless the report changed since.
+fn read_cache(dir: &Path) -> Option<String> {
+    let modified = |name: &str| fs::metadata(dir.join(name)).and_then(|it| it.modified());
+    let is_current = modified(TRACE_FILE).ok()? >= modified("report.json").ok()?;
+    is_current.then(|| fs::read_to_string(dir.join(TRACE_FILE)).ok())?
 }
 
-fn keep(folder: &Path, text: &str) -> io::Result<()> {
-    let new = folder.join("trace.new");
+fn write_cache(dir: &Path, text: &str) -> io::Result<()> {
+    let new = dir.join("trace.new");
     fs::write(&new, text)?;
-    fs::rename(&new, folder.join(TRACE))
+    fs::rename(&new, dir.join(TRACE_FILE))
 }
 
-async fn replay(folder: &Path) -> Result<String, Problem> {
-    let run = Run::open(folder).map_err(problem)?;
-    let again = folder.join("replay");
-    let _ = fs::remove_dir_all(&again);
-    // Nothing that is replayed comes from outside, so it needs no sandbox.
-    let going = Going { backend: Some("in-process".to_owned()), ..Going::default() };
-    let replayed = run.replay(&again, going, |_| {}).await;
-    let _ = fs::remove_dir_all(&again);
-    let traces = replayed.map_err(problem)?.traces;
+async fn replay(dir: &Path) -> Result<String, Problem> {
+    let run = Run::open(dir).map_err(http_problem)?;
+    let replay_dir = dir.join("replay");
+    let _ = fs::remove_dir_all(&replay_dir);
+    // All answers come from the recording, so no isolation is needed.
+    let options =
+        ResumeOptions { backend: Some("in-process".to_owned()), ..ResumeOptions::default() };
+    let replayed = run.replay(&replay_dir, options, |_| {}).await;
+    let _ = fs::remove_dir_all(&replay_dir);
+    let traces = replayed.map_err(http_problem)?.traces;
     let traces: Map<_, _> = traces.into_iter().map(|(name, it)| (name, json!(it))).collect();
     Ok(json!(traces).to_string())
 }

@@ -1,4 +1,4 @@
-//! What goes over the wire, all in one place.
+//! Request and response bodies of the HTTP API, and the JSON stored in the registry.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use graph_server::{RunInfo, Status};
@@ -9,30 +9,31 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     config::{Config, Persona},
     models::Limit,
-    spent::Spent,
+    spending::Spending,
 };
 
-/// Dollars that a budget has at least.
-const LEAST: f64 = 0.000_001;
+/// Minimum budget, in dollars.
+const MIN_DOLLARS: f64 = 0.000_001;
 
-/// The largest whole number that a request may hold: what is beyond it is no `int64`.
-pub(super) const LARGEST: u64 = i64::MAX.unsigned_abs();
+/// Largest integer that a request may contain, that of `int64`.
+pub(super) const MAX_INTEGER: u64 = i64::MAX.unsigned_abs();
 
-/// Reads a whole number as JSON Schema knows it, to which 3.0 is as whole as 3.
+/// Deserializes an integer as JSON Schema defines it: 3.0 is an integer too.
 fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>>(from: D) -> Result<Option<N>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(from)? else { return Ok(None) };
-    let is_whole = |it: &f64| it.fract() == 0.0 && (0.0..LARGEST as f64).contains(it);
+    let is_whole = |it: &f64| it.fract() == 0.0 && (0.0..MAX_INTEGER as f64).contains(it);
     let read = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
-    let fits = read.filter(|it| *it <= LARGEST).and_then(|it| N::try_from(it).ok());
-    let wrong = || de::Error::custom(format!("{number} is no whole number, or too large a one"));
-    fits.map(Some).ok_or_else(wrong)
+    let fits = read.filter(|it| *it <= MAX_INTEGER).and_then(|it| N::try_from(it).ok());
+    let invalid =
+        || de::Error::custom(format!("{number} is not a non-negative integer, or too large"));
+    fits.map(Some).ok_or_else(invalid)
 }
 
-/// A run that is asked for.
+/// A run to start.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Analyze {
-    /// The company, like NVDA or BRK.B.
+pub(super) struct AnalyzeRequest {
+    /// Ticker of the company, such as NVDA or BRK.B.
     #[schema(
         min_length = 1,
         max_length = 12,
@@ -40,333 +41,332 @@ pub(super) struct Analyze {
         example = "NVDA"
     )]
     pub(super) ticker: String,
-    /// Rounds of each debate.
+    /// Rounds per debate.
     #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 50)]
     pub(super) rounds: Option<u32>,
-    /// What a scripted model's answers follow from.
+    /// Seed of the scripted model.
     #[serde(default, deserialize_with = "whole")]
     pub(super) seed: Option<u64>,
-    /// Debates at once.
+    /// Maximum number of concurrent debates.
     #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 15)]
     pub(super) concurrency: Option<usize>,
-    /// Whether the moves are scored before the debates too.
+    /// Whether to also score the moves before the debates.
     #[serde(default)]
     pub(super) baseline: bool,
-    /// Whether the run waits before the debates, for a person to look at the moves.
+    /// Whether to pause before the debates so that a person can review the moves.
     #[serde(default)]
     pub(super) review: bool,
-    /// Tokens the whole run may use, in and out together.
+    /// Token limit of the whole run, input and output together.
     #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
-    /// Dollars the whole run may cost.
+    /// Cost limit of the whole run, in dollars.
     #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
-/// What a run may spend in all.
+/// Spending limit of a whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub(super) struct Budget {
-    /// Tokens, in and out together.
+    /// Maximum number of tokens, input and output together.
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
-    /// Dollars.
+    /// Maximum cost in dollars.
     #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
-/// A run that was started or goes on.
+/// A run that was started or resumed.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct Started {
-    /// The run's id.
+pub(super) struct RunStarted {
+    /// Id of the run.
     pub(super) analysis_id: String,
-    /// The company.
+    /// Ticker of the company.
     pub(super) ticker: String,
-    /// Where the run stands.
+    /// Status of the run.
     pub(super) status: Status,
-    /// Where its events are streamed.
+    /// URL of the event stream.
     pub(super) sse_url: String,
 }
 
-/// A run in short.
+/// Summary of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct RunSummary {
-    /// Its id.
+    /// Id of the run.
     pub(super) id: String,
-    /// The company.
+    /// Ticker of the company.
     pub(super) ticker: String,
-    /// Where it stands.
+    /// Status of the run.
     pub(super) status: Status,
-    /// Why it failed.
+    /// Error message, if the run failed.
     pub(super) error: Option<String>,
-    /// When it was made.
+    /// Time of creation.
     #[schema(format = DateTime)]
     pub(super) created_at: String,
-    /// When its status changed last.
+    /// Time of the last status change.
     #[schema(format = DateTime)]
     pub(super) updated_at: String,
-    /// Since when it rests.
+    /// Time at which the run became inactive.
     #[schema(format = DateTime)]
     pub(super) ended_at: Option<String>,
-    /// The best moves, best first, of a run that is complete.
-    pub(super) recommended: Vec<Best>,
-    /// The run it branched off from.
+    /// Recommended moves of a complete run, best first.
+    pub(super) recommended: Vec<RecommendedMove>,
+    /// Id of the run that was forked, if this is a fork.
     pub(super) from: Option<String>,
 }
 
-/// A recommended move in short.
+/// Summary of a recommended move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub(super) struct Best {
+pub(super) struct RecommendedMove {
     /// The move.
     pub(super) move_id: String,
-    /// What it is called.
+    /// Title of the move.
     pub(super) title: String,
-    /// Its score.
+    /// Total score.
     pub(super) score: u32,
 }
 
 /// A page of runs.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct Runs {
+pub(super) struct RunPage {
     /// The runs, newest first.
     pub(super) runs: Vec<RunSummary>,
-    /// What to give as `before` for those that follow; null if none do.
+    /// Value of `before` for the next page; null on the last page.
     pub(super) next: Option<String>,
 }
 
-/// Which runs are wanted.
+/// Selects runs.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct RunsWanted {
-    /// At most so many.
+pub(super) struct RunsQuery {
+    /// Maximum number of runs.
     #[param(minimum = 1, maximum = 200, default = 50)]
     pub(super) limit: Option<usize>,
-    /// Only runs that were made before this one.
+    /// Only list runs created before this one.
     pub(super) before: Option<String>,
 }
 
-/// A run with all that is known of it while it runs.
+/// Details of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct RunDetail {
     #[serde(flatten)]
     pub(super) summary: RunSummary,
-    /// What it has spent so far.
+    /// Spending so far.
     pub(super) usage: Usage,
-    /// So many calls are made if nothing goes wrong.
+    /// Expected number of calls, without retries.
     pub(super) planned_calls: u64,
-    /// What it was given.
+    /// Settings of the run.
     pub(super) settings: Settings,
-    /// Who takes part.
-    pub(super) config: Cast,
-    /// Where it branched off from another run.
-    pub(super) branch: Option<BranchedOff>,
+    /// Agents and metrics.
+    pub(super) config: Participants,
+    /// Origin of the run, if it is a fork.
+    pub(super) branch: Option<ForkInfo>,
 }
 
-/// What a run has spent.
+/// Spending of a run.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub(super) struct Usage {
-    /// Calls that were answered.
+    /// Number of answered calls.
     pub(super) calls: u64,
-    /// Tokens that went in.
+    /// Input tokens, including cached ones.
     pub(super) input_tokens: u64,
-    /// Of these, tokens from a provider's cache.
+    /// Input tokens read from a provider's cache.
     pub(super) cached_tokens: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub(super) output_tokens: u64,
-    /// Dollars, as far as prices are known.
+    /// Cost in dollars, excluding calls whose price is unknown.
     pub(super) dollars: f64,
 }
 
-/// What a run was given.
+/// Settings of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct Settings {
-    /// Rounds of each debate.
+    /// Rounds per debate.
     pub(super) rounds: u32,
-    /// Debates at once.
+    /// Maximum number of concurrent debates.
     pub(super) concurrency: usize,
-    /// Whether the moves are scored before the debates too.
+    /// Whether the moves are also scored before the debates.
     pub(super) baseline: bool,
-    /// Whether a person looks at the moves.
+    /// Whether the run pauses for a review of the moves.
     pub(super) review: bool,
-    /// What a scripted model's answers follow from.
+    /// Seed of the scripted model.
     pub(super) seed: u64,
-    /// Who speaks.
+    /// Provider of the models.
     pub(super) provider: String,
-    /// The model, where it is not the configuration's.
+    /// Model that replaces the configured ones.
     pub(super) model: Option<String>,
     #[serde(flatten)]
     pub(super) limit: Budget,
 }
 
-/// Where a run branched off.
+/// Origin of a fork.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct BranchedOff {
-    /// From which run.
+pub(super) struct ForkInfo {
+    /// Id of the run that was forked.
     pub(super) from: String,
-    /// Where.
+    /// Fork point.
     pub(super) at: String,
-    /// Whether only that move was debated again.
+    /// Whether only the debate at the fork point was repeated.
     pub(super) only: bool,
-    /// What was changed.
+    /// Changed settings, each as `path=value`.
     pub(super) set: Vec<String>,
 }
 
-/// Who takes part in runs, and what is measured.
+/// Agents of a run, and the metrics they score.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct Cast {
-    pub(super) synthesizers: Vec<Person>,
-    pub(super) inferences: Vec<Person>,
-    pub(super) analysts: Vec<Person>,
-    pub(super) critic: Person,
-    pub(super) decision_makers: Vec<Person>,
-    pub(super) metrics: Vec<MetricShown>,
+pub(super) struct Participants {
+    pub(super) synthesizers: Vec<Participant>,
+    pub(super) inferences: Vec<Participant>,
+    pub(super) analysts: Vec<Participant>,
+    pub(super) critic: Participant,
+    pub(super) decision_makers: Vec<Participant>,
+    pub(super) metrics: Vec<MetricInfo>,
     pub(super) rounds: u32,
     pub(super) top_k: usize,
 }
 
-/// Someone who takes part.
+/// An agent.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct Person {
-    /// What events call it.
+pub(super) struct Participant {
+    /// Id of the agent in events.
     pub(super) id: String,
-    /// What people call it.
+    /// Display name.
     pub(super) name: String,
-    /// The moves it proposes.
+    /// Numbers of the moves that the agent proposes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub(super) moves: Vec<String>,
 }
 
-/// Something that is scored.
+/// A metric.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct MetricShown {
+pub(super) struct MetricInfo {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) question: String,
 }
 
-/// What the page needs to know before it asks for anything. Without a key, where one is needed, that is the first two.
+/// Settings for new runs. Without a required API key, only `needs_key` and `version` are present.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub(super) struct Setup {
-    /// Whether requests need a key.
+    /// Whether requests need an API key.
     pub(super) needs_key: bool,
-    /// The program's version.
+    /// Version of the program.
     pub(super) version: String,
-    /// Who speaks in new runs.
+    /// Provider of the models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) provider: Option<String>,
-    /// The model, where it is not the configuration's.
+    /// Model that replaces the configured ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<String>,
-    /// Where companies are read from: `synthetic`, `edgar` or `dir`.
+    /// Source of company data: `synthetic`, `edgar` or `dir`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data: Option<String>,
-    /// Debates at once, where a request says nothing.
+    /// Default number of concurrent debates per run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) concurrency: Option<usize>,
-    /// Who takes part.
+    /// Agents and metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) config: Option<Cast>,
+    pub(super) config: Option<Participants>,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct Results {
-    /// The run's id.
+    /// Id of the run.
     pub(super) analysis_id: String,
-    /// The company.
+    /// Ticker of the company.
     pub(super) ticker: String,
-    /// Where the run stands.
+    /// Status of the run.
     pub(super) status: Status,
-    /// Why it failed.
+    /// Error message, if the run failed.
     pub(super) error: Option<String>,
-    /// The report, with the moves, findings and debates; null before the run's end.
+    /// The report with moves, findings and debates; null until the run is complete.
     pub(super) result: Option<Map<String, Value>>,
 }
 
-/// Which events are wanted.
+/// Selects events.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct EventsWanted {
-    /// Only those after this number.
+pub(super) struct EventsQuery {
+    /// Only return events after this number.
     #[param(minimum = 0, default = 0)]
     pub(super) after: Option<u64>,
-    /// At most so many.
+    /// Maximum number of events.
     #[param(minimum = 1, maximum = 1000, default = 1000)]
     pub(super) limit: Option<usize>,
 }
 
 /// Events of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct Events {
-    /// The events: each has a number `seq` and a `type`.
+pub(super) struct EventPage {
+    /// The events. Each has a number `seq` and a `type`.
     pub(super) events: Vec<Map<String, Value>>,
-    /// The number of the last one here; what to give as `after` for those that follow.
+    /// Number of the last event; value of `after` for the next page.
     pub(super) last: u64,
 }
 
-/// How a run is to go on.
+/// How to resume a run.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Resume {
-    /// The moves to debate, for a run that waits for a person to look at them: as `review` gives them, edited, without
-    /// those that are dropped.
+pub(super) struct ResumeRequest {
+    /// The moves to debate, if the run waits for a review: those of `review`, edited, without dropped ones.
     pub(super) moves: Option<Vec<Map<String, Value>>>,
-    /// Tokens the whole run may use, in and out together.
+    /// Token limit of the whole run, input and output together.
     #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
-    /// Dollars the whole run may cost.
+    /// Cost limit of the whole run, in dollars.
     #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
-/// Where a run is to branch off.
+/// How to fork a run.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ForkWanted {
-    /// `layer_0`, `layer_1`, `layer_2`, `m4` or `m4:r5`.
+pub(super) struct ForkRequest {
+    /// Fork point: `layer_0`, `layer_1`, `layer_2`, `m4` or `m4:r5`.
     #[schema(
         max_length = 20,
         pattern = "^(layer_[0-2]|m[1-9][0-9]{0,2}(:r[1-9][0-9]?)?)$",
         example = "m4:r5"
     )]
     pub(super) at: String,
-    /// What to change, each as `path=value`.
+    /// Settings to change, each as `path=value`.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub(super) set: Vec<String>,
-    /// Whether to debate only that move again.
+    /// Whether to repeat only the debate at the fork point.
     #[serde(default)]
     pub(super) only: bool,
-    /// Debates at once.
+    /// Maximum number of concurrent debates.
     #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 15)]
     pub(super) concurrency: Option<usize>,
-    /// Tokens the whole run may use, in and out together.
+    /// Token limit of the whole run, input and output together.
     #[serde(default, deserialize_with = "whole")]
     #[schema(minimum = 1)]
     pub(super) max_tokens: Option<u64>,
-    /// Dollars the whole run may cost.
+    /// Cost limit of the whole run, in dollars.
     #[schema(minimum = 0.000001)]
     pub(super) max_dollars: Option<f64>,
 }
 
-/// What a run would be given.
+/// Settings of the run to estimate.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct PlanWanted {
-    /// Rounds of each debate.
+pub(super) struct PlanQuery {
+    /// Rounds per debate.
     #[param(minimum = 1, maximum = 50)]
     pub(super) rounds: Option<u32>,
-    /// With scores before the debates too.
+    /// Whether to also score the moves before the debates.
     pub(super) baseline: Option<bool>,
-    /// Debates at once.
+    /// Maximum number of concurrent debates.
     #[param(minimum = 1, maximum = 15)]
     pub(super) concurrency: Option<usize>,
 }
@@ -376,30 +376,30 @@ pub(super) struct PlanWanted {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Pair {
-    /// A run.
+    /// Id of the first run.
     pub(super) a: String,
-    /// The other one.
+    /// Id of the second run.
     pub(super) b: String,
 }
 
-/// The files that a run left.
+/// Files of a run.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct Files {
-    pub(super) files: Vec<FileShown>,
+pub(super) struct FileList {
+    pub(super) files: Vec<FileInfo>,
 }
 
-/// A file that a run left.
+/// A file of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub(super) struct FileShown {
-    /// Its name.
+pub(super) struct FileInfo {
+    /// Name of the file.
     pub(super) name: String,
-    /// Its length.
+    /// Size in bytes.
     pub(super) bytes: u64,
 }
 
-/// What the registry keeps of how a run is gone on with.
+/// Input of a run, as stored in the registry.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredInput {
     pub(super) concurrency: usize,
     #[serde(default)]
     pub(super) limit: Budget,
@@ -407,19 +407,19 @@ pub(super) struct Kept {
     pub(super) from: Option<String>,
 }
 
-/// An order that a run is gone on with.
+/// Last resume request of a run, as stored in the registry.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct ResumeOrder {
     pub(super) moves: Option<Vec<Map<String, Value>>>,
     #[serde(default)]
     pub(super) limit: Budget,
 }
 
-/// What a complete run came to, as the registry keeps it.
+/// Result of a complete run, as stored in the registry.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub(super) struct StoredOutcome {
     #[serde(default)]
-    pub(super) recommended: Vec<Best>,
+    pub(super) recommended: Vec<RecommendedMove>,
 }
 
 impl Budget {
@@ -427,18 +427,18 @@ impl Budget {
         Limit { tokens: self.max_tokens, money: self.max_dollars.map(llm::Money::from_dollars) }
     }
 
-    /// The same, where it says nothing or no more than an operator allows.
-    pub(super) fn within(self, most: Limit) -> Result<Self, String> {
-        let (tokens, dollars) = (most.tokens, most.money.map(llm::Money::dollars));
-        if let (Some(wanted), Some(most)) = (self.max_tokens, tokens)
-            && wanted > most
+    /// Returns the budget with the server's limits filled in, or an error if it exceeds them.
+    pub(super) fn bounded_by(self, max: Limit) -> Result<Self, String> {
+        let (tokens, dollars) = (max.tokens, max.money.map(llm::Money::dollars));
+        if let (Some(requested), Some(max)) = (self.max_tokens, tokens)
+            && requested > max
         {
-            return Err(format!("this server's runs may use {most} tokens at most"));
+            return Err(format!("runs on this server may use at most {max} tokens"));
         }
-        if let (Some(wanted), Some(most)) = (self.max_dollars, dollars)
-            && wanted > most
+        if let (Some(requested), Some(max)) = (self.max_dollars, dollars)
+            && requested > max
         {
-            return Err(format!("this server's runs may cost ${most:.2} at most"));
+            return Err(format!("runs on this server may cost at most ${max:.2}"));
         }
         Ok(Self {
             max_tokens: self.max_tokens.or(tokens),
@@ -446,16 +446,16 @@ impl Budget {
         })
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns why the budget is invalid.
     pub(super) fn problem(self) -> Option<&'static str> {
-        if self.max_dollars.is_some_and(|it| !(it.is_finite() && it >= LEAST)) {
-            return Some("`max_dollars` is a millionth of a dollar at least");
+        if self.max_dollars.is_some_and(|it| !(it.is_finite() && it >= MIN_DOLLARS)) {
+            return Some("`max_dollars` must be at least 0.000001");
         }
-        if self.max_tokens == Some(0) { Some("`max_tokens` is 1 at least") } else { None }
+        if self.max_tokens == Some(0) { Some("`max_tokens` must be at least 1") } else { None }
     }
 }
 
-impl Started {
+impl RunStarted {
     pub(super) fn of(run: &RunInfo) -> Self {
         Self {
             analysis_id: run.id.clone(),
@@ -471,8 +471,9 @@ impl RunSummary {
         let time = |it: std::time::SystemTime| {
             DateTime::<Utc>::from(it).to_rfc3339_opts(SecondsFormat::Millis, true)
         };
-        let outcome: Outcome = serde_json::from_value(run.outcome.clone()).unwrap_or_default();
-        let kept: Kept = serde_json::from_value(run.input.clone()).unwrap_or_default();
+        let outcome: StoredOutcome =
+            serde_json::from_value(run.outcome.clone()).unwrap_or_default();
+        let input: StoredInput = serde_json::from_value(run.input.clone()).unwrap_or_default();
         Self {
             id: run.id.clone(),
             ticker: run.subject.clone(),
@@ -482,29 +483,32 @@ impl RunSummary {
             updated_at: time(run.updated_at),
             ended_at: run.ended_at.map(time),
             recommended: outcome.recommended,
-            from: kept.from,
+            from: input.from,
         }
     }
 }
 
-impl From<Spent> for Usage {
-    fn from(spent: Spent) -> Self {
+impl From<Spending> for Usage {
+    fn from(spending: Spending) -> Self {
         Self {
-            calls: spent.calls,
-            input_tokens: spent.input,
-            cached_tokens: spent.cached,
-            output_tokens: spent.output,
-            dollars: spent.money.dollars(),
+            calls: spending.calls,
+            input_tokens: spending.input,
+            cached_tokens: spending.cached,
+            output_tokens: spending.output,
+            dollars: spending.money.dollars(),
         }
     }
 }
 
-impl From<&Config> for Cast {
+impl From<&Config> for Participants {
     fn from(config: &Config) -> Self {
-        let person =
-            |it: &Persona| Person { id: it.id.clone(), name: it.name.clone(), moves: Vec::new() };
+        let person = |it: &Persona| Participant {
+            id: it.id.clone(),
+            name: it.name.clone(),
+            moves: Vec::new(),
+        };
         let each = config.moves_per_analyst;
-        let analyst = |(idx, it): (u16, &Persona)| Person {
+        let analyst = |(idx, it): (u16, &Persona)| Participant {
             moves: (1..=each).map(|nth| format!("m{}", idx * each + nth)).collect(),
             ..person(it)
         };
@@ -520,7 +524,7 @@ impl From<&Config> for Cast {
             metrics: config
                 .metrics
                 .iter()
-                .map(|it| MetricShown {
+                .map(|it| MetricInfo {
                     id: it.id.clone(),
                     name: it.name.clone(),
                     question: it.question.clone(),

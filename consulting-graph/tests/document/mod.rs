@@ -1,4 +1,4 @@
-//! The server does what its OpenAPI document says.
+//! Tests the server against its OpenAPI document.
 
 #[path = "../../../graph-server/tests/it/schemathesis.rs"]
 mod schemathesis;
@@ -10,7 +10,7 @@ use tokio::task::block_in_place;
 use crate::Server;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_does_what_its_document_says() {
+async fn the_server_conforms_to_its_openapi_document() {
     let Some(program) = schemathesis::folder() else { return };
     let folder = TempDir::new().unwrap();
     let options = "--sandbox in-process --isolation off --rate 1000000";
@@ -19,14 +19,14 @@ async fn the_server_does_what_its_document_says() {
     let waiting = server.analyze(json!({ "ticker": "NVDA", "review": true })).await;
     assert_eq!(server.follow(&complete).await.1, "complete");
     assert_eq!(server.follow(&waiting).await.1, "waiting");
-    // Half of the time runs that are there, or nearly everything would be answered that there is no such run.
+    // Uses existing runs for half of the requests; otherwise almost every response would be "not found".
     let configuration = format!(
         r#"
 [dictionaries]
 runs.values = ["{complete}", "{complete}", "{waiting}"]
 files.values = ["report.html", "report.json", "m1.md", "scores.csv"]
 places.values = ["layer_0", "m1", "m2:r1"]
-# Most runs that it starts are short: it also reads their events to the end.
+# Most started runs are short, because their event streams are read to the end.
 rounds.values = [1]
 
 [parameters]
@@ -38,7 +38,7 @@ rounds.values = [1]
 "body.at" = {{ dictionary = "places", probability = 0.5 }}
 "body.rounds" = {{ dictionary = "rounds", probability = 0.9 }}
 
-# Which places and moves a run has is its own affair.
+# Whether a fork point or a move exists depends on the run.
 [[operations]]
 include-name = ["POST /api/runs/{{id}}/fork", "POST /api/runs/{{id}}/resume"]
 checks.positive_data_acceptance.enabled = false

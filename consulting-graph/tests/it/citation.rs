@@ -1,7 +1,7 @@
-//! Every citation and every number is checked.
+//! Checks of citations and numbers.
 
 use consulting_graph::{
-    citation::{Evidence, Flag, Reason},
+    citation::{CitationChecker, Flag, Reason},
     data::{number, render, synthetic},
     finding::{Findings, FindingsDraft, Inference, parse},
     moves::{Move, MoveDraft},
@@ -11,18 +11,20 @@ use proptest::prelude::*;
 
 use crate::sample::{self, date};
 
-/// What the findings of the sample are drawn from.
+/// Data from which the findings of the sample are drawn.
 const DATA: &str = "Revenue was $9,112m, which is 7.9% more. Receivables were $8,209m, 19.0% more. Net debt was \
                     -$6,016m. Cash was $19,077m. A house has a target of $96.30. A competitor cut prices by 11%.";
 
-fn evidence() -> Evidence {
-    Evidence::new(&[sample::f1(), sample::f2()], &[DATA])
+fn evidence() -> CitationChecker {
+    CitationChecker::new(&[sample::f1(), sample::f2()], &[DATA])
 }
 
 fn shown(flags: &[Flag]) -> Vec<String> {
     flags
         .iter()
-        .map(|it| format!("{} {}: {}: {}", it.place.part, it.place.sentence, it.text, it.reason))
+        .map(|it| {
+            format!("{} {}: {}: {}", it.location.part, it.location.sentence, it.text, it.reason)
+        })
         .collect()
 }
 
@@ -39,16 +41,16 @@ fn check(text: &str, expected: &[&str]) {
 fn supported_claims_pass() {
     check("Revenue grew by 7.9% [F1-01]. It reached about $9.1 billion. [F1-01]", &[]);
     check("Cash of $19bn is there, and a rival cut prices by 11%.", &[]);
-    // What the move proposes may be quoted.
+    // Numbers of the move itself may be quoted.
     check("Spending $25m on 40 people is fine, says [F1-01].", &[]);
     check("In 2025, over 18 months, in round 3, 8/10.", &[]);
 }
 
 #[test]
-fn unsupported_claims_are_flagged_with_place_and_reason() {
+fn unsupported_claims_are_flagged_with_location_and_reason() {
     check(
         "It is so. Revenue grew by 8.9% [F1-01].",
-        &["2: 8.9%: in no finding and not in the data"],
+        &["2: 8.9%: in neither the findings nor the data"],
     );
     check(
         "Receivables grew by 19.0% [F1-01].",
@@ -57,13 +59,13 @@ fn unsupported_claims_are_flagged_with_place_and_reason() {
     check("Cash of $19,077m [F1-01].", &["1: $19,077m: not in the cited finding, but in the data"]);
     check(
         "See [F1-09] and [F3-01].",
-        &["1: F1-09: there is no such finding", "1: F3-01: there is no such finding"],
+        &["1: F1-09: this finding does not exist", "1: F3-01: this finding does not exist"],
     );
-    check("Churn is 4%.", &["1: 4%: in no finding and not in the data"]);
+    check("Churn is 4%.", &["1: 4%: in neither the findings nor the data"]);
 }
 
 #[test]
-fn a_good_move_has_no_flags_and_a_bad_one_has() {
+fn only_invalid_moves_are_flagged() {
     assert_eq!(evidence().check_move(&sample::the_move()), []);
     let mut bad = sample::the_move();
     bad.draft.thesis = "Revenue grew by 79% [F1-01].".to_owned();
@@ -72,20 +74,20 @@ fn a_good_move_has_no_flags_and_a_bad_one_has() {
     assert_eq!(
         shown(&flags),
         [
-            "thesis 1: 79%: in no finding and not in the data",
-            "citations 4: F2-07: there is no such finding",
+            "thesis 1: 79%: in neither the findings nor the data",
+            "citations 4: F2-07: this finding does not exist",
         ]
     );
     assert_eq!(flags[0].reason, Reason::Unsupported);
 }
 
 #[test]
-fn what_a_model_tells_from_the_data_is_held_against_them() {
+fn documents_and_findings_are_checked_against_the_data() {
     let evidence = evidence();
-    let told = "# Financial data\nSales reached 9.1 billion.\n## Cash\n| Cash | $19,077m |\nIt grew by 12%. That is \
+    let document = "# Financial data\nSales reached 9.1 billion.\n## Cash\n| Cash | $19,077m |\nIt grew by 12%. That is \
                 more than 11%. Some $21 billion!\n";
     assert_eq!(
-        shown(&evidence.check_document("financial.md", told)),
+        shown(&evidence.check_document("financial.md", document)),
         ["Cash 3: 12%: not in the data", "Cash 5: $21 billion: not in the data"]
     );
 
@@ -103,10 +105,10 @@ fn what_a_model_tells_from_the_data_is_held_against_them() {
             "tension 1 1: 31%: not in the data",
         ]
     );
-    assert_eq!(flags[0].place.document, "F1-02");
+    assert_eq!(flags[0].location.document, "F1-02");
 
-    // What only a finding says supports nothing, cited or not.
-    let evidence = Evidence::new(&[findings, sample::f2()], &[DATA]);
+    // A number that appears only in a finding supports nothing, whether cited or not.
+    let evidence = CitationChecker::new(&[findings, sample::f2()], &[DATA]);
     let entry = |content: &str| ConversationEntry {
         role: Speaker::Critic,
         content: content.to_owned(),
@@ -116,31 +118,31 @@ fn what_a_model_tells_from_the_data_is_held_against_them() {
         let flags = evidence.check_log(&sample::the_move(), "i1", &[entry(text)]);
         assert_eq!(
             shown(&flags),
-            ["i1, round 1, critic 1: 23%: only F1-02 says so; it is not in the data"]
+            ["i1, round 1, critic 1: 23%: stated only by F1-02; not in the data"]
         );
     }
 }
 
-/// Findings that quote a document, line by line.
+/// Returns findings that quote a document line by line.
 fn findings_of(document: &str) -> Findings {
     let lines =
         document.lines().filter(|it| it.starts_with("- ")).map(|it| it.trim_start_matches("- "));
     let text: String = lines.map(|it| format!("## F2-01\n{it}\n")).collect();
     let draft: FindingsDraft = parse(&text);
-    Findings::number(Inference::F2, sample::ticker(), draft)
+    Findings::from_draft(Inference::F2, sample::ticker(), draft)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Acceptance check 11: clean documents raise no alarm, a planted number does.
+    /// Documents without errors raise no flags; a planted number does.
     #[test]
     fn planted_numbers_are_found(ticker in "[A-Z]{2,4}", line in 0_usize..20, off in 3_i64..900) {
         let ticker = consulting_graph::data::Ticker::parse(&ticker).unwrap();
         let company = synthetic::company(&ticker, date(2026, 3, 1));
         let (financial, news) = (render::financial(&company), render::news(&company));
         let findings = findings_of(&news);
-        let evidence = Evidence::new(std::slice::from_ref(&findings), &[&financial, &news]);
+        let evidence = CitationChecker::new(std::slice::from_ref(&findings), &[&financial, &news]);
         let finding = &findings.findings[line % findings.findings.len()];
         let thesis = format!("{} [{}]", finding.draft.claim.trim_end_matches('.'), finding.id);
         let clean = Move { draft: MoveDraft { thesis, ..MoveDraft::default() }, ..sample::the_move() };
@@ -156,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_checked(text in "(?s).{0,200}", marked in "([F1-9 .,$%\\[\\]\n-]|F1-01|\\[F2-02\\]){0,60}") {
+    fn checking_never_panics(text in "(?s).{0,200}", marked in "([F1-9 .,$%\\[\\]\n-]|F1-01|\\[F2-02\\]){0,60}") {
         for content in [text, marked] {
             let entry = ConversationEntry { role: Speaker::Critic, content, round: 1 };
             evidence().check_log(&sample::the_move(), "i1", &[entry]);

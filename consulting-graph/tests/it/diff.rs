@@ -1,15 +1,15 @@
-//! How two runs differ.
+//! Comparison of runs.
 
 use std::{collections::BTreeMap, fs};
 
 use consulting_graph::{
     config::{Config, DEFAULT},
-    data::{Company, DataSource, From, Source},
+    data::{Company, DataOrigin, DataSource, Source},
     diff::{DiffError, RunDiff, diff},
-    models::Choice,
+    models::ModelChoice,
     moves::{Move, MoveId},
     report::{Isolation, Outcome, Provider, Report, Spending},
-    run::{Given, Run},
+    run::{Run, RunConfig},
     transcript::{ConversationEntry, Speaker, append_to_log},
 };
 use tempfile::TempDir;
@@ -19,35 +19,35 @@ use crate::{
     sample::{self, date},
 };
 
-/// A run that came to an outcome.
-struct Made {
+/// A complete run in a temporary directory.
+struct CompleteRun {
     _folder: TempDir,
     run: Run,
 }
 
-fn made(run_id: &str, config: &str, change: impl FnOnce(&mut Outcome)) -> Made {
+fn complete_run(run_id: &str, config: &str, change: impl FnOnce(&mut Outcome)) -> CompleteRun {
     let folder = tempfile::tempdir().unwrap();
-    let given = Given {
+    let run_config = RunConfig {
         run_id: run_id.to_owned(),
         ticker: "NVDA".to_owned(),
-        data: DataSource { from: From::Synthetic, as_of: date(2026, 3, 1) },
-        choice: Choice::of("scripted"),
+        data: DataSource { origin: DataOrigin::Synthetic, as_of: date(2026, 3, 1) },
+        choice: ModelChoice::for_provider("scripted"),
         baseline: false,
         review: false,
         nonce: format!("nonce of {run_id}"),
-        config: config.to_owned(),
+        config_toml: config.to_owned(),
     };
-    let run = Run::create(folder.path(), given).unwrap();
+    let run = Run::create(folder.path(), run_config).unwrap();
     let mut outcome = outcome(run_id);
     change(&mut outcome);
     fs::write(folder.path().join("report.json"), Report::new(outcome).json()).unwrap();
     for name in ["financial.md", "news.md"] {
         fs::write(folder.path().join(name), "The year was good.").unwrap();
     }
-    Made { _folder: folder, run }
+    CompleteRun { _folder: folder, run }
 }
 
-/// Three moves, of which the first was debated in two conversations.
+/// Returns an outcome with three moves. The first one was debated in two conversations.
 fn outcome(run_id: &str) -> Outcome {
     let config = Config::parse(DEFAULT).unwrap();
     let a_move = |id: u16| Move { move_id: MoveId(id), ..sample::the_move() };
@@ -86,11 +86,11 @@ fn outcome(run_id: &str) -> Outcome {
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
         top_k: 2,
-        best_score: config.best_score(),
+        best_score: config.max_total_score(),
     }
 }
 
-/// Two rounds with a decision maker.
+/// Returns two rounds with a decision maker.
 fn log(name: &str) -> Vec<ConversationEntry> {
     let maker = name.replace('i', "D");
     (1..=2).fold(Vec::new(), |log, round| {
@@ -104,13 +104,13 @@ fn log(name: &str) -> Vec<ConversationEntry> {
     })
 }
 
-fn usual() -> Made {
-    made("run-a", DEFAULT, |_| {})
+fn default_run() -> CompleteRun {
+    complete_run("run-a", DEFAULT, |_| {})
 }
 
-/// The difference that a change to the second run's outcome makes.
+/// Returns the differences after a change of the second run's outcome.
 fn changed(change: impl FnOnce(&mut Outcome)) -> RunDiff {
-    diff(&usual().run, &made("run-b", DEFAULT, change).run).unwrap()
+    diff(&default_run().run, &complete_run("run-b", DEFAULT, change).run).unwrap()
 }
 
 #[track_caller]
@@ -124,31 +124,31 @@ fn turn<'a>(outcome: &'a mut Outcome, log: &str, n: usize) -> &'a mut String {
 }
 
 #[test]
-fn runs_that_only_have_other_names_are_the_same() {
+fn runs_that_differ_only_in_id_are_the_same() {
     let same = changed(|_| {});
     assert!(same.is_same(), "{}", same.text());
-    assert!(same.text().contains("came to the same"));
+    assert!(same.text().contains("same results"));
 }
 
 #[test]
-fn the_first_divergence_is_the_first_of_the_pipeline() {
+fn the_first_divergence_follows_the_order_of_the_pipeline() {
     let edit = |it: &mut Outcome| {
         it.findings[0].findings[0].draft.claim = "Revenue fell.".to_owned();
         it.documents[1].push('!');
     };
     check_first(edit, "the data on news and sentiment", "Nobody knows.", "Nobody knows.!");
     check_first(|it| it.documents[0].clear(), "the financial data", "Revenue rose.", "");
-    let (a, b) = (usual(), usual());
-    fs::write(b.run.folder().join("news.md"), "The year was bad.").unwrap();
+    let (a, b) = (default_run(), default_run());
+    fs::write(b.run.dir().join("news.md"), "The year was bad.").unwrap();
     let first = diff(&a.run, &b.run).unwrap().first.unwrap();
     assert_eq!((&*first.place, &*first.texts.b), ("news.md", "The year was bad."));
 }
 
 #[test]
-fn the_first_divergence_is_the_first_of_a_debate() {
+fn the_first_divergence_follows_the_order_of_the_debate() {
     let critic = "m1:r2 critic → D2";
     check_first(|it| *turn(it, "i2", 2) = "Why not?".to_owned(), critic, "Why, 2?", "Why not?");
-    // All hear the critic before anybody answers.
+    // The critic speaks to all decision makers before any of them answers.
     check_first(
         |it| {
             *turn(it, "i1", 3) = "No.".to_owned();
@@ -190,7 +190,7 @@ fn findings_and_moves_come_before_debates() {
 }
 
 #[test]
-fn scores_and_ranks_that_changed_are_listed() {
+fn changed_scores_and_ranks_are_listed() {
     let found = changed(|it| {
         it.scores[1] = scored(2, [(9, 0), (9, 0), (9, 0)]);
         it.spending[0].calls += 2;
@@ -200,13 +200,13 @@ fn scores_and_ranks_that_changed_are_listed() {
 }
 
 #[test]
-fn settings_are_named_by_their_places() {
+fn changed_settings_are_listed_by_path() {
     let config = DEFAULT
         .replace("rounds = 10", "rounds = 9")
         .replace("[models.scoring]\n", "[models.D1]\ntemperature = 0.2\n\n[models.scoring]\n");
     let config =
         config.replace("sit on the board of directors as its operational", "are the operational");
-    let found = diff(&usual().run, &made("run-b", &config, |_| {}).run).unwrap();
+    let found = diff(&default_run().run, &complete_run("run-b", &config, |_| {}).run).unwrap();
     let listed: Vec<String> = found
         .settings
         .iter()
@@ -216,12 +216,12 @@ fn settings_are_named_by_their_places() {
 }
 
 #[test]
-fn a_run_without_an_end_cannot_be_compared() {
-    let (a, b) = (usual(), usual());
-    fs::remove_file(b.run.folder().join("report.json")).unwrap();
+fn incomplete_runs_cannot_be_compared() {
+    let (a, b) = (default_run(), default_run());
+    fs::remove_file(b.run.dir().join("report.json")).unwrap();
     let error = diff(&a.run, &b.run).unwrap_err();
     assert!(matches!(error, DiffError::NoReport(_)));
-    assert!(error.to_string().ends_with("finish it with `consulting resume`"));
-    fs::write(b.run.folder().join("report.json"), "{}").unwrap();
+    assert!(error.to_string().ends_with("complete it with `consulting resume`"));
+    fs::write(b.run.dir().join("report.json"), "{}").unwrap();
     assert!(matches!(diff(&a.run, &b.run).unwrap_err(), DiffError::Report { .. }));
 }

@@ -1,4 +1,4 @@
-//! Statements from what was filed with the SEC.
+//! Statements from SEC filings.
 
 use std::{
     io::{self, Write},
@@ -42,7 +42,7 @@ fn check(as_of: NaiveDate, cases: &[(&str, Item, Option<i64>)]) {
 }
 
 #[test]
-fn revenue_is_followed_through_its_tags() {
+fn revenue_is_read_from_all_its_tags() {
     check(
         date(2024, 12, 31),
         &[
@@ -55,23 +55,23 @@ fn revenue_is_followed_through_its_tags() {
 }
 
 #[test]
-fn of_two_tags_the_newer_one_counts() {
+fn the_newer_of_two_tags_is_used() {
     check(date(2024, 12, 31), &[("FY2022", Item::CapitalExpenditure, Some(40))]);
 }
 
 #[test]
-fn quarters_that_are_not_told_are_derived() {
+fn unreported_quarters_are_derived() {
     check(
         date(2024, 3, 1),
         &[
             ("Q4 FY2023", Item::Revenue, Some(1110 - 810)),
-            // Only quarters are told of this one, so they are taken one by one.
+            // Only single quarters are reported for this item, so they are subtracted one by one.
             ("Q4 FY2023", Item::CostOfRevenue, Some(640 - 150 - 155 - 160)),
             ("Q2 FY2023", Item::OperatingCashFlow, Some(80 - 35)),
             ("Q3 FY2023", Item::OperatingCashFlow, Some(130 - 80)),
             ("Q4 FY2023", Item::OperatingCashFlow, Some(190 - 130)),
             ("Q4 FY2023", Item::Assets, Some(2200)),
-            // Averages do not add up.
+            // Averages cannot be derived by subtraction.
             ("Q4 FY2023", Item::DilutedShares, None),
         ],
     );
@@ -87,7 +87,7 @@ fn quarters_that_are_not_told_are_derived() {
 }
 
 #[test]
-fn restatements_count_from_the_day_they_are_filed() {
+fn restatements_apply_from_their_filing_date() {
     check(
         date(2024, 1, 1),
         &[("FY2022", Item::NetIncome, Some(110)), ("Q1 FY2023", Item::Revenue, Some(260))],
@@ -110,14 +110,14 @@ fn restatements_count_from_the_day_they_are_filed() {
 }
 
 #[test]
-fn a_value_comes_from_the_filing_that_stated_it_first() {
+fn the_origin_of_a_value_is_the_first_filing_that_states_it() {
     let company = example(date(2024, 12, 31));
     let origin = statement(&company, "FY2022").facts[&Item::OperatingIncome].origin.to_string();
     assert_eq!(origin, "OperatingIncomeLoss, 10-K filed 2023-02-23, 0009999999-23-000010");
 }
 
 #[test]
-fn nothing_is_known_before_it_is_filed() {
+fn filings_after_the_given_date_are_ignored() {
     let company = example(date(2023, 9, 1));
     assert_eq!(company.quarters.last().unwrap().period.to_string(), "Q2 FY2023");
     let early = edgar::read(&fixture(), &Ticker::parse("EXMP").unwrap(), date(2020, 1, 1));
@@ -125,10 +125,10 @@ fn nothing_is_known_before_it_is_filed() {
 }
 
 #[test]
-fn other_units_are_named_and_left_out() {
+fn values_in_other_units_are_skipped_with_a_warning() {
     let company = example(date(2024, 12, 31));
     assert_eq!(statement(&company, "FY2023").get(Item::Inventory), None);
-    assert_eq!(company.warnings, ["InventoryNet is filed in EUR and not in USD; it is left out"]);
+    assert_eq!(company.warnings, ["InventoryNet is reported in EUR, not in USD, and was ignored"]);
 }
 
 #[test]
@@ -144,14 +144,14 @@ fn ratios_are_computed() {
 }
 
 #[test]
-fn an_unknown_ticker_lists_the_known_ones() {
+fn the_error_for_an_unknown_ticker_lists_the_known_ones() {
     let error =
         edgar::read(&fixture(), &Ticker::parse("NONE").unwrap(), date(2024, 1, 1)).unwrap_err();
-    assert!(error.to_string().ends_with("it has EXMP"), "{error}");
+    assert!(error.to_string().ends_with("found EXMP"), "{error}");
 }
 
 #[test]
-fn a_company_is_found_by_its_number() {
+fn companies_are_found_by_cik() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(fixture().join("EXMP.json"), folder.path().join("CIK0009999999.json")).unwrap();
     let list = r#"{"0": {"cik_str": 9999999, "ticker": "EX-B", "title": "Example"}}"#;
@@ -160,7 +160,7 @@ fn a_company_is_found_by_its_number() {
         edgar::read(folder.path(), &Ticker::parse(ticker).unwrap(), date(2024, 12, 31))
     };
     assert_eq!(read("EX.B").unwrap().annuals.len(), 3);
-    assert!(read("EX.C").unwrap_err().to_string().contains("no facts of EX.C"));
+    assert!(read("EX.C").unwrap_err().to_string().contains("no data for EX.C"));
 }
 
 proptest! {
@@ -188,13 +188,13 @@ proptest! {
     }
 }
 
-/// Real files, which are not part of the repository: the folder is named by `CONSULTING_EDGAR`.
+/// Reads real filings, which are not part of the repository, from the directory in `CONSULTING_EDGAR`.
 #[test]
 fn real_companies() {
     let named = std::env::var_os("CONSULTING_EDGAR").map(PathBuf::from);
     let Some(folder) = named.filter(|it| it.is_dir()) else {
-        // Not by `eprintln!`, which a passing test keeps to itself.
-        let why = "set CONSULTING_EDGAR to a folder with companyfacts files";
+        // Not `eprintln!`, whose output is captured in passing tests.
+        let why = "set CONSULTING_EDGAR to a directory with companyfacts files";
         let _ = writeln!(io::stderr(), "SKIPPED: edgar::real_companies: {why}");
         return;
     };

@@ -1,4 +1,4 @@
-//! What the SEC serves, from a server of the tests' own.
+//! Downloads of SEC filings, from a mock server.
 
 use std::{
     fs,
@@ -8,8 +8,8 @@ use std::{
 };
 
 use consulting_graph::data::{
-    DataSource, From, Item, Ticker,
-    edgar::{EdgarError, Hosts, Online},
+    DataOrigin, DataSource, Item, Ticker,
+    edgar::{Downloader, EdgarError, Hosts},
 };
 use tempfile::TempDir;
 use tokio::{
@@ -28,18 +28,18 @@ const TICKERS: &str = r#"{
     "4": {"cik_str": 320193, "ticker": "AAPL", "title": "Apple Inc."}
 }"#;
 
-/// A server on this machine that answers by path, and what it was asked.
+/// A mock server that answers by path and records its requests.
 struct Server {
     address: String,
-    asked: Arc<Mutex<Vec<(String, Instant)>>>,
+    requests: Arc<Mutex<Vec<(String, Instant)>>>,
 }
 
 impl Server {
     async fn start(answer: impl Fn(&str) -> Option<Vec<u8>> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = asked.clone();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = requests.clone();
         tokio::spawn(async move {
             let mut silent = Vec::new();
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -53,16 +53,16 @@ impl Server {
                 let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
                 match answer(&path) {
                     Some(bytes) => drop(stream.write_all(&bytes).await),
-                    // It never answers, and does not hang up either.
+                    // Never answers and keeps the connection open.
                     None => silent.push(stream),
                 }
             }
         });
-        Self { address, asked }
+        Self { address, requests }
     }
 
-    /// One that has the list and the facts of one company.
-    async fn usual() -> Self {
+    /// Starts a server that has the ticker list and the facts of one company.
+    async fn with_example() -> Self {
         Self::start(|path| {
             Some(match path {
                 "/files/company_tickers.json" => answer("200 OK", TICKERS),
@@ -73,14 +73,14 @@ impl Server {
         .await
     }
 
-    fn online(&self, cache: &Path) -> Online {
+    fn online(&self, cache: &Path) -> Downloader {
         let hosts = Hosts { files: self.address.clone(), data: format!("{}/", self.address) };
-        Online { hosts, ..Online::new(AGENT, cache) }
+        Downloader { hosts, ..Downloader::new(AGENT, cache) }
     }
 
     fn paths(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().map(|it| it.0.split(' ').nth(1).unwrap_or_default().to_owned()).collect()
+        let requests = self.requests.lock().unwrap();
+        requests.iter().map(|it| it.0.split(' ').nth(1).unwrap_or_default().to_owned()).collect()
     }
 }
 
@@ -90,13 +90,13 @@ fn answer(status: &str, body: &str) -> Vec<u8> {
         .into()
 }
 
-/// A hand-made file of the SEC's form.
+/// Returns a hand-made file in the SEC's format.
 fn example() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/edgar/EXMP.json");
     fs::read_to_string(path).unwrap()
 }
 
-fn folder() -> TempDir {
+fn temp_dir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
@@ -105,10 +105,10 @@ fn ticker(text: &str) -> Ticker {
 }
 
 #[tokio::test]
-async fn a_company_is_fetched_once_and_then_read_from_the_folder() {
-    let (server, cache) = (Server::usual().await, folder());
+async fn downloaded_files_are_read_from_the_cache() {
+    let (server, cache) = (Server::with_example().await, temp_dir());
     let source = DataSource {
-        from: From::EdgarOnline(server.online(cache.path())),
+        origin: DataOrigin::EdgarOnline(server.online(cache.path())),
         as_of: date(2024, 12, 31),
     };
     for _ in 0..2 {
@@ -118,12 +118,12 @@ async fn a_company_is_fetched_once_and_then_read_from_the_folder() {
     }
     let facts = "/api/xbrl/companyfacts/CIK0000000001.json";
     assert_eq!(server.paths(), ["/files/company_tickers.json", facts]);
-    let asked = server.asked.lock().unwrap().clone();
-    assert!(asked.iter().all(|it| {
+    let requests = server.requests.lock().unwrap().clone();
+    assert!(requests.iter().all(|it| {
         it.0.to_lowercase().contains("user-agent: example research jane@example.com\r\n")
     }));
-    // Ten requests a second at most.
-    let between = asked[1].1 - asked[0].1;
+    // At most ten requests per second.
+    let between = requests[1].1 - requests[0].1;
     assert!(between >= Duration::from_millis(80), "{between:?}");
     let mut files: Vec<_> =
         fs::read_dir(cache.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -132,9 +132,9 @@ async fn a_company_is_fetched_once_and_then_read_from_the_folder() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_can_be_kept_and_read_again() {
+async fn online_sources_are_serializable() {
     let source = DataSource {
-        from: From::EdgarOnline(Online::new(AGENT, "cache")),
+        origin: DataOrigin::EdgarOnline(Downloader::new(AGENT, "cache")),
         as_of: date(2024, 12, 31),
     };
     let json = serde_json::to_value(&source).unwrap();
@@ -143,76 +143,79 @@ async fn what_is_asked_for_can_be_kept_and_read_again() {
 }
 
 #[tokio::test]
-async fn a_ticker_that_is_not_listed_brings_others_to_mind() {
-    let (server, cache) = (Server::usual().await, folder());
+async fn unknown_tickers_suggest_similar_ones() {
+    let (server, cache) = (Server::with_example().await, temp_dir());
     let online = server.online(cache.path());
-    for (asked, expected) in [
-        ("NVDI", "ticker NVDI; did you mean NVDA (NVIDIA CORP), NVDX (Nearly Inc.)? if it is new"),
+    for (symbol, expected) in [
+        (
+            "NVDI",
+            "ticker NVDI; did you mean NVDA (NVIDIA CORP), NVDX (Nearly Inc.)? if it was listed recently",
+        ),
         ("APPLE", "ticker APPLE; did you mean AAPL (Apple Inc.)? if"),
         ("BRK.A", "ticker BRK.A; did you mean BRK-B (BERKSHIRE HATHAWAY INC)? if"),
-        ("ZZZZZZZ", "ticker ZZZZZZZ; if it is new, delete "),
+        ("ZZZZZZZ", "ticker ZZZZZZZ; if it was listed recently, delete "),
     ] {
-        let told = online.fetch(&ticker(asked)).await.unwrap_err().to_string();
-        assert!(told.contains(expected), "{told}");
+        let message = online.fetch(&ticker(symbol)).await.unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
     }
     assert_eq!(server.paths().len(), 1);
 }
 
 #[tokio::test]
-async fn nobody_asks_without_an_address() {
-    let (server, cache) = (Server::usual().await, folder());
+async fn no_request_is_made_without_a_valid_contact() {
+    let (server, cache) = (Server::with_example().await, temp_dir());
     for agent in
         ["", "  ", "Example Research", "jane@", "@example.com", "jane@example", "a@b.c\nx: y"]
     {
-        let online = Online { user_agent: agent.to_owned(), ..server.online(cache.path()) };
+        let online = Downloader { user_agent: agent.to_owned(), ..server.online(cache.path()) };
         let error = online.fetch(&ticker("EXMP")).await.unwrap_err();
-        assert!(matches!(error, EdgarError::Contact(_)), "{agent:?}: {error}");
+        assert!(matches!(error, EdgarError::InvalidContact(_)), "{agent:?}: {error}");
         assert!(error.to_string().contains("jane@example.com"));
     }
     assert!(server.paths().is_empty());
 }
 
-/// The problem with the list when a server answers so.
+/// Returns the error for the ticker list if the server sends this response.
 async fn problem(answer: Option<Vec<u8>>) -> String {
-    let (server, cache) = (Server::start(move |_| answer.clone()).await, folder());
-    let online = Online {
-        patience: Duration::from_millis(400),
-        most_bytes: 10_000,
+    let (server, cache) = (Server::start(move |_| answer.clone()).await, temp_dir());
+    let online = Downloader {
+        timeout: Duration::from_millis(400),
+        max_bytes: 10_000,
         ..server.online(cache.path())
     };
     let error = online.fetch(&ticker("EXMP")).await.unwrap_err();
-    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0, "nothing is kept");
+    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0, "nothing is cached");
     let EdgarError::Fetch { address, problem } = error else { panic!("{error}") };
     assert!(address.ends_with("/files/company_tickers.json"));
     problem
 }
 
 #[tokio::test]
-async fn answers_that_are_none() {
-    let told = problem(Some(answer("403 Forbidden", "<html>"))).await;
-    assert!(told.starts_with("403 Forbidden: the SEC turns away"), "{told}");
+async fn invalid_responses_are_reported() {
+    let message = problem(Some(answer("403 Forbidden", "<html>"))).await;
+    assert!(message.starts_with("403 Forbidden: the SEC rejects clients"), "{message}");
     assert!(problem(Some(answer("503 Service Unavailable", ""))).await.contains("try again later"));
     assert!(problem(Some(answer("302 Found", ""))).await.starts_with("302"));
     assert!(problem(Some(answer("200 OK", "<html>"))).await.contains("not JSON"));
     let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{}".to_vec();
-    let told = problem(Some(cut)).await;
-    assert!(!told.is_empty());
-    assert_eq!(problem(None).await, "no whole answer within 400ms");
+    let message = problem(Some(cut)).await;
+    assert!(!message.is_empty());
+    assert_eq!(problem(None).await, "no complete response within 400ms");
 }
 
 #[tokio::test]
-async fn answers_that_are_too_large() {
+async fn too_large_responses_are_rejected() {
     let large = "[".to_owned() + &"1,".repeat(6000) + "1]";
-    let too_large = "the answer has more than 10000 bytes";
+    let too_large = "the response is larger than 10000 bytes";
     assert_eq!(problem(Some(answer("200 OK", &large))).await, too_large);
-    // One that does not say how large it is.
+    // A response without a content length.
     let unsaid = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{large}");
     assert_eq!(problem(Some(unsaid.into())).await, too_large);
 }
 
 #[tokio::test]
-async fn a_company_without_facts() {
-    let (server, cache) = (Server::usual().await, folder());
+async fn missing_facts_are_reported() {
+    let (server, cache) = (Server::with_example().await, temp_dir());
     let error = server.online(cache.path()).fetch(&ticker("NVDA")).await.unwrap_err();
     assert!(error.to_string().contains("404 Not Found: the SEC has no such file"), "{error}");
 }

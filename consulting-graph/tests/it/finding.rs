@@ -1,11 +1,11 @@
-//! Findings: numbering, markdown there and back, and what is wrong with them.
+//! Findings: numbering, Markdown round trips and validation.
 
 use consulting_graph::{
     data::{render, synthetic},
     finding::{
-        Direction, Evidence, FindingDraft, FindingId, FindingProblem, Findings, FindingsDraft,
-        Inference, Kind, TensionDraft, cited, excerpts, join, parse, problems, read,
-        recommendation,
+        Direction, Evidence, FindingDraft, FindingId, FindingViolation, Findings, FindingsDraft,
+        Inference, Kind, TensionDraft, excerpts, find_citations, find_recommendation, merge, parse,
+        read, violations,
     },
 };
 use proptest::prelude::*;
@@ -13,12 +13,12 @@ use proptest::prelude::*;
 use crate::sample::{self, date};
 
 #[test]
-fn the_document_of_findings() {
+fn findings_as_markdown() {
     insta::assert_snapshot!(sample::f1().markdown());
 }
 
 #[test]
-fn only_what_is_cited_goes_into_a_debate() {
+fn excerpts_contain_only_cited_findings() {
     let ids = ["F2-02", "F1-01", "F1-09", "F2-02"].map(|it| FindingId::parse(it).unwrap());
     let text = excerpts(&[sample::f1(), sample::f2()], &ids);
     let headings: Vec<&str> = text.lines().filter(|it| it.starts_with('#')).collect();
@@ -29,20 +29,20 @@ fn only_what_is_cited_goes_into_a_debate() {
 }
 
 #[test]
-fn the_numbers_of_a_model_do_not_count() {
+fn numbers_assigned_by_a_model_are_replaced() {
     let text = "# F1 findings\n\n### F1-07: growth\nSales grew.\n\n### F1-09\nMargins fell.\n- Evidence (Income Statement): 41.3%\n\n## Tensions\n- F1-09 and F1-07: both at once.\n";
     let draft = parse(text);
     assert_eq!(draft.findings.len(), 2);
     assert_eq!(draft.findings[0].kind, Kind::Growth);
     assert_eq!(draft.findings[1].evidence[0].section, "Income Statement");
     assert_eq!(draft.tensions[0].between, [2, 1]);
-    let findings = Findings::number(Inference::F1, sample::ticker(), draft);
+    let findings = Findings::from_draft(Inference::F1, sample::ticker(), draft);
     assert_eq!(findings.findings[1].id.to_string(), "F1-02");
     assert_eq!(findings.tensions[0].text, "both at once.");
 }
 
 #[test]
-fn answers_in_json_are_read_with_some_tolerance() {
+fn json_answers_are_read_leniently() {
     let draft: FindingsDraft = serde_json::from_str(
         r#"{"findings": [{"claim": "c", "direction": "+", "strength": 3, "kind": "weather", "more": 1},
                          {"claim": "d", "direction": "sideways", "strength": 1}]}"#,
@@ -57,13 +57,13 @@ fn answers_in_json_are_read_with_some_tolerance() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_findings_are_reported() {
     let company = synthetic::company(&sample::ticker(), date(2026, 3, 1));
     let document = render::financial(&company);
     let good = |it: &Findings| it.findings.iter().map(|it| it.draft.clone()).collect::<Vec<_>>();
     let mut findings: Vec<FindingDraft> = good(&sample::f1()).into_iter().cycle().take(8).collect();
     let check = |findings: &[FindingDraft]| {
-        problems(&FindingsDraft { findings: findings.to_vec(), tensions: Vec::new() }, &document)
+        violations(&FindingsDraft { findings: findings.to_vec(), tensions: Vec::new() }, &document)
     };
     assert_eq!(check(&findings), []);
 
@@ -75,25 +75,25 @@ fn what_is_wrong_is_said() {
     assert_eq!(
         check(&findings),
         [
-            FindingProblem::NotQuoted { finding: 1, quote: "Q4 FY2025 $9,113m".to_owned() },
-            FindingProblem::Recommends { finding: 2, phrase: "should".to_owned() },
-            FindingProblem::Strength(3, 4),
-            FindingProblem::NoEvidence(4),
-            FindingProblem::NoClaim(5),
+            FindingViolation::QuoteNotFound { finding: 1, quote: "Q4 FY2025 $9,113m".to_owned() },
+            FindingViolation::Recommends { finding: 2, phrase: "should".to_owned() },
+            FindingViolation::InvalidStrength(3, 4),
+            FindingViolation::NoEvidence(4),
+            FindingViolation::NoClaim(5),
         ]
     );
-    assert_eq!(check(&findings[..0]), [FindingProblem::Count(0)]);
+    assert_eq!(check(&findings[..0]), [FindingViolation::WrongCount(0)]);
 }
 
 #[test]
-fn advice_is_noticed_and_facts_are_not() {
+fn recommendations_are_detected() {
     for advice in [
         "Expand into Asia.",
         "Margins fell. Cut costs now!",
         "The firm needs to act.",
         "We recommend patience.",
     ] {
-        assert!(recommendation(advice).is_some(), "{advice}");
+        assert!(find_recommendation(advice).is_some(), "{advice}");
     }
     for fact in [
         "Return on equity is 21.6%.",
@@ -101,14 +101,14 @@ fn advice_is_noticed_and_facts_are_not() {
         "Management expanded and invested.",
         "Buybacks rose.",
     ] {
-        assert_eq!(recommendation(fact), None, "{fact}");
+        assert_eq!(find_recommendation(fact), None, "{fact}");
     }
 }
 
 #[test]
-fn citations_are_found_wherever_they_stand() {
+fn citations_are_found_in_any_context() {
     let found: Vec<String> =
-        cited("as [F1-07], (f2-3; F3-01) and F1-007, not XF1-07, F1-7a or F12-01")
+        find_citations("as [F1-07], (f2-3; F3-01) and F1-007, not XF1-07, F1-7a or F12-01")
             .into_iter()
             .map(|(_, id)| id.map_or_else(|it| format!("!{}", it.0), |it| it.to_string()))
             .collect();
@@ -129,27 +129,27 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn markdown_goes_there_and_back(findings in prop::collection::vec(finding(), 1..12)) {
+    fn markdown_round_trips(findings in prop::collection::vec(finding(), 1..12)) {
         let draft = FindingsDraft { findings, tensions: Vec::new() };
-        let document = Findings::number(Inference::F2, sample::ticker(), draft.clone());
+        let document = Findings::from_draft(Inference::F2, sample::ticker(), draft.clone());
         prop_assert_eq!(parse(&document.markdown()), draft);
     }
 
     #[test]
-    fn any_text_is_read(text in "(?s).{0,200}", marked in "([#*F1-9 :\"\n|-]|tension|evidence){0,60}") {
+    fn reading_never_panics(text in "(?s).{0,200}", marked in "([#*F1-9 :\"\n|-]|tension|evidence){0,60}") {
         for it in [&text, &marked] {
             read(it);
             let draft = parse(it);
-            problems(&draft, it);
-            Findings::number(Inference::F1, sample::ticker(), draft).markdown();
-            cited(it);
-            recommendation(it);
+            violations(&draft, it);
+            Findings::from_draft(Inference::F1, sample::ticker(), draft).markdown();
+            find_citations(it);
+            find_recommendation(it);
         }
     }
 }
 
 #[test]
-fn findings_of_pieces_are_those_of_a_whole() {
+fn findings_of_pieces_are_merged_by_strength() {
     let finding = |claim: &str, strength| FindingDraft {
         claim: claim.to_owned(),
         evidence: Vec::new(),
@@ -164,7 +164,7 @@ fn findings_of_pieces_are_those_of_a_whole() {
             .collect(),
         tensions: vec![TensionDraft { between: vec![1, 2], text: letter.to_owned() }],
     };
-    let joined = join(vec![draft("a", &[1; 10]), draft("b", &[2, 3, 1, 1, 1, 1])]);
+    let joined = merge(vec![draft("a", &[1; 10]), draft("b", &[2, 3, 1, 1, 1, 1])]);
     let claims: Vec<&str> = joined.findings.iter().map(|it| it.claim.as_str()).collect();
     assert_eq!(
         claims,
@@ -173,7 +173,7 @@ fn findings_of_pieces_are_those_of_a_whole() {
     let tensions: Vec<(&[u8], &str)> =
         joined.tensions.iter().map(|it| (&*it.between, &*it.text)).collect();
     assert_eq!(tensions, [(&[3, 4][..], "a"), (&[2, 1], "b")]);
-    // What is between findings that are left out is left out.
-    let rest = join(vec![draft("a", &[3; 14]), draft("b", &[2, 2])]);
+    // Tensions between omitted findings are omitted too.
+    let rest = merge(vec![draft("a", &[3; 14]), draft("b", &[2, 2])]);
     assert_eq!((rest.findings.len(), rest.tensions.len()), (14, 1));
 }

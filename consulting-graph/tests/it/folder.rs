@@ -1,10 +1,10 @@
-//! The user's own files.
+//! Company data from the user's own files.
 
 use std::path::Path;
 
 use consulting_graph::data::{
     Item, Ticker,
-    folder::{self, File},
+    folder::{self, InputFile},
     ratio, render,
 };
 use proptest::prelude::*;
@@ -15,18 +15,18 @@ fn ticker() -> Ticker {
     Ticker::parse("CORNER").unwrap()
 }
 
-fn file(name: &str, text: &str) -> File {
-    File { name: name.to_owned(), text: text.to_owned() }
+fn file(name: &str, text: &str) -> InputFile {
+    InputFile { name: name.to_owned(), text: text.to_owned() }
 }
 
 #[track_caller]
-fn check_error(files: &[File], expected: &str) {
+fn check_error(files: &[InputFile], expected: &str) {
     let error = folder::company(&ticker(), files, date(2026, 6, 1)).unwrap_err();
     assert_eq!(error.to_string(), expected);
 }
 
 #[test]
-fn all_kinds_of_files_are_read() {
+fn all_file_types_are_read() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/folder");
     let company = folder::read(&path, &ticker(), date(2026, 6, 1)).unwrap();
     assert_eq!(company.name, "Corner Shops Ltd");
@@ -43,41 +43,38 @@ fn all_kinds_of_files_are_read() {
 }
 
 #[test]
-fn errors_name_the_file_and_the_place() {
+fn errors_name_file_and_location() {
     let empty = tempfile::tempdir().unwrap();
     let error = folder::read(empty.path(), &ticker(), date(2026, 6, 1)).unwrap_err().to_string();
     let place = empty.path().display();
-    assert_eq!(
-        error,
-        format!("there is no .csv, .json, .md or .txt file in {place}; put at least one there")
-    );
+    assert_eq!(error, format!("no .csv, .json, .md or .txt file in {place}; add at least one"));
     check_error(
         &[file("a.csv", "item,FY2024\nrevenue,many\n")],
-        "a.csv:2: \"many\" is no amount; write 1234, 1,234, $1.2bn, (45) or leave it empty",
+        "a.csv:2: \"many\" is not an amount; write 1234, 1,234, $1.2bn or (45), or leave the cell empty",
     );
     check_error(
         &[file("a.csv", "item,FY2024\nnet income,3%\n")],
-        "a.csv:2: \"3%\" is no amount; write 1234, 1,234, $1.2bn, (45) or leave it empty",
+        "a.csv:2: \"3%\" is not an amount; write 1234, 1,234, $1.2bn or (45), or leave the cell empty",
     );
     check_error(
         &[file("a.csv", "item,last year\n")],
-        "a.csv:1: \"last year\" is no period; write FY2025 for a year and Q3 FY2025 for a quarter",
+        "a.csv:1: \"last year\" is not a fiscal period; use FY2025 for a year or Q3 FY2025 for a quarter",
     );
     check_error(
         &[
             file("a.csv", "item,FY2024\nrevenue,5\n"),
             file("b.json", r#"{"periods": {"FY2024": {"revenue": 6}}}"#),
         ],
-        "b.json:periods.FY2024.revenue: Revenue of FY2024 is 6 here and 5 in a.csv:2; leave one of them out",
+        "b.json:periods.FY2024.revenue: Revenue of FY2024 is 6 here but 5 in a.csv:2; remove one of them",
     );
     check_error(
         &[file("a.csv", "item,FY2024\nrevenue,1,234\n")],
-        "a.csv:2: there are 2 values for 1 periods; put a value with commas in quotes",
+        "a.csv:2: the row has 2 values, but the header only 1; put values that contain commas in quotes",
     );
 }
 
 #[test]
-fn a_table_may_be_in_millions() {
+fn tables_may_be_in_millions() {
     let text = "in millions,FY2024\nrevenue,\"1,500.5\"\nnet income,$2bn\ndiluted shares,12\n";
     let company = folder::company(&ticker(), &[file("a.csv", text)], date(2026, 6, 1)).unwrap();
     let year = &company.annuals[0];
@@ -88,40 +85,43 @@ fn a_table_may_be_in_millions() {
 }
 
 #[test]
-fn what_was_hardly_meant_so_is_told() {
+fn probable_mistakes_cause_warnings() {
     let text = "item,FY2024\nrevnue,900\nnet income,150\nstores,12\n";
     let company = folder::company(&ticker(), &[file("a.csv", text)], date(2026, 6, 1)).unwrap();
     assert_eq!(
         company.warnings,
         [
-            "a.csv:2: `revnue` is taken for a business metric; if `Revenue` is meant, write it so",
-            "a.csv: all amounts are below $10,000; if they are millions, write `in millions` in the first cell",
+            "a.csv:2: `revnue` was read as a business metric; did you mean `Revenue`?",
+            "a.csv: all amounts are below $10,000; if they are in millions, write `in millions` in the first cell",
         ]
     );
     assert!(render::financial(&company).contains("$150"), "and nothing is rounded away");
 }
 
 #[test]
-fn nothing_is_read_that_ends_after_the_day() {
+fn periods_after_the_given_date_are_ignored() {
     let table = "in millions,FY2023,FY2024,Q2 FY2024,Q3 FY2024,FY2025\nrevenue,1,2,3,4,5\nshops,6,7,8,9,10\n";
-    let read = |files: &[File]| folder::company(&ticker(), files, date(2024, 6, 30)).unwrap();
+    let read = |files: &[InputFile]| folder::company(&ticker(), files, date(2024, 6, 30)).unwrap();
     let shown = |company: &consulting_graph::data::Company| {
         let all = company.annuals.iter().chain(&company.quarters);
         all.map(|it| it.period.to_string()).collect::<Vec<_>>().join(", ")
     };
-    // When the year ends is not known: FY2024 may have ended in January.
+    // The end of the fiscal year is unknown: FY2024 may have ended in January.
     let company = read(&[file("a.csv", table)]);
     assert_eq!(shown(&company), "FY2023, FY2024, Q2 FY2024, Q3 FY2024");
     assert_eq!(
         company.warnings,
         [
-            "left out, because it ends after 2024-06-30: FY2025",
-            "it is not known whether this had ended by 2024-06-30: FY2024, Q3 FY2024; say when the fiscal year ends \
-             with `fiscal_year_end` in a .json file, like \"01-31\"",
+            "periods ignored because they end after 2024-06-30: FY2025",
+            "periods that may end after 2024-06-30: FY2024, Q3 FY2024; state the end of the fiscal year as \
+             `fiscal_year_end` in a .json file, for example \"01-31\"",
         ]
     );
     let text = render::financial(&company);
-    assert!(text.contains("Note: left out, because it ends after 2024-06-30: FY2025."), "{text}");
+    assert!(
+        text.contains("Note: periods ignored because they end after 2024-06-30: FY2025."),
+        "{text}"
+    );
     assert!(!text.contains("10 in FY2025"), "{text}");
 
     let ends = |day: &str| file("b.json", &format!(r#"{{"fiscal_year_end": "{day}"}}"#));
@@ -129,7 +129,7 @@ fn nothing_is_read_that_ends_after_the_day() {
     assert_eq!(shown(&company), "FY2023, Q2 FY2024");
     assert_eq!(
         company.warnings,
-        ["left out, because it ends after 2024-06-30: FY2024, Q3 FY2024, FY2025"]
+        ["periods ignored because they end after 2024-06-30: FY2024, Q3 FY2024, FY2025"]
     );
     assert_eq!(
         shown(&read(&[file("a.csv", table), ends("01-31")])),
@@ -137,12 +137,12 @@ fn nothing_is_read_that_ends_after_the_day() {
     );
     check_error(
         &[ends("13-01")],
-        "b.json:fiscal_year_end: \"13-01\" is no day of a year; write it like 01-31",
+        "b.json:fiscal_year_end: \"13-01\" is not a month and day; write it as 01-31",
     );
 }
 
 #[test]
-fn securities_that_vanish_leave_net_debt_open() {
+fn net_debt_is_unknown_if_securities_are_missing_in_one_year() {
     let net_debt = |securities: &str| {
         let table = format!("item,FY2024,FY2025\ncash,10,10\ndebt,50,50\n{securities}");
         let company =
@@ -155,7 +155,7 @@ fn securities_that_vanish_leave_net_debt_open() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "(?s).{0,200}", table in "item,FY2024,Q[0-9] ?F?Y?2025\n([a-zA-Z ]{0,9},[-0-9,.$()%a-z]{0,9}\n){0,4}") {
+    fn reading_never_panics(text in "(?s).{0,200}", table in "item,FY2024,Q[0-9] ?F?Y?2025\n([a-zA-Z ]{0,9},[-0-9,.$()%a-z]{0,9}\n){0,4}") {
         for name in ["a.csv", "a.json", "a.md"] {
             for text in [&text, &table] {
                 if let Ok(company) = folder::company(&ticker(), &[file(name, text)], date(2026, 6, 1)) {

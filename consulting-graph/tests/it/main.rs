@@ -1,7 +1,7 @@
-//! What this crate promises, by subject.
+//! Integration tests, by module.
 #![expect(
     clippy::unwrap_used,
-    reason = "tests, though much of it stands in functions of their own"
+    reason = "helper functions of tests are not covered by the allow-in-tests setting"
 )]
 
 mod citation;
@@ -13,6 +13,7 @@ mod edgar_http;
 mod fence;
 mod finding;
 mod folder;
+mod models;
 mod moves;
 mod offline;
 mod plan;
@@ -24,7 +25,6 @@ mod resume;
 mod run;
 mod sample;
 mod score;
-mod speakers;
 mod synthetic;
 mod ticker;
 mod transcript;

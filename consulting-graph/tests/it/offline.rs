@@ -1,4 +1,4 @@
-//! The model that speaks without a key: a whole run by hand, without the graph.
+//! The scripted model, in a run without the graph.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use consulting_graph::{
-    citation::Evidence,
+    citation::CitationChecker,
     config::{Config, DEFAULT, Persona},
     data::{Company, Subject, Ticker, edgar, folder, render, synthetic},
     fence::Fence,
@@ -25,7 +25,7 @@ use llm::{
 
 use crate::sample::date;
 
-/// A run as far as the debates.
+/// A run up to the debates.
 struct Study {
     llm: Llm,
     config: Config,
@@ -33,13 +33,13 @@ struct Study {
     company: Company,
 }
 
-/// What the layers before the debate leave behind.
+/// Results of the layers before the debates.
 struct Layers {
     documents: Vec<String>,
     findings: Vec<Findings>,
     moves: Vec<Move>,
-    /// How many analysts were asked a second time.
-    again: usize,
+    /// Number of analysts that were asked a second time.
+    retries: usize,
 }
 
 fn invented(ticker: &str) -> Company {
@@ -79,27 +79,27 @@ impl Study {
         let ticker = &self.company.ticker;
         let request = prompt::inference(persona, ticker, inference, document, None, &self.fence);
         let draft = finding::read(&self.ask(request).await);
-        let problems = finding::problems(&draft, document);
+        let problems = finding::violations(&draft, document);
         assert!(problems.is_empty(), "{ticker} {inference}: {problems:?}");
-        Findings::number(inference, ticker.clone(), draft)
+        Findings::from_draft(inference, ticker.clone(), draft)
     }
 
-    /// The moves of one analyst, and whether a second answer was needed.
+    /// Returns the moves of one analyst, and whether a second answer was needed.
     async fn propose(&self, number: u16, findings: &[Findings]) -> (Vec<Move>, bool) {
         let persona = &self.config.analysts[usize::from(number) - 1];
         let ticker = &self.company.ticker;
         let [f1, f2] = [0, 1].map(|it: usize| findings[it].markdown());
         let first = prompt::analyst(persona, ticker, 3, &f1, &f2, &self.fence);
         let mut answer = self.ask(first.clone()).await;
-        let problems = moves::problems(&moves::read(&answer), findings);
-        let again = problems.iter().any(moves::MoveProblem::asks_again);
-        if again {
-            answer = self.ask(prompt::analyst_again(&first, &answer, &problems)).await;
+        let problems = moves::violations(&moves::read(&answer), findings);
+        let needs_retry = problems.iter().any(moves::MoveViolation::requires_retry);
+        if needs_retry {
+            answer = self.ask(prompt::analyst_retry(&first, &answer, &problems)).await;
         }
         let drafts = moves::read(&answer);
-        assert_eq!(moves::problems(&drafts, findings), [], "{ticker}, {}", persona.id);
+        assert_eq!(moves::violations(&drafts, findings), [], "{ticker}, {}", persona.id);
         let author = Author { number, agent_id: &persona.id, persona: &persona.name };
-        (moves::number(author, ticker, 3, drafts).0, again)
+        (moves::assign_ids(author, ticker, 3, drafts).0, needs_retry)
     }
 
     async fn layers(&self) -> Layers {
@@ -109,20 +109,20 @@ impl Study {
             self.infer(Inference::F1, &documents[0]).await,
             self.infer(Inference::F2, &documents[1]).await,
         ];
-        let (mut moves, mut again) = (Vec::new(), 0);
+        let (mut moves, mut retries) = (Vec::new(), 0);
         for number in 1..=5 {
             let (proposed, asked_again) = self.propose(number, &findings).await;
             moves.extend(proposed);
-            again += usize::from(asked_again);
+            retries += usize::from(asked_again);
         }
-        Layers { documents, findings, moves, again }
+        Layers { documents, findings, moves, retries }
     }
 
     async fn opening(&self, brief: &Brief) -> String {
         self.ask(prompt::critic_opening(&self.config.critic, brief, &self.fence)).await
     }
 
-    /// Ten rounds between the critic and one decision maker.
+    /// Runs ten rounds between the critic and one decision maker.
     async fn debate(
         &self,
         maker: &Persona,
@@ -133,20 +133,20 @@ impl Study {
         let mut log = append_to_log(&[], Speaker::Critic, opening, 1);
         for round in 1..=10 {
             if round > 1 {
-                let said = rounds(&log);
+                let log_rounds = rounds(&log);
                 let request =
-                    prompt::critic_reply(critic, brief, fence, maker, &whole(&said), round);
+                    prompt::critic_reply(critic, brief, fence, maker, &whole(&log_rounds), round);
                 log = append_to_log(&log, Speaker::Critic, &self.ask(request).await, round);
             }
-            let said = rounds(&log);
-            let request = prompt::maker_reply(maker, brief, fence, &whole(&said), round);
+            let log_rounds = rounds(&log);
+            let request = prompt::maker_reply(maker, brief, fence, &whole(&log_rounds), round);
             let speaker = Speaker::DecisionMaker(maker.id.clone());
             log = append_to_log(&log, speaker, &self.ask(request).await, round);
         }
         log
     }
 
-    /// Scores as the program reads them: parsed, repaired, or neutral.
+    /// Returns the scores as the program reads them: parsed, repaired or neutral.
     async fn score(&self, maker: &Persona, brief: &Brief, log: &[Round]) -> MakerScore {
         let metrics = &self.config.metrics;
         let first = prompt::score(maker, brief, &self.fence, &whole(log), metrics, 10);
@@ -161,12 +161,15 @@ impl Study {
 }
 
 #[test]
-fn the_script_is_sound_and_says_what_it_is() {
-    assert_eq!(offline::model(0).unwrap().id().to_string(), format!("scripted/{}", offline::NAME));
+fn the_script_is_valid_and_has_its_name() {
+    assert_eq!(
+        offline::model(0).unwrap().id().to_string(),
+        format!("scripted/{}", offline::MODEL_NAME)
+    );
 }
 
 #[tokio::test]
-async fn documents_keep_every_line_and_add_no_number() {
+async fn documents_keep_all_lines_and_add_no_numbers() {
     let study = Study::new(1, "7f3a", invented("NVDA"));
     for (subject, data) in [
         (Subject::Financial, render::financial(&study.company)),
@@ -175,8 +178,8 @@ async fn documents_keep_every_line_and_add_no_number() {
         let document = study.document(subject).await;
         let lines: BTreeSet<&str> = document.lines().collect();
         assert!(data.lines().all(|it| lines.contains(it)), "{document}");
-        let given: BTreeSet<&str> = data.lines().collect();
-        let added: Vec<&str> = document.lines().filter(|it| !given.contains(it)).collect();
+        let data_lines: BTreeSet<&str> = data.lines().collect();
+        let added: Vec<&str> = document.lines().filter(|it| !data_lines.contains(it)).collect();
         assert_eq!(added.len(), 1, "{added:?}");
         assert!(added[0].contains("scripted model"), "{added:?}");
         assert!(!added[0].contains(|it: char| it.is_ascii_digit()), "{added:?}");
@@ -186,8 +189,8 @@ async fn documents_keep_every_line_and_add_no_number() {
 }
 
 #[tokio::test]
-async fn findings_and_moves_of_many_companies_are_sound() {
-    let (mut again, mut kinds) = (0, BTreeSet::new());
+async fn findings_and_moves_are_valid_for_many_companies() {
+    let (mut retries, mut kinds) = (0, BTreeSet::new());
     for idx in 0..8_u8 {
         let company = invented(&format!("T{}", char::from(b'A' + idx)));
         let study = Study::new(u64::from(idx), "7f3a", company);
@@ -198,24 +201,24 @@ async fn findings_and_moves_of_many_companies_are_sound() {
         assert_eq!(layers.moves.len(), 15);
         let risks = |risk| layers.moves.iter().filter(|it| it.draft.risk_level == risk).count();
         assert_eq!([Risk::Low, Risk::Medium, Risk::High].map(risks), [5, 5, 5]);
-        let evidence = Evidence::new(
+        let evidence = CitationChecker::new(
             &layers.findings,
             &layers.documents.iter().map(String::as_str).collect::<Vec<_>>(),
         );
         for it in &layers.moves {
             assert_eq!(evidence.check_move(it), [], "{}", it.markdown());
-            assert!(it.draft.reasoning.len() >= 3 && it.draft.cited().len() >= 3);
+            assert!(it.draft.reasoning.len() >= 3 && it.draft.cited_findings().len() >= 3);
         }
         let titles: BTreeSet<&String> = layers.moves.iter().map(|it| &it.draft.title).collect();
         assert_eq!(titles.len(), 15, "{titles:?}");
-        again += layers.again;
+        retries += layers.retries;
     }
-    assert!((1..=14).contains(&again), "{again} of 40 analysts were asked again");
+    assert!((1..=14).contains(&retries), "{retries} of 40 analysts were asked again");
     assert!(kinds.len() >= 7, "{kinds:?}");
 }
 
 #[tokio::test]
-async fn data_without_news_still_give_findings() {
+async fn companies_without_news_get_moves() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting");
     let ticker = |it| Ticker::parse(it).unwrap();
     let as_of = date(2026, 6, 1);
@@ -229,21 +232,22 @@ async fn data_without_news_still_give_findings() {
 }
 
 #[tokio::test]
-async fn debates_move_on_and_scores_spread() {
+async fn debates_do_not_repeat_themselves_and_scores_vary() {
     let study = Study::new(1, "7f3a", invented("NVDA"));
     let layers = study.layers().await;
     let documents: Vec<&str> = layers.documents.iter().map(String::as_str).collect();
-    let evidence = Evidence::new(&layers.findings, &documents);
+    let evidence = CitationChecker::new(&layers.findings, &documents);
     let (mut flags, mut turns, mut repeated, mut scores) = (0, 0, 0, BTreeMap::new());
     for the_move in [&layers.moves[2], &layers.moves[6]] {
         let brief = Brief::new(the_move, &layers.findings);
         let opening = study.opening(&brief).await;
         for maker in &study.config.decision_makers {
             let log = study.debate(maker, &brief, &opening).await;
-            let said: BTreeSet<&str> = log.iter().map(|it| it.content.as_str()).collect();
-            assert!(said.len() >= 19, "nobody says the same again and again: {log:#?}");
+            let distinct_turns: BTreeSet<&str> = log.iter().map(|it| it.content.as_str()).collect();
+            assert!(distinct_turns.len() >= 19, "turns repeat: {log:#?}");
             assert!(log.iter().any(|it| it.content.contains(&the_move.draft.title)), "{log:#?}");
-            let cites = log.iter().filter(|it| !finding::cited(&it.content).is_empty()).count();
+            let cites =
+                log.iter().filter(|it| !finding::find_citations(&it.content).is_empty()).count();
             assert!(cites >= 12, "{cites} of 20 turns cite a finding: {log:#?}");
             assert!(log.iter().all(|it| !it.content.contains("untrusted")), "{log:#?}");
             flags += evidence.check_log(the_move, "i1", &log).len();
@@ -251,20 +255,20 @@ async fn debates_move_on_and_scores_spread() {
             let seen = observe(the_move.move_id, "i1", &log);
             repeated += seen.iter().filter(|it| it.kind == ObservationKind::Repetition).count();
             let score = study.score(maker, &brief, &rounds(&log)).await;
-            assert_ne!(score.score_source, ScoreSource::Default, "two moves, and all can be read");
+            assert_ne!(score.score_source, ScoreSource::Default, "all scores are readable");
             scores.insert((the_move.move_id, maker.id.clone()), score);
         }
     }
     assert!(flags <= turns / 10, "{flags} flags in {turns} turns");
     assert!(repeated <= turns / 10, "{repeated} repetitions in {turns} turns");
-    let given: BTreeSet<&BTreeMap<String, u8>> = scores.values().map(|it| &it.metrics).collect();
-    assert!(given.len() >= 5, "{given:?}");
-    assert!(given.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
+    let distinct: BTreeSet<&BTreeMap<String, u8>> = scores.values().map(|it| &it.metrics).collect();
+    assert!(distinct.len() >= 5, "{distinct:?}");
+    assert!(distinct.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
 }
 
-/// Scores of one move, asked for again and again: each time the request comes, it is another throw.
+/// Repeated scoring requests for one move get independent random answers.
 #[tokio::test]
-async fn some_scores_come_in_another_form() {
+async fn some_scores_deviate_from_the_requested_format() {
     let study = Study::new(1, "7f3a", invented("NVDA"));
     let layers = study.layers().await;
     let brief = Brief::new(&layers.moves[0], &layers.findings);
@@ -285,8 +289,8 @@ async fn some_scores_come_in_another_form() {
 }
 
 #[tokio::test]
-async fn the_same_seed_says_the_same_whatever_the_nonce() {
-    let said = async |seed, nonce| {
+async fn answers_depend_on_the_seed_but_not_on_the_nonce() {
+    let run_with = async |seed, nonce| {
         let study = Study::new(seed, nonce, invented("ACME"));
         let layers = study.layers().await;
         let brief = Brief::new(&layers.moves[4], &layers.findings);
@@ -295,13 +299,13 @@ async fn the_same_seed_says_the_same_whatever_the_nonce() {
         let score = study.score(&study.config.decision_makers[1], &brief, &rounds(&log)).await;
         (layers.moves, log, score)
     };
-    let first = said(5, "7f3a").await;
-    assert_eq!(first, said(5, "0b1e77").await);
-    assert_ne!(first, said(6, "7f3a").await);
+    let first = run_with(5, "7f3a").await;
+    assert_eq!(first, run_with(5, "0b1e77").await);
+    assert_ne!(first, run_with(6, "7f3a").await);
 }
 
 #[tokio::test]
-async fn decision_makers_sound_like_themselves() {
+async fn decision_makers_use_distinct_phrases() {
     let study = Study::new(2, "7f3a", invented("NVDA"));
     let layers = study.layers().await;
     let brief = Brief::new(&layers.moves[0], &layers.findings);
@@ -321,9 +325,9 @@ async fn decision_makers_sound_like_themselves() {
     }
 }
 
-/// Whoever has other measures gets scores too.
+/// Metrics other than the default ones are scored too.
 #[tokio::test]
-async fn other_measures_are_scored_by_their_form() {
+async fn custom_metrics_are_scored() {
     let study = Study::new(1, "7f3a", invented("NVDA"));
     let maker = &study.config.decision_makers[0];
     let brief = Brief { document: "# m1: Try it\n".to_owned(), ..Brief::default() };
@@ -332,6 +336,6 @@ async fn other_measures_are_scored_by_their_form() {
     let ids: Vec<&str> = metrics.iter().map(|it| it.id.as_str()).collect();
     let request = prompt::baseline(maker, &brief, &study.fence, &metrics);
     assert_eq!(request.messages.last().unwrap().role, Role::User);
-    let answer = study.ask(request.schema(consulting_graph::score::form(&ids))).await;
+    let answer = study.ask(request.schema(consulting_graph::score::request_schema(&ids))).await;
     assert!(MakerScore::parse(&answer, &ids).is_some(), "{answer}");
 }

@@ -1,9 +1,9 @@
-//! What a run will take.
+//! Cost estimates.
 
 use consulting_graph::{
     config::{Config, DEFAULT},
-    models::Choice,
-    plan::{Assumptions, Plan, Planned},
+    models::ModelChoice,
+    plan::{Assumptions, Estimate, Plan},
 };
 use llm::Catalog;
 
@@ -12,7 +12,7 @@ fn config() -> Config {
 }
 
 fn plan(assumed: Assumptions) -> Plan {
-    Plan::new(&config(), &Choice::of("anthropic"), Catalog::builtin(), assumed)
+    Plan::new(&config(), &ModelChoice::for_provider("anthropic"), Catalog::builtin(), assumed)
 }
 
 #[track_caller]
@@ -20,10 +20,10 @@ fn near(value: f64, expected: f64, share: f64) {
     assert!((value / expected - 1.0).abs() <= share, "{value} is not near {expected}");
 }
 
-/// What is said in debates about 15 moves, with the sizes assumed: a persona of 260 tokens, a move of 900, a turn of
-/// 500 and 80 for the rest of a prompt. The real prompts are a little longer than that.
+/// Checks the debates about 15 moves against estimates with assumed sizes: a persona of 260 tokens, a move of 900, a
+/// turn of 500, and 80 for the rest of a prompt. The real prompts are slightly longer.
 #[test]
-fn the_usual_run() {
+fn the_default_run_has_the_expected_cost() {
     let plan = plan(Assumptions::default());
     assert_eq!(plan.all.calls, 924);
     assert_eq!(plan.steps, 3 + 15 * 21);
@@ -31,18 +31,19 @@ fn the_usual_run() {
     let roles: Vec<(&str, u64)> = debates.iter().map(|it| (it.role.as_str(), it.calls)).collect();
     assert_eq!(roles, [("critic", 420), ("D1", 150), ("D2", 150), ("D3", 150), ("scoring", 45)]);
     assert_eq!(roles.iter().map(|it| it.1).sum::<u64>(), 15 * 61);
-    let sum = |of: fn(&Planned) -> f64| debates.iter().map(|it| of(it)).sum();
+    let sum = |of: fn(&Estimate) -> f64| debates.iter().map(|it| of(it)).sum();
     near(sum(|it| it.input_tokens as f64), 5.87e6, 0.05);
     near(sum(|it| it.output_tokens as f64), 0.44e6, 0.02);
     near(sum(|it| it.dollars_uncached.unwrap()), 8.08, 0.05);
 }
 
 #[test]
-fn what_a_cache_saves() {
+fn prompt_caching_reduces_the_cost() {
     let debates =
-        |plan: Plan, of: fn(&Planned) -> f64| -> f64 { plan.roles.iter().skip(3).map(of).sum() };
-    // Each turn goes on with what its speaker was told before; scores are asked for in another form.
-    let plan_of = |shortest_cached| plan(Assumptions { shortest_cached, ..Assumptions::default() });
+        |plan: Plan, of: fn(&Estimate) -> f64| -> f64 { plan.roles.iter().skip(3).map(of).sum() };
+    // Each turn extends the previous prompt of its agent; scoring prompts have another format.
+    let plan_of =
+        |min_cached_tokens| plan(Assumptions { min_cached_tokens, ..Assumptions::default() });
     near(debates(plan_of(4096), |it| it.cached_tokens as f64), 3.73e6, 0.05);
     near(debates(plan_of(1024), |it| it.cached_tokens as f64), 4.33e6, 0.05);
     let scoring = plan_of(4096).roles.pop().unwrap();
@@ -52,28 +53,33 @@ fn what_a_cache_saves() {
 }
 
 #[test]
-fn scores_before_the_debates_are_calls_on_top() {
+fn baseline_scoring_adds_calls() {
     let plan = plan(Assumptions { baseline: true, ..Assumptions::default() });
     assert_eq!(plan.all.calls, 924 + 45);
     assert_eq!(plan.steps, 3 + 15 * 22);
 }
 
 #[test]
-fn debates_at_once_take_less_time_up_to_what_is_answered_at_once() {
+fn concurrency_reduces_the_time_up_to_the_call_limit() {
     let minutes =
         |concurrency| plan(Assumptions { concurrency, ..Assumptions::default() }).seconds / 60.0;
     near(minutes(1), 31.8, 0.01);
     near(minutes(5), 6.6, 0.01);
-    // Four debates at a time, and three at the end.
+    // Three groups of four debates, then three debates.
     near(minutes(4), (3.0 + 4.0 * 21.0) / 10.0, 0.01);
-    // Fifteen want 45 answers at once and get 16.
+    // 15 debates have 45 concurrent calls, of which 16 are answered at a time.
     near(minutes(15), (3.0 + 1.0 + 20.0 * 3.0) / 10.0, 0.01);
 }
 
 #[test]
-fn prices_are_known_or_said_not_to_be() {
+fn unknown_prices_are_reported() {
     let of = |config: &Config, provider: &str| {
-        Plan::new(config, &Choice::of(provider), Catalog::builtin(), Assumptions::default())
+        Plan::new(
+            config,
+            &ModelChoice::for_provider(provider),
+            Catalog::builtin(),
+            Assumptions::default(),
+        )
     };
     let scripted = of(&config(), "scripted");
     assert_eq!(scripted.all.dollars, Some(0.0));
@@ -83,10 +89,10 @@ fn prices_are_known_or_said_not_to_be() {
     let mixed = of(&config, "anthropic");
     assert_eq!(mixed.all.dollars, None);
     assert!(mixed.roles.iter().all(|it| it.dollars.is_none() == (it.role == "critic")));
-    assert_eq!(mixed.text().matches("price not known").count(), 3);
+    assert_eq!(mixed.text().matches("price unknown").count(), 3);
 }
 
 #[test]
-fn the_plan_for_people() {
+fn the_plan_as_text() {
     insta::assert_snapshot!("plan_text", plan(Assumptions::default()).text());
 }

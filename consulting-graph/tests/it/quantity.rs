@@ -1,15 +1,15 @@
-//! Which numbers a text claims.
+//! Extraction of numbers from text.
 
-use consulting_graph::quantity::{Unit, amount, claims};
+use consulting_graph::quantity::{Unit, claims, parse_amount};
 use proptest::prelude::*;
 
-/// Numbers as `unit value`, with `~` where the text is not exact.
+/// Renders numbers as unit and value, with `~` before approximate ones.
 fn shown(text: &str) -> Vec<String> {
     let show = |it: &consulting_graph::quantity::Quantity| {
         let unit = match it.unit {
             Unit::Percent => "%",
             Unit::Money => "$",
-            Unit::Times => "x",
+            Unit::Multiple => "x",
             Unit::Plain => "",
         };
         let value = (it.value * 1e6).round() / 1e6;
@@ -24,7 +24,7 @@ fn check(text: &str, expected: &[&str]) {
 }
 
 #[test]
-fn units_are_understood() {
+fn units_are_parsed() {
     check("grew 12.5%", &["%12.5"]);
     check("grew 12.5 % and 3 percent and 4 per cent", &["%12.5", "%3", "%4"]);
     check("down 150 basis points, or 150bps", &["%1.5", "%1.5"]);
@@ -50,7 +50,7 @@ fn ranges_share_their_unit() {
 }
 
 #[test]
-fn what_is_no_claim_is_passed_over() {
+fn dates_ids_and_counts_are_ignored() {
     for text in [
         "in 2025, FY2026 and Q3 FY2025",
         "since 2025-09-30",
@@ -67,7 +67,7 @@ fn what_is_no_claim_is_passed_over() {
 }
 
 #[test]
-fn support_is_a_matter_of_rounding() {
+fn support_allows_for_rounding() {
     let supports = |source: &str, claim: &str| claims(source)[0].supports(&claims(claim)[0]);
     assert!(supports("$12,345m", "$12.3bn"));
     assert!(supports("41.3%", "41%"));
@@ -82,25 +82,25 @@ fn support_is_a_matter_of_rounding() {
 
 proptest! {
     #[test]
-    fn any_text_is_read(text in "(?s).{0,80}", digits in "[-0-9.,$%xmbkMB /()a-zA-Z\u{2013}\u{e9}]{0,60}") {
+    fn parsing_never_panics(text in "(?s).{0,80}", digits in "[-0-9.,$%xmbkMB /()a-zA-Z\u{2013}\u{e9}]{0,60}") {
         for it in [&text, &digits] {
             for claim in claims(it) {
                 prop_assert!(it.get(claim.at.clone()).is_some());
                 prop_assert!(claim.supports(&claim));
             }
-            amount(it);
+            parse_amount(it);
         }
     }
 
     #[test]
-    fn written_amounts_are_read_back(millions in -9_999_999_i64..9_999_999) {
+    fn formatted_amounts_round_trip(millions in -9_999_999_i64..9_999_999) {
         let text = consulting_graph::data::number::dollars(millions * 1_000_000);
-        prop_assert_eq!(amount(&text), Some(millions as f64 * 1e6));
+        prop_assert_eq!(parse_amount(&text), Some(millions as f64 * 1e6));
     }
 }
 
 #[test]
-fn a_scale_without_a_unit_is_a_scale() {
+fn scales_without_a_unit_match_any_currency() {
     let supports = |source: &str, claim: &str| claims(source)[0].supports(&claims(claim)[0]);
     assert!(supports("Revenue was $9,112m.", "sales of 9.1 billion"));
     assert!(supports("Revenue was $9,112m.", "the table has 9,112"));
@@ -110,7 +110,7 @@ fn a_scale_without_a_unit_is_a_scale() {
 }
 
 #[test]
-fn a_range_has_one_unit() {
+fn both_ends_of_a_range_have_the_same_unit() {
     assert_eq!(shown("It grew by 7.9% to $9,112m."), ["%7.9", "$9112000000"]);
     assert_eq!(shown("It grew by 12 to 15%."), ["%12", "%15"]);
     assert_eq!(shown("It costs $2 to 3 billion."), ["$2000000000", "$3000000000"]);

@@ -1,4 +1,4 @@
-//! Ranking, and how far it can be trusted.
+//! Ranking and its robustness.
 
 use consulting_graph::{
     moves::MoveId,
@@ -7,7 +7,8 @@ use consulting_graph::{
 };
 use proptest::prelude::*;
 
-/// A move with one number for each decision maker, given on all four metrics, plus what it has more on the first.
+/// Returns a score with one value per decision maker, the same for all four metrics, plus an extra for the first
+/// metric.
 pub(crate) fn scored(id: u16, makers: [(u8, u8); 3]) -> MoveScore {
     let makers = (1..).zip(makers).map(|(n, (all, more)): (u32, (u8, u8))| {
         let names = ["impact", "feasibility", "risk_adjusted_return", "strategic_alignment"];
@@ -25,14 +26,14 @@ fn even(id: u16, value: u8) -> MoveScore {
 }
 
 #[test]
-fn ties_are_broken_by_the_strictest_then_the_spread_then_the_number() {
+fn ties_are_broken_by_minimum_then_spread_then_number() {
     let scores = [
         even(9, 7),
         scored(1, [(6, 0), (7, 0), (8, 0)]),
-        // 25, 29, 30: closer together than 26, 26, 32, but its strictest gave less.
+        // 25, 29, 30: a smaller spread than 26, 26, 32, but a lower minimum.
         scored(5, [(6, 1), (7, 1), (7, 2)]),
         scored(6, [(6, 2), (6, 2), (8, 0)]),
-        // 26, 28, 30: its strictest gave as much as that of m6, and they agree more.
+        // 26, 28, 30: the same minimum as m6, and a smaller spread.
         scored(8, [(6, 2), (7, 0), (7, 2)]),
         even(3, 7),
         even(4, 8),
@@ -46,7 +47,7 @@ fn ties_are_broken_by_the_strictest_then_the_spread_then_the_number() {
 }
 
 #[test]
-fn what_has_no_score_has_no_rank() {
+fn unscored_moves_have_no_rank() {
     let failed =
         Unscored { move_id: MoveId(1), reason: "the critic could not be reached".to_owned() };
     let ranking = rank(&[even(2, 1)], vec![failed.clone()], 3);
@@ -56,7 +57,7 @@ fn what_has_no_score_has_no_rank() {
 }
 
 #[test]
-fn a_default_is_never_recommended_silently() {
+fn recommended_moves_with_default_scores_are_marked() {
     let mut score = even(1, 5);
     score.scores_by_agent.get_mut("D2").unwrap().score_source = ScoreSource::Default;
     let score = MoveScore::new(score.move_id, score.scores_by_agent, []);
@@ -65,7 +66,7 @@ fn a_default_is_never_recommended_silently() {
 }
 
 #[test]
-fn severity_finds_who_is_strict() {
+fn severity_identifies_strict_scorers() {
     let scores: Vec<MoveScore> = (1..=5)
         .map(|id| scored(id, [(id as u8 + 1, 1), (id as u8 + 2, 1), (id as u8 + 3, 1)]))
         .collect();
@@ -75,14 +76,14 @@ fn severity_finds_who_is_strict() {
     close(severity.scorers["D3"], 1.0);
     close(severity.metrics["impact"], 0.75);
     close(severity.residual, 0.0);
-    // Everybody scored everything, so nothing is to be adjusted.
+    // Every decision maker scored every move, so there is nothing to adjust.
     for score in &scores {
         close(severity.adjusted[&score.move_id], f64::from(score.total_score));
     }
 }
 
 #[test]
-fn severity_makes_up_for_a_missing_scorer() {
+fn severity_compensates_for_a_missing_scorer() {
     let mut scores: Vec<MoveScore> =
         (1..=4).map(|id| scored(id, [(4, 0), (6, 0), (8, 0)])).collect();
     let strict = scores[0].scores_by_agent.get_mut("D1").unwrap();
@@ -98,7 +99,7 @@ fn severity_makes_up_for_a_missing_scorer() {
 }
 
 #[test]
-fn clear_and_contested_tops_are_told_apart() {
+fn clear_and_contested_ranks_are_distinguished() {
     let scores = [
         even(1, 9),
         even(2, 8),
@@ -108,11 +109,11 @@ fn clear_and_contested_tops_are_told_apart() {
     ];
     let ranking = rank(&scores, Vec::new(), 3);
     let robustness = robustness(&ranking, &scores);
-    assert_eq!(robustness.verdict, "m1, m2 clear; m3/m4 not distinguishable");
+    assert_eq!(robustness.verdict, "robust: m1, m2; too close to call: m3, m4");
     let third = &robustness.standings[2];
     assert_eq!(third.move_id, MoveId(3));
     assert!((0.2..0.8).contains(&third.top), "{third:?}");
-    assert_eq!(third.hangs_on, ["D1"]);
+    assert_eq!(third.depends_on, ["D1"]);
     assert_eq!(robustness.standings[4].top, 0.0);
 }
 
@@ -138,7 +139,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_scores_are_ranked(values in prop::collection::vec((1_u8..=9, 0_u8..2, 1_u8..=9, 1_u8..=9), 0..16), k in 0_usize..5) {
+    fn rankings_are_complete_and_independent_of_input_order(values in prop::collection::vec((1_u8..=9, 0_u8..2, 1_u8..=9, 1_u8..=9), 0..16), k in 0_usize..5) {
         let scores: Vec<MoveScore> = (1..).zip(&values).map(|(id, &(a, more, b, c))| scored(id, [(a, more), (b, 0), (c, 0)])).collect();
         let ranking = rank(&scores, Vec::new(), k);
         prop_assert_eq!(ranking.all().count(), scores.len());

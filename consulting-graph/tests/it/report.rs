@@ -1,4 +1,4 @@
-//! The report in its three forms.
+//! The report in its three formats.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ fn outcome() -> Outcome {
         decision_makers: config.decision_makers.clone(),
         metrics: config.metrics.clone(),
         top_k: 2,
-        best_score: config.best_score(),
+        best_score: config.max_total_score(),
     }
 }
 
@@ -91,21 +91,21 @@ fn the_report_in_markdown() {
 }
 
 #[test]
-fn the_report_as_a_page() {
+fn the_report_in_html() {
     insta::assert_snapshot!("report_html", Report::new(outcome()).html());
 }
 
 #[test]
-fn the_report_as_json_is_the_whole_report() {
+fn the_json_report_round_trips() {
     let report = Report::new(outcome());
     let json = report.json();
     assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
-    // What it holds of a failed debate is a reason and no score.
+    // A failed debate has a reason and no score.
     assert!(json.contains("the critic could not be reached"));
 }
 
 #[test]
-fn what_a_reader_must_know_stands_at_the_top() {
+fn caveats_are_at_the_top() {
     let text = Report::new(outcome()).markdown();
     let top = text.split("## Recommended").next().unwrap();
     for words in ["Synthetic data", "scripted model", "without isolation", "m6"] {
@@ -114,21 +114,21 @@ fn what_a_reader_must_know_stands_at_the_top() {
 }
 
 #[test]
-fn numbers_that_only_a_model_has_are_shown_and_support_nothing() {
-    const ALL_IS_WELL: &str = "Every citation exists. Every number";
+fn numbers_invented_by_a_model_are_flagged() {
+    const ALL_IS_WELL: &str = "All citations refer to existing findings. All numbers";
     let clean = Outcome { logs: BTreeMap::new(), ..outcome() };
     assert!(Report::new(clean.clone()).markdown().contains(ALL_IS_WELL));
 
     let mut invented = clean;
-    let told = "## Cash Flow\nFree cash flow will be $77.7 billion.\n".to_owned();
-    invented.narrated.insert("financial.md".to_owned(), told);
+    let document = "## Cash Flow\nFree cash flow will be $77.7 billion.\n".to_owned();
+    invented.narrated.insert("financial.md".to_owned(), document);
     invented.findings[0].findings[0].draft.claim = "Free cash flow of $77.7bn.".to_owned();
     invented.moves[0].draft.thesis = "Spend the $77.7 billion [F1-01].".to_owned();
     let text = Report::new(invented).markdown();
     for line in [
         "| financial.md | Cash Flow, sentence 2 | $77.7 billion | not in the data |",
         "| F1-01 | claim, sentence 1 | $77.7bn | not in the data |",
-        "| m1 | thesis, sentence 1 | $77.7 billion | only F1-01 says so; it is not in the data |",
+        "| m1 | thesis, sentence 1 | $77.7 billion | stated only by F1-01; not in the data |",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
@@ -136,7 +136,7 @@ fn numbers_that_only_a_model_has_are_shown_and_support_nothing() {
 }
 
 #[test]
-fn nothing_that_a_model_wrote_becomes_markup() {
+fn text_from_models_never_becomes_markup() {
     let attack = "<script>alert(1)</script><img src=x onerror=y> ![a](http://x/y) \u{202e}| \"' see ![b] at https://x \
                   or www.x\n\n[b]: http://x/z";
     let mut outcome = outcome();
@@ -163,11 +163,11 @@ fn nothing_that_a_model_wrote_becomes_markup() {
             assert!(!text.contains(mark), "{mark}");
         }
     }
-    // A page makes no links of text.
+    // Markdown renderers find no links in the text.
     for mark in ["](", "]:", "://", "www."] {
         assert!(!report.markdown().contains(mark), "{mark}");
     }
-    // The page has no other elements than it always has.
+    // The page contains no other HTML elements than usual.
     let elements = |page: &str| -> BTreeSet<String> {
         page.split('<')
             .skip(1)
@@ -180,7 +180,7 @@ fn nothing_that_a_model_wrote_becomes_markup() {
 }
 
 #[test]
-fn a_report_on_nothing_is_a_report() {
+fn a_report_without_moves_can_be_rendered() {
     let nothing = Outcome {
         moves: Vec::new(),
         scores: Vec::new(),

@@ -1,4 +1,4 @@
-//! Runs that are gone on with: after an outage, with more to spend, as strict as before.
+//! Resuming runs: after failures, with a higher limit, and with stored options.
 
 use std::{
     fs,
@@ -14,35 +14,37 @@ use std::{
 use consulting_graph::{
     models::Limit,
     report::Report,
-    run::{Ended, Given, Going, Run, RunProblem},
+    run::{ResumeOptions, Run, RunConfig, RunError, RunOutcome},
 };
 use llm::{Llm, Request};
 use sandbox_vm::Isolation;
 
 use crate::{
-    run::{finish, given, going},
-    speakers::{Manners, last_message, speaker},
+    models::{Reaction, last_message, reacting_model},
+    run::{finish, resume_options, run_config},
 };
 
-/// The scripted model, which answers none of these calls, and counts those that it is asked.
-fn out_for(is_out: impl Fn(&Request) -> bool + Send + Sync + 'static) -> (Option<Llm>, Asked) {
-    let asked = Asked::default();
-    let count = asked.clone();
-    let speaker = speaker(move |_, request| {
-        if is_out(request) {
-            return Manners::Fails("nobody is there".to_owned());
+/// Returns the scripted model, which fails the calls that `fails` selects and counts the others.
+fn failing_model(
+    fails: impl Fn(&Request) -> bool + Send + Sync + 'static,
+) -> (Option<Llm>, CallCount) {
+    let answered = CallCount::default();
+    let count = answered.clone();
+    let model_override = reacting_model(move |_, request| {
+        if fails(request) {
+            return Reaction::Fail("the model is unavailable".to_owned());
         }
         count.0.fetch_add(1, Ordering::Relaxed);
-        Manners::Late(Duration::ZERO)
+        Reaction::Delay(Duration::ZERO)
     });
-    (speaker, asked)
+    (model_override, answered)
 }
 
-/// How many calls were answered.
+/// Number of answered calls.
 #[derive(Clone, Default)]
-struct Asked(Arc<AtomicUsize>);
+struct CallCount(Arc<AtomicUsize>);
 
-impl Asked {
+impl CallCount {
     fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -60,121 +62,129 @@ fn unscored(report: &Report) -> Vec<String> {
     report.ranking.unscored.iter().map(|it| it.move_id.to_string()).collect()
 }
 
-/// What a run comes to that nothing interrupts, and how many calls it makes.
-async fn uninterrupted(folder: &Path, given: Given) -> (String, usize) {
-    let run = Run::create(folder.join("uninterrupted"), given).unwrap();
-    let (speaker, asked) = out_for(|_| false);
-    let (report, _) = finish(&run, Going { speaker, ..going() }).await;
+/// Returns the result of an uninterrupted run and its number of calls.
+async fn uninterrupted(folder: &Path, run_config: RunConfig) -> (String, usize) {
+    let run = Run::create(folder.join("uninterrupted"), run_config).unwrap();
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!(unscored(&report), [""; 0]);
-    (report.json(), asked.count())
+    (report.json(), answered.count())
 }
 
-async fn replays(run: &Run, folder: &Path, report: &Report) {
-    let replayed = run.replay(folder, going(), |_| {}).await.unwrap();
+async fn check_replay(run: &Run, folder: &Path, report: &Report) {
+    let replayed = run.replay(folder, resume_options(), |_| {}).await.unwrap();
     assert_eq!(replayed.report.json(), report.json());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn moves_that_nobody_debated_are_debated_when_a_finished_run_is_gone_on_with() {
+async fn resuming_a_complete_run_debates_moves_without_a_score() {
     let folder = tempfile::tempdir().unwrap();
-    let (expected, all_calls) = uninterrupted(folder.path(), given(3, 2)).await;
-    let run = Run::create(folder.path().join("run"), given(3, 2)).unwrap();
-    let (speaker, asked) = out_for(|it| is_about(it, "m2") || is_about(it, "m3"));
-    let (report, _) = finish(&run, Going { speaker, ..going() }).await;
+    let (expected, all_calls) = uninterrupted(folder.path(), run_config(3, 2)).await;
+    let run = Run::create(folder.path().join("run"), run_config(3, 2)).unwrap();
+    let (model_override, answered) = failing_model(|it| is_about(it, "m2") || is_about(it, "m3"));
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!(unscored(&report), ["m2", "m3"]);
-    let before = asked.count();
-    replays(&run, &folder.path().join("replay of the part"), &report).await;
+    let before = answered.count();
+    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
 
-    let (speaker, asked) = out_for(|_| false);
-    let (report, _) = finish(&run, Going { speaker, ..going() }).await;
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!(report.json(), expected);
-    assert_eq!(before + asked.count(), all_calls);
-    replays(&run, &folder.path().join("replay of the whole"), &report).await;
+    assert_eq!(before + answered.count(), all_calls);
+    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
 
-    let (speaker, asked) = out_for(|_| false);
-    let ended = run.go(Going { speaker, ..going() }, |_| {}).await.unwrap();
-    assert!(matches!(ended, Ended::Done { was_done: true, .. }), "{ended:?}");
-    assert_eq!(asked.count(), 0);
+    let (model_override, answered) = failing_model(|_| false);
+    let result =
+        run.resume(ResumeOptions { model_override, ..resume_options() }, |_| {}).await.unwrap();
+    assert!(matches!(result, RunOutcome::Complete { was_complete: true, .. }), "{result:?}");
+    assert_eq!(answered.count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_debate_whose_scoring_failed_is_scored_later_and_pays_for_no_turn_twice() {
+async fn failed_scoring_is_repeated_without_paying_for_turns_again() {
     for (failing, is_done) in [(vec!["m2"], true), (vec!["m1", "m2"], false)] {
         let folder = tempfile::tempdir().unwrap();
-        let (expected, all_calls) = uninterrupted(folder.path(), given(2, 2)).await;
-        let run = Run::create(folder.path().join("run"), given(2, 2)).unwrap();
+        let (expected, all_calls) = uninterrupted(folder.path(), run_config(2, 2)).await;
+        let run = Run::create(folder.path().join("run"), run_config(2, 2)).unwrap();
         let moves = failing.clone();
-        let (speaker, asked) =
-            out_for(move |it| is_scoring(it) && moves.iter().any(|id| is_about(it, id)));
-        let ended = run.go(Going { speaker, concurrency: 2, ..going() }, |_| {}).await;
-        match ended {
-            Ok(Ended::Done { report, .. }) if is_done => assert_eq!(unscored(&report), failing),
-            Err(problem) if !is_done => {
-                assert!(problem.to_string().contains("no move has a score"), "{problem}");
+        let (model_override, answered) =
+            failing_model(move |it| is_scoring(it) && moves.iter().any(|id| is_about(it, id)));
+        let result = run
+            .resume(ResumeOptions { model_override, concurrency: 2, ..resume_options() }, |_| {})
+            .await;
+        match result {
+            Ok(RunOutcome::Complete { report, .. }) if is_done => {
+                assert_eq!(unscored(&report), failing)
             }
-            ended => panic!("{ended:?}"),
+            Err(problem) if !is_done => {
+                assert!(problem.to_string().contains("no move was scored"), "{problem}");
+            }
+            result => panic!("{result:?}"),
         }
-        let before = asked.count();
+        let before = answered.count();
 
-        let (speaker, asked) = out_for(|_| false);
-        let (report, _) = finish(&run, Going { speaker, ..going() }).await;
+        let (model_override, answered) = failing_model(|_| false);
+        let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
         assert_eq!(report.json(), expected);
-        assert_eq!(before + asked.count(), all_calls);
-        replays(&run, &folder.path().join("replay"), &report).await;
+        assert_eq!(before + answered.count(), all_calls);
+        check_replay(&run, &folder.path().join("replay"), &report).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raised_limit_lets_a_finished_run_go_on() {
+async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     let folder = tempfile::tempdir().unwrap();
-    let (expected, all_calls) = uninterrupted(folder.path(), given(4, 6)).await;
+    let (expected, all_calls) = uninterrupted(folder.path(), run_config(4, 6)).await;
     let whole: Report = serde_json::from_str(&expected).unwrap();
     let tokens: u64 =
         whole.outcome.spending.iter().map(|it| it.input_tokens + it.output_tokens).sum();
-    let run = Run::create(folder.path().join("run"), given(4, 6)).unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(4, 6)).unwrap();
     let limited = |part: u64| Limit { tokens: Some(tokens * part / 10), money: None };
-    let (speaker, asked) = out_for(|_| false);
-    let (report, _) = finish(&run, Going { speaker, limit: limited(6), ..going() }).await;
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) =
+        finish(&run, ResumeOptions { model_override, limit: limited(6), ..resume_options() }).await;
     assert!(!unscored(&report).is_empty() && !report.outcome.scores.is_empty());
     let cut_short = report.outcome.scores.iter().filter(|it| !it.marks.is_empty()).count();
-    let before = asked.count();
-    replays(&run, &folder.path().join("replay of the part"), &report).await;
+    let before = answered.count();
+    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
 
-    // Without more to spend there is nothing to be had.
-    let (speaker, asked) = out_for(|_| false);
-    let (again, _) = finish(&run, Going { speaker, ..going() }).await;
-    assert_eq!((unscored(&again), asked.count()), (unscored(&report), 0));
+    // Without a higher limit, nothing can be done.
+    let (model_override, answered) = failing_model(|_| false);
+    let (again, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
+    assert_eq!((unscored(&again), answered.count()), (unscored(&report), 0));
 
-    let (speaker, asked) = out_for(|_| false);
-    let (report, _) = finish(&run, Going { speaker, limit: limited(30), ..going() }).await;
+    let (model_override, answered) = failing_model(|_| false);
+    let (report, _) =
+        finish(&run, ResumeOptions { model_override, limit: limited(30), ..resume_options() })
+            .await;
     assert_eq!(report.json(), expected);
-    // A debate that goes on is scored at its new end; what it was scored with before is all that is paid for in vain.
-    let more = before + asked.count() - all_calls;
+    // A resumed debate is scored again at its new end. Only its earlier scores are paid for in vain.
+    let more = before + answered.count() - all_calls;
     assert!(more <= cut_short * 3, "{more} of {cut_short}");
-    replays(&run, &folder.path().join("replay of the whole"), &report).await;
+    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_keeps_to_the_isolation_it_was_told() {
+async fn the_isolation_requirement_is_stored_with_the_run() {
     let folder = tempfile::tempdir().unwrap();
-    let run = Run::create(folder.path().join("run"), given(1, 1)).unwrap();
-    let told = |isolation| Going { isolation, ..going() };
-    let refused = |ended: Result<Ended, RunProblem>| {
-        assert!(matches!(ended, Err(RunProblem::Sandboxes(_))), "{ended:?}");
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    let with_isolation = |isolation| ResumeOptions { isolation, ..resume_options() };
+    let check_refused = |result: Result<RunOutcome, RunError>| {
+        assert!(matches!(result, Err(RunError::Sandbox(_))), "{result:?}");
     };
-    refused(run.go(told(Some(Isolation::Required)), |_| {}).await);
-    let kept = Run::open(run.folder()).unwrap();
-    assert_eq!(kept.manifest().isolation, Some(Isolation::Required));
-    refused(kept.go(told(None), |_| {}).await);
-    finish(&kept, told(Some(Isolation::Off))).await;
+    check_refused(run.resume(with_isolation(Some(Isolation::Required)), |_| {}).await);
+    let reopened = Run::open(run.dir()).unwrap();
+    assert_eq!(reopened.manifest().isolation, Some(Isolation::Required));
+    check_refused(reopened.resume(with_isolation(None), |_| {}).await);
+    finish(&reopened, with_isolation(Some(Isolation::Off))).await;
 
-    let run = Run::open(run.folder()).unwrap();
+    let run = Run::open(run.dir()).unwrap();
     let at = "m1".parse().unwrap();
     let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
     assert_eq!(fork.unwrap().manifest().isolation, Some(Isolation::Off));
 }
 
-/// Every file below a folder, with what is in it and when it was changed.
+/// Returns every file below a directory, with its content and modification time.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>, SystemTime)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -190,27 +200,27 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>, SystemTime)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_and_a_fork_write_nothing_to_the_run() {
+async fn replays_and_forks_do_not_modify_the_original_run() {
     let folder = tempfile::tempdir().unwrap();
-    let run = Run::create(folder.path().join("run"), given(1, 2)).unwrap();
-    let (report, _) = finish(&run, going()).await;
-    // As on a medium that can only be read.
-    let paths = [run.folder().join("state.db"), run.folder().join("lock"), run.folder().into()];
-    let set = |is_readonly: bool| {
+    let run = Run::create(folder.path().join("run"), run_config(1, 2)).unwrap();
+    let (report, _) = finish(&run, resume_options()).await;
+    // Simulates a read-only file system.
+    let paths = [run.dir().join("state.db"), run.dir().join("lock"), run.dir().into()];
+    let set_readonly = |is_readonly: bool| {
         for path in &paths {
             let mut permissions = fs::metadata(path).unwrap().permissions();
             permissions.set_readonly(is_readonly);
             fs::set_permissions(path, permissions).unwrap();
         }
     };
-    set(true);
-    let before = files(run.folder());
-    replays(&run, &folder.path().join("replay"), &report).await;
+    set_readonly(true);
+    let before = files(run.dir());
+    check_replay(&run, &folder.path().join("replay"), &report).await;
     let at = "m1:r2".parse().unwrap();
     let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
-    finish(&fork.unwrap(), going()).await;
-    let after = files(run.folder());
-    set(false);
+    finish(&fork.unwrap(), resume_options()).await;
+    let after = files(run.dir());
+    set_readonly(false);
     let names =
         |it: &[(String, Vec<u8>, SystemTime)]| it.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
     assert_eq!(names(&before), names(&after));
@@ -218,22 +228,22 @@ async fn a_replay_and_a_fork_write_nothing_to_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_configuration_is_named_setting_by_setting() {
+async fn changes_of_the_configuration_are_reported_by_setting() {
     let folder = tempfile::tempdir().unwrap();
-    Run::create(folder.path(), given(1, 1)).unwrap();
+    Run::create(folder.path(), run_config(1, 1)).unwrap();
     let path = folder.path().join("config.toml");
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, format!("# Of no account.\n{text}")).unwrap();
+    fs::write(&path, format!("# A comment.\n{text}")).unwrap();
     assert!(Run::open(folder.path()).is_ok());
 
     fs::write(&path, text.replace("rounds = 1\n", "rounds = 7\n")).unwrap();
     let error = Run::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("rounds: 1 → 7; put it back"), "{error}");
+    assert!(error.contains("rounds: 1 → 7; restore it"), "{error}");
     assert_eq!(error.lines().count(), 2, "{error}");
 
     fs::write(&path, "rounds = = 7").unwrap();
     let error = Run::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("cannot be read any more"), "{error}");
+    assert!(error.contains("no longer valid TOML"), "{error}");
     fs::write(&path, &text).unwrap();
 
     let path = folder.path().join("run.json");
@@ -244,20 +254,20 @@ async fn a_changed_configuration_is_named_setting_by_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_says_who_spoke_and_in_which_words_it_was_asked() {
+async fn the_manifest_lists_models_and_prompt_hashes() {
     let folder = tempfile::tempdir().unwrap();
-    let mut given = given(1, 1);
-    given.choice.provider = "groq".to_owned();
-    given.choice.model = Some("openai/gpt-oss-20b".to_owned());
-    let run = Run::create(folder.path(), given).unwrap();
-    let (speaker, _) = out_for(|_| false);
-    let (report, _) = finish(&run, Going { speaker, ..going() }).await;
+    let mut config = run_config(1, 1);
+    config.choice.provider = "groq".to_owned();
+    config.choice.model = Some("openai/gpt-oss-20b".to_owned());
+    let run = Run::create(folder.path(), config).unwrap();
+    let (model_override, _) = failing_model(|_| false);
+    let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     let text = report.markdown();
     for role in ["critic", "D1", "D1 scoring", "analyst_1"] {
         let line = format!("| model of {role} | groq/openai/gpt-oss-20b, temperature ");
         assert!(text.contains(&line), "{role}");
-        let speaks = &run.manifest().models[role];
-        assert!(speaks.max_tokens > 0 && speaks.temperature >= 0.0, "{speaks:?}");
+        let model = &run.manifest().models[role];
+        assert!(model.max_tokens > 0 && model.temperature >= 0.0, "{model:?}");
     }
     assert_eq!(run.manifest().tasks.len(), 14);
     assert!(text.contains("| task critic reply | "));
@@ -267,56 +277,56 @@ async fn a_run_says_who_spoke_and_in_which_words_it_was_asked() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace(task.as_str(), "0")).unwrap();
     let error = Run::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("asks with other words"), "{error}");
+    assert!(error.contains("uses other prompts"), "{error}");
 }
 
-/// The program in a folder, started by a shell.
+/// Runs a shell command in a directory, with the path of the program. Returns the exit status and the output.
 fn shell(folder: &Path, line: &str) -> (Option<i32>, String) {
     let consulting = env!("CARGO_BIN_EXE_consulting");
     let line = line.replace("consulting", consulting);
-    let ended = Command::new("sh").current_dir(folder).args(["-c", &line]).output().unwrap();
-    let said = [ended.stdout, ended.stderr].concat();
-    (ended.status.code(), String::from_utf8_lossy(&said).into_owned())
+    let result = Command::new("sh").current_dir(folder).args(["-c", &line]).output().unwrap();
+    let output = [result.stdout, result.stderr].concat();
+    (result.status.code(), String::from_utf8_lossy(&output).into_owned())
 }
 
 const SMALL: &str =
     "consulting run NVDA --config small.toml --provider scripted --sandbox in-process --out made";
 #[test]
-fn the_program_says_how_moves_get_a_score_and_ends_with_a_code_of_its_own() {
+fn unscored_moves_have_their_own_exit_status_and_instructions() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("small.toml"), given(3, 4).config).unwrap();
-    let (code, said) = shell(folder.path(), &format!("{SMALL} --max-tokens 120000"));
-    assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("have no score. To debate them, go on with: consulting resume made\n"));
-    assert!(said.contains("--max-tokens N"), "{said}");
+    fs::write(folder.path().join("small.toml"), run_config(3, 4).config_toml).unwrap();
+    let (code, output) = shell(folder.path(), &format!("{SMALL} --max-tokens 120000"));
+    assert_eq!(code, Some(4), "{output}");
+    assert!(output.contains("have no score. To debate them again, run: consulting resume made\n"));
+    assert!(output.contains("--max-tokens N"), "{output}");
     for name in ["report.md", "report.html"] {
         let report = fs::read_to_string(folder.path().join("made").join(name)).unwrap();
         let (top, _) = report.split_once("Recommended").unwrap();
-        assert!(top.contains("2 of 3 moves have no score and so no rank: m2, m3."), "{top}");
+        assert!(top.contains("2 of 3 moves have no score and are not ranked: m2, m3."), "{top}");
     }
-    let (code, said) = shell(folder.path(), "consulting resume made --max-tokens 9000000");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("3 scored, in"), "{said}");
-    let (code, said) = shell(folder.path(), "consulting resume made");
-    assert!(code == Some(0) && said.contains("nothing left to do"), "{said}");
-    let (code, said) = shell(folder.path(), "consulting replay made --quiet");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = shell(folder.path(), "consulting resume made --max-tokens 9000000");
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("3 scored, in"), "{output}");
+    let (code, output) = shell(folder.path(), "consulting resume made");
+    assert!(code == Some(0) && output.contains("nothing left to do"), "{output}");
+    let (code, output) = shell(folder.path(), "consulting replay made --quiet");
+    assert_eq!(code, Some(0), "{output}");
 }
 
 #[test]
-fn a_disk_that_is_full_ends_the_run_and_leaves_no_move_out() {
+fn a_full_disk_fails_the_run_and_skips_no_move() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("small.toml"), given(3, 4).config).unwrap();
-    // No file may grow beyond this, which one that keeps the run does in the debates.
+    fs::write(folder.path().join("small.toml"), run_config(3, 4).config_toml).unwrap();
+    // Limits the size of files. The recording or the database exceeds it during the debates.
     let full = "trap '' XFSZ; ulimit -f 4000;";
-    let (code, said) = shell(folder.path(), &format!("{full} {SMALL}"));
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("calls.jsonl") || said.contains("state.db"), "{said}");
-    assert!(!said.contains("storage failed: the checkpoint storage failed"), "{said}");
+    let (code, output) = shell(folder.path(), &format!("{full} {SMALL}"));
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("calls.jsonl") || output.contains("state.db"), "{output}");
+    assert!(!output.contains("storage failed: the checkpoint storage failed"), "{output}");
     let events = fs::read_to_string(folder.path().join("made/events.jsonl")).unwrap();
     assert!(events.contains("sandbox_ready") && !events.contains("sandbox_skipped"), "{events}");
-    let (code, said) = shell(folder.path(), "consulting resume made --quiet");
-    assert!(code == Some(0) && said.contains("3 scored, in"), "{said}");
-    let (code, said) = shell(folder.path(), "consulting replay made --quiet");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = shell(folder.path(), "consulting resume made --quiet");
+    assert!(code == Some(0) && output.contains("3 scored, in"), "{output}");
+    let (code, output) = shell(folder.path(), "consulting replay made --quiet");
+    assert_eq!(code, Some(0), "{output}");
 }

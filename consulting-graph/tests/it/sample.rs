@@ -1,4 +1,4 @@
-//! A company with findings and a move, for tests to change.
+//! Sample company with findings and a move.
 
 use chrono::NaiveDate;
 use consulting_graph::{
@@ -54,7 +54,7 @@ pub(crate) fn f1() -> Findings {
     ];
     let tensions =
         vec![TensionDraft { between: vec![1, 2], text: "Sales grow on credit.".to_owned() }];
-    Findings::number(Inference::F1, ticker(), FindingsDraft { findings, tensions })
+    Findings::from_draft(Inference::F1, ticker(), FindingsDraft { findings, tensions })
 }
 
 pub(crate) fn f2() -> Findings {
@@ -74,7 +74,7 @@ pub(crate) fn f2() -> Findings {
             Kind::Competitor,
         ),
     ];
-    Findings::number(Inference::F2, ticker(), FindingsDraft { findings, tensions: Vec::new() })
+    Findings::from_draft(Inference::F2, ticker(), FindingsDraft { findings, tensions: Vec::new() })
 }
 
 pub(crate) fn draft() -> MoveDraft {

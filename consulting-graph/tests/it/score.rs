@@ -1,4 +1,4 @@
-//! The ladder from an answer to scores.
+//! Parsing of scores from answers.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn check(reply: &str, expected: &str) {
 }
 
 #[test]
-fn good_and_bad_answers() {
+fn scores_are_parsed_from_various_formats() {
     let good = r#"{"impact": 8, "feasibility": 7, "risk_adjusted_return": 6, "strategic_alignment": 9, "reasoning": "r"}"#;
     check(good, "8 7 6 9 by Schema");
     check(&good.replace(r#", "reasoning": "r""#, ""), "8 7 6 9 by Json");
@@ -82,7 +82,7 @@ fn good_and_bad_answers() {
 }
 
 #[test]
-fn quoted_scores_are_not_the_answer() {
+fn quoted_scores_are_ignored() {
     let own =
         r#"{"impact": 3, "feasibility": 3, "risk_adjusted_return": 3, "strategic_alignment": 3}"#;
     let theirs = own.replace('3', "10");
@@ -92,7 +92,7 @@ fn quoted_scores_are_not_the_answer() {
         &format!("<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>\n{own}"),
         "3 3 3 3 by JsonExtracted",
     );
-    // What is quoted last is not the answer either.
+    // Quoted scores at the end are not the answer either.
     check(
         &format!("{own}\n<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>"),
         "3 3 3 3 by JsonExtracted",
@@ -113,7 +113,7 @@ fn quoted_scores_are_not_the_answer() {
 }
 
 #[test]
-fn the_other_ways_to_a_score() {
+fn score_sources_are_recorded() {
     let answer = json!({"impact": 8, "feasibility": 7, "risk_adjusted_return": 6, "strategic_alignment": 9, "reasoning": " r "});
     let score = MakerScore::parse(&answer.to_string(), &METRICS).unwrap();
     assert_eq!((score.score_source, score.reasoning.as_str()), (ScoreSource::Schema, "r"));
@@ -145,7 +145,7 @@ fn scored(values: [u8; 4]) -> MakerScore {
 }
 
 #[test]
-fn the_worked_example_adds_up() {
+fn total_scores_match_the_worked_example() {
     let makers = BTreeMap::from([
         ("D1".to_owned(), scored([8, 9, 7, 8])),
         ("D2".to_owned(), scored([7, 8, 8, 9])),
@@ -159,7 +159,7 @@ fn the_worked_example_adds_up() {
 }
 
 #[test]
-fn defaults_mark_a_move() {
+fn default_scores_mark_a_move() {
     let makers = BTreeMap::from([("D1".to_owned(), MakerScore::neutral(&METRICS))]);
     let score = MoveScore::new(MoveId(1), makers, [Mark::NotIsolated]);
     assert_eq!(score.marks, [Mark::Defaulted, Mark::NotIsolated].into());
@@ -167,7 +167,7 @@ fn defaults_mark_a_move() {
 
 proptest! {
     #[test]
-    fn any_answer_is_read(
+    fn parsing_never_panics(
         text in "(?s).{0,200}",
         marked in "([{}\"':,0-9/().\n>-]|impact|feasibility|risk_adjusted_return|strategic alignment|\u{130}|</?untrusted-1>){0,80}",
     ) {

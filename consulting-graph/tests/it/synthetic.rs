@@ -1,4 +1,4 @@
-//! Invented companies tie out to the dollar, and say that they are invented.
+//! Synthetic companies: consistent books and clear labels.
 
 use chrono::NaiveDate;
 use consulting_graph::data::{Company, Item, Statement, Ticker, ratio, render, synthetic};
@@ -10,12 +10,12 @@ fn invent(ticker: &str, as_of: NaiveDate) -> Company {
     synthetic::company(&Ticker::parse(ticker).unwrap(), as_of)
 }
 
-fn of(statement: &Statement, item: Item) -> i64 {
+fn value_of(statement: &Statement, item: Item) -> i64 {
     statement.get(item).unwrap_or_else(|| panic!("{} has no {item}", statement.period))
 }
 
-fn ties_out(it: &Statement) {
-    let get = |item| of(it, item);
+fn check_books(it: &Statement) {
+    let get = |item| value_of(it, item);
     assert_eq!(get(Item::GrossProfit), get(Item::Revenue) - get(Item::CostOfRevenue));
     let spent = get(Item::ResearchAndDevelopment) + get(Item::SellingAndAdministration);
     assert_eq!(get(Item::OperatingIncome), get(Item::GrossProfit) - spent);
@@ -37,10 +37,10 @@ fn ties_out(it: &Statement) {
     assert!(get(Item::Cash) > 0);
 }
 
-/// The balance sheet of a quarter is that of the one before and what happened in between.
-fn follows(before: &Statement, it: &Statement) {
-    let get = |item| of(it, item);
-    let grew = |item| get(item) - of(before, item);
+/// Checks that a balance sheet equals the previous one plus the changes of the quarter.
+fn check_continuity(before: &Statement, it: &Statement) {
+    let get = |item| value_of(it, item);
+    let grew = |item| get(item) - value_of(before, item);
     assert_eq!(grew(Item::Cash), get(Item::ChangeInCash));
     assert_eq!(grew(Item::Debt), get(Item::DebtRaised));
     assert_eq!(grew(Item::FixedAssets), get(Item::CapitalExpenditure) - get(Item::Depreciation));
@@ -55,31 +55,31 @@ fn follows(before: &Statement, it: &Statement) {
 
 proptest! {
     #[test]
-    fn the_books_tie_out(ticker in "[A-Z]{1,5}", year in 1990_i32..2100, month in 1_u32..=12, day in 1_u32..=28) {
+    fn the_books_are_consistent(ticker in "[A-Z]{1,5}", year in 1990_i32..2100, month in 1_u32..=12, day in 1_u32..=28) {
         let company = invent(&ticker, date(year, month, day));
         prop_assert!((12..=15).contains(&company.quarters.len()));
         prop_assert_eq!(company.annuals.len(), 3);
-        company.quarters.iter().chain(&company.annuals).for_each(ties_out);
-        company.quarters.windows(2).for_each(|it| follows(&it[0], &it[1]));
+        company.quarters.iter().chain(&company.annuals).for_each(check_books);
+        company.quarters.windows(2).for_each(|it| check_continuity(&it[0], &it[1]));
         for annual in &company.annuals {
             let quarters: Vec<_> = company.quarters.iter().filter(|it| it.period.year == annual.period.year).collect();
             for item in [Item::Revenue, Item::NetIncome, Item::OperatingCashFlow, Item::ChangeInCash] {
-                prop_assert_eq!(of(annual, item), quarters.iter().map(|it| of(it, item)).sum::<i64>());
+                prop_assert_eq!(value_of(annual, item), quarters.iter().map(|it| value_of(it, item)).sum::<i64>());
             }
-            prop_assert_eq!(of(annual, Item::Assets), of(quarters[3], Item::Assets));
+            prop_assert_eq!(value_of(annual, Item::Assets), value_of(quarters[3], Item::Assets));
         }
         for (quarter, split) in company.quarters.iter().zip(&company.segments) {
-            prop_assert_eq!(of(quarter, Item::Revenue), split.parts.iter().map(|it| it.1).sum::<i64>());
+            prop_assert_eq!(value_of(quarter, Item::Revenue), split.parts.iter().map(|it| it.1).sum::<i64>());
         }
         for (quarter, split) in company.quarters.iter().zip(&company.geography) {
-            prop_assert_eq!(of(quarter, Item::Revenue), split.parts.iter().map(|it| it.1).sum::<i64>());
+            prop_assert_eq!(value_of(quarter, Item::Revenue), split.parts.iter().map(|it| it.1).sum::<i64>());
         }
-        // Nothing that became known later.
+        // No data after the given date.
         prop_assert!(company.quarters.iter().all(|it| it.end.unwrap() < company.as_of));
     }
 
     #[test]
-    fn any_day_will_do(ticker in "[A-Z]{1,5}", days in any::<i32>()) {
+    fn any_date_is_accepted(ticker in "[A-Z]{1,5}", days in any::<i32>()) {
         if let Some(day) = NaiveDate::from_num_days_from_ce_opt(days) {
             render::financial(&invent(&ticker, day));
         }
@@ -87,14 +87,14 @@ proptest! {
 }
 
 #[test]
-fn another_ticker_is_another_company() {
+fn different_tickers_give_different_companies() {
     let day = date(2026, 3, 1);
     let (a, b) = (invent("NVDA", day), invent("NVDB", day));
     assert_ne!(a.quarters, b.quarters);
 }
 
 #[test]
-fn every_document_says_that_it_is_synthetic() {
+fn documents_are_labelled_as_synthetic() {
     let company = invent("NVDA", date(2026, 3, 1));
     for text in [render::financial(&company), render::news(&company)] {
         assert!(text.contains("SYNTHETIC DATA"), "{text}");
@@ -103,7 +103,7 @@ fn every_document_says_that_it_is_synthetic() {
 }
 
 #[test]
-fn all_sections_are_filled() {
+fn all_sections_have_content() {
     let company = invent("NVDA", date(2026, 3, 1));
     for (text, sections) in [
         (render::financial(&company), render::FINANCIAL_SECTIONS.as_slice()),
@@ -117,7 +117,7 @@ fn all_sections_are_filled() {
 }
 
 #[test]
-fn signals_conflict() {
+fn news_contains_conflicting_signals() {
     let news = invent("NVDA", date(2026, 3, 1)).news.unwrap();
     let sounds: std::collections::BTreeSet<_> =
         news.items.iter().map(|it| format!("{:?}", it.sentiment)).collect();
@@ -127,7 +127,7 @@ fn signals_conflict() {
 }
 
 #[test]
-fn sector_ratios_meet_a_ratio() {
+fn sector_ratios_match_a_company_ratio() {
     let company = invent("SNOW", date(2026, 3, 1));
     let table = ratio::table(&company);
     for sector in &company.sector_ratios {
@@ -148,12 +148,12 @@ fn the_documents_of_one_company() {
 }
 
 #[test]
-fn quarters_that_are_missing_between_others_are_named() {
+fn gaps_between_quarters_are_reported() {
     let mut company = synthetic::company(&Ticker::parse("NVDA").unwrap(), date(2026, 3, 1));
-    assert!(!render::financial(&company).contains("nothing is known between"));
+    assert!(!render::financial(&company).contains("no data between"));
     let gap = company.quarters.len() - 3;
     let gone = company.quarters.drain(gap..=gap).map(|it| it.period).collect::<Vec<_>>();
     let (before, after) = (company.quarters[gap - 1].period, company.quarters[gap].period);
-    let note = format!("Note: nothing is known between {before} and {after}.\n");
+    let note = format!("Note: no data between {before} and {after}.\n");
     assert!(render::financial(&company).contains(&note), "{gone:?}");
 }

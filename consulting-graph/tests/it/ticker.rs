@@ -1,10 +1,10 @@
-//! What may name a company.
+//! Validation of tickers.
 
 use consulting_graph::data::Ticker;
 use proptest::prelude::*;
 
 #[test]
-fn tickers_as_exchanges_write_them() {
+fn valid_tickers_are_normalized() {
     for (text, ticker, slug) in [
         ("nvda", "NVDA", "nvda"),
         (" brk.b ", "BRK.B", "brk-b"),
@@ -17,7 +17,7 @@ fn tickers_as_exchanges_write_them() {
 }
 
 #[test]
-fn nothing_else_is_a_ticker() {
+fn invalid_tickers_are_rejected() {
     for text in [
         "",
         " ",
@@ -39,7 +39,7 @@ fn nothing_else_is_a_ticker() {
 }
 
 #[test]
-fn a_stored_ticker_is_checked_too() {
+fn deserialization_validates_tickers() {
     assert!(serde_json::from_str::<Ticker>("\"../x\"").is_err());
     let ticker = Ticker::parse("BRK.B").unwrap();
     assert_eq!(
@@ -50,7 +50,7 @@ fn a_stored_ticker_is_checked_too() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in ".{0,20}") {
+    fn parsing_never_panics(text in ".{0,20}") {
         if let Ok(ticker) = Ticker::parse(&text) {
             prop_assert!(!ticker.slug().is_empty());
             prop_assert!(ticker.slug().chars().all(|it| it.is_ascii_alphanumeric() || it == '-'));

@@ -1,11 +1,11 @@
-//! The log of a debate.
+//! Transcripts of debates.
 
 use consulting_graph::transcript::{
     ConversationEntry, Speaker, append_to_log, format_transcript, get_latest_message, rounds,
 };
 
 #[test]
-fn the_format_byte_by_byte() {
+fn transcripts_have_the_exact_format() {
     let log = append_to_log(&[], Speaker::Critic, "Too dear.\nAnd late.", 1);
     let log = append_to_log(&log, Speaker::DecisionMaker("D2".to_owned()), "", 10);
     assert_eq!(
@@ -16,7 +16,7 @@ fn the_format_byte_by_byte() {
 }
 
 #[test]
-fn a_log_grows_by_a_copy() {
+fn appending_does_not_change_the_original_log() {
     let short = append_to_log(&[], Speaker::Critic, "a", 1);
     let long = append_to_log(&short, Speaker::Critic, "b", 2);
     assert_eq!((short.len(), long.len()), (1, 2));
@@ -24,7 +24,7 @@ fn a_log_grows_by_a_copy() {
 }
 
 #[test]
-fn a_log_is_stored_as_the_design_says() {
+fn entries_have_the_specified_json_format() {
     let entry = ConversationEntry {
         role: Speaker::DecisionMaker("D1".to_owned()),
         content: "x".to_owned(),
@@ -53,7 +53,7 @@ fn debate(rounds: u32) -> Vec<ConversationEntry> {
 }
 
 #[test]
-fn a_log_is_cut_into_its_rounds() {
+fn logs_are_grouped_by_rounds() {
     let rounds = rounds(&debate(3));
     assert_eq!(rounds.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 2, 3]);
     let speakers = rounds[2].entries.iter().map(|it| it.speaker.as_str());

@@ -1,4 +1,4 @@
-//! What is to be seen in debates.
+//! Observations in debates.
 
 use consulting_graph::{
     moves::MoveId,
@@ -29,7 +29,7 @@ fn check(turns: &[&str], expected: &[(u32, ObservationKind)]) {
 }
 
 #[test]
-fn giving_in_needs_a_reason() {
+fn capitulation_without_a_new_argument_is_reported() {
     let opening = "Margins are thin and rivals cut prices.";
     check(
         &[opening, "You are right, I concede the timing."],
@@ -39,7 +39,7 @@ fn giving_in_needs_a_reason() {
         &["Margins fell to 41.3% [F1-02] within months.", "You are right, I concede the timing."],
         &[],
     );
-    // The same number again is nothing new.
+    // Repeating a number is not a new argument.
     check(
         &[
             "Margins fell to 41.3% lately.",
@@ -52,7 +52,7 @@ fn giving_in_needs_a_reason() {
 }
 
 #[test]
-fn repetition_is_noticed() {
+fn repetition_is_reported() {
     let turn = "Customers stay because switching costs them a year of work.";
     check(
         &[
@@ -66,7 +66,7 @@ fn repetition_is_noticed() {
 }
 
 #[test]
-fn a_debate_that_goes_in_circles_is_noticed_once() {
+fn disagreement_collapse_is_reported_once() {
     check(
         &[
             "alpha bravo charlie delta",
@@ -80,7 +80,7 @@ fn a_debate_that_goes_in_circles_is_noticed_once() {
 }
 
 #[test]
-fn long_debates_may_buy_scores() {
+fn length_bias_is_the_correlation_of_length_and_score() {
     let with = |lengths: [usize; 3]| {
         let moves: Vec<_> = (1..)
             .zip(lengths)
@@ -94,7 +94,7 @@ fn long_debates_may_buy_scores() {
 }
 
 #[test]
-fn compressed_scores_resolve_nothing() {
+fn compressed_scores_are_unresolved() {
     let scores = [scored(1, [(7, 0); 3]), scored(2, [(7, 1); 3])];
     let found = compression(&scores, 2.0).unwrap();
     assert_eq!((found.sevens_and_eights, found.spread, found.unresolved), (1.0, 3, true));
@@ -104,7 +104,7 @@ fn compressed_scores_resolve_nothing() {
 
 proptest! {
     #[test]
-    fn any_log_is_observed(turns in prop::collection::vec("(?s).{0,60}", 0..8)) {
+    fn observing_never_panics(turns in prop::collection::vec("(?s).{0,60}", 0..8)) {
         let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
         observe(MoveId(1), "i1", &log(&turns));
     }

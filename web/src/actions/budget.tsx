@@ -2,7 +2,7 @@ import type { ReactElement } from "react";
 
 import { Field } from "@/ui/field";
 
-/** What a run may spend, as it is typed; nothing is no limit. */
+/** Budget of a run as entered; empty means no limit. */
 export interface BudgetDraft {
   tokens: string;
   money: string;
@@ -15,12 +15,12 @@ interface Props {
   onChange: (change: Partial<BudgetDraft>) => void;
 }
 
-/** Asks for what a run may spend. */
+/** Fields for the budget of a run. */
 export function BudgetFields({ draft, onChange }: Props): ReactElement {
   return (
     <>
       <Field
-        label="Tokens at most"
+        label="Token limit"
         type="number"
         min={1}
         placeholder="no limit"
@@ -28,7 +28,7 @@ export function BudgetFields({ draft, onChange }: Props): ReactElement {
         onChange={(it) => onChange({ tokens: it.target.value })}
       />
       <Field
-        label="Dollars at most"
+        label="Cost limit in dollars"
         type="number"
         min={0}
         step="any"
@@ -40,12 +40,12 @@ export function BudgetFields({ draft, onChange }: Props): ReactElement {
   );
 }
 
-/** The same as the server reads it. */
+/** Converts the budget to the format of the API. */
 export function budget({ tokens, money }: BudgetDraft): { max_tokens?: number; max_dollars?: number } {
   return { ...number("max_tokens", tokens), ...number("max_dollars", money) };
 }
 
-/** A number that was given, under its name; an empty field gives nothing. */
+/** Returns a numeric field as an object with one property, or an empty object if the field is empty. */
 export function number(name: string, text: string): Record<string, number> {
   return text.trim() === "" ? {} : { [name]: Number(text) };
 }

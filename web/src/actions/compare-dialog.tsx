@@ -8,7 +8,7 @@ import { Link } from "@/ui/link";
 import { Modal } from "@/ui/modal";
 import { Problem } from "@/ui/problem";
 
-/** Picks the run to compare with: complete ones, the one it branched off from first. */
+/** Lists completed runs to compare with, related ones first. */
 export function CompareDialog({ run, onClose }: { run: Run; onClose: () => void }): ReactElement {
   const { value, error } = useFetched("runs", (signal) => api.runs({ limit: 200 }, signal));
   const near = (it: RunSummary): number =>
@@ -18,8 +18,8 @@ export function CompareDialog({ run, onClose }: { run: Run; onClose: () => void 
     .toSorted((a, b) => near(a) - near(b));
   return (
     <Modal title="Compare with" onClose={onClose}>
-      {error !== null && <Problem title="The runs cannot be listed" error={error} />}
-      {others?.length === 0 && <p className="text-sm text-dim">There is no other run that is complete.</p>}
+      {error !== null && <Problem title="Could not load the runs" error={error} />}
+      {others?.length === 0 && <p className="text-sm text-dim">There is no other completed run.</p>}
       <ul className="divide-y divide-line">
         {others?.map((it) => (
           <li key={it.id}>
@@ -29,7 +29,7 @@ export function CompareDialog({ run, onClose }: { run: Run; onClose: () => void 
             >
               <b className="w-16 shrink-0">{it.ticker}</b>
               <span className="min-w-0 flex-1 truncate font-mono text-xs">{it.id}</span>
-              <span className="text-xs text-dim">{it.id === run.from ? "branched off from" : when(it.created_at)}</span>
+              <span className="text-xs text-dim">{it.id === run.from ? "forked from" : when(it.created_at)}</span>
             </Link>
           </li>
         ))}

@@ -10,7 +10,7 @@ import { Problem } from "@/ui/problem";
 
 import { useAction } from "./use-action";
 
-/** The documents of a run, to be saved. */
+/** Lists the files of a run for download. */
 export function FilesDialog({ run, onClose }: { run: Run; onClose: () => void }): ReactElement {
   return (
     <Modal title="Downloads" onClose={onClose}>
@@ -22,14 +22,14 @@ export function FilesDialog({ run, onClose }: { run: Run; onClose: () => void })
 const TRACE = { name: "trace.json", bytes: null };
 
 const TEXTS: Record<string, string> = {
-  "report.html": "The report as one page, with its charts",
-  "report.md": "The report as text",
-  "report.json": "Everything, for programs",
-  "scores.csv": "The scores, for a spreadsheet",
-  "trace.json": "Every step of the run, with its times",
+  "report.html": "Report as a single page with charts",
+  "report.md": "Report as text",
+  "report.json": "Complete data for programs",
+  "scores.csv": "Scores for a spreadsheet",
+  "trace.json": "Every step of the run with timing",
 };
 
-/** The files that are there. What a run did, step by step, is told once it is complete. */
+/** The files of a run; the trace is available only for a completed run. */
 export function FileList({ run: { id, status } }: { run: Run }): ReactElement {
   const { value, error } = useFetched(id, (signal) => api.files(id, signal));
   const saving = useAction();
@@ -37,8 +37,8 @@ export function FileList({ run: { id, status } }: { run: Run }): ReactElement {
   const save = (name: string): void => saving.run(() => api.download(id, name));
   return (
     <>
-      {error !== null && <Problem title="The files cannot be listed" error={error} />}
-      {saving.error !== null && <Problem title="The file cannot be fetched" error={saving.error} />}
+      {error !== null && <Problem title="Could not load the list of files" error={error} />}
+      {saving.error !== null && <Problem title="Could not download the file" error={saving.error} />}
       <ul className="grid gap-1 sm:grid-cols-2">
         {[...files, ...(status === "complete" ? [TRACE] : [])].map((it) => (
           <li key={it.name}>
@@ -61,7 +61,7 @@ export function FileList({ run: { id, status } }: { run: Run }): ReactElement {
   );
 }
 
-/** What people want first comes first; the moves follow by their numbers. */
+/** Sorts reports first and moves by number. */
 function rank(name: string): number {
   const first = ["report.html", "report.md", "report.json", "scores.csv"].indexOf(name);
   if (first >= 0) return first;

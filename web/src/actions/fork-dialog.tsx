@@ -1,7 +1,7 @@
 import { type FormEvent, type ReactElement, useState } from "react";
 
 import { api } from "@/lib/api";
-import { go } from "@/lib/router";
+import { navigate } from "@/lib/router";
 import type { Run } from "@/lib/types";
 import { Button } from "@/ui/button";
 import { Area, Check, Field, Select } from "@/ui/field";
@@ -19,12 +19,12 @@ interface Props {
 }
 
 const LAYERS = [
-  { id: "layer_0", name: "Data: everything anew" },
+  { id: "layer_0", name: "Data: repeat everything" },
   { id: "layer_1", name: "Findings" },
   { id: "layer_2", name: "Moves" },
 ];
 
-/** Branches off from a run: where, with which settings changed, and how much of it anew. */
+/** Starts a fork of a run from a chosen point, optionally with changed settings. */
 export function ForkDialog({ run, at, moves, onClose }: Props): ReactElement {
   const [place, setPlace] = useState(at.split(":")[0]!);
   const [round, setRound] = useState(at.split(":r")[1] ?? "");
@@ -42,17 +42,17 @@ export function ForkDialog({ run, at, moves, onClose }: Props): ReactElement {
       const whole = isMove && round !== "" ? `${place}:r${round}` : place;
       const started = await api.fork(run.id, { at: whole, set, only: isMove && only });
       onClose();
-      go(`/runs/${started.analysis_id}`);
+      navigate(`/runs/${started.analysis_id}`);
     });
   };
   return (
     <Modal title={`Fork ${run.id}`} onClose={onClose}>
       <form onSubmit={submit} className="space-y-4">
         <p className="text-sm text-dim">
-          A new run takes over everything before the place and does what follows anew. The old run stays as it is.
+          The new run keeps everything before this point and repeats the rest. The original run is not changed.
         </p>
         <div className="grid grid-cols-[1fr_8rem] gap-3">
-          <Select label="Place" value={place} onChange={(event) => setPlace(event.target.value)}>
+          <Select label="Starting point" value={place} onChange={(event) => setPlace(event.target.value)}>
             {LAYERS.map((it) => (
               <option key={it.id} value={it.id}>
                 {it.name}
@@ -60,7 +60,7 @@ export function ForkDialog({ run, at, moves, onClose }: Props): ReactElement {
             ))}
             {moves.map((it) => (
               <option key={it} value={it}>
-                Debate of {it}
+                Debate on {it}
               </option>
             ))}
           </Select>
@@ -77,7 +77,7 @@ export function ForkDialog({ run, at, moves, onClose }: Props): ReactElement {
         </div>
         <Area
           label="Settings to change"
-          hint="One a line, like critic.persona=You are a cautious auditor. or models.D1.temperature=0.2"
+          hint="One per line, for example critic.persona=You are a cautious auditor. or models.D1.temperature=0.2"
           rows={3}
           spellCheck={false}
           value={settings}
@@ -85,18 +85,18 @@ export function ForkDialog({ run, at, moves, onClose }: Props): ReactElement {
         />
         <Check
           label="Only this move"
-          hint="Debate only this move again and leave the others as they were."
+          hint="Repeat only this debate and keep the others unchanged."
           disabled={!isMove}
           checked={isMove && only}
           onChange={(event) => setOnly(event.target.checked)}
         />
-        {error !== null && <Problem title="The fork was refused" error={error} />}
+        {error !== null && <Problem title="Could not start the fork" error={error} />}
         <div className="flex justify-end gap-2">
           <Button size="md" onClick={onClose}>
             Close
           </Button>
           <Button type="submit" look="solid" size="md" disabled={busy}>
-            {busy ? "Starting…" : "Start the fork"}
+            {busy ? "Starting…" : "Start fork"}
           </Button>
         </div>
       </form>

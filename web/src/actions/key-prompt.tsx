@@ -5,16 +5,16 @@ import { Button } from "@/ui/button";
 import { Field } from "@/ui/field";
 import { Modal } from "@/ui/modal";
 
-/** Asks for the key that the server wants. It is kept until the tab is closed. */
-export function KeyPrompt({ wrong, onGiven }: { wrong: boolean; onGiven: () => void }): ReactElement {
+/** Asks for the API key. It is stored until the tab is closed. */
+export function KeyPrompt({ rejected, onKey }: { rejected: boolean; onKey: () => void }): ReactElement {
   const [value, setValue] = useState("");
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     key.set(value.trim());
-    onGiven();
+    onKey();
   };
   return (
-    <Modal title="This server asks for an API key" closable={false} onClose={() => {}}>
+    <Modal title="This server requires an API key" closable={false} onClose={() => {}}>
       <form onSubmit={submit} className="space-y-4">
         <Field
           label="API key"
@@ -22,9 +22,11 @@ export function KeyPrompt({ wrong, onGiven }: { wrong: boolean; onGiven: () => v
           autoComplete="off"
           required
           autoFocus
-          aria-invalid={wrong}
+          aria-invalid={rejected}
           hint={
-            wrong ? "The server does not accept this key." : "It is kept in this tab only and sent to this server only."
+            rejected
+              ? "The server does not accept this key."
+              : "It is stored only in this tab and sent only to this server."
           }
           value={value}
           onChange={(it) => setValue(it.target.value)}

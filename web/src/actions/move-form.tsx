@@ -7,12 +7,12 @@ import { Area, Field, Select } from "@/ui/field";
 
 interface Props {
   move: Move;
-  /** What the move is without, if it was to be debated, and how often that was tried. */
-  lacks: readonly string[];
-  tries: number;
+  /** Parts that the move is missing, and how often the reviewer tried to submit it without them. */
+  missingParts: readonly string[];
+  attempts: number;
   onChange: (move: Move) => void;
   onClose: () => void;
-  /** Takes back what was done to the move: its changes, or that it was added. */
+  /** Reverts the changes, or removes an added move. */
   undo: { name: string; act: (() => void) | null };
 }
 
@@ -25,21 +25,21 @@ const TEXTS = [
   { key: "mitigation", label: "Mitigation", rows: 2 },
 ] as const;
 
-/** Lists that are written as text, with what lies between their parts. */
+/** Lists that are edited as text, with the separator between their items. */
 const LISTS = [
   {
     key: "reasoning",
     label: "Reasoning",
-    hint: "Paragraphs are set apart by an empty line. Findings are cited like [F1-07].",
+    hint: "Separate paragraphs with an empty line. Cite findings as [F1-07].",
     between: "\n\n",
     rows: 8,
   },
-  { key: "citations", label: "Citations", hint: "The findings it rests on, one a line.", between: "\n", rows: 4 },
-  { key: "falsifiers", label: "What would show this is wrong", hint: "One a line.", between: "\n", rows: 4 },
+  { key: "citations", label: "Citations", hint: "The supporting findings, one per line.", between: "\n", rows: 4 },
+  { key: "falsifiers", label: "What would show this is wrong", hint: "One per line.", between: "\n", rows: 4 },
 ] as const;
 
-/** Changes a move. Every change counts at once, so nothing is lost by going elsewhere. */
-export function MoveForm({ move, lacks, tries, onChange, onClose, undo }: Props): ReactElement {
+/** Edits a move. Changes are saved immediately, so that leaving the form loses nothing. */
+export function MoveForm({ move, missingParts, attempts, onChange, onClose, undo }: Props): ReactElement {
   const change = (it: Partial<Move>): void => onChange({ ...move, ...it });
   return (
     <form
@@ -50,9 +50,9 @@ export function MoveForm({ move, lacks, tries, onChange, onClose, undo }: Props)
       className="mt-3 space-y-3 rounded-lg bg-sunk p-4"
       aria-label={`Edit ${move.move_id}`}
     >
-      {lacks.length > 0 && (
-        <p key={tries} ref={bringHere} tabIndex={-1} role="alert" className="text-sm font-medium text-bad">
-          {move.move_id} lacks {lacks.join(", ")}.
+      {missingParts.length > 0 && (
+        <p key={attempts} ref={focusOnMount} tabIndex={-1} role="alert" className="text-sm font-medium text-bad">
+          {move.move_id} is missing {missingParts.join(" and ")}.
         </p>
       )}
       <div className="grid gap-3 sm:grid-cols-[minmax(0,1fr)_8rem]">
@@ -60,7 +60,7 @@ export function MoveForm({ move, lacks, tries, onChange, onClose, undo }: Props)
           label="Title"
           required
           autoFocus
-          aria-invalid={lacks.includes("a title")}
+          aria-invalid={missingParts.includes("a title")}
           value={move.title}
           onChange={(it) => change({ title: it.target.value })}
         />
@@ -77,7 +77,7 @@ export function MoveForm({ move, lacks, tries, onChange, onClose, undo }: Props)
             label={label}
             rows={rows}
             required={key === "thesis"}
-            aria-invalid={lacks.includes(`a ${key}`)}
+            aria-invalid={missingParts.includes(`a ${key}`)}
             value={move[key]}
             onChange={(it) => change({ [key]: it.target.value })}
           />
@@ -109,8 +109,8 @@ export function MoveForm({ move, lacks, tries, onChange, onClose, undo }: Props)
   );
 }
 
-/** Whoever wanted to go on is brought to what is in the way. */
-function bringHere(it: HTMLElement | null): void {
+/** Moves the focus to the error when it appears. */
+function focusOnMount(it: HTMLElement | null): void {
   it?.focus();
 }
 
@@ -119,7 +119,7 @@ type Step = Move["steps"][number];
 const PARTS = [
   { key: "action", label: "Action" },
   { key: "owner", label: "Owner" },
-  { key: "timeframe", label: "Until" },
+  { key: "timeframe", label: "Timeframe" },
 ] as const;
 
 function Steps({ steps, onChange }: { steps: Step[]; onChange: (steps: Step[]) => void }): ReactElement {
@@ -158,7 +158,7 @@ function Steps({ steps, onChange }: { steps: Step[]; onChange: (steps: Step[]) =
         ))}
       </ol>
       <Button className="mt-2" onClick={() => onChange([...steps, { action: "", owner: "", timeframe: "" }])}>
-        <Plus aria-hidden /> Add a step
+        <Plus aria-hidden /> Add step
       </Button>
     </fieldset>
   );

@@ -9,7 +9,7 @@ import { Problem } from "@/ui/problem";
 import { BudgetFields, NO_BUDGET, budget } from "./budget";
 import { useAction } from "./use-action";
 
-/** Goes on with a run that stopped or was cut short, with another budget if wished. */
+/** Resumes a run that stopped or was cut short, optionally with another budget. */
 export function ResumeDialog({
   run,
   onClose,
@@ -34,20 +34,20 @@ export function ResumeDialog({
       <form onSubmit={submit} className="space-y-4">
         <p className="text-sm text-dim">
           {run.status === "complete"
-            ? "Moves without a score are debated again, and with a larger budget also those whose debate it cut short."
-            : "It goes on from where it stands."}{" "}
-          Calls that were answered are not paid for again.
+            ? "Moves without a score are debated again. With a larger budget, debates that were cut short are also continued."
+            : "The run continues where it stopped."}{" "}
+          Completed calls are not charged again.
         </p>
         <div className="grid gap-3 sm:grid-cols-2">
           <BudgetFields draft={draft} onChange={(it) => setDraft({ ...draft, ...it })} />
         </div>
-        {error !== null && <Problem title="The run cannot be resumed" error={error} />}
+        {error !== null && <Problem title="Could not resume the run" error={error} />}
         <div className="flex justify-end gap-2">
           <Button size="md" onClick={onClose}>
             Close
           </Button>
           <Button type="submit" look="solid" size="md" disabled={busy}>
-            {busy ? "Resuming…" : "Go on"}
+            {busy ? "Resuming…" : "Resume"}
           </Button>
         </div>
       </form>

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Config, Move } from "@/lib/types";
 
-import { type ReviewDraft, edited, kept, lacks, newMove, removed, toggled } from "./review-draft";
+import { type ReviewDraft, edited, movesToDebate, missingParts, newMove, removed, toggled } from "./review-draft";
 
 const config = { analysts: [{ id: "analyst_1", name: "One", moves: ["m1", "m2", "m3"] }] } as unknown as Config;
 const move = (id: string): Move => ({
@@ -16,14 +16,14 @@ const draft: ReviewDraft = { moves: [move("m1"), move("m2")], dropped: [] };
 const ids = (moves: Move[]): string[] => moves.map((it) => it.move_id);
 
 describe("a review of moves", () => {
-  it("drops moves and takes them back", () => {
+  it("drops and restores moves", () => {
     const less = toggled(draft, "m1");
-    expect(ids(kept(less))).toEqual(["m2"]);
+    expect(ids(movesToDebate(less))).toEqual(["m2"]);
     expect(ids(less.moves)).toEqual(["m1", "m2"]);
     expect(toggled(less, "m1")).toEqual(draft);
   });
 
-  it("gives a new move a number that nobody has, nor an analyst who delivered none", () => {
+  it("assigns a new move an unused number, skipping numbers reserved for analysts", () => {
     const added = newMove(draft, config, "NVDA");
     expect(added).toMatchObject({ move_id: "m4", ticker: "NVDA" });
     const more = { ...draft, moves: [...draft.moves, added] };
@@ -31,14 +31,14 @@ describe("a review of moves", () => {
     expect(removed(toggled(more, "m4"), "m4")).toEqual(draft);
   });
 
-  it("sends no empty lines and no empty steps", () => {
+  it("omits empty lines and empty steps", () => {
     const messy = {
       ...move("m1"),
       citations: [" F1-01 ", ""],
       falsifiers: ["", "It rains."],
       steps: [{ action: "", owner: " ", timeframe: "" }, ...move("m1").steps],
     };
-    expect(kept(edited(draft, messy))[0]).toEqual({
+    expect(movesToDebate(edited(draft, messy))[0]).toEqual({
       ...messy,
       citations: ["F1-01"],
       falsifiers: ["It rains."],
@@ -46,11 +46,11 @@ describe("a review of moves", () => {
     });
   });
 
-  it("says what a move cannot do without", () => {
-    expect(lacks(move("m1"))).toEqual([]);
-    expect(lacks({ ...move("m1"), title: " ", steps: [{ action: "", owner: "CFO", timeframe: "" }] })).toEqual([
+  it("reports missing required parts", () => {
+    expect(missingParts(move("m1"))).toEqual([]);
+    expect(missingParts({ ...move("m1"), title: " ", steps: [{ action: "", owner: "CFO", timeframe: "" }] })).toEqual([
       "a title",
-      "what step 1 does",
+      "the action of step 1",
     ]);
   });
 });

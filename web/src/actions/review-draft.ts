@@ -1,4 +1,4 @@
-/** What a person makes of the moves before they are debated. It is kept in the tab, so that a reload loses nothing. */
+/** Draft of a review. It is stored in the tab, so that a reload loses nothing. */
 
 import { useState } from "react";
 
@@ -6,7 +6,7 @@ import type { Config, Move } from "@/lib/types";
 import { moveNumber } from "@/run/board";
 
 export interface ReviewDraft {
-  /** All moves as they are now, with those that are dropped. */
+  /** All moves in their current state, including dropped ones. */
   moves: Move[];
   dropped: string[];
 }
@@ -26,7 +26,7 @@ export const removed = (draft: ReviewDraft, id: string): ReviewDraft => ({
   dropped: draft.dropped.filter((it) => it !== id),
 });
 
-/** A new move with the number after all others: also after those that an analyst owed. */
+/** Creates a move with the next free number; ids reserved for analysts are not reused. */
 export function newMove(draft: ReviewDraft, config: Config, ticker: string): Move {
   const taken = [...draft.moves.map((it) => it.move_id), ...config.analysts.flatMap((it) => it.moves)];
   return {
@@ -49,8 +49,8 @@ export function newMove(draft: ReviewDraft, config: Config, ticker: string): Mov
   };
 }
 
-/** The moves that go into debate, without what was left empty in their lists. */
-export function kept(draft: ReviewDraft): Move[] {
+/** Returns the moves to be debated, without empty list items. */
+export function movesToDebate(draft: ReviewDraft): Move[] {
   return draft.moves.filter((it) => !draft.dropped.includes(it.move_id)).map(tidy);
 }
 
@@ -69,16 +69,16 @@ const blank = (text: string): boolean => text.trim() === "";
 
 const isEmpty = (step: Move["steps"][number]): boolean => blank(step.action + step.owner + step.timeframe);
 
-/** Without what a move cannot be debated; everything else is the server's to judge. */
-export function lacks(move: Move): string[] {
+/** Returns the required parts that a move is missing; the server validates everything else. */
+export function missingParts(move: Move): string[] {
   return [
     ...(blank(move.title) ? ["a title"] : []),
     ...(blank(move.thesis) ? ["a thesis"] : []),
-    ...move.steps.flatMap((it, idx) => (blank(it.action) && !isEmpty(it) ? [`what step ${idx + 1} does`] : [])),
+    ...move.steps.flatMap((it, idx) => (blank(it.action) && !isEmpty(it) ? [`the action of step ${idx + 1}`] : [])),
   ];
 }
 
-/** The draft of a run's review: as it was left in this tab, or the moves as they are proposed. */
+/** The draft of a review, restored from this tab or initialized with the proposed moves. */
 export function useReviewDraft(run: string, proposed: Move[]): [ReviewDraft, (draft: ReviewDraft | null) => void] {
   const name = `consulting.review.${run}`;
   const [draft, setDraft] = useState<ReviewDraft>(() => stored(name) ?? { moves: proposed, dropped: [] });

@@ -5,14 +5,14 @@ import { api } from "@/lib/api";
 import { cn } from "@/lib/cn";
 import type { Move, Run } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
-import { Said } from "@/text/said";
+import { ModelText } from "@/text/model-text";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
 import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 
 import { MoveForm } from "./move-form";
-import { edited, kept, lacks, newMove, removed, toggled, useReviewDraft } from "./review-draft";
+import { edited, movesToDebate, missingParts, newMove, removed, toggled, useReviewDraft } from "./review-draft";
 import { useAction } from "./use-action";
 
 interface Props {
@@ -20,10 +20,10 @@ interface Props {
   onDone: () => void;
 }
 
-/** A person looks at the moves before they are debated: drops, edits and adds some, and lets the run go on. */
+/** Review of the moves before the debates: the reviewer drops, edits and adds moves, then continues the run. */
 export function Review({ run, onDone }: Props): ReactElement {
   const { value, error } = useFetched(run.id, (signal) => api.review(run.id, signal));
-  if (error !== null) return <Problem title="The moves cannot be shown" error={error} />;
+  if (error !== null) return <Problem title="Could not load the moves" error={error} />;
   if (!value) return <p className="py-10 text-center text-dim">Loading the moves…</p>;
   return <Moves run={run} proposed={value.moves} onDone={onDone} />;
 }
@@ -31,23 +31,23 @@ export function Review({ run, onDone }: Props): ReactElement {
 function Moves({ run, proposed, onDone }: Props & { proposed: Move[] }): ReactElement {
   const [draft, setDraft] = useReviewDraft(run.id, proposed);
   const [editing, setEditing] = useState<string | null>(null);
-  /** How often the moves were to be debated and one of them could not be. */
-  const [tries, setTries] = useState(0);
+  /** Number of submissions that failed because a move was incomplete. */
+  const [attempts, setAttempts] = useState(0);
   const { busy, error, run: act } = useAction();
-  const going = kept(draft);
+  const accepted = movesToDebate(draft);
   const add = (): void => {
     const move = newMove(draft, run.config, run.ticker);
     setDraft({ ...draft, moves: [...draft.moves, move] });
     setEditing(move.move_id);
   };
-  const goOn = (): void => {
-    const unfit = going.find((it) => lacks(it).length > 0);
-    if (unfit) {
-      setTries(tries + 1);
-      return setEditing(unfit.move_id);
+  const submit = (): void => {
+    const incomplete = accepted.find((it) => missingParts(it).length > 0);
+    if (incomplete) {
+      setAttempts(attempts + 1);
+      return setEditing(incomplete.move_id);
     }
     act(async () => {
-      await api.resume(run.id, { moves: going });
+      await api.resume(run.id, { moves: accepted });
       setDraft(null);
       onDone();
     });
@@ -55,17 +55,17 @@ function Moves({ run, proposed, onDone }: Props & { proposed: Move[] }): ReactEl
   return (
     <Panel
       id="review"
-      title={`${going.length} of ${draft.moves.length} moves go into debate`}
+      title={`${accepted.length} of ${draft.moves.length} moves will be debated`}
       inner="p-0"
       aside={
-        <Button look="solid" size="md" disabled={busy || going.length === 0} onClick={goOn}>
-          {busy ? "Going on…" : `Debate ${going.length} moves`}
+        <Button look="solid" size="md" disabled={busy || accepted.length === 0} onClick={submit}>
+          {busy ? "Starting…" : `Debate ${accepted.length} moves`}
         </Button>
       }
     >
       {error !== null && (
         <div className="p-4">
-          <Problem title="The run does not go on" error={error} />
+          <Problem title="Could not continue the run" error={error} />
         </div>
       )}
       <ul className="divide-y divide-line">
@@ -74,8 +74,8 @@ function Moves({ run, proposed, onDone }: Props & { proposed: Move[] }): ReactEl
           const first = proposed.find((it) => it.move_id === id);
           const isEdited = first !== undefined && JSON.stringify(first) !== JSON.stringify(move);
           const undo = first
-            ? { name: "Undo the changes", act: isEdited ? () => setDraft(edited(draft, first)) : null }
-            : { name: "Remove the move", act: () => setDraft(removed(draft, id)) };
+            ? { name: "Undo changes", act: isEdited ? () => setDraft(edited(draft, first)) : null }
+            : { name: "Remove move", act: () => setDraft(removed(draft, id)) };
           return (
             <Item
               key={id}
@@ -88,8 +88,8 @@ function Moves({ run, proposed, onDone }: Props & { proposed: Move[] }): ReactEl
             >
               <MoveForm
                 move={move}
-                lacks={tries > 0 ? lacks(move) : []}
-                tries={tries}
+                missingParts={attempts > 0 ? missingParts(move) : []}
+                attempts={attempts}
                 onChange={(next) => setDraft(edited(draft, next))}
                 onClose={() => setEditing(null)}
                 undo={undo}
@@ -100,7 +100,7 @@ function Moves({ run, proposed, onDone }: Props & { proposed: Move[] }): ReactEl
       </ul>
       <div className="border-t border-line p-3">
         <Button onClick={add}>
-          <Plus aria-hidden /> Add a move
+          <Plus aria-hidden /> Add move
         </Button>
       </div>
     </Panel>
@@ -114,7 +114,7 @@ interface ItemProps {
   isOpen: boolean;
   onOpen: () => void;
   onToggle: () => void;
-  /** What the move is edited with. */
+  /** The edit form. */
   children: ReactElement;
 }
 
@@ -129,7 +129,7 @@ function Item({ move, mark, isOut, isOpen, onOpen, onToggle, children }: ItemPro
           </p>
           <h3 className="font-medium">{move.title || "Untitled"}</h3>
           <p className="mt-0.5 text-[13px] text-dim">
-            <Said text={move.thesis} />
+            <ModelText text={move.thesis} />
           </p>
         </div>
         <div className="flex gap-2">

@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-/** Does something once at a time and keeps what went wrong. */
+/** Runs an asynchronous action, tracking whether it is busy and its last error. */
 export function useAction(): { busy: boolean; error: unknown; run: (work: () => Promise<unknown>) => void } {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);

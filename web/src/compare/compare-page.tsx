@@ -3,16 +3,16 @@ import { type ReactElement, type ReactNode, useEffect } from "react";
 
 import { api, comparison } from "@/lib/api";
 import { count, dollars } from "@/lib/format";
-import { usePlace } from "@/lib/router";
+import { usePageLocation } from "@/lib/router";
 import type { RunDiff, Sides } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
 import { Link } from "@/ui/link";
 import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 
-/** How two runs differ: what they were given, where they came apart, and what it did to the ranking. */
+/** Comparison of two runs: settings, first difference, effect on the ranking, and cost. */
 export function ComparePage(): ReactElement {
-  const { query } = usePlace();
+  const { query } = usePageLocation();
   const [a, b] = [query.get("a") ?? "", query.get("b") ?? ""];
   const { value: diff, error } = useFetched(comparison(a, b), (signal) => api.compare(a, b, signal));
   useEffect(() => {
@@ -21,12 +21,12 @@ export function ComparePage(): ReactElement {
   return (
     <div className="space-y-4">
       <header>
-        <h1 className="text-2xl font-semibold tracking-tight">Two runs compared</h1>
+        <h1 className="text-2xl font-semibold tracking-tight">Comparison of two runs</h1>
         <p className="mt-1 flex flex-wrap gap-x-6 gap-y-1 font-mono text-[13px]">
           <Side name="A" id={a} /> <Side name="B" id={b} />
         </p>
       </header>
-      {error !== null && <Problem title="The runs cannot be compared" error={error} />}
+      {error !== null && <Problem title="Could not compare the runs" error={error} />}
       {!diff && error === null && <p className="py-10 text-center text-dim">Comparing…</p>}
       {diff && <Differences diff={diff} />}
     </div>
@@ -48,9 +48,9 @@ function Differences({ diff }: { diff: RunDiff }): ReactElement {
   return (
     <>
       <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-        <Panel id="given" title="What they were given">
+        <Panel id="given" title="Differences in settings">
           {diff.settings.length === 0 ? (
-            <p className="text-sm text-dim">The same.</p>
+            <p className="text-sm text-dim">None.</p>
           ) : (
             <ul className="space-y-3">
               {diff.settings.map((it) => (
@@ -62,25 +62,25 @@ function Differences({ diff }: { diff: RunDiff }): ReactElement {
             </ul>
           )}
         </Panel>
-        <Panel id="apart" title="Where they came apart">
+        <Panel id="apart" title="First difference">
           {diff.first ? (
             <>
               <p className="mb-2 font-mono text-[13px] font-medium">{diff.first.place}</p>
               <Pair a={diff.first.texts.a} b={diff.first.texts.b} />
             </>
           ) : (
-            <p className="text-sm text-dim">Nowhere: everything that was said is the same.</p>
+            <p className="text-sm text-dim">None: both runs produced the same texts.</p>
           )}
         </Panel>
       </div>
-      <Panel id="moved" title="What it did to the ranking" inner="p-0">
+      <Panel id="moved" title="Effect on the ranking" inner="p-0">
         {diff.moves.length === 0 ? (
-          <p className="p-4 text-sm text-dim">Nothing: all scores and ranks are the same.</p>
+          <p className="p-4 text-sm text-dim">None: all scores and ranks are the same.</p>
         ) : (
           <Moves diff={diff} />
         )}
       </Panel>
-      <Panel id="costs" title="What they cost">
+      <Panel id="costs" title="Cost">
         <Costs diff={diff} />
       </Panel>
     </>
@@ -173,8 +173,8 @@ function Change({
 function Costs({ diff: { cost } }: { diff: RunDiff }): ReactElement {
   const rows: [string, (it: RunDiff["cost"]["a"]) => string][] = [
     ["Calls", (it) => count(it.calls)],
-    ["Tokens in", (it) => count(it.input_tokens)],
-    ["Tokens out", (it) => count(it.output_tokens)],
+    ["Input tokens", (it) => count(it.input_tokens)],
+    ["Output tokens", (it) => count(it.output_tokens)],
     ["Cost", (it) => dollars(it.dollars)],
   ];
   return (
@@ -182,7 +182,7 @@ function Costs({ diff: { cost } }: { diff: RunDiff }): ReactElement {
       <thead className="text-xs text-dim">
         <tr>
           <th scope="col" className="sr-only">
-            What
+            Figure
           </th>
           <th scope="col" className="font-medium">
             A

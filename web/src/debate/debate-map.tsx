@@ -14,7 +14,7 @@ interface Props {
   baseline: boolean;
 }
 
-/** Which node of the debate's graph is at work. */
+/** Returns the active node of the debate graph. */
 function activeNode(debate: DebateView, rounds: number, baseline: boolean): string | null {
   if (debate.status !== "running") return null;
   if (debate.step === null) return baseline ? "score_before" : "critic_round_1";
@@ -26,22 +26,22 @@ function activeNode(debate: DebateView, rounds: number, baseline: boolean): stri
 
 const NAMES: Record<string, string> = {
   critic_round_1: "critic opens",
-  critic_individual: "critic presses",
-  dm_respond: "makers answer",
-  score_move: "makers score",
-  score_before: "score before",
+  critic_individual: "critic replies",
+  dm_respond: "board answers",
+  score_move: "board scores",
+  score_before: "initial scores",
 };
 
-/** The compiled graph of a debate, with the node lit that works now. */
+/** The compiled graph of a debate with the active node highlighted. */
 export function DebateMap({ drawing, debate, rounds, baseline }: Props): ReactElement {
   const { width, height, nodes, edges } = useMemo(() => layOut(drawing), [drawing]);
   const active = activeNode(debate, rounds, baseline);
-  const said = active ? (NAMES[active] ?? words(active)) : debate.status === "done" ? "done" : "not at work";
+  const step = active ? (NAMES[active] ?? words(active)) : debate.status === "done" ? "done" : "idle";
   return (
     <figure className="max-w-full basis-[34rem]">
       <svg
         role="img"
-        aria-label={`Graph of the debate, now: ${said}`}
+        aria-label={`Graph of the debate, current step: ${step}`}
         viewBox={`0 0 ${width} ${height}`}
         className="w-full max-w-[38rem]"
       >
@@ -123,7 +123,7 @@ function layOut(drawing: Drawing): {
   };
 }
 
-/** A curve that begins and ends at the outer points and bends at those between. */
+/** Draws a curve from the first to the last point, bending at the points between. */
 function smooth(points: { x: number; y: number }[]): string {
   const [first, ...rest] = points;
   if (!first || rest.length === 0) return "";

@@ -2,7 +2,7 @@ import { ArrowDown, ArrowLeft, ChevronLeft, ChevronRight, GitFork } from "lucide
 import { type ReactElement, useEffect, useRef, useState } from "react";
 
 import { cn } from "@/lib/cn";
-import { useEndInSight } from "@/lib/end-in-sight";
+import { useStickToBottom } from "@/lib/stick-to-bottom";
 import { makerColor } from "@/lib/people";
 import type { Report, Turn } from "@/lib/report";
 import type { Drawing, Run } from "@/lib/types";
@@ -25,11 +25,11 @@ interface Props {
   move: string;
   onMove: (move: string) => void;
   onBack: () => void;
-  /** None while the run cannot be branched off from. */
+  /** Null while the run cannot be forked. */
   onFork: ((place: string) => void) | null;
 }
 
-/** A debate: the critic against each decision maker, side by side, round by round. */
+/** A debate: the critic against each decision maker, side by side, by round. */
 export function DebateView(props: Props): ReactElement {
   const { run, view, report, drawing, moves, move, onMove, onBack } = props;
   const debate = view.debates[move] ?? emptyDebate(move);
@@ -38,7 +38,7 @@ export function DebateView(props: Props): ReactElement {
   const at = moves.indexOf(move);
   const title = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    // Whoever opened the debate begins at its top, and with the keyboard too if what was used to open it is gone.
+    // Scroll to the top of the debate, and focus its title if the element that opened it is gone.
     if ((title.current?.getBoundingClientRect().top ?? 0) < 60) title.current?.scrollIntoView();
     if (document.activeElement === document.body) title.current?.focus({ preventScroll: true });
   }, [move]);
@@ -101,7 +101,7 @@ export function DebateView(props: Props): ReactElement {
               )}
             </p>
             <h2 ref={title} tabIndex={-1} id="debate-title" className="text-lg outline-none leading-snug font-semibold">
-              {debate.title || "This debate has not begun"}
+              {debate.title || "This debate has not started"}
             </h2>
             <p className="mt-1.5 flex flex-wrap items-center gap-1.5 text-sm text-dim">
               <WorkIcon status={debate.status} />
@@ -134,12 +134,12 @@ export function DebateView(props: Props): ReactElement {
 function standing(debate: Debate, run: Run): string {
   if (debate.score !== null) return `${debate.score} points after ${debate.round} rounds`;
   if (debate.status === "failed") return "no score";
-  if (debate.status !== "running") return "waits";
-  const who = { critic: "the critic speaks", makers: "the decision makers answer", answered: "answered" };
+  if (debate.status !== "running") return "waiting";
+  const who = { critic: "the critic is speaking", makers: "the decision makers are answering", answered: "answered" };
   return `round ${debate.round || 1} of ${run.settings.rounds}${debate.step ? `, ${who[debate.step]}` : ""}`;
 }
 
-/** The threads' names in order: one for each decision maker. */
+/** The conversations in order, one per decision maker. */
 function logs(run: Run): { log: string; maker: string; name: string; color: string }[] {
   return run.config.decision_makers.map((it, idx) => ({
     log: `i${idx + 1}`,
@@ -157,14 +157,14 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
   const turns = (log: string, round: number): Turn[] =>
     (report?.outcome.logs[move]?.[log] ?? debate.threads[log] ?? []).filter((it) => it.round === round);
   const rounds = Array.from({ length: Math.max(debate.round, 0) }, (_, idx) => idx + 1);
-  // What is there when the debate is opened does not move; what is said from then on does.
+  // Animate only turns that arrive after the debate was opened.
   const [opened] = useState(debate.round);
-  useEndInSight(`${debate.round} ${debate.step}`);
+  useStickToBottom(`${debate.round} ${debate.step}`);
   return (
-    <section aria-label="Threads of the debate" className="space-y-3">
+    <section aria-label="Conversations of the debate" className="space-y-3">
       <div className={cn("sticky top-14 z-10 grid gap-3 bg-page py-2", !narrow && "md:grid-cols-3")}>
         {narrow ? (
-          <div role="group" aria-label="Thread" className="flex gap-1 rounded-lg bg-sunk p-1">
+          <div role="group" aria-label="Conversation" className="flex gap-1 rounded-lg bg-sunk p-1">
             {threads.map((it) => (
               <button
                 key={it.log}
@@ -193,7 +193,7 @@ function Threads({ run, report, debate, move, onFork }: Props & { debate: Debate
           ))
         )}
       </div>
-      {rounds.length === 0 && <p className="py-8 text-center text-sm text-dim">Nothing has been said yet.</p>}
+      {rounds.length === 0 && <p className="py-8 text-center text-sm text-dim">The debate has not started yet.</p>}
       {rounds.map((round) => (
         <section key={round} aria-label={`Round ${round}`}>
           <div className="mb-2 flex items-center gap-3">

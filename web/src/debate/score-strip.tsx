@@ -5,9 +5,9 @@ import { makerColor } from "@/lib/people";
 import type { Config } from "@/lib/types";
 import { makerTotals } from "@/run/board";
 import { Radar } from "@/results/radar";
-import { Said } from "@/text/said";
+import { ModelText } from "@/text/model-text";
 
-/** What each decision maker gave, as a radar, a sum and a reason. */
+/** The scores of each decision maker: radar chart, total and reasoning. */
 export function ScoreStrip({ scores, config }: { scores: Record<string, MakerScore>; config: Config }): ReactElement {
   const metrics = config.metrics.map((it) => it.id);
   const totals = makerTotals(scores, metrics);
@@ -34,7 +34,7 @@ export function ScoreStrip({ scores, config }: { scores: Record<string, MakerSco
               axes={config.metrics.map(({ id, name }) => ({ name, value: Number(score[id] ?? 0) }))}
             />
             <p className="text-[13px] leading-normal text-dim">
-              <Said text={score.reasoning} />
+              <ModelText text={score.reasoning} />
             </p>
             {score.score_source && score.score_source !== "schema" && (
               <p className="mt-1 text-xs text-warn">Scores {sourceText(score.score_source)}</p>
@@ -48,11 +48,11 @@ export function ScoreStrip({ scores, config }: { scores: Record<string, MakerSco
 
 function sourceText(source: string): string {
   const texts: Record<string, string> = {
-    json: "stood in JSON that had to be changed to fit",
-    json_extracted: "were found in JSON within other text",
-    regex: "were found by their labels in an answer of words",
-    repaired: "come from a second call that put the answer right",
-    default: "could not be read: neutral ones stand in for them",
+    json: "were corrected to fit the expected format",
+    json_extracted: "were extracted from JSON within other text",
+    regex: "were extracted from a text answer by their labels",
+    repaired: "were corrected by the model in a second call",
+    default: "could not be read and were set to neutral values",
   };
-  return texts[source] ?? `come by “${source}”`;
+  return texts[source] ?? `were read as “${source}”`;
 }

@@ -4,35 +4,35 @@ import type { ReactElement } from "react";
 import { cn } from "@/lib/cn";
 import { words } from "@/lib/format";
 import type { Flag, Observation, Turn } from "@/lib/report";
-import { Said } from "@/text/said";
+import { ModelText } from "@/text/model-text";
 import { Badge } from "@/ui/badge";
 
 interface Props {
   turn: Turn;
-  /** Who speaks, as people call it. */
+  /** Display name of the speaker. */
   speaker: string;
   color: string;
   flags: Flag[];
   observations: Observation[];
-  /** Whether it was said while somebody was looking. */
+  /** Whether the turn arrived while the debate was displayed. */
   fresh: boolean;
 }
 
 const REASONS: Record<string, string> = {
-  unknown_finding: "there is no such finding",
+  unknown_finding: "this finding does not exist",
   only_in_data: "not in the cited finding, but in the data",
   not_in_data: "not in the data",
-  unsupported: "in no finding and not in the data",
+  unsupported: "in neither the findings nor the data",
 };
 
 export function reasonText(reason: Flag["reason"]): string {
   const findings = reason.findings?.join(", ");
-  if (findings && reason.kind === "only_in_findings") return `only ${findings} says so; it is not in the data`;
+  if (findings && reason.kind === "only_in_findings") return `stated only by ${findings}; not in the data`;
   if (findings) return `not in the cited finding, but in ${findings}`;
   return REASONS[reason.kind] ?? words(reason.kind);
 }
 
-/** One turn of a debate, with what a program found wrong in it. */
+/** One turn of a debate, with its flags and observations. */
 export function TurnView({ turn, speaker, color, flags, observations, fresh }: Props): ReactElement {
   const still = useReducedMotion();
   const critic = turn.role === "critic";
@@ -55,7 +55,7 @@ export function TurnView({ turn, speaker, color, flags, observations, fresh }: P
         ))}
       </header>
       <p className="text-[13.5px] leading-[1.55] whitespace-pre-wrap">
-        <Said text={turn.content} doubts={flags.map((it) => it.text)} />
+        <ModelText text={turn.content} doubts={flags.map((it) => it.text)} />
       </p>
       {flags.length > 0 && (
         <ul className="mt-1.5 space-y-0.5 text-xs text-bad">

@@ -10,15 +10,15 @@ export interface GraphContextValue {
   openStage: (stage: string) => void;
   openAgent: (agent: string) => void;
   openDebate: (move: string) => void;
-  /** What is selected: a stage or an agent. */
+  /** Id of the selected stage or agent. */
   selected: string | null;
 }
 
 export const GraphContext = createContext<GraphContextValue | null>(null);
 
-/** What the nodes of the picture show and call; the picture's layout does not change when a run goes on. */
+/** Data and callbacks for the nodes of the graph. The layout does not depend on the progress of the run. */
 export function useGraph(): GraphContextValue {
   const value = useContext(GraphContext);
-  if (!value) throw new Error("a node of the graph outside of it");
+  if (!value) throw new Error("useGraph must be used within GraphContext");
   return value;
 }

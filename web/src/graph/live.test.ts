@@ -15,12 +15,12 @@ const config = {
 } as unknown as Config;
 
 describe("the moves of a run", () => {
-  it("are those that are planned until they are there", () => {
+  it("are the planned ones until the analysts deliver", () => {
     const view = { ...emptyView(), layers: { "2": { status: "running" as const, artifacts: [] } } };
     expect(movesOf(config, view)).toEqual(["m1", "m2", "m3", "m4"]);
   });
 
-  it("are those that a review left in and added, so that all of them can be debated", () => {
+  it("are the ones kept and added in a review", () => {
     const layer = { status: "done" as const, artifacts: ["m1.md", "m4.md", "m5.md"] };
     const debates = Object.fromEntries(
       ["m1", "m4", "m5"].map((it) => [it, { ...emptyDebate(it), status: "done" as const }]),

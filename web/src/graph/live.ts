@@ -1,4 +1,4 @@
-/** What the picture shows of a run's state. */
+/** Derives the state of stages and edges from the state of a run. */
 
 import type { Config } from "@/lib/types";
 import type { RunView, Status } from "@/run/view";
@@ -7,15 +7,15 @@ import type { StageId } from "./scene";
 
 interface StageState {
   status: Status;
-  /** The share of its work that is done, from 0 to 1. */
+  /** Fraction of completed work, from 0 to 1. */
   share: number;
-  /** What it is about, in a few words. */
+  /** Short description of the progress. */
   note: string;
 }
 
 /**
- * All moves that a run has or will have. Until the moves are there it is those that the analysts are to propose; then
- * it is those that were proposed and left in by whoever looked at them.
+ * Returns all moves of a run. Before the analysts have delivered, these are the planned moves; afterwards, the proposed
+ * ones that the reviewer kept or added.
  */
 export function movesOf(config: Config, view: RunView): string[] {
   const made = view.layers["2"];
@@ -36,7 +36,7 @@ export function stageState(stage: StageId, config: Config, view: RunView, moves:
   const done = states.filter((it) => it === "done").length;
   const failed = states.filter((it) => it === "failed").length;
   const layer = view.layers[stage]?.status ?? "idle";
-  // A layer that is done did its work, whoever failed in it; one that stopped half-way did not.
+  // A completed layer counts as done even if an agent failed; one that stopped midway counts as failed.
   const halted = layer === "running" && (view.error !== null || failed === members.length);
   return {
     status: halted ? "failed" : layer,
@@ -60,7 +60,7 @@ function debatesState(config: Config, view: RunView, moves: readonly string[]): 
   };
 }
 
-/** Whether work flows along an arrow now, has flowed, or has not yet. */
+/** Whether work flows along an edge now, has flowed, or has not yet. */
 export function arrowState(from: Status, to: Status): "live" | "done" | "idle" {
   if (to === "running") return "live";
   return from === "done" && to !== "idle" ? "done" : "idle";

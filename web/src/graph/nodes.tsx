@@ -10,12 +10,12 @@ import { useGraph } from "./context";
 import { stageState } from "./live";
 import type { StageId } from "./scene";
 
-/** Below this zoom only the stages are shown, with their words large enough to be read. */
-export const FAR = 0.56;
+/** Below this zoom level only the stages are shown, with enlarged text. */
+export const FAR_ZOOM = 0.56;
 
-export const isFar = (state: { transform: [number, number, number] }): boolean => state.transform[2] < FAR;
+export const isFar = (state: { transform: [number, number, number] }): boolean => state.transform[2] < FAR_ZOOM;
 
-function Ends({ narrow }: { narrow: boolean }): ReactElement {
+function Handles({ narrow }: { narrow: boolean }): ReactElement {
   return (
     <>
       <Handle type="target" position={narrow ? Position.Top : Position.Left} isConnectable={false} />
@@ -30,7 +30,7 @@ export function StageNode({ data }: NodeProps): ReactElement {
   const { run, view, moves, openStage, selected } = useGraph();
   const { stage, title, narrow } = data as { stage: StageId; title: string; narrow: boolean };
   const far = useStore(isFar);
-  const zoom = useStore((state) => (state.transform[2] < FAR ? Math.round(state.transform[2] * 50) / 50 : 1));
+  const zoom = useStore((state) => (state.transform[2] < FAR_ZOOM ? Math.round(state.transform[2] * 50) / 50 : 1));
   const state = stageState(stage, run.config, view, moves);
   return (
     <div
@@ -41,7 +41,7 @@ export function StageNode({ data }: NodeProps): ReactElement {
         selected === stage && "ring-2 ring-accent/40",
       )}
     >
-      <Ends narrow={narrow} />
+      <Handles narrow={narrow} />
       <button
         type="button"
         onClick={() => openStage(stage)}
@@ -81,10 +81,10 @@ export function AgentNode({ data }: NodeProps): ReactElement | null {
   const status = agent?.status ?? "idle";
   const outputs = agent?.outputs.map((it) => it.replace(/\.md$/, "")).join(", ");
   const note = outputs || agent?.reason || (status === "running" ? "writing…" : "");
-  if (far) return <Ends narrow={narrow} />;
+  if (far) return <Handles narrow={narrow} />;
   return (
     <>
-      <Ends narrow={narrow} />
+      <Handles narrow={narrow} />
       <button
         type="button"
         onClick={() => openAgent(id)}
@@ -113,10 +113,10 @@ export function DebateNode({ data }: NodeProps): ReactElement | null {
   const progress =
     status === "done" ? 1 : Math.max(0, (debate?.round ?? 0) - (debate?.step === "answered" ? 0 : 1)) / rounds;
   const told = status === "running" ? `${debate?.round || 1}/${rounds}` : (debate?.score?.toString() ?? "");
-  if (far) return <Ends narrow={narrow} />;
+  if (far) return <Handles narrow={narrow} />;
   return (
     <>
-      <Ends narrow={narrow} />
+      <Handles narrow={narrow} />
       <button
         type="button"
         onClick={() => openDebate(id)}
@@ -158,7 +158,7 @@ export function RankingNode({ data }: NodeProps): ReactElement | null {
   const { run, view } = useGraph();
   const far = useStore(isFar);
   const { narrow } = data as { narrow: boolean };
-  if (far) return <Ends narrow={narrow} />;
+  if (far) return <Handles narrow={narrow} />;
   const metrics = run.config.metrics.map((it) => it.id);
   const best = board(Object.values(view.debates), metrics)
     .filter((it) => it.rank !== null)

@@ -9,7 +9,7 @@ import { Button } from "@/ui/button";
 
 import { GraphContext, type GraphContextValue } from "./context";
 import { arrowState, stageState } from "./live";
-import { AgentNode, DebateNode, FAR, RankingNode, StageNode, isFar } from "./nodes";
+import { AgentNode, DebateNode, FAR_ZOOM, RankingNode, StageNode, isFar } from "./nodes";
 import { type Arrow, type Box, HEAD, type Scene, type StageId, scene } from "./scene";
 
 const TYPES = { stage: StageNode, agent: AgentNode, debate: DebateNode, ranking: RankingNode };
@@ -19,7 +19,7 @@ interface Props extends Omit<GraphContextValue, "openStage"> {
   onStage: (stage: string) => void;
 }
 
-/** The pipeline as a living picture: far away its layers, nearer its agents and debates. */
+/** The live pipeline graph: layers when zoomed out, agents and debates when zoomed in. */
 export function PipelineGraph(props: Props): ReactElement {
   return (
     <ReactFlowProvider>
@@ -52,18 +52,18 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
     if (narrow) document.getElementById("focus")?.scrollIntoView();
     else void flow.fitView({ nodes: [{ id: stage }], padding: 0.08, maxZoom: 1.3, duration });
   };
-  // What was asked for last is shown again of another picture, or in a window of another width.
+  // Restore the chosen zoom level when the graph or the window width changes.
   const width = useStore((it) => it.width);
   useEffect(() => {
     const timer = setTimeout(() => {
       if (shown.zoom === "agents" || narrow) return void flow.fitView({ padding: 0.04, duration });
       const box = flow.getNodesBounds(nodes.filter((it) => it.type === "stage"));
-      void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR * 0.97, duration });
+      void flow.setCenter(box.x + box.width / 2, box.y + box.height / 2, { zoom: FAR_ZOOM * 0.97, duration });
     }, 60);
     return () => clearTimeout(timer);
   }, [flow, nodes, narrow, width, shown, duration]);
 
-  // On a phone the picture is as high as it needs to be and does not catch the finger that scrolls the page.
+  // On a phone the graph has its natural height and does not intercept touch scrolling.
   const height = narrow ? { aspectRatio: `${picture.width} / ${picture.height}` } : { height: 410 };
   return (
     <GraphContext value={{ ...context, openStage }}>
@@ -116,7 +116,7 @@ function Canvas({ drawing, onStage, ...context }: Props): ReactElement {
           zoomActivationKeyCode={narrow ? null : "Control"}
           preventScrolling={false}
           proOptions={{ hideAttribution: true }}
-          aria-label="The pipeline: its layers in their order, with those who work in them"
+          aria-label="Pipeline: layers in order, with their agents"
         />
       </div>
     </GraphContext>
@@ -152,8 +152,8 @@ function toNodes(picture: Scene, narrow: boolean): Node[] {
 }
 
 /**
- * Where a node stands and where its arrows begin and end. All of it is said beforehand: a node that has to be measured
- * first has no arrows until then, and every new list of nodes would begin anew.
+ * Position, size and handles of a node. They are specified up front: React Flow draws no edges for nodes that it still
+ * has to measure.
  */
 function placed({ x, y, width, height }: Box, narrow: boolean) {
   const [middle, centre] = [width / 2, height / 2];
@@ -178,12 +178,18 @@ function toEdges(picture: Scene, far: boolean, status: (id: string) => Status): 
     zIndex: z,
     focusable: false,
   });
-  if (far || picture.twigs.length === 0) return picture.trunk.map((it) => edge(it, 0));
-  return [...picture.trunk.filter(needsTrunk).map((it) => edge(it, 0)), ...picture.twigs.map((it) => edge(it, 1))];
+  if (far || picture.memberEdges.length === 0) return picture.stageEdges.map((it) => edge(it, 0));
+  return [
+    ...picture.stageEdges.filter(needsStageEdge).map((it) => edge(it, 0)),
+    ...picture.memberEdges.map((it) => edge(it, 1)),
+  ];
 }
 
-/** Where arrows between agents are drawn, the one between their stages says nothing more. */
-function needsTrunk(arrow: Arrow): boolean {
+/**
+ * Returns whether the edge between two stages is needed, which is the case unless edges between their members are
+ * drawn.
+ */
+function needsStageEdge(arrow: Arrow): boolean {
   const fine: StageId[] = ["1", "2", "sandbox"];
   return !fine.includes(arrow.to as StageId);
 }

@@ -1,6 +1,6 @@
 /**
- * Where everything of the pipeline's picture stands. The stages and the arrows between them come from the graph that
- * the server compiled; who is in a stage comes from the run's configuration.
+ * Layout of the pipeline graph. Stages and their edges come from the graph compiled by the server; the members of a
+ * stage come from the configuration of the run.
  */
 
 import dagre from "@dagrejs/dagre";
@@ -38,10 +38,10 @@ export interface Scene {
   width: number;
   height: number;
   stages: Stage[];
-  /** Between stages. */
-  trunk: Arrow[];
-  /** Between those who work in them. */
-  twigs: Arrow[];
+  /** Edges between stages. */
+  stageEdges: Arrow[];
+  /** Edges between members of stages. */
+  memberEdges: Arrow[];
 }
 
 export const HEAD = 40;
@@ -50,10 +50,10 @@ const GAP = 10;
 const WIDE = { width: 178, height: 78 };
 const NARROW = { width: 118, height: 78 };
 
-/** How the picture is laid out: from left to right, or from top to bottom with or without those who work in a stage. */
+/** Layout: left to right, or top to bottom with or without the members of the stages. */
 type Layout = "wide" | "narrow" | "folded";
 
-/** What the stages are called. */
+/** Titles of the stages. */
 export const STAGES: Record<StageId, string> = {
   "0": "Data",
   "1": "Findings",
@@ -62,7 +62,7 @@ export const STAGES: Record<StageId, string> = {
   rank: "Ranking",
 };
 
-/** The stage that a node of the compiled graph belongs to. */
+/** Returns the stage that a node of the compiled graph belongs to. */
 function stageOf(node: string): StageId | null {
   if (node.startsWith("layer_0")) return "0";
   if (node.startsWith("layer_1") || node.startsWith("inference")) return "1";
@@ -85,30 +85,30 @@ function cells(config: Config, moves: readonly string[]): Record<StageId, Cell[]
   };
 }
 
-/** Lays the picture out. */
+/** Computes the layout. */
 export function scene(drawing: Drawing, config: Config, moves: readonly string[], layout: Layout): Scene {
-  const who = cells(config, moves);
+  const membersOf = cells(config, moves);
   const wide = layout === "wide";
   const present = new Set(drawing.nodes.map((it) => stageOf(it.id)).filter((it) => it !== null));
   const graph = new dagre.graphlib.Graph().setDefaultEdgeLabel(() => ({}));
   graph.setGraph({ rankdir: wide ? "LR" : "TB", ranksep: wide ? 44 : layout === "folded" ? 22 : 34, nodesep: 20 });
-  for (const id of present) graph.setNode(id, { ...extent(id, who[id].length, layout) });
-  const trunk: Arrow[] = [];
+  for (const id of present) graph.setNode(id, { ...extent(id, membersOf[id].length, layout) });
+  const stageEdges: Arrow[] = [];
   for (const { source, target } of drawing.edges) {
     const [a, b] = [stageOf(source), stageOf(target)];
     if (a === null || b === null || a === b || graph.hasEdge(a, b)) continue;
     graph.setEdge(a, b);
-    trunk.push({ id: `${a}-${b}`, from: a, to: b });
+    stageEdges.push({ id: `${a}-${b}`, from: a, to: b });
   }
   dagre.layout(graph);
   const stages = [...present].map((id): Stage => {
     const { x, y, width, height } = graph.node(id) as Box;
-    const shown = layout === "folded" ? [] : who[id];
-    const members = shown.map((it, idx) => ({ ...it, ...place(idx, columns(id, layout), layout) }));
+    const shown = layout === "folded" ? [] : membersOf[id];
+    const members = shown.map((it, idx) => ({ ...it, ...cellBox(idx, columns(id, layout), layout) }));
     return { id, title: STAGES[id], x: x - width / 2, y: y - height / 2, width, height, members };
   });
   const { width = 0, height = 0 } = graph.graph();
-  return { width, height, stages, trunk, twigs: wide ? twigs(config, moves) : [] };
+  return { width, height, stages, stageEdges, memberEdges: wide ? memberEdges(config, moves) : [] };
 }
 
 function columns(stage: StageId, layout: Layout): number {
@@ -131,13 +131,13 @@ function extent(stage: StageId, count: number, layout: Layout): { width: number;
   };
 }
 
-function place(idx: number, across: number, layout: Layout): Box {
+function cellBox(idx: number, across: number, layout: Layout): Box {
   const { width, height } = cell(layout);
   const [column, row] = [idx % across, Math.floor(idx / across)];
   return { x: PAD + column * (width + GAP), y: HEAD + row * (height + GAP), width, height };
 }
 
-function twigs(config: Config, moves: readonly string[]): Arrow[] {
+function memberEdges(config: Config, moves: readonly string[]): Arrow[] {
   const arrow = (from: string, to: string): Arrow => ({ id: `${from}-${to}`, from, to });
   const documents = config.inferences.flatMap((it, idx) => {
     const source = config.synthesizers[idx];

@@ -16,11 +16,11 @@ export function HomePage({ setup }: { setup: Setup }): ReactElement {
     <div className="grid grid-cols-1 items-start gap-x-8 gap-y-6 lg:grid-cols-2">
       <div className="space-y-5">
         <div>
-          <h1 className="text-2xl font-semibold tracking-tight">Strategic moves that stood up in debate</h1>
+          <h1 className="text-2xl font-semibold tracking-tight">Strategic moves, tested in debate</h1>
           <p className="mt-1.5 max-w-prose text-dim">
-            {analysts.length} analysts propose {moves} moves for a company. A critic attacks each of them,{" "}
-            {decision_makers.length} decision makers defend and score it, and the best {top_k} are recommended with
-            everything that was said.
+            {analysts.length} analysts propose {moves} moves for a company. A critic challenges each of them,{" "}
+            {decision_makers.length} decision makers defend and score it, and the best {top_k} are recommended, with
+            full transcripts.
           </p>
         </div>
         <TickerForm setup={setup} />

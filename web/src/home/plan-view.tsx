@@ -12,7 +12,7 @@ interface Props {
   scripted: boolean;
 }
 
-/** What a run would take, whichever company it is about. */
+/** Estimate of calls, tokens, cost and time of a run. */
 export function PlanView({ rounds, concurrency, baseline, scripted }: Props): ReactElement {
   const [plan, setPlan] = useState<Plan | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
@@ -38,13 +38,13 @@ export function PlanView({ rounds, concurrency, baseline, scripted }: Props): Re
   }, [rounds, concurrency, baseline]);
   const facts = plan && [
     ["Calls", count(plan.all.calls)],
-    ["Tokens in", short(plan.all.input_tokens)],
-    ["Tokens out", short(plan.all.output_tokens)],
+    ["Input tokens", short(plan.all.input_tokens)],
+    ["Output tokens", short(plan.all.output_tokens)],
     ["Cost", scripted ? "none" : dollars(plan.all.dollars)],
     scripted ? ["Model", "scripted"] : ["Time", `about ${duration(plan.seconds)}`],
   ];
   return (
-    <section aria-label="What it would take" className="border-t border-line bg-sunk/50 px-5 py-4 sm:px-6">
+    <section aria-label="Estimate" className="border-t border-line bg-sunk/50 px-5 py-4 sm:px-6">
       {problem && <p className="text-sm text-bad">{problem}</p>}
       {facts ? (
         <dl className="grid grid-cols-3 gap-x-4 gap-y-2 sm:grid-cols-5">
@@ -56,11 +56,11 @@ export function PlanView({ rounds, concurrency, baseline, scripted }: Props): Re
           ))}
         </dl>
       ) : (
-        <p className="text-sm text-dim">Planning…</p>
+        <p className="text-sm text-dim">Estimating…</p>
       )}
       {plan && (
         <details className="mt-3">
-          <summary className="text-[13px] text-dim">Planned, role by role</summary>
+          <summary className="text-[13px] text-dim">Estimate by role</summary>
           <div className="mt-2">
             <SpendingTable rows={plan.roles.map((it) => ({ ...it, name: it.role }))} total={plan.all} />
           </div>

@@ -2,7 +2,7 @@ import { type ReactElement, useCallback, useEffect, useState } from "react";
 
 import { api, comparison } from "@/lib/api";
 import { when } from "@/lib/format";
-import { go } from "@/lib/router";
+import { navigate } from "@/lib/router";
 import { isLive } from "@/lib/status";
 import type { RunSummary, Runs } from "@/lib/types";
 import { Button } from "@/ui/button";
@@ -11,19 +11,19 @@ import { Panel } from "@/ui/panel";
 import { Problem } from "@/ui/problem";
 import { RunBadge } from "@/ui/status";
 
-import { extended, refreshed } from "./listed";
+import { appendOlder, mergeNewest } from "./run-pages";
 
-/** So many runs are asked for at once. */
+/** Number of runs per page. */
 const PAGE = 20;
 
-/** Earlier runs, newest first; two complete ones can be picked and compared. */
+/** All runs, newest first. Two completed runs can be selected and compared. */
 export function RunList(): ReactElement {
   const [listed, setListed] = useState<Runs | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [picked, setPicked] = useState<string[]>([]);
   const load = useCallback(() => {
     api.runs({ limit: PAGE }).then((newest) => {
-      setListed((it) => refreshed(it, newest));
+      setListed((it) => mergeNewest(it, newest));
       setError(null);
     }, setError);
   }, []);
@@ -36,7 +36,7 @@ export function RunList(): ReactElement {
     return () => clearInterval(timer);
   }, [load, busy]);
   const more = (before: string): void =>
-    void api.runs({ limit: PAGE, before }).then((earlier) => setListed((it) => extended(it, earlier)), setError);
+    void api.runs({ limit: PAGE, before }).then((earlier) => setListed((it) => appendOlder(it, earlier)), setError);
   const pick = (id: string): void =>
     setPicked((it) => (it.includes(id) ? it.filter((one) => one !== id) : [...it.slice(-1), id]));
   return (
@@ -45,25 +45,25 @@ export function RunList(): ReactElement {
       title="Runs"
       inner="p-0"
       aside={
-        <Button disabled={picked.length !== 2} onClick={() => go(comparison(picked[0]!, picked[1]!))}>
-          Compare {picked.length === 2 ? "these two" : `(${picked.length} of 2 picked)`}
+        <Button disabled={picked.length !== 2} onClick={() => navigate(comparison(picked[0]!, picked[1]!))}>
+          Compare {picked.length === 2 ? "selected runs" : `(${picked.length} of 2 selected)`}
         </Button>
       }
     >
       {error !== null && (
         <div className="p-4">
-          <Problem title="The runs cannot be listed" error={error} />
+          <Problem title="Could not load the runs" error={error} />
         </div>
       )}
       {runs?.length === 0 && (
-        <p className="px-4 py-8 text-center text-sm text-dim">No run yet. Enter a ticker to make one.</p>
+        <p className="px-4 py-8 text-center text-sm text-dim">No runs yet. Enter a ticker to start one.</p>
       )}
       <ul className="divide-y divide-line">
         {runs?.map((it) => (
           <li key={it.id} className="flex items-start gap-3 px-4 py-2.5 hover:bg-sunk">
             <input
               type="checkbox"
-              aria-label={`Pick ${it.id} for a comparison`}
+              aria-label={`Select ${it.id} for comparison`}
               disabled={it.status !== "complete"}
               checked={picked.includes(it.id)}
               onChange={() => pick(it.id)}
@@ -99,6 +99,6 @@ function summary(run: RunSummary): string {
   return best
     ? `${best.score} · ${best.title}`
     : run.status === "cancelled"
-      ? "ended before its result"
+      ? "stopped before completion"
       : "no result yet";
 }

@@ -2,26 +2,26 @@ import type { ReactElement } from "react";
 
 import type { Setup } from "@/lib/types";
 
-/** How a run goes, in five steps. */
+/** Explains a run in five steps. */
 export function Stages({ setup }: { setup: Setup }): ReactElement {
   const { analysts, decision_makers, metrics, top_k, rounds } = setup.config;
   const steps = [
-    ["Data", "The company’s numbers and what is said about it become two documents."],
-    ["Findings", "Numbered findings are drawn from them. Everything later has to cite them."],
-    ["Moves", `${analysts.length} analysts with different lenses propose moves of low, medium and high risk.`],
+    ["Data", "The company’s figures and the news about it are compiled into two documents."],
+    ["Findings", "Numbered findings are derived from the documents. All later steps cite them."],
+    ["Moves", `${analysts.length} analysts with different perspectives propose low-, medium- and high-risk moves.`],
     [
       "Debates",
-      `A critic attacks each move over ${rounds} rounds, each in a sandbox; ${decision_makers.length} decision makers defend it.`,
+      `A critic challenges each move over ${rounds} rounds, and ${decision_makers.length} decision makers defend it. Every debate runs in its own sandbox.`,
     ],
     [
       "Ranking",
-      `They score it by ${metrics.length} metrics. The best ${top_k} are recommended, and how sure that is, is said.`,
+      `They score it on ${metrics.length} metrics. The best ${top_k} are recommended, with an assessment of how reliable that is.`,
     ],
   ];
   return (
     <section aria-labelledby="how">
       <h2 id="how" className="mb-2 text-sm font-semibold">
-        How a run goes
+        How it works
       </h2>
       <ol className="space-y-2.5">
         {steps.map(([name, text], idx) => (

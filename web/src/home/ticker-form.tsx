@@ -4,7 +4,7 @@ import { type FormEvent, type ReactElement, useState } from "react";
 import { BudgetFields, type BudgetDraft, NO_BUDGET, budget, number } from "@/actions/budget";
 import { useAction } from "@/actions/use-action";
 import { api } from "@/lib/api";
-import { go } from "@/lib/router";
+import { navigate } from "@/lib/router";
 import type { Setup } from "@/lib/types";
 import { Button } from "@/ui/button";
 import { Check, Field } from "@/ui/field";
@@ -20,7 +20,7 @@ interface Draft extends BudgetDraft {
   review: boolean;
 }
 
-/** Asks for a ticker and says what a run would take before anything is spent. */
+/** Form for a new run, with an estimate of its cost. */
 export function TickerForm({ setup }: { setup: Setup }): ReactElement {
   const [ticker, setTicker] = useState("");
   const [draft, setDraft] = useState<Draft>({
@@ -45,7 +45,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
         ...number("concurrency", draft.concurrency),
         ...budget(draft),
       });
-      go(`/runs/${started.analysis_id}`);
+      navigate(`/runs/${started.analysis_id}`);
     });
   };
   return (
@@ -81,13 +81,13 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
         </p>
         {error !== null && (
           <div className="mt-3">
-            <Problem title="The run was not started" error={error} />
+            <Problem title="Could not start the run" error={error} />
           </div>
         )}
         <details
           className="mt-4"
           onInvalidCapture={(event) => {
-            // What is wrong has to be seen before it can be put right.
+            // Show the invalid field.
             event.currentTarget.open = true;
           }}
         >
@@ -102,7 +102,7 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
               onChange={(it) => change({ rounds: it.target.value })}
             />
             <Field
-              label="Debates at once"
+              label="Concurrent debates"
               type="number"
               min={1}
               max={15}
@@ -121,14 +121,14 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
           </div>
           <div className="mt-4 grid gap-3 sm:grid-cols-2">
             <Check
-              label="Score before the debates too"
-              hint="Shows what the debates changed."
+              label="Also score before the debates"
+              hint="Shows the effect of the debates."
               checked={draft.baseline}
               onChange={(it) => change({ baseline: it.target.checked })}
             />
             <Check
               label="Review the moves first"
-              hint="The run waits until you have dropped, edited or added moves."
+              hint="The run pauses so that you can drop, edit or add moves."
               checked={draft.review}
               onChange={(it) => change({ review: it.target.checked })}
             />
@@ -147,13 +147,13 @@ export function TickerForm({ setup }: { setup: Setup }): ReactElement {
 
 function hint(setup: Setup): string {
   const data: Record<string, string> = {
-    synthetic: "The data is invented from the ticker and says nothing about the real company.",
-    edgar: "The data is what the company filed with the SEC.",
-    dir: "The data is read from your own files.",
+    synthetic: "The data is generated from the ticker and does not describe the real company.",
+    edgar: "The data comes from the company’s SEC filings.",
+    dir: "The data comes from your own files.",
   };
   const speaker =
     setup.provider === "scripted"
-      ? "A scripted model speaks; nothing is paid."
-      : `${setup.model ?? setup.provider} speaks.`;
+      ? "A scripted model answers; the run is free of charge."
+      : `Model: ${setup.model ?? setup.provider}.`;
   return `${data[setup.data] ?? ""} ${speaker}`.trim();
 }

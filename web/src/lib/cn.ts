@@ -1,5 +1,5 @@
 import { type ClassValue, clsx } from "clsx";
 import { twMerge } from "tailwind-merge";
 
-/** Joins class names; of two that contradict each other the later one holds. */
+/** Joins class names; later classes override conflicting earlier ones. */
 export const cn = (...classes: ClassValue[]): string => twMerge(clsx(classes));

@@ -1,10 +1,10 @@
-/** What a run tells while it runs. */
+/** Events of a run. */
 
 export type LayerId = 0 | 1 | 2 | "sandbox";
 
 type RoundStatus = "critic_responding" | "critic_responded" | "dm_responding" | "dm_responded";
 
-/** One decision maker's scores: a number for each metric, and why. */
+/** Scores of one decision maker: a number per metric, and the reasoning. */
 export interface MakerScore {
   reasoning: string;
   score_source?: string;

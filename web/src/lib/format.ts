@@ -1,4 +1,4 @@
-/** Numbers, times and names as people read them. */
+/** Formatting of numbers, times and names. */
 
 const whole = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -7,13 +7,13 @@ export const count = (value: number): string => whole.format(value);
 
 export const short = (value: number): string => compact.format(value);
 
-/** Money; unknown is not free. */
+/** Formats an amount of money; an unknown amount is not shown as zero. */
 export function dollars(value: number | null | undefined): string {
   if (value === null || value === undefined) return "unknown";
   return value > 0 && value < 0.01 ? "< $0.01" : `$${value.toFixed(2)}`;
 }
 
-/** A span of time in its two largest units. */
+/** Formats a duration in its two largest units. */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s} s`;
@@ -33,7 +33,7 @@ export function when(rfc3339: string): string {
   return Number.isNaN(date.getTime()) ? rfc3339 : moment.format(date);
 }
 
-/** `risk_adjusted_return` reads as “risk adjusted return”. */
+/** Formats an identifier: `risk_adjusted_return` becomes “risk adjusted return”. */
 export const words = (name: string): string => name.replaceAll("_", " ");
 
 export const percent = (part: number): string => `${Math.round(part * 100)} %`;

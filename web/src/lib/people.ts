@@ -1,8 +1,8 @@
-/** Those who take part in a run. */
+/** Personas of a run. */
 
 import type { Config, Person } from "./types";
 
-/** All who write something before the debates, in their order. */
+/** Returns all personas that work before the debates, in order. */
 export const writers = ({ synthesizers, inferences, analysts }: Config): Person[] => [
   ...synthesizers,
   ...inferences,
@@ -11,5 +11,5 @@ export const writers = ({ synthesizers, inferences, analysts }: Config): Person[
 
 const COLORS = ["var(--dm-0)", "var(--dm-1)", "var(--dm-2)"] as const;
 
-/** The colour of a decision maker by its place among them. */
+/** Returns the colour of a decision maker by index. */
 export const makerColor = (idx: number): string => COLORS[idx % COLORS.length]!;

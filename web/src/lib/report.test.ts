@@ -11,7 +11,7 @@ const ranked = (...marks: string[]): Ranked => ({
   marks,
 });
 
-it("knows which reports may come to more", () => {
+it("detects results that resuming could improve", () => {
   const whole = { recommended: [ranked("not_isolated")], other: [], unscored: [] };
   expect(isOpen({ ranking: whole })).toBe(false);
   expect(isOpen({ ranking: { ...whole, unscored: [{ move_id: "m2", reason: "the budget is spent" }] } })).toBe(true);

@@ -1,4 +1,4 @@
-/** The result of a run that came to its end: the report, as far as the page shows it. */
+/** The report of a completed run, as far as it is displayed. */
 
 import type { MakerScore } from "./events";
 import type { Metric, Move, Person, Spending } from "./types";
@@ -18,7 +18,7 @@ export interface Turn {
   content: string;
 }
 
-/** What was said in each thread of each move's debate. */
+/** Turns of the debates, by move and conversation. */
 type Logs = Record<string, Record<string, Turn[]>>;
 
 export interface Ranked {
@@ -42,7 +42,7 @@ interface Unscored {
 }
 
 export interface Flag {
-  /** `document` is the move with its debate, a finding, or a file. */
+  /** `document` is a move including its debate, a finding, or a file. */
   place: { document: string; part: string; sentence: number };
   text: string;
   reason: { kind: string; findings?: string[] };
@@ -104,7 +104,7 @@ export interface ResultAnswer {
   result: Report | null;
 }
 
-/** Whether the run may come to more than this: moves have no score, or debates ended too soon. */
+/** Returns whether resuming the run could improve the result: moves are unscored or debates ended early. */
 export function isOpen({ ranking }: Pick<Report, "ranking">): boolean {
   const cut = (it: Ranked): boolean => it.marks.includes("incomplete");
   return ranking.unscored.length > 0 || [...ranking.recommended, ...ranking.other].some(cut);

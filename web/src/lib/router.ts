@@ -1,8 +1,10 @@
-/** Where the page is: the address says everything, so that a reload, a bookmark and the back button work. */
+/**
+ * Client-side routing. The URL holds the complete navigation state, so that reload, bookmarks and the back button work.
+ */
 
 import { useSyncExternalStore } from "react";
 
-export interface Place {
+export interface PageLocation {
   path: string;
   query: URLSearchParams;
 }
@@ -10,7 +12,7 @@ export interface Place {
 const listeners = new Set<() => void>();
 let current = read();
 
-function read(): Place & { key: string } {
+function read(): PageLocation & { key: string } {
   return {
     path: location.pathname,
     query: new URLSearchParams(location.search),
@@ -25,8 +27,8 @@ function update(): void {
 
 window.addEventListener("popstate", update);
 
-/** Goes to an address within the page. */
-export function go(to: string): void {
+/** Navigates to a path within the application. */
+export function navigate(to: string): void {
   if (to === current.key) return;
   const { path } = current;
   history.pushState(null, "", to);
@@ -34,8 +36,8 @@ export function go(to: string): void {
   if (current.path !== path) window.scrollTo({ top: 0 });
 }
 
-/** The same place with some of its query changed; null takes a part out. */
-export function withQuery(place: Place, change: Record<string, string | null>): string {
+/** Returns the path with changed query parameters; null removes a parameter. */
+export function withQuery(place: PageLocation, change: Record<string, string | null>): string {
   const query = new URLSearchParams(place.query);
   for (const [name, value] of Object.entries(change)) {
     if (value === null) query.delete(name);
@@ -45,7 +47,7 @@ export function withQuery(place: Place, change: Record<string, string | null>): 
   return text === "" ? place.path : `${place.path}?${text}`;
 }
 
-export function usePlace(): Place {
+export function usePageLocation(): PageLocation {
   return useSyncExternalStore(
     (listener) => {
       listeners.add(listener);

@@ -1,6 +1,6 @@
-/** How a run stands, in groups. */
+/** Groups of run statuses. */
 
 import type { RunStatus } from "./types";
 
-/** Whether the run works or is about to. */
+/** Returns whether the run is running or queued. */
 export const isLive = (status: RunStatus | undefined): boolean => status === "running" || status === "queued";

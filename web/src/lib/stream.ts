@@ -1,6 +1,6 @@
 /**
- * Reads a run's events as they come. A connection that breaks before the server said that the run is at its end is
- * opened again after the last event that was read, so nothing is lost and nothing is asked for twice.
+ * Streams the events of a run. A connection that breaks before the end of the run is reopened after the last received
+ * event, so that no event is lost or repeated.
  */
 
 import { createParser } from "eventsource-parser";
@@ -10,25 +10,25 @@ import type { RunEvent } from "./events";
 import type { RunStatus } from "./types";
 
 interface Listener {
-  /** The last event that was read, from which to go on. */
+  /** Sequence number of the last received event. */
   last: () => number;
   event: (event: RunEvent) => void;
-  /** The connection is there, or it broke and is tried again. */
+  /** The connection was opened, or was lost and is being retried. */
   connected: (is: boolean) => void;
-  /** The server will tell nothing more for now. */
+  /** The server ended the stream. */
   end: (status: RunStatus) => void;
-  /** The server refused; trying again makes no sense. */
+  /** The server rejected the request; retrying is pointless. */
   refused: (error: ApiError) => void;
 }
 
-/** No beat for so long means that the connection is dead, even if nobody said so. */
-const SILENCE = 20_000;
-const FIRST_PAUSE = 500;
-const LONGEST_PAUSE = 8_000;
+/** Without a heartbeat for this long, the connection is considered dead. */
+const SILENCE_TIMEOUT_MS = 20_000;
+const MIN_RETRY_MS = 500;
+const MAX_RETRY_MS = 8_000;
 
-/** Follows a run until its end or until the signal is given. */
+/** Streams events until the run ends or the signal aborts. */
 export async function follow(id: string, listener: Listener, signal: AbortSignal): Promise<void> {
-  let pause = FIRST_PAUSE;
+  let pause = MIN_RETRY_MS;
   while (!signal.aborted) {
     const before = listener.last();
     try {
@@ -42,12 +42,12 @@ export async function follow(id: string, listener: Listener, signal: AbortSignal
     }
     if (signal.aborted) return;
     listener.connected(false);
-    pause = listener.last() > before ? FIRST_PAUSE : Math.min(pause * 2, LONGEST_PAUSE);
+    pause = listener.last() > before ? MIN_RETRY_MS : Math.min(pause * 2, MAX_RETRY_MS);
     await sleep(pause, signal);
   }
 }
 
-/** Reads one connection; true if the server said that this is the end. */
+/** Reads one connection; returns true if the server ended the stream. */
 async function readOnce(id: string, listener: Listener, outer: AbortSignal): Promise<boolean> {
   const watchdog = new AbortController();
   const signal = AbortSignal.any([outer, watchdog.signal]);
@@ -59,7 +59,7 @@ async function readOnce(id: string, listener: Listener, outer: AbortSignal): Pro
       else listener.event(JSON.parse(data) as RunEvent);
     },
   });
-  let timer = setTimeout(() => watchdog.abort(), SILENCE);
+  let timer = setTimeout(() => watchdog.abort(), SILENCE_TIMEOUT_MS);
   try {
     const answer = await send(`/api/stream/${encodeURIComponent(id)}`, {
       headers: { Accept: "text/event-stream", ...(last > 0 && { "Last-Event-ID": String(last) }) },
@@ -72,7 +72,7 @@ async function readOnce(id: string, listener: Listener, outer: AbortSignal): Pro
       const { done, value } = await reader.read();
       if (done) break;
       clearTimeout(timer);
-      timer = setTimeout(() => watchdog.abort(), SILENCE);
+      timer = setTimeout(() => watchdog.abort(), SILENCE_TIMEOUT_MS);
       parser.feed(value);
     }
   } finally {

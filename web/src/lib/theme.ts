@@ -1,4 +1,4 @@
-/** Light, dark, or what the system prefers. The choice is kept in the browser. */
+/** Colour scheme: light, dark or the system's. The choice is stored in the browser. */
 
 import { useState } from "react";
 
@@ -11,7 +11,7 @@ function stored(): Theme {
   return value === "light" || value === "dark" ? value : "system";
 }
 
-/** Applies the choice; done once before anything is drawn. */
+/** Applies the colour scheme; called once before the first render. */
 export function applyTheme(theme: Theme = stored()): void {
   if (theme === "system") delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = theme;

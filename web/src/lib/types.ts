@@ -1,4 +1,4 @@
-/** What the server says, as the page reads it. Fields that the page does not use are left out. */
+/** Types of the HTTP API. Unused fields are omitted. */
 
 export type RunStatus = "queued" | "running" | "waiting" | "complete" | "error" | "cancelled";
 
@@ -26,18 +26,18 @@ export interface Config {
   top_k: number;
 }
 
-/** What everybody may know of the server. */
-export interface Greeting {
+/** Information that is available without an API key. */
+export interface ServerInfo {
   needs_key: boolean;
   version: string;
 }
 
-export interface Setup extends Greeting {
+export interface Setup extends ServerInfo {
   provider: string;
   model: string | null;
-  /** Where companies are read from: `synthetic`, `edgar` or `dir`. */
+  /** Source of the company data: `synthetic`, `edgar` or `dir`. */
   data: string;
-  /** Debates at once, where nothing is asked for. */
+  /** Default number of concurrent debates. */
   concurrency: number;
   config: Config;
 }
@@ -60,11 +60,11 @@ export interface Spending {
   dollars: number | null;
 }
 
-export type Planned = Omit<Spending, "name"> & { role: string };
+export type Estimate = Omit<Spending, "name"> & { role: string };
 
 export interface Plan {
-  all: Planned;
-  roles: Planned[];
+  all: Estimate;
+  roles: Estimate[];
   seconds: number;
 }
 
@@ -80,7 +80,7 @@ export interface RunSummary {
   from: string | null;
 }
 
-/** A page of runs, newest first, and what to ask for those that follow. */
+/** A page of runs, newest first, with the cursor of the next page. */
 export interface Runs {
   runs: RunSummary[];
   next: string | null;

@@ -1,29 +1,29 @@
-/** Something that the server has, as a component shows it. */
+/** Data fetching for components. */
 
 import { useEffect, useEffectEvent, useState } from "react";
 
 import { ApiError } from "./api";
 
-/** So long after a failure that may pass by itself the server is asked again. */
-const PAUSE = 3000;
+/** Delay before a retry after a transient failure. */
+const RETRY_MS = 3000;
 
 export interface Fetched<T> {
   value: T | null;
   error: unknown;
 }
 
-const NOTHING = { value: null, error: null };
+const EMPTY = { value: null, error: null };
 
 /**
- * What `load` gives for a key; without a key nothing is asked for. Another key forgets what was there, another `again`
- * asks for it anew and keeps it until the answer comes. A server that cannot be reached is asked until it answers.
+ * Returns the result of `load` for a key; nothing is loaded without a key. A new key discards the previous value; a new
+ * `again` reloads and keeps the value until then. Transient failures are retried until they succeed.
  */
 export function useFetched<T>(
   key: string | null,
   load: (signal: AbortSignal) => Promise<T>,
   again: string | number = 0,
 ): Fetched<T> {
-  const [held, setHeld] = useState<Fetched<T> & { key: string | null }>({ key: null, ...NOTHING });
+  const [state, setState] = useState<Fetched<T> & { key: string | null }>({ key: null, ...EMPTY });
   const ask = useEffectEvent(load);
   useEffect(() => {
     if (key === null) return;
@@ -32,12 +32,12 @@ export function useFetched<T>(
     const attempt = (): void => {
       ask(stop.signal).then(
         (value) => {
-          if (!stop.signal.aborted) setHeld({ key, value, error: null });
+          if (!stop.signal.aborted) setState({ key, value, error: null });
         },
         (error: unknown) => {
           if (stop.signal.aborted) return;
-          setHeld((it) => ({ key, value: it.key === key ? it.value : null, error }));
-          if (mayPass(error)) timer = setTimeout(attempt, PAUSE);
+          setState((it) => ({ key, value: it.key === key ? it.value : null, error }));
+          if (isTransient(error)) timer = setTimeout(attempt, RETRY_MS);
         },
       );
     };
@@ -47,9 +47,9 @@ export function useFetched<T>(
       clearTimeout(timer);
     };
   }, [key, again]);
-  return held.key === key ? held : NOTHING;
+  return state.key === key ? state : EMPTY;
 }
 
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 500);
 }

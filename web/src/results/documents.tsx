@@ -16,21 +16,21 @@ const TITLES: Record<string, string> = {
 
 const MOVE = /^(m\d+)\.md$/;
 
-/** Whether a file of a run is a document that the page shows. */
+/** Returns whether a file is a document that can be displayed. */
 export const readable = (file: string): boolean => file in TITLES || MOVE.test(file);
 
 interface Props {
   id: string;
-  /** The run's files so far. */
+  /** Files of the run so far. */
   files: readonly string[];
-  /** What the moves are called. */
+  /** Titles of the moves. */
   titles: Readonly<Record<string, string>>;
-  /** The document that is asked for. */
+  /** The requested document. */
   file: string | null;
   onFile: (file: string) => void;
 }
 
-/** What everything was drawn from, as far as it is written. */
+/** The documents of a run that exist so far. */
 export function Documents({ id, files, titles, file: wanted, onFile }: Props): ReactElement {
   const known = Object.keys(TITLES).filter((it) => files.includes(it));
   const moves = files
@@ -62,7 +62,7 @@ export function Documents({ id, files, titles, file: wanted, onFile }: Props): R
         </ul>
       </nav>
       <Panel id="document" title={file}>
-        {error !== null && <Problem title="The document cannot be read" error={error} />}
+        {error !== null && <Problem title="Could not load the document" error={error} />}
         {text === null && error === null && <p className="text-dim">Loading…</p>}
         {text !== null && <Document text={text} />}
       </Panel>

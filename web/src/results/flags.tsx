@@ -3,9 +3,9 @@ import type { ReactElement } from "react";
 import type { Flag } from "@/lib/report";
 import { reasonText } from "@/debate/thread";
 
-/** Citations and numbers that nothing supports, with their places. They are shown and lower no score. */
+/** Unsupported citations and numbers with their locations. They do not change scores. */
 export function Flags({ flags, withMove = false }: { flags: Flag[]; withMove?: boolean }): ReactElement {
-  if (flags.length === 0) return <p className="text-sm text-dim">No flag: every number and citation was found.</p>;
+  if (flags.length === 0) return <p className="text-sm text-dim">No flags: all numbers and citations are confirmed.</p>;
   return (
     <ul className="space-y-1 text-[13px]">
       {flags.map((it, idx) => (

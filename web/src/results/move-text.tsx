@@ -1,21 +1,21 @@
 import type { ReactElement, ReactNode } from "react";
 
 import type { Move } from "@/lib/types";
-import { Said } from "@/text/said";
+import { ModelText } from "@/text/model-text";
 
-/** A whole move: why, how, what it costs, and what would show that it is wrong. */
+/** The full text of a move. */
 export function MoveText({ move }: { move: Move }): ReactElement {
   return (
     <div className="max-w-prose space-y-3 text-sm">
       <Part title="Why now">
         <p>
-          <Said text={move.why_now} />
+          <ModelText text={move.why_now} />
         </p>
       </Part>
       <Part title="Reasoning">
         {move.reasoning.map((it, idx) => (
           <p key={idx} className="mb-2">
-            <Said text={it} />
+            <ModelText text={it} />
           </p>
         ))}
       </Part>
@@ -23,7 +23,7 @@ export function MoveText({ move }: { move: Move }): ReactElement {
         <ol className="list-decimal space-y-1 pl-5 marker:text-dim">
           {move.steps.map((it, idx) => (
             <li key={idx}>
-              <Said text={it.action} />{" "}
+              <ModelText text={it.action} />{" "}
               <span className="text-dim">
                 ({it.owner}, {it.timeframe})
               </span>
@@ -43,7 +43,7 @@ export function MoveText({ move }: { move: Move }): ReactElement {
           <div key={name}>
             <dt className="text-xs font-semibold text-dim">{name}</dt>
             <dd>
-              <Said text={text} />
+              <ModelText text={text} />
             </dd>
           </div>
         ))}
@@ -52,7 +52,7 @@ export function MoveText({ move }: { move: Move }): ReactElement {
         <ul className="list-disc space-y-1 pl-5 marker:text-dim">
           {move.falsifiers.map((it) => (
             <li key={it}>
-              <Said text={it} />
+              <ModelText text={it} />
             </li>
           ))}
         </ul>

@@ -6,11 +6,11 @@ import { makerColor } from "@/lib/people";
 import type { Ranked, Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { ScoreStrip } from "@/debate/score-strip";
-import { Said } from "@/text/said";
+import { ModelText } from "@/text/model-text";
 import { Button } from "@/ui/button";
 
 import { Flags } from "./flags";
-import { Marks } from "./marks";
+import { Caveats } from "./caveats";
 import { MoveText } from "./move-text";
 
 interface Props {
@@ -19,7 +19,7 @@ interface Props {
   onDebate: (move: string) => void;
 }
 
-/** The moves that are not recommended, each to be opened. */
+/** The other moves as expandable rows. */
 export function Others({ run, report, onDebate }: Props): ReactElement {
   return (
     <ol className="divide-y divide-line">
@@ -64,10 +64,10 @@ function Other({ run, report, ranked, onDebate }: Props & { ranked: Ranked }): R
         </summary>
         <div className="space-y-4 border-t border-line bg-sunk/40 px-4 py-4 sm:pl-16">
           <p className="max-w-prose text-sm">
-            <Said text={move.thesis} />
+            <ModelText text={move.thesis} />
           </p>
           <p className="flex flex-wrap gap-1.5">
-            <Marks marks={ranked.marks} />
+            <Caveats marks={ranked.marks} />
           </p>
           <ScoreStrip scores={score.scores_by_agent} config={run.config} />
           <Flags flags={flags} />

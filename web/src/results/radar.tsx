@@ -7,7 +7,7 @@ interface Axis {
 
 const [WIDTH, HEIGHT, REACH] = [220, 150, 52];
 
-/** Four or so values from 0 to 10 on axes around a centre. The numbers stand at the axes, so nothing hangs on the shape. */
+/** Radar chart of values from 0 to 10. The values are also printed at the axes. */
 export function Radar({ label, axes, color }: { label: string; axes: Axis[]; color: string }): ReactElement {
   const at = (idx: number, value: number): [number, number] => {
     const angle = (2 * Math.PI * idx) / axes.length - Math.PI / 2;

@@ -10,7 +10,7 @@ import { Origin } from "./origin";
 import { Others } from "./others";
 import { SpendingTable } from "./spending";
 import { TopMove } from "./top-move";
-import { Trust } from "./trust";
+import { Reliability } from "./reliability";
 
 interface Props {
   run: Run;
@@ -18,9 +18,9 @@ interface Props {
   onDebate: (move: string) => void;
 }
 
-/** What the run came to. */
+/** The results of a run. */
 export function Results({ run, report, onDebate }: Props): ReactElement {
-  if (!report) return <p className="py-16 text-center text-dim">Loading the result…</p>;
+  if (!report) return <p className="py-16 text-center text-dim">Loading the results…</p>;
   const { ranking } = report;
   return (
     <div className="space-y-6">
@@ -33,16 +33,16 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
           <TopMove key={it.move_id} run={run} report={report} ranked={it} onDebate={onDebate} />
         ))}
       </section>
-      <Panel id="trust" title="How far this order can be trusted">
-        <Trust report={report} />
+      <Panel id="trust" title="Reliability of the ranking">
+        <Reliability report={report} />
       </Panel>
       {ranking.other.length > 0 && (
-        <Panel id="others" title={`The other ${ranking.other.length}`} inner="p-0">
+        <Panel id="others" title={`Other moves (${ranking.other.length})`} inner="p-0">
           <Others run={run} report={report} onDebate={onDebate} />
         </Panel>
       )}
       {ranking.unscored.length > 0 && (
-        <Panel id="unscored" title="Without a score, so without a rank">
+        <Panel id="unscored" title="Not scored">
           <ul className="space-y-1 text-sm">
             {ranking.unscored.map((it) => (
               <li key={it.move_id}>
@@ -56,11 +56,12 @@ export function Results({ run, report, onDebate }: Props): ReactElement {
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Panel id="flags" title={`Flags (${report.flags.length})`} scrolls>
           <p className="mb-3 text-[13px] text-dim">
-            A program checked every citation and number against the findings and the data. Flags lower no score.
+            All citations and numbers were checked automatically against the findings and the data. Flags do not change
+            scores.
           </p>
           <Flags flags={report.flags} withMove />
         </Panel>
-        <Panel id="cost" title="What it cost" scrolls>
+        <Panel id="cost" title="Cost" scrolls>
           <SpendingTable rows={report.outcome.spending} total={run.usage} />
         </Panel>
       </div>

@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 import { count, dollars } from "@/lib/format";
 import type { Spending } from "@/lib/types";
 
-/** Calls, tokens and money, role by role. */
+/** Table of calls, tokens and cost by role. */
 export function SpendingTable({ rows, total }: { rows: Spending[]; total?: Omit<Spending, "name"> }): ReactElement {
   const cells = (it: Omit<Spending, "name">): string[] => [
     count(it.calls),
@@ -16,7 +16,7 @@ export function SpendingTable({ rows, total }: { rows: Spending[]; total?: Omit<
       <table className="w-full text-right text-[13px] tabular-nums">
         <thead className="text-xs text-dim">
           <tr>
-            {["Role", "Calls", "Tokens in", "Tokens out", "Cost"].map((it) => (
+            {["Role", "Calls", "Input tokens", "Output tokens", "Cost"].map((it) => (
               <th
                 key={it}
                 scope="col"
@@ -45,7 +45,7 @@ export function SpendingTable({ rows, total }: { rows: Spending[]; total?: Omit<
           <tfoot className="font-semibold">
             <tr>
               <th scope="row" className="border-t border-line py-1.5 text-left">
-                All
+                Total
               </th>
               {cells(total).map((cell, idx) => (
                 <td key={idx} className="border-t border-line py-1.5 pl-4">

@@ -5,12 +5,12 @@ import { percent, words } from "@/lib/format";
 import type { Ranked, Report } from "@/lib/report";
 import type { Run } from "@/lib/types";
 import { ScoreStrip } from "@/debate/score-strip";
-import { Said } from "@/text/said";
+import { ModelText } from "@/text/model-text";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
 
 import { Flags } from "./flags";
-import { Marks } from "./marks";
+import { Caveats } from "./caveats";
 import { MoveText } from "./move-text";
 
 interface Props {
@@ -20,7 +20,7 @@ interface Props {
   onDebate: (move: string) => void;
 }
 
-/** A recommended move: what it is, what each decision maker gave and why, and what is doubtful about it. */
+/** A recommended move with its scores, reasoning and caveats. */
 export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement | null {
   const move = report.outcome.moves.find((it) => it.move_id === ranked.move_id);
   const score = report.outcome.scores.find((it) => it.move_id === ranked.move_id);
@@ -55,22 +55,22 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
             </p>
           </div>
           <p className="mt-2 max-w-[90ch] text-sm">
-            <Said text={move.thesis} />
+            <ModelText text={move.thesis} />
           </p>
           <p className="mt-2.5 flex flex-wrap gap-1.5">
             {standing && (
               <Badge tone={standing.top > 0.9 ? "good" : "warn"}>
-                in the top {report.outcome.top_k} in {percent(standing.top)} of the trials
+                in the top {report.outcome.top_k} in {percent(standing.top)} of simulations
               </Badge>
             )}
             {standing?.hangs_on.map((it) => (
               <Badge key={it} tone="warn">
-                hangs on {words(it)}
+                depends on {words(it)}
               </Badge>
             ))}
-            <Badge>strictest gave {ranked.lowest}</Badge>
-            <Badge>apart by {ranked.spread}</Badge>
-            <Marks marks={ranked.marks} />
+            <Badge>lowest total {ranked.lowest}</Badge>
+            <Badge>spread {ranked.spread}</Badge>
+            <Caveats marks={ranked.marks} />
           </p>
           <ScoreStrip scores={score.scores_by_agent} config={run.config} />
         </div>
@@ -81,7 +81,7 @@ export function TopMove({ run, report, ranked, onDebate }: Props): ReactElement 
         </Button>
         <details className="group min-w-0 flex-1 basis-full sm:basis-auto">
           <summary className="inline-flex h-8 items-center rounded-md border border-line px-2.5 text-[13px] font-medium hover:bg-sunk">
-            The whole move and its flags ({report.flags.filter((it) => it.place.document === move.move_id).length})
+            Full move and flags ({report.flags.filter((it) => it.place.document === move.move_id).length})
           </summary>
           <div className="mt-3 space-y-4">
             <Flags flags={report.flags.filter((it) => it.place.document === move.move_id)} />

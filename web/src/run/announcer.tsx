@@ -5,10 +5,10 @@ import type { Run } from "@/lib/types";
 
 import type { RunView } from "./view";
 
-/** At most one sentence in so many milliseconds is read out. */
+/** Minimum interval between announcements in milliseconds. */
 const PACE = 8000;
 
-/** Tells screen readers where the run stands: its turning points at once, the scores now and then. */
+/** Announces the progress of the run to screen readers: status changes at once, scores at intervals. */
 export function Announcer({ run, view, moves }: { run: Run; view: RunView; moves: number }): ReactElement {
   const text = sentence(run, view, moves);
   const [spoken, setSpoken] = useState(text);
@@ -39,8 +39,8 @@ export function Announcer({ run, view, moves }: { run: Run; view: RunView; moves
 function sentence(run: Run, view: RunView, moves: number): string {
   const ends: Partial<Record<Run["status"], string>> = {
     queued: "The run is queued.",
-    waiting: "The run waits for a review of its moves.",
-    complete: "The run is complete. The results can be read.",
+    waiting: "The run is waiting for a review of its moves.",
+    complete: "The run is complete. The results are available.",
     error: "The run failed.",
     cancelled: "The run was cancelled.",
   };
@@ -49,5 +49,5 @@ function sentence(run: Run, view: RunView, moves: number): string {
   const scored = Object.values(view.debates).filter((it) => it.score !== null).length;
   if (scored > 0) return `${scored} of ${moves} moves scored.`;
   const layer = (["sandbox", "2", "1", "0"] as const).find((it) => view.layers[it]?.status === "running");
-  return layer ? `Layer ${STAGES[layer]} is running.` : "The run begins.";
+  return layer ? `Layer ${STAGES[layer]} is running.` : "The run is starting.";
 }

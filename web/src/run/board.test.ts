@@ -13,19 +13,19 @@ const scored = (move: string, ...totals: number[]): DebateView => ({
 const order = (debates: DebateView[]): string[] => board(debates, ["impact"]).map((it) => it.debate.move);
 
 describe("the leaderboard", () => {
-  it("adds up only the metrics", () => {
+  it("sums only the metrics", () => {
     const debate = { ...scored("m1", 7), breakdown: { D1: { reasoning: "9", impact: 7, feasibility: 2, other: 99 } } };
     expect(makerTotals(debate.breakdown, ["impact", "feasibility"])).toEqual({ D1: 9 });
   });
 
-  it("ranks by the sum, then by the strictest, then by agreement, then by number", () => {
+  it("ranks by total, then lowest total, then spread, then number", () => {
     expect(order([scored("m1", 5, 5), scored("m2", 9, 9)])).toEqual(["m2", "m1"]);
     expect(order([scored("m1", 3, 7, 8), scored("m2", 4, 4, 10)])).toEqual(["m2", "m1"]);
     expect(order([scored("m1", 3, 5, 7), scored("m2", 3, 6, 6)])).toEqual(["m2", "m1"]);
     expect(order([scored("m10", 5, 5), scored("m2", 5, 5)])).toEqual(["m2", "m10"]);
   });
 
-  it("puts those without a score after all others and gives them no rank", () => {
+  it("lists unscored moves last and without a rank", () => {
     const running: DebateView = { ...emptyDebate("m3"), status: "running", round: 2 };
     const ahead: DebateView = { ...emptyDebate("m4"), status: "running", round: 7 };
     const failed: DebateView = { ...emptyDebate("m1"), status: "failed" };

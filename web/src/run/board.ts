@@ -1,16 +1,16 @@
-/** The order of the debates by their scores, as far as they are known. */
+/** Leaderboard of the debates by score. */
 
 import type { MakerScore } from "@/lib/events";
 
 import type { DebateView } from "./view";
 
-export interface Place {
-  /** From 1; none without a score. */
+export interface BoardRow {
+  /** Counted from 1; null without a score. */
   rank: number | null;
   debate: DebateView;
 }
 
-/** The sums that the decision makers gave, by their ids. */
+/** Returns the total of each decision maker, by id. */
 export function makerTotals(
   scores: Readonly<Record<string, MakerScore>>,
   metrics: readonly string[],
@@ -23,8 +23,8 @@ export function makerTotals(
   );
 }
 
-/** Scored ones first, by the rules of the final ranking; then those at work; then those that wait; failed ones last. */
-export function board(debates: readonly DebateView[], metrics: readonly string[]): Place[] {
+/** Sorts debates: scored ones by the rules of the final ranking, then running, then waiting, then failed ones. */
+export function board(debates: readonly DebateView[], metrics: readonly string[]): BoardRow[] {
   const keyed = debates.map((debate) => {
     const totals = Object.values(makerTotals(debate.breakdown, metrics));
     const lowest = totals.length > 0 ? Math.min(...totals) : 0;
@@ -48,7 +48,7 @@ function compare(a: number[], b: number[]): number {
   return 0;
 }
 
-/** `m12` is 12. */
+/** Returns the number of a move: 12 for `m12`. */
 export function moveNumber(move: string): number {
   return Number.parseInt(move.slice(1), 10) || 0;
 }

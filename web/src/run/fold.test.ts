@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 
 import type { RunEvent } from "@/lib/events";
 
-import { fold, heal } from "./fold";
-import { atRest, emptyView } from "./view";
+import { fold, fillGap } from "./fold";
+import { markStopped, emptyView } from "./view";
 
 const said = (text: string): Record<string, string> => ({ i1: `${text} 1`, i2: `${text} 2`, i3: `${text} 3` });
 
@@ -25,16 +25,16 @@ const EVENTS: RunEvent[] = [
 
 const whole = fold(emptyView(), EVENTS);
 
-it("has nothing under way once the run has stopped", () => {
+it("shows nothing as running after the run has stopped", () => {
   const stopped = fold(emptyView(), EVENTS.slice(0, 10));
   expect(stopped.debates["m1"]?.status).toBe("running");
-  expect(atRest(stopped).debates["m1"]?.status).toBe("idle");
-  expect(atRest(stopped).layers["sandbox"]?.status).toBe("idle");
-  expect(atRest(stopped).layers["0"]?.status).toBe("done");
-  expect(atRest({ ...stopped, error: "no budget" }).layers["sandbox"]?.status).toBe("failed");
+  expect(markStopped(stopped).debates["m1"]?.status).toBe("idle");
+  expect(markStopped(stopped).layers["sandbox"]?.status).toBe("idle");
+  expect(markStopped(stopped).layers["0"]?.status).toBe("done");
+  expect(markStopped({ ...stopped, error: "no budget" }).layers["sandbox"]?.status).toBe("failed");
 });
 
-it("forgets why a move had no score once it has one", () => {
+it("removes the reason for a missing score once the move is scored", () => {
   const again = fold(whole, [{ seq: 14, type: "sandbox_scored", move: "m2", score: 40, breakdown: {} }]);
   expect(whole.debates["m2"]?.reason).toBe("the model refused");
   expect(whole.notices.map((it) => it.kind)).toEqual(["degraded", "skipped"]);
@@ -42,7 +42,7 @@ it("forgets why a move had no score once it has one", () => {
   expect(again.notices.map((it) => it.kind)).toEqual(["degraded"]);
 });
 
-/** The same numbers in the same order every time, so that a failure can be repeated. */
+/** Shuffles deterministically, so that a failure can be reproduced. */
 function shuffled<T>(items: readonly T[], seed: number): T[] {
   const left = [...items];
   const out: T[] = [];
@@ -54,7 +54,7 @@ function shuffled<T>(items: readonly T[], seed: number): T[] {
 }
 
 describe("the view of a run", () => {
-  it("says what the events say", () => {
+  it("reflects the events", () => {
     expect(whole.layers["0"]).toEqual({ status: "done", artifacts: ["financial.md"] });
     expect(whole.agents["writer"]).toEqual({ status: "done", outputs: ["financial.md"], reason: null });
     expect(whole.debates["m1"]).toMatchObject({
@@ -78,61 +78,61 @@ describe("the view of a run", () => {
     expect(whole.last).toBe(13);
   });
 
-  it("is the same when events come one by one", () => {
+  it("is the same when events arrive one at a time", () => {
     const view = EVENTS.reduce((it, event) => fold(it, [event]), emptyView());
     expect(view).toEqual(whole);
   });
 
-  it("is the same when every event comes twice", () => {
+  it("is the same when every event arrives twice", () => {
     const view = EVENTS.reduce((it, event) => fold(it, [event, event]), emptyView());
     expect(fold(view, EVENTS)).toEqual(whole);
   });
 
-  it("is the same in whatever order events come", () => {
+  it("is the same for any order of events", () => {
     for (let seed = 1; seed <= 50; seed += 1) {
       const view = shuffled(EVENTS, seed).reduce((it, event) => fold(it, [event]), emptyView());
       expect(view).toEqual(whole);
     }
   });
 
-  it("is the same after a connection that broke anywhere and began again a little earlier", () => {
+  it("is the same after a reconnect that repeats events", () => {
     for (let at = 0; at <= EVENTS.length; at += 1) {
       const before = fold(emptyView(), EVENTS.slice(0, at));
       expect(fold(before, EVENTS.slice(Math.max(0, at - 3)))).toEqual(whole);
     }
   });
 
-  it("waits for an event that is missing and says so", () => {
+  it("holds back events after a gap", () => {
     const view = fold(
       emptyView(),
       EVENTS.filter((it) => it.seq !== 9),
     );
     expect(view.last).toBe(8);
-    expect(view.ahead.map((it) => it.seq)).toEqual([10, 11, 12, 13]);
+    expect(view.pending.map((it) => it.seq)).toEqual([10, 11, 12, 13]);
     expect(view.debates["m1"]!.score).toBeNull();
     expect(fold(view, [EVENTS[8]!])).toEqual(whole);
   });
 
-  it("does not wait for an event that the server does not have", () => {
+  it("skips events that the server does not have", () => {
     const torn = fold(
       emptyView(),
       EVENTS.filter((it) => it.seq !== 6),
     );
-    const view = heal(
+    const view = fillGap(
       torn,
       EVENTS.filter((it) => it.seq > 6),
     );
     expect(view.last).toBe(13);
-    expect(view.ahead).toEqual([]);
+    expect(view.pending).toEqual([]);
     expect(view.debates["m1"]!.score).toBe(54);
   });
 
-  it("passes over events of a type it does not know", () => {
+  it("ignores events of unknown types", () => {
     const strange = { seq: 14, type: "something_new" } as unknown as RunEvent;
     expect(fold(whole, [strange])).toEqual({ ...whole, last: 14 });
   });
 
-  it("keeps what earlier states showed", () => {
+  it("does not mutate earlier states", () => {
     const early = fold(emptyView(), EVENTS.slice(0, 9));
     const copy = structuredClone(early);
     fold(early, EVENTS);

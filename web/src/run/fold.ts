@@ -1,34 +1,35 @@
 /**
- * Folds a run's events into what the page shows.
- *
- * Events are numbered without gaps. One that was seen is left out, one that comes too early waits for those before it,
- * so the view is the same whatever way the events came: from the start, after a reload, over many connections.
+ * Folds the events of a run into its view. Events are numbered without gaps; duplicates are ignored, and an event that
+ * arrives early waits for its predecessors. The view therefore does not depend on how the events arrived.
  */
 
 import type { RunEvent } from "@/lib/events";
 
-import { KEPT, inWords } from "./lines";
+import { MAX_LINES, describeEvent } from "./lines";
 import { type DebateView, type DebateStep, type Notice, type RunView, type Status, emptyDebate } from "./view";
 
-/** Takes in events in any order, also ones that were seen before. */
+/** Applies events in any order, including duplicates. */
 export function fold(view: RunView, events: readonly RunEvent[]): RunView {
-  const waiting = [...view.ahead, ...events].toSorted((a, b) => a.seq - b.seq);
-  let next: RunView = { ...view, ahead: [] };
+  const waiting = [...view.pending, ...events].toSorted((a, b) => a.seq - b.seq);
+  let next: RunView = { ...view, pending: [] };
   for (const [idx, event] of waiting.entries()) {
     if (event.seq <= next.last) continue;
     if (event.seq > next.last + 1) {
-      next.ahead = distinct(waiting.slice(idx));
+      next.pending = distinct(waiting.slice(idx));
       break;
     }
-    next = take(next, event);
+    next = apply(next, event);
   }
   return next;
 }
 
-/** Takes in what the server has after the last event. What it leaves out does not exist, so nothing waits for it. */
-export function heal(view: RunView, stored: readonly RunEvent[]): RunView {
+/**
+ * Applies the events that the server has stored after the last one. Numbers missing there do not exist, so they are
+ * skipped.
+ */
+export function fillGap(view: RunView, stored: readonly RunEvent[]): RunView {
   const first = stored.reduce((least, it) => Math.min(least, it.seq), Number.POSITIVE_INFINITY);
-  const from = Number.isFinite(first) ? first : (view.ahead[0]?.seq ?? view.last + 1);
+  const from = Number.isFinite(first) ? first : (view.pending[0]?.seq ?? view.last + 1);
   return fold({ ...view, last: Math.max(view.last, from - 1) }, stored);
 }
 
@@ -36,13 +37,13 @@ function distinct(sorted: RunEvent[]): RunEvent[] {
   return sorted.filter((it, idx) => it.seq !== sorted[idx - 1]?.seq);
 }
 
-function take(view: RunView, event: RunEvent): RunView {
-  const line = inWords(event);
-  const lines = line ? [line, ...view.lines].slice(0, KEPT) : view.lines;
+function apply(view: RunView, event: RunEvent): RunView {
+  const line = describeEvent(event);
+  const lines = line ? [line, ...view.lines].slice(0, MAX_LINES) : view.lines;
   return { ...view, ...change(view, event), lines, last: event.seq };
 }
 
-/** What one event changes. An event of an unknown type changes nothing. */
+/** Returns the changes made by one event; none for an unknown type. */
 function change(view: RunView, event: RunEvent): Partial<RunView> {
   switch (event.type) {
     case "layer_start":
@@ -76,7 +77,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
           step: null,
           reason: null,
         }),
-        // A run that went on has a score now for what had none.
+        // A resumed run may score a move that was skipped before.
         notices: view.notices.filter((it) => it.move !== event.move),
       };
     case "sandbox_skipped":
@@ -97,12 +98,12 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
         detail: event.reason,
       });
     case "budget_warning":
-      return notice(view, { seq: event.seq, kind: "budget", text: `${event.percent} % of the budget is spent.` });
+      return notice(view, { seq: event.seq, kind: "budget", text: `${event.percent} % of the budget is used.` });
     case "budget_exceeded":
       return notice(view, {
         seq: event.seq,
         kind: "budget",
-        text: `The budget is spent, no new round is opened: ${event.reason}`,
+        text: `The budget is exhausted, no further rounds are started: ${event.reason}`,
       });
     case "pipeline_complete":
       return { recommended: event.recommended, error: null };

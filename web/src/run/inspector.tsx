@@ -15,9 +15,9 @@ import { type RunView, emptyDebate } from "./view";
 interface Props {
   run: Run;
   view: RunView;
-  /** The moves that are there or are to come. */
+  /** Existing or planned moves. */
   moves: readonly string[];
-  /** The run's files so far. */
+  /** Files of the run so far. */
   files: readonly string[];
   selected: string;
   onAgent: (id: string) => void;
@@ -25,14 +25,14 @@ interface Props {
 }
 
 const LAYER_TEXTS: Record<string, string> = {
-  "0": "Two writers turn the company’s numbers and what is said about it into two documents.",
-  "1": "Two readers draw numbered findings from the documents. Everything later cites them.",
-  "2": "Five analysts, each with a lens of their own, propose a move of low, medium and high risk.",
-  sandbox: "The critic attacks every move in a sandbox of its own; the decision makers defend it and then score it.",
-  rank: "Moves are ranked by the sum of their scores; those without a score stand apart.",
+  "0": "Two synthesizers compile the company’s figures and the news about it into two documents.",
+  "1": "Two agents derive numbered findings from the documents. All later steps cite them.",
+  "2": "Each analyst proposes low-, medium- and high-risk moves from a different perspective.",
+  sandbox: "The critic challenges every move in its own sandbox; the decision makers defend it and then score it.",
+  rank: "Moves are ranked by total score; moves without a score are listed separately.",
 };
 
-/** What a layer or an agent is, how it stands, and what it wrote. */
+/** Details of a layer or agent: description, status and output. */
 export function Inspector(props: Props): ReactElement {
   const { run, view, selected, onAgent } = props;
   const { synthesizers, inferences, analysts } = run.config;
@@ -129,14 +129,14 @@ function Agent({ run, view, moves, files, selected: id, onDebate }: Props): Reac
   );
 }
 
-/** A document that an agent wrote. */
+/** A document written by an agent. */
 function Output({ run, file, open }: { run: string; file: string; open: boolean }): ReactElement {
   const { value: text, error } = useFetched(`${run} ${file}`, (signal) => api.file(run, file, signal));
   return (
     <details className="rounded-lg border border-line" open={open}>
       <summary className="px-3 py-2 font-medium">{file}</summary>
       <div className="max-h-96 overflow-auto border-t border-line p-3" role="region" aria-label={file} tabIndex={0}>
-        {error !== null && <Problem title="The document cannot be read" error={error} />}
+        {error !== null && <Problem title="Could not load the document" error={error} />}
         {text !== null && <Document text={text} />}
       </div>
     </details>

@@ -6,7 +6,7 @@ import { makerColor } from "@/lib/people";
 import type { Run } from "@/lib/types";
 import { STATUS_WORDS, WorkIcon } from "@/ui/status";
 
-import { type Place, board, makerTotals } from "./board";
+import { type BoardRow, board, makerTotals } from "./board";
 import { type RunView, emptyDebate } from "./view";
 
 interface Props {
@@ -16,7 +16,7 @@ interface Props {
   onOpen: (move: string) => void;
 }
 
-/** The moves in the order of their scores so far; a move that gets its score travels to its place. */
+/** Moves by current score; a move animates to its position when it is scored. */
 export function Leaderboard({ run, view, moves, onOpen }: Props): ReactElement {
   const still = useReducedMotion();
   const metrics = run.config.metrics.map((it) => it.id);
@@ -42,7 +42,7 @@ export function Leaderboard({ run, view, moves, onOpen }: Props): ReactElement {
 }
 
 interface RowProps {
-  place: Place;
+  place: BoardRow;
   run: Run;
   best: number;
   metrics: string[];

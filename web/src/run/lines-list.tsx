@@ -2,7 +2,7 @@ import type { ReactElement } from "react";
 
 import type { RunView } from "./view";
 
-/** What happened last, newest first. */
+/** Recent events, newest first. */
 export function Lines({ view }: { view: RunView }): ReactElement {
   if (view.lines.length === 0) return <p className="py-2 text-sm text-dim">Nothing yet.</p>;
   return (

@@ -1,19 +1,19 @@
-/** Events in words, for the list of what happened last. */
+/** Describes events for the list of recent events. */
 
 import type { RunEvent } from "@/lib/events";
 
 import type { Line } from "./view";
 
-/** So many of them are kept. */
-export const KEPT = 12;
+/** Maximum number of lines. */
+export const MAX_LINES = 12;
 
 const ROUNDS: Record<string, string> = {
-  critic_responded: "the critic has spoken",
+  critic_responded: "the critic has replied",
   dm_responded: "the decision makers have answered",
 };
 
-/** What happened, or nothing if it is only the beginning of something. */
-export function inWords(event: RunEvent): Line | null {
+/** Returns a description of the event, or null if it is not worth a line. */
+export function describeEvent(event: RunEvent): Line | null {
   const line = (move: string | null, text: string): Line => ({ seq: event.seq, move, text });
   switch (event.type) {
     case "agent_complete":
@@ -21,7 +21,7 @@ export function inWords(event: RunEvent): Line | null {
     case "agent_failed":
       return line(null, `${event.agent_id.replaceAll("_", " ")} failed`);
     case "sandbox_ready":
-      return line(event.move, `its debate begins in ${event.backend}`);
+      return line(event.move, `debate started in ${event.backend}`);
     case "sandbox_round":
       return ROUNDS[event.status] ? line(event.move, `round ${event.round}: ${ROUNDS[event.status]}`) : null;
     case "sandbox_scored":

@@ -4,16 +4,16 @@ import { count, dollars, duration, percent, short } from "@/lib/format";
 import { isLive } from "@/lib/status";
 import type { Run } from "@/lib/types";
 
-import { type Sample, secondsLeft, share } from "./estimate";
+import { type Sample, fractionDone, secondsLeft } from "./estimate";
 
-/** Calls, tokens, cost and time of a run, and how far it is. */
+/** Progress, calls, tokens, cost and time of a run. */
 export function Meters({ run, samples }: { run: Run; samples: Sample[] }): ReactElement {
   const live = isLive(run.status);
   const now = useNow(live);
   const end = run.ended_at ? Date.parse(run.ended_at) : live ? now : Date.parse(run.updated_at);
   const elapsed = Math.max(0, (end - Date.parse(run.created_at)) / 1000);
   const left = live ? secondsLeft(samples, run.planned_calls) : null;
-  const done = run.status === "complete" ? 1 : share(run.usage.calls, run.planned_calls);
+  const done = run.status === "complete" ? 1 : fractionDone(run.usage.calls, run.planned_calls);
   return (
     <section aria-label="Progress and cost" className="rounded-xl border border-line bg-panel shadow-(--shadow)">
       <div
@@ -28,15 +28,15 @@ export function Meters({ run, samples }: { run: Run; samples: Sample[] }): React
       </div>
       <dl className="grid grid-cols-3 gap-x-4 gap-y-3 px-4 py-3 sm:grid-cols-6">
         <Meter name="Calls" value={count(run.usage.calls)} note={`of ${count(run.planned_calls)}`} />
-        <Meter name="Tokens in" value={short(run.usage.input_tokens)} note={cached(run)} />
-        <Meter name="Tokens out" value={short(run.usage.output_tokens)} />
+        <Meter name="Input tokens" value={short(run.usage.input_tokens)} note={cached(run)} />
+        <Meter name="Output tokens" value={short(run.usage.output_tokens)} />
         <Meter
           name="Cost"
           value={dollars(run.usage.dollars)}
           note={run.settings.provider === "scripted" ? "scripted" : undefined}
         />
         <Meter name="Elapsed" value={duration(elapsed)} />
-        <Meter name="Time left" value={live ? (left === null ? "measuring…" : `about ${duration(left)}`) : "–"} />
+        <Meter name="Time left" value={live ? (left === null ? "estimating…" : `about ${duration(left)}`) : "–"} />
       </dl>
     </section>
   );

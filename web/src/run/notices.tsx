@@ -5,10 +5,10 @@ import type { Run } from "@/lib/types";
 
 import type { Notice, RunView } from "./view";
 
-/** What a person has to know beside the picture: a lost connection, a failure, what did not go as it should. */
+/** Notices about a run: lost connection, failure, warnings. */
 export function Notices({ run, view, connected }: { run: Run; view: RunView; connected: boolean }): ReactElement {
   const failure = run.error ?? (run.status === "error" ? view.error : null);
-  // A complete run's results say in what its debates ran.
+  // The results of a completed run already show the isolation.
   const known = run.status === "complete" ? ["error", "degraded"] : ["error"];
   const rest = view.notices.filter((it) => !known.includes(it.kind));
   return (
@@ -16,7 +16,7 @@ export function Notices({ run, view, connected }: { run: Run; view: RunView; con
       {!connected && (
         <p role="status" className="flex items-center gap-2 rounded-lg bg-warn-soft px-4 py-2.5 text-sm text-warn">
           <CloudOff aria-hidden className="size-4 shrink-0" />
-          Connection lost, trying again. The run goes on; nothing that it says is lost.
+          Connection lost, reconnecting. The run continues, and no events are lost.
         </p>
       )}
       {failure && run.status === "error" && (
@@ -25,26 +25,24 @@ export function Notices({ run, view, connected }: { run: Run; view: RunView; con
             <TriangleAlert aria-hidden className="size-4 shrink-0" /> The run failed
           </p>
           <p className="mt-1 whitespace-pre-wrap">{failure}</p>
-          <p className="mt-1 text-dim">
-            What was done is kept: it can go on from there, and nothing is paid for twice.
-          </p>
+          <p className="mt-1 text-dim">Completed work is saved. You can resume the run without paying for it again.</p>
         </div>
       )}
       {rest.length === 1 && (
         <div className="flex gap-2 rounded-lg border border-line bg-panel px-4 py-2 text-[13px]">
-          <Info aria-hidden className="mt-0.5 size-4 shrink-0 text-dim" /> <Told notice={rest[0]!} />
+          <Info aria-hidden className="mt-0.5 size-4 shrink-0 text-dim" /> <NoticeText notice={rest[0]!} />
         </div>
       )}
       {rest.length > 1 && (
         <details className="rounded-lg border border-line bg-panel text-[13px]" open={rest.length <= 3}>
           <summary className="flex items-center gap-2 px-4 py-2 text-dim">
             <Info aria-hidden className="size-4 shrink-0" />
-            {rest.length} things to know about this run
+            {rest.length} notices about this run
           </summary>
           <ul className="space-y-1 px-4 pb-3 pl-10">
             {rest.map((it) => (
               <li key={it.seq}>
-                <Told notice={it} />
+                <NoticeText notice={it} />
               </li>
             ))}
           </ul>
@@ -54,8 +52,8 @@ export function Notices({ run, view, connected }: { run: Run; view: RunView; con
   );
 }
 
-/** A notice in a line; what is long about it is there for who wants to know. */
-function Told({ notice: { text, detail } }: { notice: Notice }): ReactElement {
+/** A notice in one line, with optional details. */
+function NoticeText({ notice: { text, detail } }: { notice: Notice }): ReactElement {
   if (!detail) return <span>{text}</span>;
   return (
     <details className="min-w-0">

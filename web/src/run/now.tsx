@@ -13,7 +13,7 @@ interface Props {
   onDebate: (move: string) => void;
 }
 
-/** Who is at work now and what was said last. */
+/** Agents and debates in progress, with the latest turn. */
 export function Now({ run, view, onDebate }: Props): ReactElement {
   const debates = Object.values(view.debates).filter((it) => it.status === "running");
   const agents = writers(run.config).filter((it) => view.agents[it.id]?.status === "running");
@@ -54,7 +54,7 @@ export function Now({ run, view, onDebate }: Props): ReactElement {
 function LastWord({ debate, run }: { debate: DebateView; run: Run }): ReactElement {
   const turns = debate.threads["i1"];
   const turn = turns?.at(-1);
-  if (!turn) return <span className="text-[13px] text-dim">The critic reads the move.</span>;
+  if (!turn) return <span className="text-[13px] text-dim">The critic is reading the move.</span>;
   const critic = turn.role === "critic";
   return (
     <span className="line-clamp-3 text-[13px] leading-normal text-dim">
@@ -70,12 +70,12 @@ function LastWord({ debate, run }: { debate: DebateView; run: Run }): ReactEleme
 
 function silence(run: Run): string {
   const texts: Partial<Record<Run["status"], string>> = {
-    queued: "The run waits for its turn.",
-    running: "The run begins.",
-    waiting: "The run waits for a person to look at the moves.",
-    complete: "All work is done.",
-    cancelled: "The run was cancelled. What it had done is kept.",
-    error: "The run failed. What it had done is kept.",
+    queued: "The run is queued.",
+    running: "The run is starting.",
+    waiting: "The run is waiting for a review of the moves.",
+    complete: "The run is complete.",
+    cancelled: "The run was cancelled. Completed work is saved.",
+    error: "The run failed. Completed work is saved.",
   };
   return texts[run.status] ?? "";
 }

@@ -19,7 +19,7 @@ interface Props {
   view: RunView;
   moves: string[];
   drawings: Drawings | null;
-  /** The run's files so far. */
+  /** Files of the run so far. */
   files: readonly string[];
   selected: string | null;
   onSelect: (id: string | null) => void;
@@ -58,11 +58,11 @@ export function PipelineTab(props: Props): ReactElement {
         <div className="space-y-4">
           <Panel
             id="focus"
-            title={name ?? "At work now"}
+            title={name ?? "In progress"}
             aside={
               name && (
                 <Button look="ghost" onClick={() => onSelect(null)}>
-                  <ArrowLeft aria-hidden /> What happens now
+                  <ArrowLeft aria-hidden /> Back to progress
                 </Button>
               )
             }
@@ -81,7 +81,7 @@ export function PipelineTab(props: Props): ReactElement {
               <Now run={run} view={view} onDebate={onDebate} />
             )}
           </Panel>
-          <Panel id="lines" title="What happened last" inner="px-4 py-2">
+          <Panel id="lines" title="Recent events" inner="px-4 py-2">
             <Lines view={view} />
           </Panel>
         </div>

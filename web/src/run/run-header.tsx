@@ -15,14 +15,14 @@ interface Props {
   report: Report | null;
   synthetic: boolean;
   onCancel: () => void;
-  /** None while the run cannot be branched off from. */
+  /** Null while the run cannot be forked. */
   onFork: (() => void) | null;
   onResume: () => void;
   onCompare: () => void;
   onFiles: () => void;
 }
 
-/** What the run is, how it stands, and what can be done with it. */
+/** Header of a run: identity, status and actions. */
 export function RunHeader({ run, report, synthetic, ...act }: Props): ReactElement {
   const live = isLive(run.status);
   const stopped = run.status === "error" || run.status === "cancelled";
@@ -34,7 +34,7 @@ export function RunHeader({ run, report, synthetic, ...act }: Props): ReactEleme
         <div className="flex flex-wrap items-center gap-2.5">
           <h1 className="text-2xl font-semibold tracking-tight">{run.ticker}</h1>
           <RunBadge status={run.status} />
-          {invented && <Badge tone="warn">Invented data</Badge>}
+          {invented && <Badge tone="warn">Synthetic data</Badge>}
           {run.settings.provider === "scripted" && <Badge tone="warn">Scripted model</Badge>}
         </div>
         <p className="mt-1 flex flex-wrap gap-x-2 text-[13px] text-dim">
@@ -44,7 +44,7 @@ export function RunHeader({ run, report, synthetic, ...act }: Props): ReactEleme
           {run.settings.provider !== "scripted" && <span>· {run.settings.model ?? run.settings.provider}</span>}
           {run.branch && (
             <span>
-              · branched off from{" "}
+              · forked from{" "}
               <Link href={`/runs/${run.branch.from}`} className="text-accent underline underline-offset-2">
                 {run.branch.from}
               </Link>{" "}

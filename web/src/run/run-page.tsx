@@ -5,7 +5,7 @@ import { DebateView } from "@/debate/debate-view";
 import { movesOf } from "@/graph/live";
 import { api } from "@/lib/api";
 import type { Report } from "@/lib/report";
-import { go, usePlace, withQuery } from "@/lib/router";
+import { navigate, usePageLocation, withQuery } from "@/lib/router";
 import { isLive } from "@/lib/status";
 import type { Setup } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
@@ -33,9 +33,9 @@ import type { RunView } from "./view";
 
 type Open = null | { kind: "fork"; at: string } | { kind: "compare" | "files" | "resume" };
 
-/** One run, from its first call to its report. */
+/** Page of one run. */
 export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactElement {
-  const place = usePlace();
+  const place = usePageLocation();
   const { run, view, connected, error, refused, samples, refresh } = useRun(id);
   const result = useResult(id, run);
   const report = result.value?.result ?? null;
@@ -50,7 +50,7 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
 
   if (error && !run) {
     return (
-      <Problem whole title={error.status === 404 ? "There is no such run" : "The run cannot be shown"} error={error}>
+      <Problem whole title={error.status === 404 ? "Run not found" : "Could not load the run"} error={error}>
         <p className="mt-2">
           <Link href="/" className="underline underline-offset-2">
             All runs
@@ -72,13 +72,13 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
   const asked = place.query.get("view");
   const current = tabs.find((it) => it.id === asked)?.id ?? tabs[0]!.id;
   const move = place.query.get("move") ?? firstDebate(moves, view.debates);
-  const show = (change: Record<string, string | null>): void => go(withQuery(place, change));
+  const show = (change: Record<string, string | null>): void => navigate(withQuery(place, change));
   const openDebate = (it: string): void => show({ view: "debates", move: it });
   const cancel = (): void => {
     setUndone(null);
     void api.cancel(id).then(refresh, setUndone);
   };
-  // Only a run that rests can be branched off from.
+  // Only a run that is not active can be forked.
   const fork = isLive(run.status) ? null : (at: string): void => setOpen({ kind: "fork", at });
 
   return (
@@ -97,17 +97,17 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
         <Announcer run={run} view={view} moves={moves.length} />
         <Notices run={run} view={view} connected={connected} />
         {refused && (
-          <Problem title="What happens in the run cannot be followed" error={refused}>
+          <Problem title="Could not follow the events of the run" error={refused}>
             <Button className="mt-3" onClick={refresh}>
               Try again
             </Button>
           </Problem>
         )}
         {Object.entries({
-          "How the run stands cannot be asked": error,
-          "The run cannot be cancelled": undone,
-          "The result cannot be shown": result.error,
-          "The picture of the pipeline cannot be drawn": drawings.error,
+          "Could not load the status of the run": error,
+          "Could not cancel the run": undone,
+          "Could not load the results": result.error,
+          "Could not load the pipeline graph": drawings.error,
         }).map(([title, it]) => it !== null && <Problem key={title} title={title} error={it} />)}
         <Meters run={run} samples={samples} />
         <Tabs
@@ -122,7 +122,7 @@ export function RunPage({ id, setup }: { id: string; setup: Setup }): ReactEleme
             <>
               {run.status === "complete" && (
                 <Button look="solid" className="mb-4" onClick={() => show({ view: "results" })}>
-                  The run is complete: read the results <ArrowRight aria-hidden />
+                  The run is complete: view the results <ArrowRight aria-hidden />
                 </Button>
               )}
               <PipelineTab
@@ -173,7 +173,7 @@ function firstDebate(moves: string[], debates: Record<string, unknown>): string 
   return moves.find((it) => it in debates) ?? moves[0] ?? "m1";
 }
 
-/** What the moves are called, as far as it is told. */
+/** Returns the known titles of the moves. */
 function titles(view: RunView, report: Report | null): Record<string, string> {
   const told = Object.values(view.debates).map((it) => [it.move, it.title]);
   const reported = report?.outcome.moves.map((it) => [it.move_id, it.title]) ?? [];

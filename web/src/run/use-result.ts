@@ -1,4 +1,4 @@
-/** What a run has to be read: its files as they come, the findings in them, and at its end the result. */
+/** Hooks for the files, findings and results of a run. */
 
 import { useMemo } from "react";
 
@@ -10,7 +10,7 @@ import { type Findings, byId, findingsOf, readFindings } from "@/text/findings";
 
 import type { RunView } from "./view";
 
-/** A complete run that went on comes to another result, though nobody may have looked in between. */
+/** Loads the results of a completed run, and reloads them after it was resumed. */
 export function useResult(id: string, run: Run | null): Fetched<ResultAnswer> {
   const key = run?.status === "complete" ? id : null;
   return useFetched(key, (signal) => api.result(id, signal), run?.updated_at);
@@ -18,7 +18,7 @@ export function useResult(id: string, run: Run | null): Fetched<ResultAnswer> {
 
 const NONE: string[] = [];
 
-/** The names of the files that are there so far. Files come with a layer's end, so each of them asks again. */
+/** Returns the names of the existing files; reloads them when a layer completes or a debate starts. */
 export function useFiles(id: string, status: RunStatus | undefined, view: RunView): string[] {
   const done = Object.values(view.layers).filter((it) => it.status === "done").length;
   const begun = Object.keys(view.debates).length;
@@ -29,8 +29,8 @@ export function useFiles(id: string, status: RunStatus | undefined, view: RunVie
 const FINDINGS = ["F1.md", "F2.md"];
 
 /**
- * Findings from the report, or before there is one from the documents of findings. With only one of these a citation
- * of the other would look wrong, so both are waited for.
+ * Returns the findings from the report or, before it exists, from the documents F1 and F2. Waits for both, because
+ * otherwise citations of the missing one would look invalid.
  */
 export function useFindings(id: string, report: Report | null, files: readonly string[]): Findings {
   const wanted = report === null && FINDINGS.every((it) => files.includes(it));

@@ -1,4 +1,4 @@
-/** Follows one run: what the server says of it, and what its events tell. */
+/** Follows one run: its status and its events. */
 
 import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "react";
 
@@ -9,32 +9,32 @@ import { follow } from "@/lib/stream";
 import type { Run, RunStatus } from "@/lib/types";
 import { useFetched } from "@/lib/use-fetched";
 
-import { type Sample, remember } from "./estimate";
-import { fold, heal } from "./fold";
-import { type RunView, atRest, emptyView } from "./view";
+import { type Sample, addSample } from "./estimate";
+import { fold, fillGap } from "./fold";
+import { type RunView, markStopped, emptyView } from "./view";
 
-interface Followed {
+interface RunState {
   run: Run | null;
   view: RunView;
-  /** False while a lost connection is tried again. */
+  /** False while a lost connection is being retried. */
   connected: boolean;
-  /** Why the server does not tell the run. */
+  /** Error while loading the run. */
   error: ApiError | null;
-  /** Why the server does not tell the run's events; asking again is up to the person. */
+  /** Error while streaming events; retried on request. */
   refused: ApiError | null;
   samples: Sample[];
-  /** Asks again at once and listens again, after something was done to the run. */
+  /** Reloads and reconnects immediately, after an action on the run. */
   refresh: () => void;
 }
 
 type Action = { kind: "events" | "stored"; events: RunEvent[] };
 
 function reduce(view: RunView, action: Action): RunView {
-  return action.kind === "events" ? fold(view, action.events) : heal(view, action.events);
+  return action.kind === "events" ? fold(view, action.events) : fillGap(view, action.events);
 }
 
-/** The component that uses this has the run's id as its key, so a view never mixes two runs. */
-export function useRun(id: string): Followed {
+/** The component must use the run id as its key, so that a view never mixes two runs. */
+export function useRun(id: string): RunState {
   const [view, dispatch] = useReducer(reduce, undefined, emptyView);
   const [run, setRun] = useState<Run | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
@@ -53,28 +53,28 @@ export function useRun(id: string): Followed {
     async (signal?: AbortSignal) => {
       try {
         const next = await api.run(id, signal);
-        // Somebody else let it go on: there is something to listen to again.
+        // The run was resumed elsewhere: reconnect to its events.
         if (status.current && !isLive(status.current) && isLive(next.status)) refresh();
         status.current = next.status;
-        // Who takes part never changes; as the same object it lets the picture stand as it is.
+        // The configuration never changes; keeping the object identity avoids a new layout.
         setRun((it) => ({ ...next, config: it?.config ?? next.config }));
         setError(null);
-        setSamples((it) => remember(it, { at: Date.now(), calls: next.usage.calls }));
+        setSamples((it) => addSample(it, { at: Date.now(), calls: next.usage.calls }));
       } catch (cause) {
         if (signal?.aborted || !(cause instanceof ApiError)) return;
-        // While the server is away the connection says so; what is known stays on the page.
+        // While the server is unreachable, keep the current state; the connection status is shown separately.
         if (cause.status >= 400 && cause.status < 500) setError(cause);
       }
     },
     [id, refresh],
   );
 
-  // A run that stopped can go on; one that is complete does so only where a person wants it to.
+  // A stopped run may be resumed elsewhere, so keep polling slowly; a completed one is not polled.
   const pause = run === null || isLive(run.status) ? 2000 : run.status === "complete" ? null : 10_000;
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout>;
-    // The next question waits for the answer: on a slow server they would pile up and hold the events back.
+    // Poll again only after the response, so that requests do not pile up on a slow server.
     const ask = async (): Promise<void> => {
       await load(stop.signal);
       if (pause !== null && !stop.signal.aborted) timer = setTimeout(() => void ask(), pause);
@@ -89,7 +89,7 @@ export function useRun(id: string): Followed {
   useEffect(() => {
     const stop = new AbortController();
     setRefused(null);
-    const batch = collect((events) => dispatch({ kind: "events", events }));
+    const batch = batchEvents((events) => dispatch({ kind: "events", events }));
     void follow(
       id,
       {
@@ -107,8 +107,8 @@ export function useRun(id: string): Followed {
     };
   }, [id, load, attempt]);
 
-  // Between what is known and what came there is a gap: the server is asked for what lies in it, as often as it takes.
-  const gap = view.ahead.length > 0 ? view.last : null;
+  // Events are missing between the last one applied and those received: load them from the server.
+  const gap = view.pending.length > 0 ? view.last : null;
   const { value: missing } = useFetched(gap === null ? null : `${id} ${gap}`, (signal) =>
     api.events(id, gap ?? 0, signal),
   );
@@ -117,12 +117,12 @@ export function useRun(id: string): Followed {
   }, [missing]);
 
   const rests = run !== null && !isLive(run.status);
-  const shown = useMemo(() => (rests ? atRest(view) : view), [rests, view]);
+  const shown = useMemo(() => (rests ? markStopped(view) : view), [rests, view]);
   return { run, view: shown, connected, error, refused, samples, refresh };
 }
 
-/** Gathers events that come close together, so that a replay of hundreds is drawn a few times and not hundreds. */
-function collect(deliver: (events: RunEvent[]) => void): {
+/** Batches events that arrive in quick succession, so that a replay of hundreds renders only a few times. */
+function batchEvents(deliver: (events: RunEvent[]) => void): {
   add: (event: RunEvent) => void;
   flush: () => void;
   last: () => number;

@@ -1,4 +1,4 @@
-/** What the page knows of a run from its events. */
+/** State of a run as derived from its events. */
 
 import type { MakerScore, RunEvent } from "@/lib/events";
 import type { Turn } from "@/lib/report";
@@ -16,7 +16,7 @@ interface LayerView {
   artifacts: string[];
 }
 
-/** Which node of the debate's graph is at work. */
+/** The current step of a debate. */
 export type DebateStep = "critic" | "makers" | "answered" | null;
 
 export interface DebateView {
@@ -25,14 +25,14 @@ export interface DebateView {
   status: Status;
   backend: string | null;
   isolated: boolean;
-  /** The round that is being debated, from 1. */
+  /** Current round, counted from 1. */
   round: number;
   step: DebateStep;
-  /** What was said, by the thread's name. Decision makers are not named in events: they are `maker`. */
+  /** Turns by conversation. Events do not name the decision makers; their role is `maker`. */
   threads: Record<string, Turn[]>;
   score: number | null;
   breakdown: Record<string, MakerScore>;
-  /** Why it has no score. */
+  /** Reason for a missing score. */
   reason: string | null;
 }
 
@@ -40,13 +40,13 @@ export interface Notice {
   seq: number;
   kind: "degraded" | "skipped" | "budget" | "failed" | "error";
   text: string;
-  /** Why, where that is long. */
+  /** Details. */
   detail?: string;
-  /** The move that it is about. */
+  /** The move concerned. */
   move?: string;
 }
 
-/** Something that happened, in words. */
+/** Description of an event. */
 export interface Line {
   seq: number;
   move: string | null;
@@ -54,15 +54,15 @@ export interface Line {
 }
 
 export interface RunView {
-  /** The last event that was taken in. */
+  /** Sequence number of the last applied event. */
   last: number;
-  /** Events that came before one that is still missing. */
-  ahead: RunEvent[];
+  /** Events received after one that is still missing. */
+  pending: RunEvent[];
   layers: Record<string, LayerView>;
   agents: Record<string, AgentView>;
   debates: Record<string, DebateView>;
   notices: Notice[];
-  /** What happened last, newest first. */
+  /** Recent events, newest first. */
   lines: Line[];
   recommended: string[] | null;
   error: string | null;
@@ -71,7 +71,7 @@ export interface RunView {
 export function emptyView(): RunView {
   return {
     last: 0,
-    ahead: [],
+    pending: [],
     layers: {},
     agents: {},
     debates: {},
@@ -98,8 +98,8 @@ export function emptyDebate(move: string): DebateView {
   };
 }
 
-/** What was under way when the run stopped is so no more; the layer that the run failed in has failed. */
-export function atRest(view: RunView): RunView {
+/** Marks everything that was running when the run stopped as idle, and the layer in which the run failed as failed. */
+export function markStopped(view: RunView): RunView {
   const stop = <T extends { status: Status }>(all: Record<string, T>, status: Status): Record<string, T> =>
     Object.fromEntries(Object.entries(all).map(([key, it]) => [key, it.status === "running" ? { ...it, status } : it]));
   return {

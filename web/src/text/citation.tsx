@@ -5,10 +5,13 @@ import { words } from "@/lib/format";
 
 import type { Findings } from "./findings";
 
-/** The findings that citations below this point are about. */
+/** Findings that citations refer to. */
 export const FindingsContext = createContext<Findings>(new Map());
 
-/** A citation, marked, that shows its finding. One without a finding says so as soon as that is certain. */
+/**
+ * A highlighted citation that shows its finding in a popover. An unknown finding is marked once the findings are
+ * loaded.
+ */
 export function Citation({ id }: { id: string }): ReactElement {
   const findings = useContext(FindingsContext);
   const finding = findings.get(id);
@@ -50,8 +53,8 @@ export function Citation({ id }: { id: string }): ReactElement {
           ) : (
             <p>
               {unknown
-                ? "There is no such finding. The text cites something that nobody found."
-                : "What it says can be shown when the findings are written out, at the latest when the run is complete."}
+                ? "This finding does not exist."
+                : "The finding is not available yet. It will be shown when the findings are written."}
             </p>
           )}
           <Popover.Arrow className="fill-(--line)" />

@@ -1,9 +1,11 @@
 import { type ReactElement, useMemo } from "react";
 
 import { type Block, blocks, spans } from "./markdown";
-import { Said } from "./said";
+import { ModelText } from "./model-text";
 
-/** A document of the program's in its own small markdown. It makes elements for text only, never links or images. */
+/**
+ * Renders a document written in the supported subset of Markdown. Produces only text elements, never links or images.
+ */
 export function Document({ text }: { text: string }): ReactElement {
   const parts = useMemo(() => blocks(text), [text]);
   return (
@@ -97,7 +99,7 @@ function Inline({ text }: { text: string }): ReactElement {
         if (it.kind === "bold") {
           return (
             <strong key={idx}>
-              <Said text={it.text} />
+              <ModelText text={it.text} />
             </strong>
           );
         }
@@ -106,7 +108,7 @@ function Inline({ text }: { text: string }): ReactElement {
             {it.text}
           </code>
         ) : (
-          <Said key={idx} text={it.text} />
+          <ModelText key={idx} text={it.text} />
         );
       })}
     </>

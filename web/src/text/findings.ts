@@ -1,4 +1,4 @@
-/** Findings by their ids, from a report or, while there is none, from the documents F1 and F2. */
+/** Findings by id, from a report or from the documents F1 and F2. */
 
 import type { Finding, Report } from "@/lib/report";
 
@@ -7,7 +7,7 @@ export type Findings = ReadonlyMap<string, Finding>;
 const HEADING = /^## (F\d+-\d+) \((.*)\)$/;
 const EVIDENCE = /^- Evidence, (.*?): "(.*)"$/;
 
-/** Reads a document of findings as the program writes it; lines of any other shape are passed over. */
+/** Parses a findings document; lines in any other format are skipped. */
 export function readFindings(document: string): Finding[] {
   const found: Finding[] = [];
   for (const line of document.split("\n")) {
@@ -23,7 +23,7 @@ export function readFindings(document: string): Finding[] {
         strength: Number.parseInt(strength.replace("strength ", ""), 10) || 0,
       });
     } else if (line.startsWith("## ")) {
-      // What follows, like tensions, belongs to no finding.
+      // Other sections, such as tensions, do not belong to a finding.
       found.push({ id: "", claim: "", evidence: [], kind: "", direction: "", strength: 0 });
     } else {
       addLine(found.at(-1), line);

@@ -1,8 +1,6 @@
 /**
- * Reads the little markdown that the program's documents are written in: headings, lists, tables, quotes, bold.
- *
- * Links, images and HTML are no part of it. What looks like them stays the text it is, because much of it was written
- * by a model.
+ * Parses the subset of Markdown used in documents: headings, lists, tables, quotes, bold and code. Links, images and
+ * HTML are not supported and remain plain text, because much of it is written by models.
  */
 
 export type Block =
@@ -77,7 +75,7 @@ function cells(row: string): string[] {
     .map((it) => it.trim());
 }
 
-/** Cuts a line at its bold and code marks. A mark that is not closed is text. */
+/** Splits a line into plain, bold and code spans. Unclosed marks are plain text. */
 export function spans(text: string): Span[] {
   return text
     .split(/(\*\*[^*]+\*\*|`[^`]+`)/)

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { Document } from "./document";
 import { readFindings } from "./findings";
 import { blocks, spans } from "./markdown";
-import { Said } from "./said";
+import { ModelText } from "./model-text";
 import { tokens } from "./tokens";
 
 const html = (element: ReactElement): string => renderToStaticMarkup(element);
@@ -25,8 +25,11 @@ const ATTACKS = [
 ];
 
 describe("text from a model", () => {
-  it.each(ATTACKS)("stays text: %s", (attack) => {
-    for (const element of [<Document key="d" text={attack} />, <Said key="s" text={attack} doubts={["alert"]} />]) {
+  it.each(ATTACKS)("is never interpreted as markup: %s", (attack) => {
+    for (const element of [
+      <Document key="d" text={attack} />,
+      <ModelText key="s" text={attack} doubts={["alert"]} />,
+    ]) {
       const page = html(element);
       expect(page).not.toMatch(/<(script|img|a|b|iframe|svg|style|meta|link)[\s>]/i);
       expect(page).not.toMatch(/<[^>]*\s(href|src|on\w+|srcset)=/i);
@@ -35,7 +38,7 @@ describe("text from a model", () => {
     }
   });
 
-  it("has its citations marked", () => {
+  it("has its citations highlighted", () => {
     expect(tokens("as [F1-07] and [F2-10] say [F3] not")).toEqual([
       { kind: "text", text: "as " },
       { kind: "citation", id: "F1-07" },
@@ -43,19 +46,19 @@ describe("text from a model", () => {
       { kind: "citation", id: "F2-10" },
       { kind: "text", text: " say [F3] not" },
     ]);
-    expect(html(<Said text="so [F1-07]." />)).toMatch(
+    expect(html(<ModelText text="so [F1-07]." />)).toMatch(
       /so <button[^>]*aria-label="Finding F1-07"[^>]*>F1-07<\/button>\./,
     );
   });
 
-  it("has every place of a doubtful number underlined", () => {
-    const page = html(<Said text="from $5m to $5m" doubts={["$5m"]} />);
+  it("has every occurrence of a doubtful number underlined", () => {
+    const page = html(<ModelText text="from $5m to $5m" doubts={["$5m"]} />);
     expect(page.match(/<span[^>]*>\$5m<\/span>/g)).toHaveLength(2);
   });
 });
 
 describe("the markdown of documents", () => {
-  it("is cut into its blocks", () => {
+  it("is parsed into blocks", () => {
     const text =
       "# One\n\ntwo\nlines\n\n- a\n- b\n\n1. c\n2. d\n\n| x | y |\n|---|---|\n| 1 | 2 |\n\n> said\n> so\n\n---\nend";
     expect(blocks(text)).toEqual([
@@ -70,13 +73,13 @@ describe("the markdown of documents", () => {
     ]);
   });
 
-  it("comes to an end with whatever it is given", () => {
+  it("terminates for malformed input", () => {
     for (const odd of ["|", "| a", ">", "#", "-", "1.", "***", "```\ncode", "|a|\n|", "- \n-", "\r\n\r\n"]) {
       expect(blocks(odd).length).toBeLessThanOrEqual(3);
     }
   });
 
-  it("knows bold and code, and leaves marks that are not closed", () => {
+  it("supports bold and code, and keeps unclosed marks as text", () => {
     expect(spans("a **b** `c` **d")).toEqual([
       { kind: "plain", text: "a " },
       { kind: "bold", text: "b" },
@@ -89,8 +92,8 @@ describe("the markdown of documents", () => {
   });
 });
 
-describe("a document of findings", () => {
-  it("gives its findings", () => {
+describe("a findings document", () => {
+  it("is parsed into findings", () => {
     const text = [
       "# F1 — Financial inference: NVDA",
       "",

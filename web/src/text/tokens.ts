@@ -1,4 +1,4 @@
-/** Cuts a text into words and citations like `[F1-07]`. */
+/** Splits a text into plain text and citations such as `[F1-07]`. */
 
 type Token = { kind: "text"; text: string } | { kind: "citation"; id: string };
 

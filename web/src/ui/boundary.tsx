@@ -2,7 +2,7 @@ import { Component, type ReactNode } from "react";
 
 import { Problem } from "./problem";
 
-/** Shows what went wrong where a part of the page cannot be drawn, in place of nothing at all. */
+/** Error boundary that shows the error instead of an empty page. */
 export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
   override state = { error: null };
 
@@ -12,6 +12,6 @@ export class Boundary extends Component<{ children: ReactNode }, { error: unknow
 
   override render(): ReactNode {
     if (this.state.error === null) return this.props.children;
-    return <Problem whole title="This page cannot be shown" error={this.state.error} />;
+    return <Problem whole title="This page could not be displayed" error={this.state.error} />;
   }
 }

@@ -46,7 +46,7 @@ export function Check(props: Labelled & InputHTMLAttributes<HTMLInputElement>): 
   );
 }
 
-/** Ties a control to its label and its hint. */
+/** Connects a control with its label and hint. */
 function useLabelled<T extends Labelled>({ label, hint, ...rest }: T) {
   const id = useId();
   const parts = {

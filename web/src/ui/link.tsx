@@ -1,8 +1,8 @@
 import type { AnchorHTMLAttributes, ReactElement } from "react";
 
-import { go } from "@/lib/router";
+import { navigate } from "@/lib/router";
 
-/** A link within the page: an ordinary link that does not load the page anew. */
+/** A link that navigates without reloading the page. */
 export function Link({
   href,
   onClick,
@@ -15,7 +15,7 @@ export function Link({
         onClick?.(event);
         if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
-        go(href);
+        navigate(href);
       }}
       {...rest}
     />

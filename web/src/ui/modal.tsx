@@ -8,17 +8,17 @@ import { Button } from "./button";
 interface Props {
   title: string;
   onClose: () => void;
-  /** One that cannot be closed asks for something without which nothing goes on. */
+  /** False if the dialog must be completed before the user can continue. */
   closable?: boolean;
   className?: string;
   children: ReactNode;
 }
 
-/** A dialog of the browser's own: it keeps the focus, closes with Escape and makes the rest inert. */
+/** A native dialog: traps the focus, closes with Escape and makes the rest of the page inert. */
 export function Modal({ title, onClose, closable = true, className, children }: Props): ReactElement {
   const dialog = useRef<HTMLDialogElement>(null);
   const label = useId();
-  // Closed before it is taken out of the page, it gives the focus back to where it was.
+  // Closing the dialog before it is unmounted restores the focus.
   useLayoutEffect(() => {
     const it = dialog.current;
     if (it && !it.open) it.showModal();

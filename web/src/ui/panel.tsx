@@ -4,18 +4,18 @@ import { cn } from "@/lib/cn";
 
 interface Props {
   title?: ReactNode;
-  /** What stands at the end of the title's line. */
+  /** Content at the end of the title line. */
   aside?: ReactNode;
   className?: string;
-  /** Of the part below the title. */
+  /** Classes of the content area. */
   inner?: string;
-  /** Whether what does not fit is scrolled to, by the keyboard too. */
+  /** Whether the content scrolls and is reachable by keyboard. */
   scrolls?: boolean;
   id?: string;
   children: ReactNode;
 }
 
-/** A part of the page with a frame and, mostly, a title. */
+/** A framed section, usually with a title. */
 export function Panel({ title, aside, className, inner, scrolls = false, id, children }: Props): ReactElement {
   return (
     <section
@@ -33,7 +33,7 @@ export function Panel({ title, aside, className, inner, scrolls = false, id, chi
       )}
       <div
         className={cn("p-4", inner, scrolls && "max-h-96 overflow-auto")}
-        {...(scrolls && { tabIndex: 0, role: "group", "aria-label": `${title}, scrolls` })}
+        {...(scrolls && { tabIndex: 0, role: "group", "aria-label": `${title}, scrollable` })}
       >
         {children}
       </div>

@@ -6,12 +6,12 @@ import { ApiError } from "@/lib/api";
 interface Props {
   error: unknown;
   title: string;
-  /** Whether it is all that the page shows, so that its title is the page's. */
+  /** Whether it fills the page, so that its title is the page heading. */
   whole?: boolean;
   children?: ReactNode;
 }
 
-/** An error as what it is: what the server said, and the number under which it can be looked up. */
+/** Shows an error with the server's message and the request id. */
 export function Problem({ error, title, whole = false, children }: Props): ReactElement {
   const Title = whole ? "h1" : "p";
   const known = error instanceof ApiError ? error : null;

@@ -1,6 +1,6 @@
 import type { ReactElement } from "react";
 
-/** How much is done, as a ring. The number stands in words beside it, so it is hidden from screen readers. */
+/** Progress ring. Hidden from screen readers, since the number is shown next to it. */
 export function Ring({
   share,
   size = 28,

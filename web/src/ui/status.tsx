@@ -9,7 +9,7 @@ import { Badge, type Tone } from "./badge";
 const RUN: Record<RunStatus, { tone: Tone; text: string; icon: typeof Check }> = {
   queued: { tone: "plain", text: "Queued", icon: Clock },
   running: { tone: "accent", text: "Running", icon: LoaderCircle },
-  waiting: { tone: "warn", text: "Waits for review", icon: Hand },
+  waiting: { tone: "warn", text: "Waiting for review", icon: Hand },
   complete: { tone: "good", text: "Complete", icon: Check },
   error: { tone: "bad", text: "Failed", icon: TriangleAlert },
   cancelled: { tone: "plain", text: "Cancelled", icon: Ban },
@@ -38,7 +38,7 @@ export const STATUS_WORDS: Record<Status, string> = {
   failed: "failed",
 };
 
-/** The state of a layer, an agent or a debate by shape and colour; its word is for those who cannot see it. */
+/** Icon for the status of a layer, agent or debate. The status is announced in text elsewhere. */
 export function WorkIcon({ status, size = 14 }: { status: Status; size?: number }): ReactElement {
   const { className, icon: Icon } = WORK[status];
   return <Icon aria-hidden size={size} className={`shrink-0 ${className}`} />;

@@ -15,7 +15,7 @@ interface Props {
   children: ReactNode;
 }
 
-/** Tabs with the arrow keys as screen readers' users know them. */
+/** Tabs with standard keyboard navigation. */
 export function Tabs({ tabs, current, label, onPick, children }: Props): ReactElement {
   const list = useRef<HTMLDivElement>(null);
   const onKey = (key: string): void => {

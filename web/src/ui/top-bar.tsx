@@ -8,7 +8,7 @@ import { Button } from "./button";
 import { Link } from "./link";
 
 const NEXT: Record<Theme, { to: Theme; icon: typeof Sun; now: string }> = {
-  system: { to: "light", icon: Monitor, now: "as the system" },
+  system: { to: "light", icon: Monitor, now: "system" },
   light: { to: "dark", icon: Sun, now: "light" },
   dark: { to: "system", icon: Moon, now: "dark" },
 };
@@ -22,7 +22,7 @@ export function TopBar(): ReactElement {
         href="#main"
         className="absolute left-2 -translate-y-20 rounded-md bg-accent px-3 py-2 text-sm text-on-accent focus:translate-y-2"
       >
-        Skip to the content
+        Skip to content
       </a>
       <div className="mx-auto flex h-14 max-w-[1440px] items-center gap-4 px-4 sm:px-6">
         <Link href="/" className="flex items-center gap-2.5 font-semibold">
@@ -35,7 +35,7 @@ export function TopBar(): ReactElement {
           <Button
             look="ghost"
             size="icon"
-            aria-label={`Colours: ${now}. Change to ${NEXT[to].now}.`}
+            aria-label={`Colour scheme: ${now}. Switch to ${NEXT[to].now}.`}
             onClick={() => setTheme(to)}
           >
             <Icon aria-hidden />

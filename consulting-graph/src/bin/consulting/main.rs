@@ -1,15 +1,15 @@
-//! The consulting pipeline on the command line: `consulting run NVDA`.
+//! Command line of the consulting pipeline, such as `consulting run NVDA`.
 
-mod again;
 mod args;
-mod begin;
-mod folder;
-mod go;
-mod log;
-mod look;
-mod out;
-mod problem;
+mod error;
+mod execute;
+mod existing_runs;
+mod inspect;
+mod logging;
+mod new_run;
+mod output;
 mod review;
+mod run_path;
 mod serve;
 mod summary;
 mod view;
@@ -17,54 +17,55 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser;
-use consulting_graph::{config, debate, fence::visible};
+use consulting_graph::{config, debate, fence::strip_invisible};
 
 use crate::{
     args::{Cli, Command},
-    problem::{Ending, Problem},
+    error::{CliError, ExitStatus},
 };
 
 fn main() -> ExitCode {
-    // A sandbox's guest is this program too; then it never comes back from here. Before any thread is started.
+    // The guest of a sandbox is this program too. In a guest, this call does not return. It must run before any
+    // thread starts.
     sandbox_vm::guest::enter(debate::agent);
     let cli = Cli::parse();
-    log::start(&cli.command);
+    logging::init(&cli.command);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(&Problem::Runtime(error)),
+        Err(error) => return fail(&CliError::Runtime(error)),
     };
-    let ended = runtime.block_on(command(cli.command));
-    // A thread that still waits for a line from the terminal is not waited for.
+    let result = runtime.block_on(command(cli.command));
+    // Does not wait for a thread that still reads from the terminal.
     runtime.shutdown_background();
-    match ended {
-        Ok(ending) => ending.into(),
-        Err(problem) => fail(&problem),
+    match result {
+        Ok(status) => status.into(),
+        Err(error) => fail(&error),
     }
 }
 
-fn fail(problem: &Problem) -> ExitCode {
-    // A provider may have written a part of it.
-    eprintln!("error: {}", visible(&problem.to_string()));
-    problem.ending().into()
+fn fail(error: &CliError) -> ExitCode {
+    // Part of the message may come from a provider.
+    eprintln!("error: {}", strip_invisible(&error.to_string()));
+    error.exit_status().into()
 }
 
-async fn command(command: Command) -> Result<Ending, Problem> {
+async fn command(command: Command) -> Result<ExitStatus, CliError> {
     match command {
         Command::Run(args) => {
-            go::check(&args.going)?;
-            let run = begin::begin(&args)?;
-            return go::go(&run, &args.going, args.shown, None).await;
+            execute::check_sandbox(&args.execution)?;
+            let run = new_run::create(&args)?;
+            return execute::execute(&run, &args.execution, args.output, None).await;
         }
-        Command::Resume(args) => return again::resume(&args).await,
-        Command::Replay(args) => return again::replay(&args).await,
-        Command::Fork(args) => return again::fork(&args).await,
-        Command::Diff(args) => return again::differ(&args),
-        Command::Plan(args) => look::plan(&args)?,
-        Command::Graph(args) => look::graph(&args)?,
-        Command::Config => out::say(config::DEFAULT)?,
-        Command::Events(args) => look::events(&args).await?,
+        Command::Resume(args) => return existing_runs::resume(&args).await,
+        Command::Replay(args) => return existing_runs::replay(&args).await,
+        Command::Fork(args) => return existing_runs::fork(&args).await,
+        Command::Diff(args) => return existing_runs::diff_runs(&args),
+        Command::Plan(args) => inspect::plan(&args)?,
+        Command::Graph(args) => inspect::graph(&args)?,
+        Command::Config => output::print(config::DEFAULT)?,
+        Command::Events(args) => inspect::events(&args).await?,
         Command::Serve(args) => return serve::serve(&args).await,
-        Command::Doctor => look::doctor().await?,
+        Command::Doctor => inspect::doctor().await?,
     }
-    Ok(Ending::Done)
+    Ok(ExitStatus::Success)
 }

@@ -1,37 +1,37 @@
-//! A person looks at the moves before they are debated.
+//! Review of the moves before the debates.
 
 mod command;
-mod desk;
-mod talk;
+mod editor;
+mod prompt;
 
 use std::{fs, path::Path};
 
 use consulting_graph::{
-    pipeline::{Review, Reviewed},
+    pipeline::{ReviewDecision, ReviewRequest},
     run::Run,
 };
 
-use crate::problem::{Problem, with};
+use crate::error::{CliError, io_error};
 
-pub(crate) use talk::{Decision, talk};
+pub(crate) use prompt::{PromptOutcome, run_prompt};
 
-/// Puts the moves into a file, and says how to go on.
-pub(crate) fn leave(run: &Run, review: &Review) -> Result<String, Problem> {
-    let path = run.leave_review(review)?;
-    let (path, folder) = (path.display(), run.folder().display());
+/// Writes the moves to review to a file and returns instructions for the user.
+pub(crate) fn write_request(run: &Run, review: &ReviewRequest) -> Result<String, CliError> {
+    let path = run.write_review_request(review)?;
+    let (path, dir) = (path.display(), run.dir().display());
     Ok(format!(
-        "{} moves wait for your review in {path}.\nEdit a copy of it, and go on with: consulting resume {folder} \
-         --reviewed FILE\nAt a terminal, `consulting resume {folder}` asks you there.",
+        "{} moves are waiting for your review in {path}.\nEdit a copy of that file, then run: consulting resume {dir} \
+         --reviewed FILE\nOr review them interactively in a terminal: consulting resume {dir}",
         review.moves.len()
     ))
 }
 
-/// What a person made of the moves, from a file.
-pub(crate) fn read(path: &Path) -> Result<Reviewed, Problem> {
-    let text = fs::read_to_string(path).map_err(with(path))?;
-    let wrong = |problem| Problem::Content { path: path.to_owned(), problem };
-    let reviewed: Reviewed = serde_json::from_str(&text)
-        .map_err(|error| wrong(format!("no reviewed moves: {error}")))?;
-    reviewed.check().map_err(wrong)?;
-    Ok(reviewed)
+/// Reads a review decision from a file.
+pub(crate) fn read(path: &Path) -> Result<ReviewDecision, CliError> {
+    let text = fs::read_to_string(path).map_err(io_error(path))?;
+    let invalid = |problem| CliError::InvalidFile { path: path.to_owned(), problem };
+    let decision: ReviewDecision = serde_json::from_str(&text)
+        .map_err(|error| invalid(format!("expected reviewed moves: {error}")))?;
+    decision.check().map_err(invalid)?;
+    Ok(decision)
 }

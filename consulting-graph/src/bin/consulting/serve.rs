@@ -1,11 +1,11 @@
-//! Serving runs over HTTP.
+//! Serves runs over HTTP.
 
 use std::{env, time::Duration};
 
 use consulting_graph::{
     models::Limit,
-    run::new,
-    serve::{self, Options},
+    run::new_run::now,
+    serve::{self, ServeOptions},
 };
 use graph_server::{
     Capacity,
@@ -19,64 +19,68 @@ use tokio::{
 
 use crate::{
     args::{API_KEY, ServeArgs},
-    begin,
-    problem::{Ending, Problem},
+    error::{CliError, ExitStatus},
+    new_run,
 };
 
-/// Runs that may wait for their turn.
-const QUEUED: usize = 1000;
+/// Maximum number of queued runs.
+const MAX_QUEUED: usize = 1000;
 
-/// Serves until it is told to end. Told once more, it ends at once: every run goes on from where it is stored.
-pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
+/// Serves until a signal arrives, then waits for active runs to finish. A second signal stops immediately; all runs
+/// can be resumed from their checkpoints.
+pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     let guard = guard(args)?;
     if !guard.suits(args.address) {
-        return Err(Problem::NoKey(args.address));
+        return Err(CliError::MissingKey(args.address));
     }
-    let data = begin::data(&args.company, new::now().date_naive())?;
-    let options = Options {
-        runs: args.runs.clone(),
-        config: begin::config(&args.config)?,
-        choice: begin::choice(&args.voice),
-        data: data.from,
-        as_of: args.company.as_of,
+    let data = new_run::data(&args.source, now().date_naive())?;
+    let options = ServeOptions {
+        runs_dir: args.runs.clone(),
+        config: new_run::config(&args.config)?,
+        choice: new_run::choice(&args.models),
+        data: data.origin,
+        as_of: args.source.as_of,
         concurrency: args.concurrency.into(),
         isolation: args.isolation.into(),
         backend: args.sandbox.clone(),
-        capacity: Capacity { at_once: args.max_runs, queued: QUEUED },
-        streams: args.max_streams,
-        most: Limit { tokens: args.max_tokens, money: args.max_cost },
+        capacity: Capacity { at_once: args.max_runs, queued: MAX_QUEUED },
+        max_streams: args.max_streams,
+        max_limit: Limit { tokens: args.max_tokens, money: args.max_cost },
         guard,
     };
-    let problem = |source| Problem::Listen { address: args.address, source };
-    // Before any run goes on: where the address is taken, another server may be at work on them.
-    let listener = TcpListener::bind(args.address).await.map_err(problem)?;
-    let address = listener.local_addr().map_err(problem)?;
-    let mut signals = Signals::new().map_err(problem)?;
+    let listen_error = |source| CliError::Listen { address: args.address, source };
+    // Binds first: if the address is in use, another server may be executing the runs that would be resumed.
+    let listener = TcpListener::bind(args.address).await.map_err(listen_error)?;
+    let address = listener.local_addr().map_err(listen_error)?;
+    let mut signals = Signals::new().map_err(listen_error)?;
     let (service, guarded) = serve::open(options).await?;
     eprintln!(
-        "Serving at http://{address}. Ctrl-C ends it; unfinished runs go on at the next start."
+        "Serving at http://{address}. Press Ctrl-C to stop; unfinished runs resume at the next start."
     );
     if let Err(error) = graph_server::lift_descriptor_limit() {
-        tracing::warn!(%error, "has no more open files than usual");
+        tracing::warn!(%error, "cannot raise the limit of open file descriptors");
     }
     let grace = Duration::from_secs(args.grace);
-    let (end, told) = oneshot::channel::<()>();
-    let told = async move { drop(told.await) };
-    let serving = graph_server::serve(listener, guarded, service, grace, told);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async move { drop(stopped.await) };
+    let serving = graph_server::serve(listener, guarded, service, grace, stopped);
     tokio::pin!(serving);
     tokio::select! {
-        served = &mut serving => return served.map(|()| Ending::Done).map_err(problem),
+        served = &mut serving => return served.map(|()| ExitStatus::Success).map_err(listen_error),
         () = signals.next() => {}
     }
-    eprintln!("Ending: runs get {} s to come to their end. Ctrl-C ends at once.", args.grace);
-    drop(end);
+    eprintln!(
+        "Shutting down: active runs have {} s to finish. Press Ctrl-C again to stop immediately.",
+        args.grace
+    );
+    drop(stop);
     tokio::select! {
-        served = serving => served.map(|()| Ending::Done).map_err(problem),
-        () = signals.next() => Ok(Ending::Interrupted),
+        served = serving => served.map(|()| ExitStatus::Success).map_err(listen_error),
+        () = signals.next() => Ok(ExitStatus::Interrupted),
     }
 }
 
-fn guard(args: &ServeArgs) -> Result<Guard, Problem> {
+fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
     let from_environment = from_environment.map(|it| KeyHash::of_long(it.trim())).transpose()?;
     let keys = args.key_hash.iter().copied().chain(from_environment);
@@ -85,7 +89,7 @@ fn guard(args: &ServeArgs) -> Result<Guard, Problem> {
     Ok(args.origin.iter().cloned().fold(guard, Guard::origin))
 }
 
-/// Whoever wants the process to end.
+/// Signals that stop the server.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,4 +1,4 @@
-//! What a run came to, in a few lines.
+//! Summary of a report for the terminal.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use consulting_graph::{
     score::Mark,
 };
 
-use crate::view::{text::first_line, thousands};
+use crate::view::{short_count, text::first_line};
 
-/// Sums a report up.
-pub(crate) fn summary(report: &Report, folder: &Path) -> String {
+/// Renders a summary of a report.
+pub(crate) fn summary(report: &Report, dir: &Path) -> String {
     let outcome = &report.outcome;
     let mut text = format!("{} ({})\n", first_line(&outcome.company.name), outcome.company.ticker);
     for notice in notices(report) {
         text += &format!("{notice}\n");
     }
     let moves = counted(outcome.moves.len(), "move", "moves");
-    text += &format!("\nRecommended, of {moves}\n");
+    text += &format!("\nRecommended (of {moves})\n");
     for ranked in &report.ranking.recommended {
         text += &recommended(report, ranked);
     }
@@ -35,24 +35,30 @@ pub(crate) fn summary(report: &Report, folder: &Path) -> String {
     );
     text += &format!("Ranking     {}\n", report.robustness.verdict);
     text += &format!(
-        "Flags       {} without support, {} to look at in the debates\n",
-        counted(report.flags.len(), "citation or number", "citations or numbers"),
-        counted(report.observations.len(), "turn", "turns"),
+        "Flags       {}, {}\n",
+        counted(
+            report.flags.len(),
+            "unsupported citation or number",
+            "unsupported citations or numbers"
+        ),
+        counted(report.observations.len(), "noteworthy debate turn", "noteworthy debate turns"),
     );
     match &report.outcome.own_spending {
         Some(own) => {
             let own = std::slice::from_ref(own);
-            text += &format!("Spent       {}\n", spent(report, own));
-            text += &format!("In all      {}\n", spent(report, &report.outcome.spending));
+            text += &format!("Spent       {}\n", spending_text(report, own));
+            text += &format!("Total       {}\n", spending_text(report, &report.outcome.spending));
         }
-        None => text += &format!("Spent       {}\n", spent(report, &report.outcome.spending)),
+        None => {
+            text += &format!("Spent       {}\n", spending_text(report, &report.outcome.spending))
+        }
     }
-    text += &format!("Report      {}\n", folder.join("report.html").display());
-    text += &format!("            {}\n", folder.join("report.md").display());
+    text += &format!("Report      {}\n", dir.join("report.html").display());
+    text += &format!("            {}\n", dir.join("report.md").display());
     text
 }
 
-/// What nobody may overlook.
+/// Returns warnings that must not be missed.
 fn notices(report: &Report) -> Vec<String> {
     let mut notices = Vec::new();
     if report.outcome.company.source == Source::Synthetic {
@@ -60,8 +66,7 @@ fn notices(report: &Report) -> Vec<String> {
     }
     if report.outcome.provider == Provider::Scripted {
         notices.push(
-            "A scripted model wrote this: a program that makes answers up. Nothing here is advice."
-                .to_owned(),
+            "SCRIPTED MODEL: a program made up all answers. Nothing here is advice.".to_owned(),
         );
     }
     notices.extend(report.unscored_notice().map(|it| first_line(&it)));
@@ -72,7 +77,7 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
     let outcome = &report.outcome;
     let title = outcome.moves.iter().find(|it| it.move_id == ranked.move_id);
     let title = title.map_or(String::new(), |it| first_line(&it.draft.title));
-    // Where nothing was isolated, a line of its own says so.
+    // Missing isolation is shown on a line of its own.
     let marks = ranked.marks.iter().filter(|it| **it != Mark::NotIsolated).map(|it| match it {
         Mark::Defaulted => "neutral scores",
         Mark::Truncated => "shortened",
@@ -86,17 +91,17 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
     format!("  {rank}. {:<4}{score:>4}/{best}  {title}{marks}\n", id.to_string())
 }
 
-fn spent(report: &Report, spending: &[Spending]) -> String {
+fn spending_text(report: &Report, spending: &[Spending]) -> String {
     let calls: u64 = spending.iter().map(|it| it.calls).sum();
     let input: u64 = spending.iter().map(|it| it.input_tokens).sum();
     let output: u64 = spending.iter().map(|it| it.output_tokens).sum();
     let dollars: Option<f64> = spending.iter().map(|it| it.dollars).sum();
     let money = match (dollars, &report.outcome.provider) {
-        (_, Provider::Scripted) => "no money".to_owned(),
+        (_, Provider::Scripted) => "no cost".to_owned(),
         (Some(dollars), _) => format!("${dollars:.2}"),
-        (None, _) => "price not known".to_owned(),
+        (None, _) => "price unknown".to_owned(),
     };
-    let (input, output) = (thousands(input), thousands(output));
+    let (input, output) = (short_count(input), short_count(output));
     format!("{calls} calls, {input} tokens in, {output} out, {money}")
 }
 

@@ -1,94 +1,99 @@
-//! What a person sees while a run runs, on stderr: a screen, lines, or nothing.
+//! Live view of a run on stderr: a screen, one line per event, or nothing.
 
 mod dashboard;
-mod paint;
 mod plain;
+mod render;
 mod screen;
 pub(crate) mod text;
 
 use std::time::{Duration, Instant};
 
 use consulting_graph::{
-    event::{EventLog, Numbered},
+    event::{EventLog, NumberedEvent},
     run::Run,
-    spent::Meter,
+    spending::SpendingMeter,
 };
 
 use self::{
-    dashboard::{Cast, Dashboard},
+    dashboard::{Dashboard, RunHeader},
     screen::Screen,
 };
-use crate::args::ShownArgs;
+use crate::args::OutputArgs;
 
-pub(crate) use paint::{duration, thousands};
+pub(crate) use render::{format_duration, short_count};
 
-/// How often the screen is drawn.
-pub(crate) const TICK: Duration = Duration::from_millis(120);
+/// Interval at which the screen is redrawn.
+pub(crate) const REDRAW_INTERVAL: Duration = Duration::from_millis(120);
 
-/// What a person sees of a run.
+/// Live view of a run.
 pub(crate) struct View {
     run: Dashboard,
-    /// Nothing where no call is made.
-    meter: Option<Meter>,
-    since: Instant,
-    form: Form,
+    /// Reads the spending. `None` in a replay, which makes no calls.
+    meter: Option<SpendingMeter>,
+    started: Instant,
+    mode: ViewMode,
 }
 
-enum Form {
+enum ViewMode {
     Screen(Screen),
     Lines,
-    Nothing,
+    Quiet,
 }
 
 impl View {
-    /// The view of a run that begins.
-    pub(crate) fn of(run: &Run, shown: ShownArgs) -> Self {
-        let form = match (shown.quiet, shown.plain) {
-            (true, _) => Form::Nothing,
-            (_, true) => Form::Lines,
-            _ => Screen::open().map_or(Form::Lines, Form::Screen),
+    /// Creates the view of a run.
+    pub(crate) fn new(run: &Run, output: OutputArgs) -> Self {
+        let mode = match (output.quiet, output.plain) {
+            (true, _) => ViewMode::Quiet,
+            (_, true) => ViewMode::Lines,
+            _ => Screen::open().map_or(ViewMode::Lines, ViewMode::Screen),
         };
-        Self { run: Dashboard::new(Cast::of(run)), meter: None, since: Instant::now(), form }
+        Self {
+            run: Dashboard::new(RunHeader::new(run)),
+            meter: None,
+            started: Instant::now(),
+            mode,
+        }
     }
 
-    /// The same with what happened to the run before, and with what it pays.
-    pub(crate) fn catch_up(mut self, run: &Run) -> Self {
+    /// Applies the events of earlier executions and shows the spending.
+    pub(crate) fn with_history(mut self, run: &Run) -> Self {
         // A new run has no events yet.
-        let before = EventLog::read(&run.folder().join("events.jsonl")).unwrap_or_default();
-        self.run.catch_up(before.iter().map(|it| &it.event));
-        self.meter = Some(Meter::of(run.folder().join("calls.jsonl")));
+        let before = EventLog::read(&run.dir().join("events.jsonl")).unwrap_or_default();
+        self.run.apply_past(before.iter().map(|it| &it.event));
+        self.meter = Some(SpendingMeter::new(run.dir().join("calls.jsonl")));
         self
     }
 
-    /// Shows what happened.
-    pub(crate) fn tell(&mut self, event: &Numbered) {
-        let now = self.since.elapsed();
-        self.run.take(&event.event, now);
-        if let Form::Lines = self.form {
-            eprintln!("{:>6}  {}", duration(now), plain::line(&self.run, &event.event));
+    /// Shows an event.
+    pub(crate) fn show(&mut self, event: &NumberedEvent) {
+        let now = self.started.elapsed();
+        self.run.apply(&event.event, now);
+        if let ViewMode::Lines = self.mode {
+            eprintln!("{:>6}  {}", format_duration(now), plain::line(&self.run, &event.event));
         }
     }
 
-    /// Draws the screen, if there is one.
+    /// Redraws the screen, if there is one.
     pub(crate) fn draw(&mut self) {
-        if let Form::Screen(screen) = &mut self.form {
+        if let ViewMode::Screen(screen) = &mut self.mode {
             if let Some(meter) = &mut self.meter {
-                self.run.pay(meter.read());
+                self.run.set_spending(meter.read());
             }
-            screen.draw(&paint::paint(&self.run, self.since.elapsed(), screen::size()));
+            screen.draw(&render::render(&self.run, self.started.elapsed(), screen::size()));
         }
     }
 
-    /// Draws it a last time and leaves it where it is.
-    pub(crate) fn leave(&mut self) {
+    /// Draws the screen one last time and leaves it on the terminal.
+    pub(crate) fn finish(&mut self) {
         self.draw();
-        if let Form::Screen(screen) = &mut self.form {
-            screen.leave();
+        if let ViewMode::Screen(screen) = &mut self.mode {
+            screen.finish();
         }
     }
 }
 
-/// So many columns the terminal has.
+/// Returns the width of the terminal in columns.
 pub(crate) fn columns() -> usize {
     screen::size().columns
 }

@@ -1,10 +1,10 @@
-//! A company's fiscal years, found from the spans of its yearly values.
+//! A company's fiscal years, derived from the dates of its annual values.
 
 use chrono::{Datelike, Days, NaiveDate};
 
 use super::facts::Value;
 
-/// Fiscal years in order, the open one last.
+/// Fiscal years in order; the last one is the current, unfinished year.
 #[derive(Debug)]
 pub(super) struct Calendar {
     years: Vec<Year>,
@@ -14,22 +14,22 @@ pub(super) struct Calendar {
 struct Year {
     name: i32,
     start: NaiveDate,
-    /// Far away for the open year.
+    /// For the unfinished year, an upper bound.
     end: NaiveDate,
 }
 
-/// What a value with a beginning and an end is of.
+/// The fiscal period that a start and end date stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Span {
-    /// A quarter by itself.
+    /// A single quarter.
     Quarter(i32, u8),
-    /// The first so many quarters of a year, from two to four.
+    /// The first two, three or four quarters of a year.
     ToDate(i32, u8),
 }
 
 impl Calendar {
-    /// Finds the years among the values of annual reports.
-    pub(super) fn of<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
+    /// Derives the fiscal years from the values of annual reports.
+    pub(super) fn from_values<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
         let annual =
             |it: &&Value| ["10-K", "20-F", "40-F"].iter().any(|form| it.form.starts_with(form));
         let mut spans: Vec<(NaiveDate, NaiveDate)> = values
@@ -38,7 +38,7 @@ impl Calendar {
             .filter(|(end, start)| (350..=380).contains(&days(*start, *end)))
             .collect();
         spans.sort();
-        // A comparative may be a few days off; the year's own span is the one that comes first.
+        // Later filings may shift the dates by a few days; keep the earliest span of each year.
         spans.dedup_by(|later, earlier| days(earlier.0, later.0) < 300);
         let mut years: Vec<Year> =
             spans.into_iter().map(|(end, start)| Year { name: name(end), start, end }).collect();
@@ -54,13 +54,13 @@ impl Calendar {
         self.years.is_empty()
     }
 
-    /// Says what a span of days is; none when it is neither quarters nor a year.
-    pub(super) fn place(&self, start: NaiveDate, end: NaiveDate) -> Option<Span> {
+    /// Maps a span of days to a fiscal period; `None` if it is not one or more whole quarters.
+    pub(super) fn classify(&self, start: NaiveDate, end: NaiveDate) -> Option<Span> {
         let year =
             self.years.iter().find(|it| days(it.start, start) > -4 && days(end, it.end) > -4)?;
         let from_start = days(year.start, start).abs() < 12;
         match days(start, end) {
-            // The middle of the quarter says which it is, be its weeks twelve or fourteen.
+            // Its midpoint identifies the quarter, whether it has twelve or fourteen weeks.
             75..=105 => Some(Span::Quarter(year.name, quarter(days(year.start, start) + 45))),
             165..=200 if from_start => Some(Span::ToDate(year.name, 2)),
             255..=295 if from_start => Some(Span::ToDate(year.name, 3)),
@@ -70,7 +70,7 @@ impl Calendar {
     }
 }
 
-/// A year is named after the one it ends in, and one that ends in the first days of January after the one before.
+/// Names a fiscal year after the calendar year it ends in; one that ends in early January, after the year before.
 fn name(end: NaiveDate) -> i32 {
     end.checked_sub_days(Days::new(10)).unwrap_or(end).year()
 }

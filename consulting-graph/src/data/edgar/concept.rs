@@ -1,8 +1,8 @@
-//! Which XBRL tags state a line.
+//! XBRL tags of the statement lines.
 
 use super::super::Item;
 
-/// The tags under which filers state a line, the most usual first. None for what is only known of invented companies.
+/// Returns the tags that filers use for a line, most common first; empty for lines that are not read from filings.
 pub(super) fn tags(item: Item) -> &'static [&'static str] {
     match item {
         Item::Revenue => &[
@@ -34,7 +34,7 @@ pub(super) fn tags(item: Item) -> &'static [&'static str] {
         }
         Item::Buybacks => &["PaymentsForRepurchaseOfCommonStock"],
         Item::Dividends => &["PaymentsOfDividends", "PaymentsOfDividendsCommonStock"],
-        // Filers split raised and repaid debt over too many tags to add them up honestly.
+        // Debt issued and repaid is spread over too many tags for a reliable sum.
         Item::DebtRaised => &[],
         Item::ChangeInCash => &[
             "CashCashEquivalentsRestrictedCashAndRestrictedCashEquivalentsPeriodIncreaseDecreaseIncludingExchangeRateEffect",

@@ -1,11 +1,11 @@
-//! The shape of the SEC's files.
+//! Format of the SEC's companyfacts files.
 
 use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
 use serde::{Deserialize, de::IgnoredAny};
 
-/// A companyfacts file: taxonomy, tag, unit, values.
+/// A companyfacts file: taxonomy → tag → unit → values.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompanyFacts {
     #[serde(rename = "entityName", default)]
@@ -18,20 +18,20 @@ struct Tag {
     units: BTreeMap<String, Vec<Entry>>,
 }
 
-/// A value, or something else that is passed over: one odd entry must not cost the whole file.
+/// A value, or an entry in an unknown format, which is skipped instead of failing the whole file.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Entry {
     Value(Value),
-    Odd(IgnoredAny),
+    Invalid(IgnoredAny),
 }
 
-/// One value as one filing states it.
+/// A value reported by one filing.
 ///
-/// Its `fy` and `fp` are those of the *filing*, which also repeats other periods; so the dates alone say what it is of.
+/// Only its dates identify the period: `fy` and `fp` describe the *filing*, which also repeats values of other periods.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Value {
-    /// None for values at a day.
+    /// `None` for balance sheet values, which refer to a single day.
     pub(super) start: Option<NaiveDate>,
     pub(super) end: NaiveDate,
     val: serde_json::Number,
@@ -42,8 +42,8 @@ pub(super) struct Value {
 }
 
 impl Value {
-    /// The value as a whole number; none when it is beyond all accounts.
-    pub(super) fn whole(&self) -> Option<i64> {
+    /// Returns the value as a whole number; `None` if it is out of range.
+    pub(super) fn as_whole_number(&self) -> Option<i64> {
         self.val.as_i64().or_else(|| {
             let value = self.val.as_f64()?.round();
             (value.abs() < 9.0e18).then_some(value as i64)
@@ -56,7 +56,7 @@ impl CompanyFacts {
         self.facts.get("us-gaap")?.get(tag)
     }
 
-    /// All values of a tag in a unit that were filed by a day.
+    /// Returns the values of a tag in one unit that were filed by `as_of`.
     pub(super) fn values(
         &self,
         tag: &str,
@@ -65,28 +65,28 @@ impl CompanyFacts {
     ) -> impl Iterator<Item = &Value> {
         let entries =
             self.tag(tag).and_then(|it| it.units.get(unit)).map(Vec::as_slice).unwrap_or_default();
-        known(entries, as_of)
+        filed_by(entries, as_of)
     }
 
-    /// All dollar values of all tags that were filed by a day.
-    pub(super) fn rows(&self, as_of: NaiveDate) -> impl Iterator<Item = &Value> {
+    /// Returns the dollar values of all tags that were filed by `as_of`.
+    pub(super) fn dollar_values(&self, as_of: NaiveDate) -> impl Iterator<Item = &Value> {
         let tags = self.facts.get("us-gaap").into_iter().flat_map(BTreeMap::values);
-        tags.filter_map(|it| it.units.get("USD")).flat_map(move |it| known(it, as_of))
+        tags.filter_map(|it| it.units.get("USD")).flat_map(move |it| filed_by(it, as_of))
     }
 
-    /// A remark on a tag that is there, but in other units.
+    /// Returns a warning if a tag is reported only in other units.
     pub(super) fn other_units(&self, tag: &str, unit: &str) -> Option<String> {
         let units: Vec<&str> =
             self.tag(tag)?.units.keys().map(String::as_str).filter(|it| *it != unit).collect();
         (!units.is_empty()).then(|| {
-            format!("{tag} is filed in {} and not in {unit}; it is left out", units.join(", "))
+            format!("{tag} is reported in {}, not in {unit}, and was ignored", units.join(", "))
         })
     }
 }
 
-fn known(entries: &[Entry], as_of: NaiveDate) -> impl Iterator<Item = &Value> {
+fn filed_by(entries: &[Entry], as_of: NaiveDate) -> impl Iterator<Item = &Value> {
     entries.iter().filter_map(move |it| match it {
         Entry::Value(value) if value.filed <= as_of => Some(value),
-        Entry::Value(_) | Entry::Odd(_) => None,
+        Entry::Value(_) | Entry::Invalid(_) => None,
     })
 }

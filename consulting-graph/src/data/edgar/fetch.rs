@@ -1,4 +1,4 @@
-//! What the SEC serves, fetched once and kept in a folder.
+//! Downloads SEC data into a local cache.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,41 +16,41 @@ use reqwest::{
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{super::Ticker, EdgarError, LIST, facts_file, listed::Listed};
+use super::{super::Ticker, EdgarError, TICKER_LIST_FILE, facts_file, ticker_list::TickerList};
 
-/// The SEC allows ten requests a second.
-const BETWEEN_REQUESTS: Duration = Duration::from_millis(100);
+/// Minimum interval between requests: the SEC allows ten per second.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the SEC serves, fetched once and kept in a folder.
+/// Downloads SEC data into a cache directory.
 ///
-/// A file that is in the folder is not fetched again: delete it there to have it anew, `company_tickers.json` for new
-/// companies and `CIK….json` for new filings.
+/// A cached file is never downloaded again. Delete it to refresh it: `company_tickers.json` for newly listed companies,
+/// `CIK….json` for new filings.
 ///
-/// The addresses and paths are those that the SEC documents. The tests talk to a server of their own, so they say
-/// nothing about what the SEC's servers answer today.
+/// The URLs follow the SEC's documentation. The tests use a local server, so they do not verify the behaviour of the
+/// SEC's servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Online {
-    /// Who asks, with an address for mail. The SEC turns away whoever does not say.
+pub struct Downloader {
+    /// Contact sent with every request; must contain an email address, otherwise the SEC rejects the request.
     pub user_agent: String,
-    /// The folder.
+    /// The cache directory.
     pub cache: PathBuf,
-    /// Whom to ask.
+    /// The servers.
     #[serde(default)]
     pub hosts: Hosts,
-    /// How long one file may take.
-    #[serde(skip, default = "patience")]
-    pub patience: Duration,
-    /// How large one file may be, in bytes. The largest companies' have some ten million.
-    #[serde(skip, default = "most_bytes")]
-    pub most_bytes: usize,
+    /// Maximum duration of one download.
+    #[serde(skip, default = "default_timeout")]
+    pub timeout: Duration,
+    /// Maximum size of one file in bytes. The files of the largest companies have about ten million.
+    #[serde(skip, default = "default_max_bytes")]
+    pub max_bytes: usize,
 }
 
-/// The addresses of the servers.
+/// Base URLs of the servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hosts {
-    /// Where `files/company_tickers.json` is.
+    /// Serves `files/company_tickers.json`.
     pub files: String,
-    /// Where `api/xbrl/companyfacts` is.
+    /// Serves `api/xbrl/companyfacts`.
     pub data: String,
 }
 
@@ -60,37 +60,38 @@ impl Default for Hosts {
     }
 }
 
-fn patience() -> Duration {
+fn default_timeout() -> Duration {
     Duration::from_secs(120)
 }
 
-fn most_bytes() -> usize {
+fn default_max_bytes() -> usize {
     128 << 20
 }
 
-impl Online {
-    /// The SEC's own servers, with a folder for what they answer.
+impl Downloader {
+    /// Creates a downloader for the SEC's servers.
     pub fn new(user_agent: impl Into<String>, cache: impl Into<PathBuf>) -> Self {
         Self {
             user_agent: user_agent.into(),
             cache: cache.into(),
             hosts: Hosts::default(),
-            patience: patience(),
-            most_bytes: most_bytes(),
+            timeout: default_timeout(),
+            max_bytes: default_max_bytes(),
         }
     }
 
-    /// Makes sure that a company's facts are in the folder, for [`super::read`] to read.
+    /// Downloads the data of a company unless it is cached. [`super::read`] reads it from the cache.
     pub async fn fetch(&self, ticker: &Ticker) -> Result<(), EdgarError> {
-        let agent = self.agent()?;
+        let agent = self.user_agent_header()?;
         let problem = |source| EdgarError::Io { path: self.cache.clone(), source };
         tokio::fs::create_dir_all(&self.cache).await.map_err(problem)?;
-        let list = self.cache.join(LIST);
-        let address = format!("{}/files/{LIST}", self.hosts.files.trim_end_matches('/'));
-        self.ensure(&list, &address, &agent).await?;
+        let list = self.cache.join(TICKER_LIST_FILE);
+        let address =
+            format!("{}/files/{TICKER_LIST_FILE}", self.hosts.files.trim_end_matches('/'));
+        self.download_if_missing(&list, &address, &agent).await?;
         let json = tokio::fs::read_to_string(&list).await;
         let json = json.map_err(|source| EdgarError::Io { path: list.clone(), source })?;
-        let listed = Listed::parse(&json)
+        let listed = TickerList::parse(&json)
             .map_err(|source| EdgarError::Json { ticker: ticker.clone(), source })?;
         let Some(cik) = listed.cik(ticker) else {
             let similar = listed.similar(ticker);
@@ -99,16 +100,16 @@ impl Online {
         let file = facts_file(cik);
         let host = self.hosts.data.trim_end_matches('/');
         let address = format!("{host}/api/xbrl/companyfacts/{file}");
-        self.ensure(&self.cache.join(file), &address, &agent).await
+        self.download_if_missing(&self.cache.join(file), &address, &agent).await
     }
 
-    /// Sees that somebody is named to whom the SEC can write.
-    pub fn check(&self) -> Result<(), EdgarError> {
-        self.agent().map(drop)
+    /// Checks that the contact has an email address.
+    pub fn check_contact(&self) -> Result<(), EdgarError> {
+        self.user_agent_header().map(drop)
     }
 
-    /// The header that says who asks.
-    fn agent(&self) -> Result<HeaderValue, EdgarError> {
+    /// Returns the `User-Agent` header with the contact.
+    fn user_agent_header(&self) -> Result<HeaderValue, EdgarError> {
         let is_address = |word: &str| {
             let word = word.trim_matches(|it: char| !it.is_alphanumeric());
             let (name, host) = word.split_once('@').unwrap_or_default();
@@ -117,10 +118,10 @@ impl Online {
         let value = self.user_agent.trim();
         let header = HeaderValue::from_str(value).ok();
         let header = header.filter(|_| value.split_whitespace().any(is_address));
-        header.ok_or_else(|| EdgarError::Contact(self.user_agent.clone()))
+        header.ok_or_else(|| EdgarError::InvalidContact(self.user_agent.clone()))
     }
 
-    async fn ensure(
+    async fn download_if_missing(
         &self,
         path: &Path,
         address: &str,
@@ -129,40 +130,42 @@ impl Online {
         if path.is_file() {
             return Ok(());
         }
-        let got = timeout(self.patience, self.get(address, agent)).await;
-        let late = |_| Err(format!("no whole answer within {:?}", self.patience));
+        let result = timeout(self.timeout, self.get(address, agent)).await;
+        let timed_out = |_| Err(format!("no complete response within {:?}", self.timeout));
         let problem = |problem| EdgarError::Fetch { address: address.to_owned(), problem };
-        let bytes = got.unwrap_or_else(late).map_err(problem)?;
-        keep(path, &bytes).await.map_err(|source| EdgarError::Io { path: path.to_owned(), source })
+        let bytes = result.unwrap_or_else(timed_out).map_err(problem)?;
+        write_atomically(path, &bytes)
+            .await
+            .map_err(|source| EdgarError::Io { path: path.to_owned(), source })
     }
 
     async fn get(&self, address: &str, agent: &HeaderValue) -> Result<Vec<u8>, String> {
         let address = Url::parse(address).map_err(|error| error.to_string())?;
         let client = llm::http_client(&address).map_err(|error| error.to_string())?;
-        wait_for_turn().await;
-        let asked = client.get(address).header(USER_AGENT, agent).send().await;
-        let answer = asked.map_err(|error| in_full(&error))?;
-        if let Some(problem) = refusal(answer.status()) {
+        wait_for_rate_limit().await;
+        let sent = client.get(address).header(USER_AGENT, agent).send().await;
+        let response = sent.map_err(|error| error_chain(&error))?;
+        if let Some(problem) = status_error(response.status()) {
             return Err(problem);
         }
-        let bytes = self.body(answer).await?;
-        // A page that asks for patience must not be kept as data.
+        let bytes = self.body(response).await?;
+        // The SEC may answer with an HTML page; do not cache it as data.
         match serde_json::from_slice::<IgnoredAny>(&bytes) {
             Ok(_) => Ok(bytes),
-            Err(error) => Err(format!("the answer is not JSON: {error}")),
+            Err(error) => Err(format!("the response is not JSON: {error}")),
         }
     }
 
-    async fn body(&self, mut answer: Response) -> Result<Vec<u8>, String> {
-        let too_large = || format!("the answer has more than {} bytes", self.most_bytes);
-        let said = answer.content_length().unwrap_or_default();
-        if usize::try_from(said).is_ok_and(|it| it > self.most_bytes) {
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, String> {
+        let too_large = || format!("the response is larger than {} bytes", self.max_bytes);
+        let declared = response.content_length().unwrap_or_default();
+        if usize::try_from(declared).is_ok_and(|it| it > self.max_bytes) {
             return Err(too_large());
         }
         let mut bytes = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| in_full(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| error_chain(&error))? {
             bytes.extend_from_slice(&chunk);
-            if bytes.len() > self.most_bytes {
+            if bytes.len() > self.max_bytes {
                 return Err(too_large());
             }
         }
@@ -170,27 +173,27 @@ impl Online {
     }
 }
 
-/// Waits until the SEC allows one more request of this process.
-async fn wait_for_turn() {
+/// Waits until this process may send the next request.
+async fn wait_for_rate_limit() {
     static NEXT: Mutex<Option<Instant>> = Mutex::new(None);
     let turn = {
         let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let turn = next.map_or(now, |it| it.max(now));
-        *next = Some(turn + BETWEEN_REQUESTS);
+        *next = Some(turn + REQUEST_INTERVAL);
         turn
     };
     sleep_until(turn).await;
 }
 
-/// What a status means, unless there is an answer.
-fn refusal(status: StatusCode) -> Option<String> {
+/// Explains an unsuccessful status; `None` for success.
+fn status_error(status: StatusCode) -> Option<String> {
     let why = match status {
         StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
-            "the SEC turns away those who ask too often or do not say who they are; try again in ten minutes"
+            "the SEC rejects clients that send too many requests or no valid contact; try again in ten minutes"
         }
         StatusCode::NOT_FOUND => {
-            "the SEC has no such file; funds and some foreign companies file no facts"
+            "the SEC has no such file; funds and some foreign companies do not file companyfacts"
         }
         status if status.is_success() => return None,
         _ => "try again later",
@@ -198,14 +201,14 @@ fn refusal(status: StatusCode) -> Option<String> {
     Some(format!("{status}: {why}"))
 }
 
-/// An error with its causes, which say what went wrong.
-fn in_full(error: &dyn std::error::Error) -> String {
+/// Formats an error with all its causes.
+fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |it| it.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Writes a file as a whole or not at all.
-async fn keep(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Writes a file atomically, through a temporary file in the same directory.
+async fn write_atomically(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let part = path.with_extension(format!("{process}-{number}.part"));

@@ -1,4 +1,4 @@
-//! The values of one tag, as known on a day.
+//! The values of one tag as of the cut-off date.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use super::{
     facts::Value,
 };
 
-/// The values of one tag: one for each span of days, the one filed last.
+/// The values of one tag; for each span of days, only the one filed last.
 #[derive(Debug)]
 pub(super) struct Series {
     tag: String,
-    /// The end of its newest value.
+    /// End date of the latest value.
     pub(super) newest: NaiveDate,
-    /// Values over a time, by its first and last day.
-    over: BTreeMap<(NaiveDate, NaiveDate), Known>,
-    /// Values at a day.
+    /// Values over a period, by its first and last day.
+    spans: BTreeMap<(NaiveDate, NaiveDate), FiledValue>,
+    /// Balance sheet values, by date.
     pub(super) at_end: BTreeMap<NaiveDate, Fact>,
 }
 
-/// A value with what is needed to compute with it.
+/// A value with its filing; `first` is the value reported originally.
 #[derive(Debug, Clone)]
-struct Known {
+struct FiledValue {
     value: i64,
     filed: NaiveDate,
     form: String,
@@ -33,39 +33,42 @@ struct Known {
 }
 
 impl Series {
-    /// Sorts the values of a tag; none when there are none.
-    pub(super) fn of<'a>(tag: &str, values: impl Iterator<Item = &'a Value>) -> Option<Self> {
+    /// Builds the series of a tag; `None` if it has no values.
+    pub(super) fn from_values<'a>(
+        tag: &str,
+        values: impl Iterator<Item = &'a Value>,
+    ) -> Option<Self> {
         let mut filed: Vec<&Value> = values.collect();
-        // Filings of one day are told apart by their numbers, which grow.
+        // Among filings of the same day, a higher accession number is later.
         filed.sort_by(|a, b| (a.filed, &a.accession).cmp(&(b.filed, &b.accession)));
         let newest = filed.iter().map(|it| it.end).max()?;
-        let mut over = BTreeMap::new();
+        let mut spans = BTreeMap::new();
         let mut at_end = BTreeMap::new();
         for it in filed {
-            let Some(value) = it.whole() else { continue };
+            let Some(value) = it.as_whole_number() else { continue };
             match it.start {
-                Some(start) => note(&mut over, (start, it.end), it, value),
-                None => note(&mut at_end, it.end, it, value),
+                Some(start) => record_value(&mut spans, (start, it.end), it, value),
+                None => record_value(&mut at_end, it.end, it, value),
             }
         }
         let at_end = at_end.into_iter().map(|(end, known)| (end, known.fact(tag))).collect();
-        Some(Self { tag: tag.to_owned(), newest, over, at_end })
+        Some(Self { tag: tag.to_owned(), newest, spans, at_end })
     }
 
-    /// The values of years and quarters, those computed that are not told.
+    /// Returns the values of years and quarters, deriving quarters that are not reported.
     pub(super) fn flows(
         &self,
         calendar: &Calendar,
         unit: Unit,
     ) -> BTreeMap<(Period, NaiveDate), Fact> {
-        let mut told: BTreeMap<Span, (NaiveDate, &Known)> = BTreeMap::new();
-        for ((start, end), known) in &self.over {
-            if let Some(span) = calendar.place(*start, *end) {
-                told.insert(span, (*end, known));
+        let mut reported: BTreeMap<Span, (NaiveDate, &FiledValue)> = BTreeMap::new();
+        for ((start, end), known) in &self.spans {
+            if let Some(span) = calendar.classify(*start, *end) {
+                reported.insert(span, (*end, known));
             }
         }
         let mut flows = BTreeMap::new();
-        for (span, (end, known)) in &told {
+        for (span, (end, known)) in &reported {
             let period = match *span {
                 Span::Quarter(year, quarter) => Period::quarter(year, quarter),
                 Span::ToDate(year, 4) => Some(Period::year(year)),
@@ -75,27 +78,27 @@ impl Series {
                 flows.insert((period, *end), known.fact(&self.tag));
             }
         }
-        // Averages do not add up, so nothing can be taken from them.
+        // Averages cannot be subtracted from each other.
         if unit == Unit::DollarsInPeriod {
-            self.derive(&told, &mut flows);
+            self.derive(&reported, &mut flows);
         }
         flows
     }
 
     fn derive(
         &self,
-        told: &BTreeMap<Span, (NaiveDate, &Known)>,
+        reported: &BTreeMap<Span, (NaiveDate, &FiledValue)>,
         flows: &mut BTreeMap<(Period, NaiveDate), Fact>,
     ) {
-        for span in told.keys() {
+        for span in reported.keys() {
             let Span::ToDate(year, quarter) = *span else { continue };
-            if told.contains_key(&Span::Quarter(year, quarter)) {
+            if reported.contains_key(&Span::Quarter(year, quarter)) {
                 continue;
             }
-            let Some((parts, how)) = earlier(told, year, quarter) else { continue };
-            let (end, whole) = told[span];
+            let Some((parts, how)) = parts_to_subtract(reported, year, quarter) else { continue };
+            let (end, whole) = reported[span];
             let (Some(period), Some(fact)) =
-                (Period::quarter(year, quarter), self.less(whole, &parts, &how))
+                (Period::quarter(year, quarter), self.subtract(whole, &parts, &how))
             else {
                 continue;
             };
@@ -103,7 +106,7 @@ impl Series {
         }
     }
 
-    fn less(&self, whole: &Known, parts: &[&Known], how: &str) -> Option<Fact> {
+    fn subtract(&self, whole: &FiledValue, parts: &[&FiledValue], how: &str) -> Option<Fact> {
         let value = parts.iter().try_fold(whole.value, |left, it| left.checked_sub(it.value))?;
         let all = || parts.iter().copied().chain([whole]);
         let mut accessions: Vec<String> = all().map(|it| it.accession.clone()).collect();
@@ -116,27 +119,27 @@ impl Series {
     }
 }
 
-/// What has to be taken from the first `quarter` quarters of a year to leave the last of them.
-fn earlier<'a>(
-    told: &BTreeMap<Span, (NaiveDate, &'a Known)>,
+/// Returns the values to subtract from the first `quarter` quarters of a year to get the last of them, and the formula.
+fn parts_to_subtract<'a>(
+    reported: &BTreeMap<Span, (NaiveDate, &'a FiledValue)>,
     year: i32,
     quarter: u8,
-) -> Option<(Vec<&'a Known>, String)> {
-    let get = |span: Span| told.get(&span).map(|it| it.1);
+) -> Option<(Vec<&'a FiledValue>, String)> {
+    let get = |span: Span| reported.get(&span).map(|it| it.1);
     let whole = if quarter == 4 { "FY".to_owned() } else { format!("{}M", 3 * quarter) };
     if quarter > 2
         && let Some(known) = get(Span::ToDate(year, quarter - 1))
     {
         return Some((vec![known], format!("{whole} - {}M", 3 * (quarter - 1))));
     }
-    let quarters: Option<Vec<&Known>> =
+    let quarters: Option<Vec<&FiledValue>> =
         (1..quarter).map(|it| get(Span::Quarter(year, it))).collect();
     let names: Vec<String> = (1..quarter).map(|it| format!("Q{it}")).collect();
     Some((quarters?, format!("{whole} - {}", names.join(" - "))))
 }
 
-fn note<K: Ord>(map: &mut BTreeMap<K, Known>, key: K, it: &Value, value: i64) {
-    let known = Known {
+fn record_value<K: Ord>(map: &mut BTreeMap<K, FiledValue>, key: K, it: &Value, value: i64) {
+    let known = FiledValue {
         value,
         filed: it.filed,
         form: it.form.clone(),
@@ -144,14 +147,14 @@ fn note<K: Ord>(map: &mut BTreeMap<K, Known>, key: K, it: &Value, value: i64) {
         first: value,
     };
     match map.get_mut(&key) {
-        // A later filing that only repeats a value is not where it comes from.
+        // A later filing that repeats the value does not replace its origin.
         Some(before) if before.value == value => {}
-        Some(before) => *before = Known { first: before.first, ..known },
+        Some(before) => *before = FiledValue { first: before.first, ..known },
         None => drop(map.insert(key, known)),
     }
 }
 
-impl Known {
+impl FiledValue {
     fn fact(&self, tag: &str) -> Fact {
         let origin = Origin::Filed {
             tag: tag.to_owned(),

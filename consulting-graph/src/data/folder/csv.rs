@@ -1,15 +1,17 @@
-//! Tables: periods across, items down.
+//! CSV tables with one column per period and one row per item.
 
-use super::{Company, File, FolderError, Item, Period, Table, note, origin, wrong};
-use crate::{data::near, quantity};
+use super::{
+    Company, FolderError, InputFile, Item, Period, StatementTable, content_error, note, origin,
+};
+use crate::{data::edit_distance::edit_distance, quantity};
 
-/// A table whose amounts are all smaller was hardly meant in dollars.
-const SMALL: f64 = 10_000.0;
+/// If all amounts of a table are smaller, they are probably not in dollars.
+const MIN_PLAUSIBLE_AMOUNT: f64 = 10_000.0;
 
 pub(super) fn read(
-    file: &File,
+    file: &InputFile,
     company: &mut Company,
-    table: &mut Table,
+    table: &mut StatementTable,
 ) -> Result<(), FolderError> {
     let mut periods: Option<Vec<Period>> = None;
     let mut scale = 1.0;
@@ -21,30 +23,30 @@ pub(super) fn read(
         };
         let Some(periods) = &periods else {
             let named: Result<Vec<Period>, _> = values.iter().map(|it| Period::parse(it)).collect();
-            periods = Some(named.map_err(|it| wrong(file, &line, it.to_string()))?);
+            periods = Some(named.map_err(|it| content_error(file, &line, it.to_string()))?);
             scale = scale_of(name);
             continue;
         };
         if values.len() > periods.len() {
-            return Err(wrong(
+            return Err(content_error(
                 file,
                 &line,
                 format!(
-                    "there are {} values for {} periods; put a value with commas in quotes",
+                    "the row has {} values, but the header only {}; put values that contain commas in quotes",
                     values.len(),
                     periods.len()
                 ),
             ));
         }
         let Some(item) = Item::find(name) else {
-            company.warnings.extend(misspelt(name).map(|item| {
+            company.warnings.extend(similar_item(name).map(|item| {
                 let at = origin(file, &line);
-                format!("{at}: `{name}` is taken for a business metric; if `{item}` is meant, write it so")
+                format!("{at}: `{name}` was read as a business metric; did you mean `{item}`?")
             }));
             let pairs: Vec<String> = periods
                 .iter()
                 .zip(values)
-                .filter(|(period, _)| table.calendar.takes(**period))
+                .filter(|(period, _)| table.calendar.admit(**period))
                 .map(|(period, it)| format!("{it} in {period}"))
                 .collect();
             if !pairs.is_empty() || values.is_empty() {
@@ -55,43 +57,43 @@ pub(super) fn read(
         for (period, cell) in periods.iter().zip(values).filter(|(_, cell)| !is_blank(cell)) {
             let value = amount(cell, scale).ok_or_else(|| {
                 let problem = format!(
-                    "{cell:?} is no amount; write 1234, 1,234, $1.2bn, (45) or leave it empty"
+                    "{cell:?} is not an amount; write 1234, 1,234, $1.2bn or (45), or leave the cell empty"
                 );
-                wrong(file, &line, problem)
+                content_error(file, &line, problem)
             })?;
             largest = largest.max(value.abs());
             table
                 .add(*period, item, value, origin(file, &line))
-                .map_err(|it| wrong(file, &line, it))?;
+                .map_err(|it| content_error(file, &line, it))?;
         }
     }
-    if largest > 0.0 && largest < SMALL {
+    if largest > 0.0 && largest < MIN_PLAUSIBLE_AMOUNT {
         company.warnings.push(format!(
-            "{}: all amounts are below $10,000; if they are millions, write `in millions` in the first cell",
+            "{}: all amounts are below $10,000; if they are in millions, write `in millions` in the first cell",
             file.name
         ));
     }
     Ok(())
 }
 
-/// What a number without a unit counts, by the first cell of the table: `in millions`, `thousands of dollars`.
+/// Returns the factor for amounts without a unit, from the first cell: `in millions`, `thousands of dollars`.
 fn scale_of(cell: &str) -> f64 {
     let cell = cell.to_lowercase();
     let scales = [("thousand", 1e3), ("million", 1e6), ("billion", 1e9)];
     scales.into_iter().find(|(word, _)| cell.contains(word)).map_or(1.0, |it| it.1)
 }
 
-/// The amount in a cell. A unit of its own counts before the table's; a share is no amount.
+/// Parses the amount in a cell. A unit in the cell overrides the table's scale; percentages are rejected.
 fn amount(cell: &str, scale: f64) -> Option<f64> {
     let has_unit = cell.contains(char::is_alphabetic);
-    let value = quantity::amount(cell).filter(|_| !cell.contains('%'))?;
+    let value = quantity::parse_amount(cell).filter(|_| !cell.contains('%'))?;
     Some(if has_unit { value } else { value * scale })
 }
 
-/// The item that somebody may have meant by a name that is none.
-fn misspelt(name: &str) -> Option<Item> {
+/// Returns the item whose name is a likely correction of a misspelt name.
+fn similar_item(name: &str) -> Option<Item> {
     let name = name.to_lowercase();
-    let near = |it: &&Item| (1..=2).contains(&near::distance(&name, &it.label().to_lowercase()));
+    let near = |it: &&Item| (1..=2).contains(&edit_distance(&name, &it.label().to_lowercase()));
     Item::ALL.iter().filter(|_| name.chars().count() > 4).find(near).copied()
 }
 
@@ -99,7 +101,7 @@ fn is_blank(cell: &str) -> bool {
     matches!(cell.to_ascii_lowercase().as_str(), "" | "-" | "\u{2013}" | "\u{2014}" | "n/a" | "na")
 }
 
-/// The cells of a line: separated by commas or semicolons, in quotes where they hold one, quotes doubled inside quotes.
+/// Splits a line into cells separated by commas or semicolons. Quoted cells may contain separators and doubled quotes.
 fn cells(line: &str) -> Vec<String> {
     let separator = if line.contains(';') && !line.contains('"') { ';' } else { ',' };
     let mut cells = vec![String::new()];

@@ -1,11 +1,12 @@
-//! Objects with numbers by period and remarks by kind.
+//! JSON objects with statement values by period, and notes.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use super::{
-    Company, File, FolderError, Item, Note, Period, Table, calendar::YearEnd, note, origin, wrong,
+    Company, FolderError, InputFile, Item, Note, Period, StatementTable, calendar::YearEnd,
+    content_error, note, origin,
 };
 
 #[derive(Deserialize)]
@@ -24,30 +25,30 @@ struct Content {
     metrics: Vec<String>,
 }
 
-fn parse(file: &File) -> Result<Content, FolderError> {
+fn parse(file: &InputFile) -> Result<Content, FolderError> {
     serde_json::from_str(&file.text).map_err(|it| {
         let problem = format!(
-            "{it}; the fields are name, sector, fiscal_year_end, periods, guidance, events and metrics, as in \
+            "{it}; allowed fields are name, sector, fiscal_year_end, periods, guidance, events and metrics, for example \
              {{\"periods\": {{\"FY2025\": {{\"revenue\": 1500}}}}, \"guidance\": [\"text\"]}}"
         );
-        wrong(file, &it.line(), problem)
+        content_error(file, &it.line(), problem)
     })
 }
 
-/// When the fiscal year ends, where one of the files says it.
+/// Returns the end of the fiscal year, if a file states it.
 pub(super) fn year_end<'a>(
-    files: impl Iterator<Item = &'a File>,
+    files: impl Iterator<Item = &'a InputFile>,
 ) -> Result<Option<YearEnd>, FolderError> {
-    let mut known: Option<(YearEnd, &File)> = None;
+    let mut known: Option<(YearEnd, &InputFile)> = None;
     for file in files {
         let Some(text) = parse(file)?.fiscal_year_end else { continue };
-        let wrong = |problem| wrong(file, &"fiscal_year_end", problem);
+        let error = |problem| content_error(file, &"fiscal_year_end", problem);
         let end = YearEnd::parse(&text)
-            .ok_or_else(|| wrong(format!("{text:?} is no day of a year; write it like 01-31")))?;
+            .ok_or_else(|| error(format!("{text:?} is not a month and day; write it as 01-31")))?;
         match known {
             Some((other, before)) if other != end => {
-                let problem = format!("{} has another one; leave one of them out", before.name);
-                return Err(wrong(problem));
+                let problem = format!("{} states a different day; remove one of them", before.name);
+                return Err(error(problem));
             }
             _ => known = Some((end, file)),
         }
@@ -56,9 +57,9 @@ pub(super) fn year_end<'a>(
 }
 
 pub(super) fn read(
-    file: &File,
+    file: &InputFile,
     company: &mut Company,
-    table: &mut Table,
+    table: &mut StatementTable,
 ) -> Result<(), FolderError> {
     let content = parse(file)?;
     if let Some(name) = content.name {
@@ -66,20 +67,21 @@ pub(super) fn read(
     }
     company.sector = content.sector.or(company.sector.take());
     for (name, items) in content.periods {
-        let place = format!("periods.{name}");
-        let period = Period::parse(&name).map_err(|it| wrong(file, &place, it.to_string()))?;
+        let location = format!("periods.{name}");
+        let period =
+            Period::parse(&name).map_err(|it| content_error(file, &location, it.to_string()))?;
         for (name, value) in items {
-            let place = format!("{place}.{name}");
+            let location = format!("{location}.{name}");
             let item = Item::find(&name).ok_or_else(|| {
-                wrong(
+                content_error(
                     file,
-                    &place,
-                    "this is no line of a statement; put it among `metrics` as a text",
+                    &location,
+                    "this is not a statement line; add it to `metrics` as text",
                 )
             })?;
             table
-                .add(period, item, value, origin(file, &place))
-                .map_err(|it| wrong(file, &place, it))?;
+                .add(period, item, value, origin(file, &location))
+                .map_err(|it| content_error(file, &location, it))?;
         }
     }
     company.guidance.extend(notes(file, "guidance", &content.guidance));
@@ -88,7 +90,7 @@ pub(super) fn read(
     Ok(())
 }
 
-fn notes(file: &File, field: &str, texts: &[String]) -> Vec<Note> {
+fn notes(file: &InputFile, field: &str, texts: &[String]) -> Vec<Note> {
     texts
         .iter()
         .enumerate()

@@ -9,35 +9,35 @@ use super::{
     research_intensity, return_on_equity, year_over_year,
 };
 
-/// All ratios that the company's statements allow, each of the newest period that has it.
+/// Returns all ratios that can be computed from the company's statements, each for the latest period that allows it.
 pub fn table(company: &Company) -> Vec<Ratio> {
-    LINES.iter().filter_map(|line| line.of(company)).collect()
+    LINES.iter().filter_map(|line| line.compute(company)).collect()
 }
 
-/// A line of the table of ratios.
+/// One row of the ratio table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
-    /// What it is called.
+    /// The ratio's name.
     pub name: &'static str,
-    /// How it is computed.
+    /// The formula.
     pub definition: &'static str,
-    /// The period it is of.
+    /// The period that the value refers to.
     pub period: Period,
-    /// Its value in that period.
+    /// The company's value.
     pub value: Value,
-    /// What is usual in the sector.
+    /// The typical value in the sector.
     pub sector: Option<Value>,
 }
 
-/// A computed number with what it counts.
+/// A computed number with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// A share of one.
-    Share(f64),
+    /// A fraction of one, shown as a percentage.
+    Fraction(f64),
     /// Dollars.
     Dollars(i64),
     /// A multiple.
-    Times(f64),
+    Multiple(f64),
     /// Cents.
     Cents(i64),
 }
@@ -45,9 +45,9 @@ pub enum Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match *self {
-            Self::Share(it) => number::percent(it),
+            Self::Fraction(it) => number::percent(it),
             Self::Dollars(it) => number::dollars(it),
-            Self::Times(it) => number::times(it),
+            Self::Multiple(it) => number::multiple(it),
             Self::Cents(it) => number::cents(it),
         })
     }
@@ -56,23 +56,23 @@ impl fmt::Display for Value {
 struct Line {
     name: &'static str,
     definition: &'static str,
-    over: Over,
+    basis: Basis,
     value: fn(&Company, &Statement) -> Option<Value>,
 }
 
-/// Which statements a ratio is taken from.
-enum Over {
-    /// The newest quarter, or the newest year where the quarter does not have it.
-    Newest,
-    /// The newest year: a quarter would say little.
-    Year,
+/// The statement that a ratio is computed from.
+enum Basis {
+    /// The latest quarter, or the latest year if the quarter lacks an input.
+    LatestPeriod,
+    /// The latest year, for ratios that are not meaningful for a quarter.
+    LatestYear,
 }
 
 impl Line {
-    fn of(&self, company: &Company) -> Option<Ratio> {
-        let quarter = match self.over {
-            Over::Newest => company.quarters.last(),
-            Over::Year => None,
+    fn compute(&self, company: &Company) -> Option<Ratio> {
+        let quarter = match self.basis {
+            Basis::LatestPeriod => company.quarters.last(),
+            Basis::LatestYear => None,
         };
         let statements = quarter.into_iter().chain(company.annuals.last());
         let (period, value) =
@@ -80,8 +80,8 @@ impl Line {
         let Self { name, definition, .. } = *self;
         let usual = company.sector_ratios.iter().find(|it| it.name == name);
         let sector = usual.map(|it| match value {
-            Value::Times(_) => Value::Times(it.value),
-            Value::Share(_) | Value::Dollars(_) | Value::Cents(_) => Value::Share(it.value),
+            Value::Multiple(_) => Value::Multiple(it.value),
+            Value::Fraction(_) | Value::Dollars(_) | Value::Cents(_) => Value::Fraction(it.value),
         });
         Some(Ratio { name, definition, period, value, sector })
     }
@@ -91,85 +91,85 @@ const LINES: &[Line] = &[
     Line {
         name: "Revenue growth (YoY)",
         definition: "revenue / revenue a year before - 1",
-        over: Over::Newest,
-        value: |company, it| year_over_year(company, it, Item::Revenue).map(Value::Share),
+        basis: Basis::LatestPeriod,
+        value: |company, it| year_over_year(company, it, Item::Revenue).map(Value::Fraction),
     },
     Line {
         name: "Gross margin",
         definition: "gross profit / revenue",
-        over: Over::Newest,
-        value: |_, it| gross_margin(it).map(Value::Share),
+        basis: Basis::LatestPeriod,
+        value: |_, it| gross_margin(it).map(Value::Fraction),
     },
     Line {
         name: "Operating margin",
         definition: "operating income / revenue",
-        over: Over::Newest,
-        value: |_, it| operating_margin(it).map(Value::Share),
+        basis: Basis::LatestPeriod,
+        value: |_, it| operating_margin(it).map(Value::Fraction),
     },
     Line {
         name: "Net margin",
         definition: "net income / revenue",
-        over: Over::Newest,
-        value: |_, it| net_margin(it).map(Value::Share),
+        basis: Basis::LatestPeriod,
+        value: |_, it| net_margin(it).map(Value::Fraction),
     },
     Line {
         name: "Research intensity",
         definition: "research and development / revenue",
-        over: Over::Newest,
-        value: |_, it| research_intensity(it).map(Value::Share),
+        basis: Basis::LatestPeriod,
+        value: |_, it| research_intensity(it).map(Value::Fraction),
     },
     Line {
         name: "Free cash flow",
         definition: "operating cash flow - capital expenditure",
-        over: Over::Newest,
+        basis: Basis::LatestPeriod,
         value: |_, it| free_cash_flow(it).map(Value::Dollars),
     },
     Line {
         name: "Free cash flow margin",
         definition: "free cash flow / revenue",
-        over: Over::Year,
-        value: |_, it| free_cash_flow_margin(it).map(Value::Share),
+        basis: Basis::LatestYear,
+        value: |_, it| free_cash_flow_margin(it).map(Value::Fraction),
     },
     Line {
         name: "Cash conversion",
         definition: "free cash flow / net income",
-        over: Over::Year,
-        value: |_, it| cash_conversion(it).map(Value::Share),
+        basis: Basis::LatestYear,
+        value: |_, it| cash_conversion(it).map(Value::Fraction),
     },
     Line {
         name: "Net debt",
         definition: "long-term debt - cash - marketable securities",
-        over: Over::Newest,
+        basis: Basis::LatestPeriod,
         value: |company, it| net_debt(company, it).map(Value::Dollars),
     },
     Line {
         name: "Current ratio",
         definition: "current assets / current liabilities",
-        over: Over::Newest,
-        value: |_, it| current_ratio(it).map(Value::Times),
+        basis: Basis::LatestPeriod,
+        value: |_, it| current_ratio(it).map(Value::Multiple),
     },
     Line {
         name: "Debt to equity",
         definition: "long-term debt / equity",
-        over: Over::Newest,
-        value: |_, it| debt_to_equity(it).map(Value::Times),
+        basis: Basis::LatestPeriod,
+        value: |_, it| debt_to_equity(it).map(Value::Multiple),
     },
     Line {
         name: "Return on equity",
         definition: "net income / equity at year end",
-        over: Over::Year,
-        value: |_, it| return_on_equity(it).map(Value::Share),
+        basis: Basis::LatestYear,
+        value: |_, it| return_on_equity(it).map(Value::Fraction),
     },
     Line {
         name: "Shareholder payout",
         definition: "share repurchases + dividends",
-        over: Over::Year,
+        basis: Basis::LatestYear,
         value: |_, it| payout(it).map(Value::Dollars),
     },
     Line {
         name: "Earnings per share",
         definition: "net income / diluted shares",
-        over: Over::Newest,
+        basis: Basis::LatestPeriod,
         value: |_, it| earnings_per_share(it).map(Value::Cents),
     },
 ];

@@ -2,27 +2,27 @@
 
 use super::{
     super::{Company, Item, Note, Split, Statement, Subject, Unit, number, ratio},
-    FINANCIAL_SECTIONS, documents, opening, section,
+    FINANCIAL_SECTIONS, documents, header, push_section,
     table::table,
 };
 
-/// So many quarters are shown, of those that are known.
-const SHOWN: usize = 8;
+/// Maximum number of periods shown in a table.
+const MAX_PERIODS: usize = 8;
 
-/// Renders the financial document in markdown.
+/// Renders the financial document as Markdown.
 pub fn financial(company: &Company) -> String {
-    let mut text = opening(company, "Financial data");
+    let mut text = header(company, "Financial data");
     for statements in [&company.quarters, &company.annuals] {
-        text.push_str(&gaps(newest(statements)));
+        text.push_str(&gap_notes(newest(statements)));
     }
     let quarters = newest(&company.quarters);
     let bodies: [String; 11] = [
         revenue(company, quarters),
         splits(newest(&company.segments)),
         splits(newest(&company.geography)),
-        both(company, INCOME, ("Earnings per share", per_share)),
-        both(company, BALANCE, ("Net debt", net_debt)),
-        both(company, CASH_FLOW, ("Free cash flow", free_cash_flow)),
+        quarters_and_years(company, INCOME, ("Earnings per share", per_share)),
+        quarters_and_years(company, BALANCE, ("Net debt", net_debt)),
+        quarters_and_years(company, CASH_FLOW, ("Free cash flow", free_cash_flow)),
         prices(company),
         ratios(company),
         notes(&company.metrics),
@@ -30,7 +30,7 @@ pub fn financial(company: &Company) -> String {
         notes(&company.events),
     ];
     for (name, body) in FINANCIAL_SECTIONS.iter().zip(&bodies) {
-        section(&mut text, name, body);
+        push_section(&mut text, name, body);
     }
     text.push_str(&documents(company, Subject::Financial));
     text
@@ -78,7 +78,7 @@ const CASH_FLOW: &[Item] = &[
     Item::ChangeInCash,
 ];
 
-/// A line that is computed from the others.
+/// An additional table row: its label and the function that computes it from the others.
 type Computed = (&'static str, fn(&Company, &Statement) -> Option<String>);
 
 fn per_share(_: &Company, statement: &Statement) -> Option<String> {
@@ -93,8 +93,8 @@ fn free_cash_flow(_: &Company, statement: &Statement) -> Option<String> {
     ratio::free_cash_flow(statement).map(number::dollars)
 }
 
-/// Says where periods are missing between those that are shown: in a table they stand side by side.
-fn gaps(statements: &[Statement]) -> String {
+/// Notes missing periods between the ones shown, because adjacent table columns look consecutive.
+fn gap_notes(statements: &[Statement]) -> String {
     let number = |it: &Statement| match it.period.quarter {
         Some(quarter) => it.period.year * 4 + i32::from(quarter.get()),
         None => it.period.year,
@@ -102,13 +102,13 @@ fn gaps(statements: &[Statement]) -> String {
     let pairs = statements.iter().zip(statements.iter().skip(1));
     let apart = pairs.filter(|(before, after)| number(after) - number(before) > 1);
     let note = |(before, after): (&Statement, &Statement)| {
-        format!("Note: nothing is known between {} and {}.\n", before.period, after.period)
+        format!("Note: no data between {} and {}.\n", before.period, after.period)
     };
     apart.map(note).collect()
 }
 
 fn newest<T>(all: &[T]) -> &[T] {
-    &all[all.len().saturating_sub(SHOWN)..]
+    &all[all.len().saturating_sub(MAX_PERIODS)..]
 }
 
 fn revenue(company: &Company, quarters: &[Statement]) -> String {
@@ -147,8 +147,8 @@ fn splits(splits: &[Split]) -> String {
     table(&header, &splits.iter().map(line).collect::<Vec<Vec<String>>>())
 }
 
-/// Quarters in one table, years in another.
-fn both(company: &Company, items: &[Item], computed: Computed) -> String {
+/// Renders the quarters in one table and the years in another.
+fn quarters_and_years(company: &Company, items: &[Item], computed: Computed) -> String {
     let quarters = statements(company, newest(&company.quarters), items, computed);
     let annuals = statements(company, newest(&company.annuals), items, computed);
     match (quarters.is_empty(), annuals.is_empty()) {
@@ -170,7 +170,8 @@ fn statements(
     let known = items.iter().filter(|item| statements.iter().any(|it| it.get(**item).is_some()));
     let mut lines: Vec<Vec<String>> = known
         .map(|&item| {
-            let cell = |it: &Statement| it.get(item).map_or_else(dash, |value| show(item, value));
+            let cell =
+                |it: &Statement| it.get(item).map_or_else(dash, |value| format_value(item, value));
             [item.label().to_owned()].into_iter().chain(statements.iter().map(cell)).collect()
         })
         .collect();
@@ -182,7 +183,7 @@ fn statements(
     table(&header, &lines)
 }
 
-fn show(item: Item, value: i64) -> String {
+fn format_value(item: Item, value: i64) -> String {
     match item.unit() {
         Unit::AverageShares => number::shares(value),
         Unit::DollarsInPeriod | Unit::DollarsAtEnd => number::dollars(value),

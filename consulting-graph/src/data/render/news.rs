@@ -2,12 +2,12 @@
 
 use super::{
     super::{Company, News, Sentiment, Subject, number},
-    NEWS_SECTIONS, documents, opening, section,
+    NEWS_SECTIONS, documents, header, push_section,
 };
 
-/// Renders the news document in markdown.
+/// Renders the news document as Markdown.
 pub fn news(company: &Company) -> String {
-    let mut text = opening(company, "News and sentiment");
+    let mut text = header(company, "News and sentiment");
     let bodies: [String; 5] = match &company.news {
         Some(news) => {
             [coverage(news), threads(news), markets(news), competitors(news), ratings(news)]
@@ -15,7 +15,7 @@ pub fn news(company: &Company) -> String {
         None => Default::default(),
     };
     for (name, body) in NEWS_SECTIONS.iter().zip(&bodies) {
-        section(&mut text, name, body);
+        push_section(&mut text, name, body);
     }
     text.push_str(&documents(company, Subject::Trend));
     text
@@ -41,7 +41,7 @@ fn coverage(news: &News) -> String {
 }
 
 fn threads(news: &News) -> String {
-    let thread = |it: &super::super::Thread| {
+    let thread = |it: &super::super::ForumThread| {
         let comments: String = it.comments.iter().map(|it| format!("  - {it}\n")).collect();
         format!("- **{}** (score {})\n{comments}", it.title, it.score)
     };

@@ -1,6 +1,6 @@
 //! Markdown tables.
 
-/// A table with a header; empty when there is no line.
+/// Renders a table with a header; empty if there are no rows.
 pub(super) fn table(header: &[String], lines: &[Vec<String>]) -> String {
     if lines.is_empty() {
         return String::new();
@@ -12,7 +12,7 @@ pub(super) fn table(header: &[String], lines: &[Vec<String>]) -> String {
 }
 
 fn line(cells: &[String]) -> String {
-    // A bar in a cell would open another one.
+    // A pipe would start another cell.
     let cells: Vec<String> =
         cells.iter().map(|it| it.replace('|', "/").replace('\n', " ")).collect();
     format!("| {} |\n", cells.join(" | "))

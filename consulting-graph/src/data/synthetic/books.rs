@@ -1,10 +1,10 @@
-//! Keeping the books: each quarter follows from the one before.
+//! Generates the books: each quarter follows from the one before.
 
 use chrono::NaiveDate;
 
-use super::{super::random::Chance, Fact, Item, Origin, Period, Statement, fact, profile::Profile};
+use super::{super::rng::SeededRng, Fact, Item, Origin, Period, Statement, fact, profile::Profile};
 
-/// One quarter, in millions.
+/// One quarter; amounts in millions.
 #[derive(Debug, Clone)]
 pub(super) struct Quarter {
     pub(super) period: Period,
@@ -26,7 +26,7 @@ pub(super) struct Quarter {
     balance: Balance,
 }
 
-/// The balance sheet; assets and equity follow from it.
+/// Balance sheet in millions. Totals are derived from these lines.
 #[derive(Debug, Clone)]
 struct Balance {
     cash: i64,
@@ -41,31 +41,38 @@ struct Balance {
     equity: i64,
 }
 
-/// Keeps the books of all periods.
-pub(super) fn keep(
+/// Generates the books for all periods.
+pub(super) fn generate(
     profile: &Profile,
     periods: &[(Period, NaiveDate)],
-    chance: &mut Chance,
+    rng: &mut SeededRng,
 ) -> Vec<Quarter> {
-    let mut balance = opening(profile);
+    let mut balance = opening_balance(profile);
     let mut revenue = profile.revenue;
     let mut shares = profile.shares;
     let mut quarters = Vec::with_capacity(periods.len());
     for (age, (period, end)) in (0..).zip(periods) {
-        revenue = (revenue * (1000 + profile.growth + chance.between(-12, 12)) / 1000).max(100);
+        revenue = (revenue * (1000 + profile.growth + rng.between(-12, 12)) / 1000).max(100);
         let last_of_year = period.quarter.is_some_and(|it| it.get() == 4);
         let season = if last_of_year { 1060 } else { 1000 };
-        let quarter =
-            next(profile, &balance, age, revenue * season / 1000, shares, (*period, *end), chance);
+        let quarter = next_quarter(
+            profile,
+            &balance,
+            age,
+            revenue * season / 1000,
+            shares,
+            (*period, *end),
+            rng,
+        );
         balance = quarter.balance.clone();
-        // A repurchase takes about two shares of a thousand out of the market each quarter.
+        // Repurchases retire about two in a thousand shares per quarter.
         shares = if quarter.buybacks > 0 { shares - shares / 500 } else { shares };
         quarters.push(quarter);
     }
     quarters
 }
 
-fn opening(profile: &Profile) -> Balance {
+fn opening_balance(profile: &Profile) -> Balance {
     let of_revenue = |rate: i64| profile.revenue * rate / 1000;
     let cost = of_revenue(profile.cost);
     let mut balance = Balance {
@@ -84,19 +91,19 @@ fn opening(profile: &Profile) -> Balance {
     balance
 }
 
-fn next(
+fn next_quarter(
     profile: &Profile,
     before: &Balance,
     age: i64,
     revenue: i64,
     shares: i64,
     (period, end): (Period, NaiveDate),
-    chance: &mut Chance,
+    rng: &mut SeededRng,
 ) -> Quarter {
     let of_revenue = |rate: i64| revenue * rate.max(0) / 1000;
     let cost = of_revenue((profile.cost + profile.cost_drift * age).clamp(150, 850));
-    let research = of_revenue(profile.research + chance.between(-4, 4));
-    let selling = of_revenue(profile.selling + chance.between(-5, 5));
+    let research = of_revenue(profile.research + rng.between(-4, 4));
+    let selling = of_revenue(profile.selling + rng.between(-5, 5));
     let other = before.cash * 8 / 1000 - before.debt * 11 / 1000;
     let pretax = revenue - cost - research - selling + other;
     let tax = (pretax * profile.tax / 1000).max(0);
@@ -116,7 +123,7 @@ fn next(
     let dividends = (net * profile.dividends / 1000).max(0);
     let buybacks = (free * profile.buybacks / 1000).max(0);
     let unfinanced = before.cash + free - dividends - buybacks;
-    let debt_raised = raise(unfinanced, of_revenue(150));
+    let debt_raised = debt_needed(unfinanced, of_revenue(150));
 
     Quarter {
         period,
@@ -148,8 +155,8 @@ fn next(
     }
 }
 
-/// Debt comes in notes of fifty million, as many as keep `floor` in the till.
-fn raise(cash: i64, floor: i64) -> i64 {
+/// Returns the debt to raise so that cash stays above `floor`, in multiples of 50 million.
+fn debt_needed(cash: i64, floor: i64) -> i64 {
     if cash >= floor { 0 } else { (floor - cash + 49) / 50 * 50 }
 }
 
@@ -218,7 +225,7 @@ impl Quarter {
     }
 }
 
-/// The statement of a full year: flows added, balance of the last quarter, shares averaged.
+/// Builds the statement of a full year: flows are summed, balances taken from the last quarter, shares averaged.
 pub(super) fn annual(quarters: &[Quarter]) -> Option<Statement> {
     use super::super::Unit;
 

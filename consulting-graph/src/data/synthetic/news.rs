@@ -1,19 +1,19 @@
-//! What the press, the forums and the analysts of an invented company say.
+//! Generates news, forum threads and ratings for a fictional company.
 //!
-//! Each statement about the company takes its number from the books. For every voice there is one that reads the same
-//! books the other way.
+//! All figures about the company come from its books. For every favourable reading of them there is an unfavourable
+//! one.
 
 use chrono::{Days, NaiveDate};
 
 use super::{
     super::{
-        Competitor, News, NewsItem, PredictionMarket, Rating, Sentiment, Thread, number, ratio,
+        Competitor, ForumThread, News, NewsItem, PredictionMarket, Rating, Sentiment, number, ratio,
     },
-    Chance, Company, Item, Profile,
+    Company, Item, Profile, SeededRng,
 };
 
-/// The readings of the books that the news argue about.
-struct Readings {
+/// Figures from the books that the news refer to.
+struct KeyFigures {
     revenue: String,
     growth: String,
     margin: String,
@@ -26,30 +26,31 @@ struct Readings {
     young_segment: String,
 }
 
-pub(super) fn invent(company: &Company, profile: &Profile, chance: &mut Chance) -> News {
-    let readings = read(company);
+pub(super) fn generate(company: &Company, profile: &Profile, rng: &mut SeededRng) -> News {
+    let figures = key_figures(company);
     News {
-        items: items(company, &readings, chance),
-        threads: threads(&readings, chance),
-        markets: markets(company, chance),
-        competitors: competitors(profile, &readings, chance),
-        ratings: ratings(company, &readings, chance),
+        items: items(company, &figures, rng),
+        threads: threads(&figures, rng),
+        markets: markets(company, rng),
+        competitors: competitors(profile, &figures, rng),
+        ratings: ratings(company, &figures, rng),
     }
 }
 
-fn read(company: &Company) -> Readings {
+fn key_figures(company: &Company) -> KeyFigures {
     let newest = company.quarters.last();
     let before = newest.and_then(|it| company.year_before(it));
     let percent =
-        |it: Option<f64>| it.map_or_else(|| "an unknown share".to_owned(), number::percent);
+        |it: Option<f64>| it.map_or_else(|| "an unknown percentage".to_owned(), number::percent);
     let growth = |item| percent(newest.and_then(|it| ratio::year_over_year(company, it, item)));
-    let money = |it: Option<i64>| it.map_or_else(|| "an unknown sum".to_owned(), number::dollars);
+    let money =
+        |it: Option<i64>| it.map_or_else(|| "an undisclosed amount".to_owned(), number::dollars);
     let segment = |idx: usize| {
         let parts = company.segments.last().map(|it| it.parts.as_slice()).unwrap_or_default();
         parts.get(idx.min(parts.len().saturating_sub(1))).map(|it| it.0.clone()).unwrap_or_default()
     };
     let annual = company.annuals.last();
-    Readings {
+    KeyFigures {
         revenue: money(newest.and_then(|it| it.get(Item::Revenue))),
         growth: growth(Item::Revenue),
         margin: percent(newest.and_then(ratio::gross_margin)),
@@ -63,41 +64,41 @@ fn read(company: &Company) -> Readings {
     }
 }
 
-fn items(company: &Company, it: &Readings, chance: &mut Chance) -> Vec<NewsItem> {
+fn items(company: &Company, it: &KeyFigures, rng: &mut SeededRng) -> Vec<NewsItem> {
     let (leading, young) = (&it.leading_segment, &it.young_segment);
     let texts = [
         (
             "The Ledger Wire",
             Sentiment::Positive,
-            format!("Quarter closes with {} in sales", it.revenue),
+            format!("Quarterly sales reach {}", it.revenue),
             format!(
-                "Revenue moved by {} against the year before, and management speaks of a full order book.",
+                "Revenue changed by {} year over year, and management describes the order book as full.",
                 it.growth
             ),
         ),
         (
             "Harbour Street Journal",
             Sentiment::Negative,
-            "Customers take longer to pay".to_owned(),
+            "Customers are taking longer to pay".to_owned(),
             format!(
-                "Receivables changed by {} while revenue changed by {}; two readers of the balance sheet ask who is being sold to.",
+                "Receivables changed by {} while revenue changed by {}; analysts question the quality of the sales.",
                 it.receivables_growth, it.growth
             ),
         ),
         (
             "Sector Weekly",
             Sentiment::Mixed,
-            format!("{young} grows up, {leading} grows old"),
+            format!("{young} gains weight as {leading} matures"),
             format!(
-                "{young} takes a larger part of sales every quarter, but {leading} still pays for it."
+                "{young} contributes a growing share of sales, but {leading} still funds the business."
             ),
         ),
         (
             "Margin Notes",
             Sentiment::Negative,
-            "What the gross margin says".to_owned(),
+            "A closer look at gross margin".to_owned(),
             format!(
-                "Gross margin stands at {}, after {} a year before.",
+                "Gross margin stands at {}, compared with {} a year earlier.",
                 it.margin, it.margin_before
             ),
         ),
@@ -105,14 +106,14 @@ fn items(company: &Company, it: &Readings, chance: &mut Chance) -> Vec<NewsItem>
             "Open Floor",
             Sentiment::Positive,
             "Cash returned to shareholders".to_owned(),
-            format!("Over the last year {} went to shareholders.", it.payout),
+            format!("The company returned {} to shareholders over the last year.", it.payout),
         ),
         (
             "Plant & Process",
             Sentiment::Mixed,
-            "Stocks in the warehouse".to_owned(),
+            "Inventory draws attention".to_owned(),
             format!(
-                "Inventory changed by {} in a year, which the company calls preparation and a supplier calls caution.",
+                "Inventory changed by {} in a year; the company calls it preparation, a supplier calls it caution.",
                 it.inventory_growth
             ),
         ),
@@ -121,7 +122,7 @@ fn items(company: &Company, it: &Readings, chance: &mut Chance) -> Vec<NewsItem>
     texts
         .into_iter()
         .map(|(publisher, sentiment, headline, text)| {
-            date = earlier(date, chance.between(2, 9).unsigned_abs());
+            date = earlier(date, rng.between(2, 9).unsigned_abs());
             NewsItem { publisher: publisher.to_owned(), date, headline, text, sentiment }
         })
         .collect()
@@ -131,45 +132,51 @@ fn earlier(date: NaiveDate, days: u64) -> NaiveDate {
     date.checked_sub_days(Days::new(days)).unwrap_or(date)
 }
 
-fn threads(it: &Readings, chance: &mut Chance) -> Vec<Thread> {
+fn threads(it: &KeyFigures, rng: &mut SeededRng) -> Vec<ForumThread> {
     let threads = [
         (
             "Is the growth real?",
             [
-                format!("{} more sales is {} more sales. I hold.", it.growth, it.growth),
-                format!("Look at receivables: {}. I sold half.", it.receivables_growth),
+                format!(
+                    "Revenue growth of {} tells me the story is intact. I'm holding.",
+                    it.growth
+                ),
+                format!(
+                    "Receivables moved by {}. That worries me, so I sold half.",
+                    it.receivables_growth
+                ),
             ],
         ),
         (
-            "Free cash flow thread",
+            "Where does the cash go?",
             [
                 format!("{} of free cash flow in a year, and nobody talks about it.", it.free_cash),
-                format!("They paid out {} of it. What is left for the plants?", it.payout),
+                format!("They paid out {}. What does that leave for the plants?", it.payout),
             ],
         ),
         (
-            "I work with their products",
+            "View from a customer",
             [
-                format!("{} is better than what we had before.", it.young_segment),
-                "Support takes a week to answer. We are looking at others.".to_owned(),
+                format!("{} is a clear improvement over what we used before.", it.young_segment),
+                "Support takes a week to reply. We are evaluating alternatives.".to_owned(),
             ],
         ),
     ];
     threads
         .into_iter()
-        .map(|(title, comments)| Thread {
+        .map(|(title, comments)| ForumThread {
             title: title.to_owned(),
-            score: chance.between(40, 2_400),
+            score: rng.between(40, 2_400),
             comments: comments.into(),
         })
         .collect()
 }
 
-fn markets(company: &Company, chance: &mut Chance) -> Vec<PredictionMarket> {
+fn markets(company: &Company, rng: &mut SeededRng) -> Vec<PredictionMarket> {
     let events = [
-        "Revenue of the next quarter above the middle of the guided range",
-        "Operating margin of the full year below the one aimed at",
-        "An acquisition of over a tenth of yearly revenue within twelve months",
+        "Next quarter's revenue above the midpoint of guidance",
+        "Full-year operating margin below target",
+        "An acquisition worth more than a tenth of annual revenue within twelve months",
         "A change of chief executive within twelve months",
     ];
     let revenue = company.quarters.last().and_then(|it| it.get(Item::Revenue)).unwrap_or(0);
@@ -177,26 +184,21 @@ fn markets(company: &Company, chance: &mut Chance) -> Vec<PredictionMarket> {
         .into_iter()
         .map(|event| PredictionMarket {
             event: event.to_owned(),
-            percent: u8::try_from(chance.between(12, 78)).unwrap_or(50),
-            volume: (revenue / 20_000).max(1_000_000) / 1_000_000
-                * 1_000_000
-                * chance.between(1, 4),
+            percent: u8::try_from(rng.between(12, 78)).unwrap_or(50),
+            volume: (revenue / 20_000).max(1_000_000) / 1_000_000 * 1_000_000 * rng.between(1, 4),
         })
         .collect()
 }
 
-fn competitors(profile: &Profile, it: &Readings, chance: &mut Chance) -> Vec<Competitor> {
+fn competitors(profile: &Profile, it: &KeyFigures, rng: &mut SeededRng) -> Vec<Competitor> {
     let acts = [
-        format!("cut its prices for {} by {}%.", it.leading_segment, chance.between(5, 18)),
+        format!("cut its prices for {} by {}%.", it.leading_segment, rng.between(5, 18)),
         format!(
             "opened a second site for {} and hired {} engineers.",
             it.young_segment,
-            chance.between(2, 9) * 50
+            rng.between(2, 9) * 50
         ),
-        format!(
-            "withdrew its guidance, because orders came in {}% under plan.",
-            chance.between(4, 15)
-        ),
+        format!("withdrew its guidance after orders came in {}% below plan.", rng.between(4, 15)),
     ];
     profile
         .sector
@@ -207,27 +209,27 @@ fn competitors(profile: &Profile, it: &Readings, chance: &mut Chance) -> Vec<Com
         .collect()
 }
 
-fn ratings(company: &Company, it: &Readings, chance: &mut Chance) -> Vec<Rating> {
+fn ratings(company: &Company, it: &KeyFigures, rng: &mut SeededRng) -> Vec<Rating> {
     let price = company.prices.last().map_or(10_000, |it| it.cents);
     let voices = [
         (
             "Fairweather & Sons",
             "buy",
             1_240,
-            format!("Growth of {} is not in the price.", it.growth),
+            format!("The share price does not reflect growth of {}.", it.growth),
         ),
         (
             "Dunmore Research",
             "hold",
             1_010,
-            format!("A gross margin of {} needs to be shown once more.", it.margin),
+            format!("We would like to see a second year with a gross margin of {}.", it.margin),
         ),
         (
             "Greyfriars Capital",
             "sell",
             780,
             format!(
-                "Working capital eats the growth: receivables {}, inventory {}.",
+                "Working capital is absorbing the growth: receivables {}, inventory {}.",
                 it.receivables_growth, it.inventory_growth
             ),
         ),
@@ -237,7 +239,7 @@ fn ratings(company: &Company, it: &Readings, chance: &mut Chance) -> Vec<Rating>
         .map(|(house, advice, permille, text)| Rating {
             house: house.to_owned(),
             advice: advice.to_owned(),
-            target_cents: price * (permille + chance.between(-30, 30)) / 1000,
+            target_cents: price * (permille + rng.between(-30, 30)) / 1000,
             text,
         })
         .collect()

@@ -1,8 +1,8 @@
-//! What an invented company is like, before its books are kept.
+//! Parameters of a fictional company.
 
-use super::super::random::Chance;
+use super::super::rng::SeededRng;
 
-/// A line of business, with segments and competitors that exist nowhere else.
+/// An industry with fictional segments and competitors.
 #[derive(Debug)]
 pub(super) struct Sector {
     pub(super) name: &'static str,
@@ -40,7 +40,8 @@ const SECTORS: &[Sector] = &[
     },
 ];
 
-/// How the company does. Rates are in thousandths, of a quarter's revenue unless said otherwise; money is in millions.
+/// Performance parameters. Rates are in thousandths of a quarter's revenue unless stated otherwise; money is in
+/// millions.
 #[derive(Debug)]
 pub(super) struct Profile {
     pub(super) sector: &'static Sector,
@@ -62,7 +63,7 @@ pub(super) struct Profile {
     pub(super) investment_drift: i64,
     /// Of net income.
     pub(super) dividends: i64,
-    /// Of free cash flow; over 1000 when more is paid out than comes in.
+    /// Of free cash flow; above 1000, more is paid out than comes in.
     pub(super) buybacks: i64,
     pub(super) debt: i64,
     pub(super) cash: i64,
@@ -73,69 +74,60 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    pub(super) fn draw(chance: &mut Chance) -> Self {
-        let sector_idx = chance.between(0, SECTORS.len() as i64 - 1);
+    pub(super) fn generate(rng: &mut SeededRng) -> Self {
+        let sector_idx = rng.between(0, SECTORS.len() as i64 - 1);
         let sector = SECTORS.get(sector_idx.unsigned_abs() as usize).unwrap_or(&SECTORS[0]);
         let mut profile = Self {
             sector,
-            revenue: chance.between(400, 9_000),
-            growth: chance.between(-6, 45),
-            cost: chance.between(300, 560),
-            cost_drift: chance.between(-5, 5),
-            research: chance.between(70, 190),
-            selling: chance.between(90, 180),
-            tax: chance.between(140, 240),
-            receivables: chance.between(450, 700),
-            receivables_drift: chance.between(-4, 6),
-            inventory: chance.between(300, 800),
-            inventory_drift: chance.between(-6, 10),
-            payables: chance.between(300, 600),
-            investment: chance.between(40, 120),
-            investment_drift: chance.between(-1, 3),
-            dividends: chance.between(0, 300),
-            buybacks: chance.between(100, 800),
-            debt: chance.between(600, 2_400),
-            cash: chance.between(700, 2_600),
-            shares: chance.between(180, 2_400),
-            segment_weights: weights(sector.segments.len(), chance),
-            region_weights: weights(REGIONS.len(), chance),
+            revenue: rng.between(400, 9_000),
+            growth: rng.between(-6, 45),
+            cost: rng.between(300, 560),
+            cost_drift: rng.between(-5, 5),
+            research: rng.between(70, 190),
+            selling: rng.between(90, 180),
+            tax: rng.between(140, 240),
+            receivables: rng.between(450, 700),
+            receivables_drift: rng.between(-4, 6),
+            inventory: rng.between(300, 800),
+            inventory_drift: rng.between(-6, 10),
+            payables: rng.between(300, 600),
+            investment: rng.between(40, 120),
+            investment_drift: rng.between(-1, 3),
+            dividends: rng.between(0, 300),
+            buybacks: rng.between(100, 800),
+            debt: rng.between(600, 2_400),
+            cash: rng.between(700, 2_600),
+            shares: rng.between(180, 2_400),
+            segment_weights: weights(sector.segments.len(), rng),
+            region_weights: weights(REGIONS.len(), rng),
         };
-        profile.plant_tension(chance);
+        profile.add_tension(rng);
         profile
     }
 
-    /// Makes good news cost something: growth that is bought, sold on credit, or paid out.
-    fn plant_tension(&mut self, chance: &mut Chance) {
-        match chance.between(0, 3) {
-            0 => (self.growth, self.cost_drift) = (self.growth.max(15), chance.between(5, 9)),
-            1 => {
-                (self.growth, self.receivables_drift) =
-                    (self.growth.max(12), chance.between(12, 22))
-            }
-            2 => {
-                (self.cost_drift, self.buybacks) =
-                    (chance.between(2, 5), chance.between(1_100, 1_500))
-            }
-            _ => {
-                (self.growth, self.inventory_drift) =
-                    (chance.between(-8, 4), chance.between(18, 34))
-            }
+    /// Adds a drawback to the good news: growth at the expense of margin, credit, payout or inventory.
+    fn add_tension(&mut self, rng: &mut SeededRng) {
+        match rng.between(0, 3) {
+            0 => (self.growth, self.cost_drift) = (self.growth.max(15), rng.between(5, 9)),
+            1 => (self.growth, self.receivables_drift) = (self.growth.max(12), rng.between(12, 22)),
+            2 => (self.cost_drift, self.buybacks) = (rng.between(2, 5), rng.between(1_100, 1_500)),
+            _ => (self.growth, self.inventory_drift) = (rng.between(-8, 4), rng.between(18, 34)),
         }
     }
 }
 
-/// Starting weights, largest first, with a drift by which the first shrinks and the last grows.
-fn weights(n: usize, chance: &mut Chance) -> Vec<(i64, i64)> {
-    let drift = chance.between(4, 12);
+/// Draws initial weights, largest first, with a drift that shrinks the first and grows the last.
+fn weights(n: usize, rng: &mut SeededRng) -> Vec<(i64, i64)> {
+    let drift = rng.between(4, 12);
     (0..n as i64)
         .map(|idx| {
-            let start = 420 / (idx + 1) + chance.between(0, 60);
+            let start = 420 / (idx + 1) + rng.between(0, 60);
             let drift = if idx == 0 {
                 -drift
             } else if idx + 1 == n as i64 {
                 drift
             } else {
-                chance.between(-3, 5)
+                rng.between(-3, 5)
             };
             (start, drift)
         })

@@ -1,4 +1,4 @@
-//! The moves in their order, with their scores.
+//! The ranked moves with their scores.
 
 use super::{
     super::{Report, chart::Chart, document::Block},
@@ -8,7 +8,7 @@ use crate::{
     data::number,
     moves::{Move, MoveId},
     rank::{Ranked, Unscored},
-    score::{Adjustment, MakerScore, Mark, MoveScore, RANGE},
+    score::{Adjustment, MakerScore, Mark, MoveScore, SCORE_RANGE},
     transcript::format_transcript,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn recommended(report: &Report) -> Vec<Block> {
             blocks.push(metrics(report, score));
             blocks.push(Block::Chart(by_metric(report, score)));
         }
-        blocks.push(folded_move(report, it));
+        blocks.push(collapsed_move(report, it));
     }
     blocks
 }
@@ -42,7 +42,7 @@ pub(super) fn other(report: &Report) -> Vec<Block> {
         blocks.push(Block::Heading(2, "Other moves".to_owned()));
         blocks.push(standings(report, &report.ranking.other));
         for ranked in &report.ranking.other {
-            blocks.extend(find(report, ranked.move_id).map(|it| folded_move(report, it)));
+            blocks.extend(find(report, ranked.move_id).map(|it| collapsed_move(report, it)));
         }
     }
     if !report.ranking.unscored.is_empty() {
@@ -61,20 +61,20 @@ fn score_of(report: &Report, id: MoveId) -> Option<&MoveScore> {
     report.outcome.scores.iter().find(|it| it.move_id == id)
 }
 
-/// A table of moves in their order.
+/// Builds a table of moves in ranked order.
 fn standings(report: &Report, ranked: &[Ranked]) -> Block {
     let makers = &report.outcome.decision_makers;
     let mut header = vec![
         "Rank".to_owned(),
         "Move".to_owned(),
         "Title".to_owned(),
-        "By".to_owned(),
+        "Analyst".to_owned(),
         "Risk".to_owned(),
     ];
-    header.push(format!("Score of {}", report.outcome.best_score));
+    header.push(format!("Score (max {})", report.outcome.best_score));
     header.extend(makers.iter().map(|it| it.id.clone()));
     header.push(format!("P(top {})", report.outcome.top_k));
-    header.extend(["Flags", "Marks"].map(str::to_owned));
+    header.extend(["Flags", "Caveats"].map(str::to_owned));
     let line = |ranked: &Ranked| {
         let it = find(report, ranked.move_id);
         let text = |of: fn(&Move) -> String| it.map(of).unwrap_or_default();
@@ -86,7 +86,7 @@ fn standings(report: &Report, ranked: &[Ranked]) -> Block {
         };
         let standing = report.robustness.standings.iter().find(|it| it.move_id == ranked.move_id);
         let own = ranked.move_id.to_string();
-        let flags = report.flags.iter().filter(|it| it.place.document == own).count();
+        let flags = report.flags.iter().filter(|it| it.location.document == own).count();
         let mut cells = vec![ranked.rank.to_string(), ranked.move_id.to_string()];
         cells.push(text(|it| it.draft.title.clone()));
         cells.push(text(|it| it.persona.clone()));
@@ -103,9 +103,9 @@ fn standings(report: &Report, ranked: &[Ranked]) -> Block {
 
 fn marks(ranked: &Ranked) -> String {
     let name = |it: &Mark| match it {
-        Mark::Defaulted => "defaulted",
-        Mark::Truncated => "truncated",
-        Mark::Incomplete => "incomplete",
+        Mark::Defaulted => "neutral scores",
+        Mark::Truncated => "debate shortened",
+        Mark::Incomplete => "debate incomplete",
         Mark::NotIsolated => "not isolated",
     };
     let names: Vec<&str> = ranked.marks.iter().map(name).collect();
@@ -124,10 +124,10 @@ fn totals(report: &Report) -> Chart {
         )
     };
     Chart {
-        title: "Totals of all moves by decision maker".to_owned(),
+        title: "Total scores by decision maker".to_owned(),
         parts: makers.iter().map(|it| it.id.clone()).collect(),
         bars: report.ranking.all().map(bar).collect(),
-        full: u32::try_from(report.outcome.best_score).unwrap_or(u32::MAX),
+        max: u32::try_from(report.outcome.best_score).unwrap_or(u32::MAX),
     }
 }
 
@@ -149,15 +149,15 @@ fn by_metric(report: &Report, score: &MoveScore) -> Chart {
         title: format!("Scores of {} by metric", score.move_id),
         parts: makers.iter().map(|it| it.id.clone()).collect(),
         bars: bars.collect(),
-        full: u32::try_from(makers.len()).unwrap_or(1) * u32::from(*RANGE.end()),
+        max: u32::try_from(makers.len()).unwrap_or(1) * u32::from(*SCORE_RANGE.end()),
     }
 }
 
-/// Every score of a move, with how it was read.
+/// Builds a table of all scores of a move, with how they were obtained.
 fn metrics(report: &Report, score: &MoveScore) -> Block {
     let mut header = vec!["Scorer".to_owned()];
     header.extend(report.outcome.metrics.iter().map(|it| it.name.clone()));
-    header.extend(["Total", "Read by", "Reasoning"].map(str::to_owned));
+    header.extend(["Total", "Source", "Reasoning"].map(str::to_owned));
     let line = |(id, it): (&String, &MakerScore)| {
         let mut cells = vec![id.clone()];
         cells.extend(
@@ -179,21 +179,21 @@ fn source(score: &MakerScore) -> String {
     let name =
         serde_json::to_value(score.score_source).ok().and_then(|it| it.as_str().map(str::to_owned));
     let changed =
-        |it: &Adjustment| format!("; {} given as {}, kept as {}", it.metric, it.given, it.kept);
+        |it: &Adjustment| format!("; {} changed from {} to {}", it.metric, it.given, it.kept);
     name.unwrap_or_default() + &score.adjustments.iter().map(changed).collect::<String>()
 }
 
-fn folded_move(report: &Report, it: &Move) -> Block {
+fn collapsed_move(report: &Report, it: &Move) -> Block {
     let mut blocks = vec![Block::Quote(it.markdown())];
     for (name, log) in report.outcome.logs.get(&it.move_id).into_iter().flatten() {
-        let folded = vec![Block::Quote(format_transcript(log))];
-        blocks.push(Block::Folded {
+        let collapsed = vec![Block::Quote(format_transcript(log))];
+        blocks.push(Block::Collapsed {
             title: format!("Debate {name}, {} turns", log.len()),
-            blocks: folded,
+            blocks: collapsed,
         });
     }
-    Block::Folded {
-        title: format!("{}: {} in full, with its debates", it.move_id, it.draft.title),
+    Block::Collapsed {
+        title: format!("{}: {} (full text and debates)", it.move_id, it.draft.title),
         blocks,
     }
 }

@@ -1,17 +1,17 @@
-//! What can be typed in a review.
+//! Commands of the interactive review.
 
 use std::path::PathBuf;
 
 use consulting_graph::moves::MoveId;
 
-/// What can be typed.
-pub(super) const HELP: &str = "You can type:
-  show m2    the whole move          drop m3    leave it out of the debates, or several: drop m3 m4
-  edit m5    in your editor          add FILE   moves from a file, markdown or JSON
-  list       all moves again         go         debate them
-  quit       later: the run waits";
+/// Help text.
+pub(super) const HELP: &str = "Commands:
+  show m2    show the whole move           drop m3    drop a move, or several: drop m3 m4
+  edit m5    edit a move in your editor    add FILE   add moves from a Markdown or JSON file
+  list       list all moves                go         start the debates
+  quit       decide later; the run waits";
 
-/// Something to do in a review.
+/// A command of the interactive review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     List,
@@ -25,27 +25,29 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Reads what was typed.
+    /// Parses a line typed by the user.
     pub(super) fn parse(line: &str) -> Result<Self, String> {
         let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let rest = rest.trim();
-        let which =
-            |word: &str| MoveId::parse(word).map_err(|_| format!("which move? type `{verb} m3`"));
-        let id = || which(rest);
+        let parse_id = |word: &str| {
+            MoveId::parse(word)
+                .map_err(|_| format!("missing or invalid move; type for example `{verb} m3`"))
+        };
+        let id = || parse_id(rest);
         match (verb, rest) {
             ("show", _) => id().map(Self::Show),
             ("drop", "") => id().map(|it| Self::Drop(vec![it])),
             ("drop", ids) => {
-                ids.split_whitespace().map(which).collect::<Result<_, _>>().map(Self::Drop)
+                ids.split_whitespace().map(parse_id).collect::<Result<_, _>>().map(Self::Drop)
             }
             ("edit", _) => id().map(Self::Edit),
-            ("add", "") => Err("which file? type `add moves.md`".to_owned()),
+            ("add", "") => Err("missing file; type for example `add moves.md`".to_owned()),
             ("add", file) => Ok(Self::Add(PathBuf::from(file))),
             ("list", "") => Ok(Self::List),
             ("go", "") => Ok(Self::Go),
             ("quit" | "exit", "") => Ok(Self::Quit),
             ("help" | "?" | "", "") => Ok(Self::Help),
-            _ => Err(format!("`{}` is nothing that can be done here", line.trim())),
+            _ => Err(format!("unknown command `{}`; type `help` for a list", line.trim())),
         }
     }
 }
@@ -55,7 +57,7 @@ mod tests {
     use super::{Command, MoveId};
 
     #[test]
-    fn commands_are_read_as_they_are_typed() {
+    fn commands_are_parsed() {
         for (line, expected) in [
             ("drop m3", Command::Drop(vec![MoveId(3)])),
             ("drop m3  m4", Command::Drop(vec![MoveId(3), MoveId(4)])),
@@ -69,8 +71,8 @@ mod tests {
         ] {
             assert_eq!(Command::parse(line), Ok(expected), "{line}");
         }
-        for wrong in ["drop", "drop 3", "drop m3 4", "edit all", "add", "go now", "remove m1"] {
-            assert!(Command::parse(wrong).is_err(), "{wrong}");
+        for invalid in ["drop", "drop 3", "drop m3 4", "edit all", "add", "go now", "remove m1"] {
+            assert!(Command::parse(invalid).is_err(), "{invalid}");
         }
     }
 }

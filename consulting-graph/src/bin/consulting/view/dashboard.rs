@@ -1,4 +1,4 @@
-//! What is known of a run while it runs: its events, folded.
+//! Progress of a run, computed from its events.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +8,7 @@ use consulting_graph::{
     rank::{Ranking, rank},
     run::Run,
     score::MoveScore,
-    spent::Spent,
+    spending::Spending,
 };
 
 use super::text::first_line;
@@ -17,109 +17,109 @@ use super::text::first_line;
 pub(super) const LAYERS: [Layer; 4] =
     [Layer::Number(0), Layer::Number(1), Layer::Number(2), Layer::SANDBOX];
 
-/// What does not change while a run runs.
+/// Properties of a run that do not change.
 #[derive(Debug, Clone)]
-pub(crate) struct Cast {
+pub(crate) struct RunHeader {
     pub(super) ticker: String,
     pub(super) run_id: String,
-    /// Who speaks, and on what data.
-    pub(super) terms: String,
+    /// Provider and data source.
+    pub(super) description: String,
     pub(super) rounds: u32,
-    pub(super) best_score: usize,
+    pub(super) max_score: usize,
     pub(super) top_k: usize,
-    /// The decision makers' ids; the first keeps the log `i1`.
+    /// Ids of the decision makers. The first one has the log `i1`.
     pub(super) makers: Vec<String>,
 }
 
-impl Cast {
-    pub(crate) fn of(run: &Run) -> Self {
-        let (given, config) = (&run.manifest().given, run.config());
-        let speaks = if given.choice.is_scripted() {
+impl RunHeader {
+    pub(crate) fn new(run: &Run) -> Self {
+        let (run_config, config) = (&run.manifest().run_config, run.config());
+        let provider = if run_config.choice.is_scripted() {
             "scripted model".to_owned()
         } else {
-            given.choice.provider.clone()
+            run_config.choice.provider.clone()
         };
-        let is_synthetic = given.data.from == consulting_graph::data::From::Synthetic;
+        let is_synthetic = run_config.data.origin == consulting_graph::data::DataOrigin::Synthetic;
         let data = if is_synthetic {
             "SYNTHETIC DATA".to_owned()
         } else {
-            format!("data as of {}", given.data.as_of)
+            format!("data as of {}", run_config.data.as_of)
         };
         Self {
-            ticker: given.ticker.clone(),
-            run_id: given.run_id.clone(),
-            terms: format!("{speaks} · {data}"),
+            ticker: run_config.ticker.clone(),
+            run_id: run_config.run_id.clone(),
+            description: format!("{provider} · {data}"),
             rounds: config.rounds,
-            best_score: config.best_score(),
+            max_score: config.max_total_score(),
             top_k: config.top_k,
             makers: config.decision_makers.iter().map(|it| it.id.clone()).collect(),
         }
     }
 
-    /// Whose conversation a log is.
+    /// Returns the decision maker of a log.
     pub(super) fn maker<'a>(&'a self, log: &'a str) -> &'a str {
         let number = log.strip_prefix('i').and_then(|it| it.parse::<usize>().ok());
         number.and_then(|it| self.makers.get(it.checked_sub(1)?)).map_or(log, String::as_str)
     }
 }
 
-/// How a run stands.
+/// Progress of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Dashboard {
-    pub(super) cast: Cast,
-    pub(super) layers: BTreeMap<Layer, Stage>,
-    pub(super) moves: BTreeMap<MoveId, Standing>,
+    pub(super) header: RunHeader,
+    pub(super) layers: BTreeMap<Layer, LayerProgress>,
+    pub(super) moves: BTreeMap<MoveId, MoveProgress>,
     scores: Vec<MoveScore>,
-    /// What the debates run in, and whether that isolates.
+    /// Back end of the sandboxes, and whether it isolates.
     pub(super) sandbox: Option<(String, bool)>,
-    /// What went wrong, oldest first.
-    pub(super) troubles: Vec<String>,
-    pub(super) is_over: bool,
-    pub(super) spent: Spent,
-    /// When debates began, and how much of them was done by then.
-    debating_since: Option<(Duration, f64)>,
+    /// Warnings and errors, oldest first.
+    pub(super) warnings: Vec<String>,
+    pub(super) is_complete: bool,
+    pub(super) spending: Spending,
+    /// When the debates started, and their progress at that time.
+    debates_started: Option<(Duration, f64)>,
 }
 
-/// How a layer stands.
+/// Progress of a layer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stage {
-    /// What it made, once it is done.
-    pub(super) made: Option<Vec<String>>,
-    pub(super) agents: Vec<Agent>,
+pub(super) struct LayerProgress {
+    /// Documents of a completed layer.
+    pub(super) artifacts: Option<Vec<String>>,
+    pub(super) agents: Vec<AgentProgress>,
 }
 
-/// How someone in a layer stands.
+/// Progress of an agent.
 #[derive(Debug, Clone)]
-pub(super) struct Agent {
+pub(super) struct AgentProgress {
     pub(super) id: String,
     pub(super) name: String,
-    pub(super) work: Work,
+    pub(super) status: AgentStatus,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Work {
-    Busy,
-    Made(Vec<String>),
+pub(super) enum AgentStatus {
+    Running,
+    Done(Vec<String>),
     Failed(String),
 }
 
-/// How a move stands.
+/// Progress of a move.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Standing {
+pub(super) struct MoveProgress {
     pub(super) title: String,
-    pub(super) state: State,
+    pub(super) state: MoveState,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) enum State {
+pub(super) enum MoveState {
     #[default]
-    Waits,
-    /// In a sandbox that is there.
-    Opened,
-    Debated {
+    Pending,
+    /// The sandbox is ready, and the debate has not started.
+    SandboxReady,
+    Debating {
         round: u32,
         status: RoundStatus,
-        /// Who spoke last, and the first line of it.
+        /// Last speaker, and the first line of its text.
         last: Option<(String, String)>,
     },
     Scored,
@@ -127,35 +127,35 @@ pub(super) enum State {
 }
 
 impl Dashboard {
-    pub(crate) fn new(cast: Cast) -> Self {
+    pub(crate) fn new(header: RunHeader) -> Self {
         Self {
-            cast,
+            header,
             layers: BTreeMap::new(),
             moves: BTreeMap::new(),
             scores: Vec::new(),
             sandbox: None,
-            troubles: Vec::new(),
-            is_over: false,
-            spent: Spent::default(),
-            debating_since: None,
+            warnings: Vec::new(),
+            is_complete: false,
+            spending: Spending::default(),
+            debates_started: None,
         }
     }
 
-    /// Takes in what happened so long after the program was started.
-    pub(crate) fn take(&mut self, event: &PipelineEvent, at: Duration) {
+    /// Applies an event. `at` is the time since the start of the program.
+    pub(crate) fn apply(&mut self, event: &PipelineEvent, at: Duration) {
         match event {
             PipelineEvent::LayerStart { layer, .. } => {
-                // Of a run that branched off, what came before is not told.
+                // A fork has no events of the layers before its fork point.
                 for before in LAYERS.iter().filter(|it| *it < layer) {
-                    self.layers.entry(*before).or_default().made.get_or_insert_default();
+                    self.layers.entry(*before).or_default().artifacts.get_or_insert_default();
                 }
                 self.layers.entry(*layer).or_default();
             }
             PipelineEvent::LayerComplete { layer, artifacts, .. } => {
-                self.layers.entry(*layer).or_default().made = Some(artifacts.clone());
+                self.layers.entry(*layer).or_default().artifacts = Some(artifacts.clone());
                 match layer {
-                    Layer::Number(2) => self.expect(artifacts),
-                    Layer::Debate(_) => self.settle(),
+                    Layer::Number(2) => self.set_moves(artifacts),
+                    Layer::Debate(_) => self.finish_debates(),
                     Layer::Number(_) => {}
                 }
             }
@@ -163,162 +163,168 @@ impl Dashboard {
                 let agents = &mut self.layers.entry(*layer).or_default().agents;
                 if !agents.iter().any(|it| it.id == *agent_id) {
                     let (id, name) = (agent_id.clone(), persona.clone());
-                    agents.push(Agent { id, name, work: Work::Busy });
+                    agents.push(AgentProgress { id, name, status: AgentStatus::Running });
                 }
             }
             PipelineEvent::AgentComplete { layer, agent_id, outputs, .. } => {
-                self.agent(*layer, agent_id, Work::Made(outputs.clone()));
+                self.set_agent_status(*layer, agent_id, AgentStatus::Done(outputs.clone()));
             }
             PipelineEvent::AgentFailed { layer, agent_id, reason } => {
-                self.agent(*layer, agent_id, Work::Failed(first_line(reason)));
-                self.troubles.push(format!("{agent_id} failed: {}", first_line(reason)));
+                self.set_agent_status(*layer, agent_id, AgentStatus::Failed(first_line(reason)));
+                self.warnings.push(format!("{agent_id} failed: {}", first_line(reason)));
             }
             PipelineEvent::SandboxReady { backend, isolated, title, .. } => {
                 self.sandbox = Some((backend.clone(), *isolated));
-                self.debating_since.get_or_insert((at, self.progress()));
-                if let Some(standing) = self.standing(event) {
-                    *standing = Standing { title: first_line(title), state: State::Opened };
+                self.debates_started.get_or_insert((at, self.progress()));
+                if let Some(progress) = self.progress_of(event) {
+                    *progress =
+                        MoveProgress { title: first_line(title), state: MoveState::SandboxReady };
                 }
             }
-            PipelineEvent::SandboxRound { round, status, said, .. } => {
-                self.debating_since.get_or_insert((at, self.progress()));
-                self.round(event, *round, *status, said);
+            PipelineEvent::SandboxRound { round, status, texts, .. } => {
+                self.debates_started.get_or_insert((at, self.progress()));
+                self.apply_round(event, *round, *status, texts);
             }
             PipelineEvent::SandboxScored { breakdown, .. } => {
                 if let Some(id) = move_id(event) {
-                    // A debate that was gone on with is scored once more.
+                    // A debate that was resumed is scored again.
                     self.scores.retain(|it| it.move_id != id);
                     self.scores.push(MoveScore::new(id, breakdown.clone(), []));
                 }
-                self.set(event, State::Scored);
+                self.set_move_state(event, MoveState::Scored);
             }
             PipelineEvent::SandboxSkipped { move_id, reason } => {
-                self.set(event, State::Skipped);
-                self.troubles.push(format!("{move_id} has no score: {}", first_line(reason)));
+                self.set_move_state(event, MoveState::Skipped);
+                self.warnings.push(format!("{move_id} has no score: {}", first_line(reason)));
             }
             PipelineEvent::SandboxDegraded { backend, .. } => {
                 self.sandbox = Some((backend.clone(), false));
             }
             PipelineEvent::BudgetWarning { percent } => {
-                self.troubles.push(format!("{percent}% of the budget is spent"));
+                self.warnings.push(format!("{percent}% of the budget is used"));
             }
             PipelineEvent::BudgetExceeded { reason } => {
-                self.troubles.push(format!("the budget is spent: {}", first_line(reason)));
+                self.warnings.push(format!("the budget is exhausted: {}", first_line(reason)));
             }
-            PipelineEvent::PipelineComplete { .. } => self.is_over = true,
-            PipelineEvent::PipelineError { message } => self.troubles.push(first_line(message)),
+            PipelineEvent::PipelineComplete { .. } => self.is_complete = true,
+            PipelineEvent::PipelineError { message } => self.warnings.push(first_line(message)),
             _ => {}
         }
     }
 
-    /// Takes in what had happened before the program was started. How long it took then is not known.
-    pub(crate) fn catch_up<'a>(&mut self, events: impl Iterator<Item = &'a PipelineEvent>) {
+    /// Applies the events of earlier executions, whose times are unknown.
+    pub(crate) fn apply_past<'a>(&mut self, events: impl Iterator<Item = &'a PipelineEvent>) {
         for event in events {
-            self.take(event, Duration::ZERO);
+            self.apply(event, Duration::ZERO);
         }
         let progress = self.progress();
-        self.debating_since = self.debating_since.map(|_| (Duration::ZERO, progress));
-        // What stopped the run then does not stop it now, be it that it came to an end.
-        self.troubles.clear();
-        self.is_over = false;
+        self.debates_started = self.debates_started.map(|_| (Duration::ZERO, progress));
+        // Warnings and the end of earlier executions do not concern this one.
+        self.warnings.clear();
+        self.is_complete = false;
     }
 
-    pub(crate) fn pay(&mut self, spent: Spent) {
-        self.spent = spent;
+    pub(crate) fn set_spending(&mut self, spending: Spending) {
+        self.spending = spending;
     }
 
-    /// What moves are called.
+    /// Returns the title of a move.
     pub(super) fn title(&self, move_id: &str) -> &str {
         MoveId::parse(move_id).ok().and_then(|it| self.moves.get(&it)).map_or("", |it| &it.title)
     }
 
-    /// How many debates are over, and of how many.
+    /// Returns the number of finished debates and of all debates.
     pub(super) fn debates(&self) -> (usize, usize) {
-        let is_over = |it: &&Standing| matches!(it.state, State::Scored | State::Skipped);
-        (self.moves.values().filter(is_over).count(), self.moves.len())
+        let is_finished =
+            |it: &&MoveProgress| matches!(it.state, MoveState::Scored | MoveState::Skipped);
+        (self.moves.values().filter(is_finished).count(), self.moves.len())
     }
 
-    /// The scored moves in their order, as it is now.
+    /// Returns the current ranking of the scored moves.
     pub(super) fn ranking(&self) -> Ranking {
-        rank(&self.scores, Vec::new(), self.cast.top_k)
+        rank(&self.scores, Vec::new(), self.header.top_k)
     }
 
-    /// How long the debates will take yet, if they go on as fast as they did so far.
+    /// Estimates the remaining time of the debates from their speed so far.
     pub(super) fn remaining(&self, now: Duration) -> Option<Duration> {
-        let (since, before) = self.debating_since.filter(|_| !self.is_over)?;
+        let (since, before) = self.debates_started.filter(|_| !self.is_complete)?;
         let progress = self.progress();
         let (done, left) = (progress - before, self.moves.len() as f64 - progress);
-        // Before a tenth of a debate is over, anything could be said.
+        // Too early for an estimate.
         (done >= 0.1).then(|| now.saturating_sub(since).mul_f64((left / done).max(0.0)))
     }
 
-    /// How many debates are over, with parts of debates.
+    /// Returns the number of finished debates, including fractions of running ones.
     fn progress(&self) -> f64 {
-        let steps = f64::from(2 * self.cast.rounds + 1);
-        let part = |it: &Standing| match &it.state {
-            State::Waits | State::Opened => 0.0,
-            State::Scored | State::Skipped => 1.0,
-            State::Debated { round, status, .. } => f64::from(turns(*round, *status)) / steps,
+        let steps = f64::from(2 * self.header.rounds + 1);
+        let part = |it: &MoveProgress| match &it.state {
+            MoveState::Pending | MoveState::SandboxReady => 0.0,
+            MoveState::Scored | MoveState::Skipped => 1.0,
+            MoveState::Debating { round, status, .. } => {
+                f64::from(finished_turns(*round, *status)) / steps
+            }
         };
         self.moves.values().map(part).sum()
     }
 
-    /// These moves will be debated, and no others.
-    fn expect(&mut self, artifacts: &[String]) {
+    /// Sets the moves that will be debated.
+    fn set_moves(&mut self, artifacts: &[String]) {
         let ids = artifacts.iter().filter_map(|it| MoveId::parse(it.strip_suffix(".md")?).ok());
         let mut known = std::mem::take(&mut self.moves);
         self.moves = ids.map(|it| (it, known.remove(&it).unwrap_or_default())).collect();
     }
 
-    /// All debates are over, those too that had their score before the program was started.
-    fn settle(&mut self) {
-        for standing in self.moves.values_mut().filter(|it| !matches!(it.state, State::Skipped)) {
-            standing.state = State::Scored;
+    /// Marks all debates as finished, including those scored in earlier executions.
+    fn finish_debates(&mut self) {
+        for progress in self.moves.values_mut().filter(|it| !matches!(it.state, MoveState::Skipped))
+        {
+            progress.state = MoveState::Scored;
         }
     }
 
-    fn agent(&mut self, layer: Layer, id: &str, work: Work) {
+    fn set_agent_status(&mut self, layer: Layer, id: &str, status: AgentStatus) {
         let agents = &mut self.layers.entry(layer).or_default().agents;
         if let Some(agent) = agents.iter_mut().find(|it| it.id == id) {
-            agent.work = work;
+            agent.status = status;
         }
     }
 
-    fn standing(&mut self, event: &PipelineEvent) -> Option<&mut Standing> {
+    fn progress_of(&mut self, event: &PipelineEvent) -> Option<&mut MoveProgress> {
         Some(self.moves.entry(move_id(event)?).or_default())
     }
 
-    fn set(&mut self, event: &PipelineEvent, state: State) {
-        if let Some(standing) = self.standing(event) {
-            standing.state = state;
+    fn set_move_state(&mut self, event: &PipelineEvent, state: MoveState) {
+        if let Some(progress) = self.progress_of(event) {
+            progress.state = state;
         }
     }
 
-    fn round(
+    fn apply_round(
         &mut self,
         event: &PipelineEvent,
         round: u32,
         status: RoundStatus,
-        said: &BTreeMap<String, String>,
+        texts: &BTreeMap<String, String>,
     ) {
         let is_critic =
             matches!(status, RoundStatus::CriticResponding | RoundStatus::CriticResponded);
-        let heard = said.iter().next_back().map(|(log, words)| {
-            let who = if is_critic { "critic" } else { self.cast.maker(log) };
+        let spoken = texts.iter().next_back().map(|(log, words)| {
+            let who = if is_critic { "critic" } else { self.header.maker(log) };
             (who.to_owned(), first_line(words))
         });
-        if let Some(standing) = self.standing(event) {
-            let before = match &mut standing.state {
-                State::Debated { last, .. } => last.take(),
+        if let Some(progress) = self.progress_of(event) {
+            let before = match &mut progress.state {
+                MoveState::Debating { last, .. } => last.take(),
                 _ => None,
             };
-            standing.state = State::Debated { round, status, last: heard.or(before) };
+            progress.state = MoveState::Debating { round, status, last: spoken.or(before) };
         }
     }
 }
 
-/// How many turns of a debate are over: two a round, the critic's and the decision makers'.
-pub(super) fn turns(round: u32, status: RoundStatus) -> u32 {
+/// Returns the number of finished turns of a debate. Each round has two: one of the critic, one of the decision
+/// makers.
+pub(super) fn finished_turns(round: u32, status: RoundStatus) -> u32 {
     let of_round = match status {
         RoundStatus::CriticResponding => 0,
         RoundStatus::CriticResponded | RoundStatus::DmResponding => 1,

@@ -1,9 +1,9 @@
-//! Text for a terminal: lines of styled spans, cut by the width they have there.
+//! Styled text for a terminal, measured in columns.
 
-use consulting_graph::fence::visible;
+use consulting_graph::fence::strip_invisible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How a span looks.
+/// Style of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -15,7 +15,7 @@ pub(super) enum Style {
 }
 
 impl Style {
-    /// The parameters of the escape that turns it on.
+    /// Returns the parameters of the ANSI escape sequence for the style.
     fn code(self) -> &'static str {
         match self {
             Self::Plain => "0",
@@ -42,21 +42,21 @@ impl Line {
         self
     }
 
-    /// The text at a column, or one blank after what is there already.
+    /// Appends text at a column, or after one space if the line is already longer.
     pub(super) fn at(self, column: usize, style: Style, text: impl Into<String>) -> Self {
         let width = self.width();
         let blanks = if width == 0 { column } else { column.saturating_sub(width).max(1) };
         self.push(Style::Plain, " ".repeat(blanks)).push(style, text)
     }
 
-    /// The text at the right edge of so many columns, what stands before it cut where it would be in the way. A text
-    /// that takes more than half of the line is left out.
+    /// Places text at the right edge and truncates the line if they would overlap. Text that needs more than half of
+    /// the width is omitted.
     pub(super) fn right(self, columns: usize, style: Style, text: impl Into<String>) -> Self {
         let text = text.into();
         if text.width() * 2 > columns {
             return self;
         }
-        let line = self.cut(columns - text.width() - 1);
+        let line = self.truncate(columns - text.width() - 1);
         let blanks = " ".repeat(columns - text.width() - line.width());
         line.push(Style::Plain, blanks).push(style, text)
     }
@@ -65,25 +65,25 @@ impl Line {
         self.0.iter().map(|it| it.1.width()).sum()
     }
 
-    /// The line in so many columns at most.
-    pub(super) fn cut(self, columns: usize) -> Self {
+    /// Truncates the line to a number of columns.
+    pub(super) fn truncate(self, columns: usize) -> Self {
         let mut free = columns;
-        let mut kept = Vec::new();
+        let mut result = Vec::new();
         for (style, text) in self.0 {
-            let text = cut(&text, free);
+            let text = truncate(&text, free);
             free -= text.width();
-            kept.push((style, text));
+            result.push((style, text));
         }
-        Self(kept)
+        Self(result)
     }
 
-    /// The line without its styles.
+    /// Returns the line without styles.
     pub(super) fn plain(&self) -> String {
         let text: String = self.0.iter().map(|it| it.1.as_str()).collect();
         text.trim_end().to_owned()
     }
 
-    /// The line with escapes for its styles.
+    /// Returns the line with ANSI escape sequences.
     pub(super) fn ansi(&self) -> String {
         let span = |(style, text): &(Style, String)| match style {
             Style::Plain => text.clone(),
@@ -93,32 +93,34 @@ impl Line {
     }
 }
 
-/// The text in so many columns at most, with `…` where something is left out.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
+/// Truncates text to a number of columns, with `…` at the end.
+pub(crate) fn truncate(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
-    let mut kept = String::new();
+    let mut result = String::new();
     let mut width = 0;
-    for letter in text.chars() {
-        width += letter.width().unwrap_or(0);
+    for character in text.chars() {
+        width += character.width().unwrap_or(0);
         if width >= columns {
             break;
         }
-        kept.push(letter);
+        result.push(character);
     }
     if columns > 0 {
-        kept.push('…');
+        result.push('…');
     }
-    kept
+    result
 }
 
-/// The first line that says something, without what steers terminals and without markdown's signs at its start.
+/// Returns the first line that is not empty, without control characters and leading Markdown markup.
 pub(crate) fn first_line(text: &str) -> String {
-    let text = visible(text).replace('\t', " ");
-    let signs = |it: char| it.is_whitespace() || "#*_>-".contains(it);
-    let emphasis = |it: char| it.is_whitespace() || "*_".contains(it);
-    let lines = text.lines().map(|it| it.trim_start_matches(signs).trim_end_matches(emphasis));
+    let text = strip_invisible(text).replace('\t', " ");
+    let is_markup = |it: char| it.is_whitespace() || "#*_>-".contains(it);
+    let is_trailing_markup = |it: char| it.is_whitespace() || "*_".contains(it);
+    let lines = text
+        .lines()
+        .map(|it| it.trim_start_matches(is_markup).trim_end_matches(is_trailing_markup));
     lines.filter(|it| !it.is_empty()).map(str::to_owned).next().unwrap_or_default()
 }
 
@@ -126,10 +128,10 @@ pub(crate) fn first_line(text: &str) -> String {
 mod tests {
     use unicode_width::UnicodeWidthStr;
 
-    use super::{Line, Style, cut, first_line};
+    use super::{Line, Style, first_line, truncate};
 
     #[test]
-    fn text_is_cut_by_columns_and_not_by_letters() {
+    fn text_is_truncated_by_columns_not_characters() {
         for (text, columns, expected) in [
             ("short", 5, "short"),
             ("longer", 5, "long…"),
@@ -138,13 +140,13 @@ mod tests {
             ("any", 0, ""),
             ("any", 1, "…"),
         ] {
-            assert_eq!(cut(text, columns), expected);
-            assert!(cut(text, columns).width() <= columns);
+            assert_eq!(truncate(text, columns), expected);
+            assert!(truncate(text, columns).width() <= columns);
         }
     }
 
     #[test]
-    fn a_turn_is_shown_by_its_first_words_and_steers_nothing() {
+    fn first_lines_contain_no_markup_or_control_characters() {
         assert_eq!(first_line("\n\n## **Too dear**\nAnd late."), "Too dear");
         assert_eq!(first_line("\x1b[2J\u{202e}Look\r\nthere"), "[2JLook");
         assert_eq!(first_line("> Shut <script>a</script>"), "Shut <script>a</script>");
@@ -152,10 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_never_exceeds_its_columns() {
+    fn lines_never_exceed_their_columns() {
         let line = || Line::new().push(Style::Bold, "title").at(10, Style::Plain, "日本語");
-        assert_eq!(line().cut(13).plain(), "title     日…");
-        assert_eq!(line().cut(40).right(20, Style::Dim, "end").plain(), "title     日本語 end");
+        assert_eq!(line().truncate(13).plain(), "title     日…");
+        assert_eq!(
+            line().truncate(40).right(20, Style::Dim, "end").plain(),
+            "title     日本語 end"
+        );
         assert_eq!(line().right(16, Style::Dim, "end").plain(), "title     …  end");
         assert_eq!(line().right(16, Style::Dim, "long enough").plain(), "title     日本語");
     }

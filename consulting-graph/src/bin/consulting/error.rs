@@ -1,0 +1,129 @@
+//! Errors and exit statuses of commands.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use consulting_graph::{config::ConfigError, data::TickerError, run::RunError};
+
+use crate::args::API_KEY;
+
+/// Exit status of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    Success,
+    Failure,
+    UsageError,
+    AwaitsReview,
+    Unscored,
+    Interrupted,
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(exit_status: ExitStatus) -> Self {
+        Self::from(match exit_status {
+            ExitStatus::Success => 0,
+            ExitStatus::Failure => 1,
+            ExitStatus::UsageError => 2,
+            ExitStatus::AwaitsReview => 3,
+            ExitStatus::Unscored => 4,
+            ExitStatus::Interrupted => 130,
+        })
+    }
+}
+
+/// A command that failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error("TICKER: {0}")]
+    Ticker(#[from] TickerError),
+    #[error("--contact is only used with --data edgar; omit it, or add --data edgar")]
+    UnusedContact,
+    #[error(
+        "--data {0} needs a directory to read; set it with --data-dir, or download SEC filings with --data edgar \
+         --contact"
+    )]
+    MissingDataDir(&'static str),
+    #[error(
+        "--data synthetic does not read a directory; omit --data-dir, or use --data edgar or --data dir"
+    )]
+    UnusedDataDir,
+    #[error(
+        "--isolation off runs debates in this process, which conflicts with --sandbox {0}; omit one of them"
+    )]
+    ConflictingSandbox(String),
+    #[error("run `{}` does not exist, neither as a directory nor as an id below runs/", .0.display())]
+    UnknownRun(PathBuf),
+    #[error("cannot access {}: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{} is invalid: {problem}", path.display())]
+    InvalidFile { path: PathBuf, problem: String },
+    #[error("the configuration {} is invalid:\n{problem}", path.display())]
+    Config { path: PathBuf, problem: ConfigError },
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("{problem}\nThe run was saved. Fix the cause, then run: consulting resume {}", dir.display())]
+    Stopped { dir: PathBuf, problem: RunError },
+    #[error(transparent)]
+    Diff(#[from] consulting_graph::diff::DiffError),
+    #[error("the run does not wait for a review; omit --reviewed")]
+    NotAwaitingReview,
+    #[error(transparent)]
+    Serve(#[from] consulting_graph::serve::ServeError),
+    #[error("--contact: {0}")]
+    Contact(#[from] consulting_graph::data::edgar::EdgarError),
+    #[error("cannot listen on {address}: {source}; choose another address with --address")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error(
+        "other machines can reach {0}, so an API key is required; set the environment variable {API_KEY} to a long \
+         random key, or pass its hash with --key-hash"
+    )]
+    MissingKey(SocketAddr),
+    #[error("the API key in {API_KEY} is invalid: {0}")]
+    InvalidKey(#[from] graph_server::http::ShortKey),
+    #[error("cannot start the async runtime: {0}")]
+    Runtime(std::io::Error),
+    #[error(transparent)]
+    Random(#[from] consulting_graph::run::new_run::RandomError),
+    #[error(transparent)]
+    Graph(#[from] graph_core::BuildError),
+    #[error(transparent)]
+    Sandbox(#[from] sandbox_vm::Error),
+    #[error(transparent)]
+    Events(#[from] consulting_graph::event::EventLogError),
+}
+
+impl CliError {
+    /// Returns the exit status, which tells usage errors from other failures.
+    pub(crate) fn exit_status(&self) -> ExitStatus {
+        match self {
+            Self::Ticker(_)
+            | Self::MissingDataDir(_)
+            | Self::UnusedDataDir
+            | Self::UnusedContact
+            | Self::ConflictingSandbox(_)
+            | Self::UnknownRun(_)
+            | Self::NotAwaitingReview
+            | Self::Contact(_)
+            | Self::Config { .. }
+            | Self::MissingKey(_)
+            | Self::InvalidKey(_)
+            | Self::Run(
+                RunError::Config(_)
+                | RunError::Model(_)
+                | RunError::DirNotEmpty(_)
+                | RunError::NotARun(_)
+                | RunError::InvalidOperation(_)
+                | RunError::Setting { .. },
+            ) => ExitStatus::UsageError,
+            _ => ExitStatus::Failure,
+        }
+    }
+}
+
+/// Converts an I/O error at this path.
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
+    |source| CliError::Io { path: path.to_owned(), source }
+}

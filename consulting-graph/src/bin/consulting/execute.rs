@@ -1,0 +1,198 @@
+//! Executes a run with a live view, handling of Ctrl-C and an interactive review.
+
+use std::{
+    io::{IsTerminal, stderr, stdin},
+    pin::pin,
+};
+
+use consulting_graph::{
+    data::Ticker,
+    event::NumberedEvent,
+    pipeline::{ReviewDecision, ReviewRequest},
+    report::Report,
+    run::{ResumeOptions, Run, RunError, RunOutcome},
+};
+use serde_json::json;
+use tokio::{
+    signal::ctrl_c,
+    sync::mpsc::{self, UnboundedSender},
+    task::spawn_blocking,
+    time::interval,
+};
+
+use crate::{
+    args::{ExecutionArgs, Isolation, OutputArgs},
+    error::{CliError, ExitStatus},
+    output::{print, print_json},
+    review::{self, PromptOutcome},
+    summary::summary,
+    view::{self, View},
+};
+
+/// Executes a run to its end and prints its result.
+pub(crate) async fn execute(
+    run: &Run,
+    args: &ExecutionArgs,
+    output: OutputArgs,
+    mut decision: Option<ReviewDecision>,
+) -> Result<ExitStatus, CliError> {
+    loop {
+        let options = ResumeOptions { review: decision.take(), ..resume_options(args)? };
+        let work = |sender: UnboundedSender<NumberedEvent>| {
+            run.resume(options, move |event| drop(sender.send(event.clone())))
+        };
+        let Some(outcome) = run_with_view(View::new(run, output).with_history(run), work).await
+        else {
+            return Ok(report_interrupt(run));
+        };
+        let outcome = outcome.map_err(|problem| match problem {
+            RunError::Locked(_) => CliError::Run(problem),
+            RunError::NotAwaitingReview => CliError::NotAwaitingReview,
+            problem => CliError::Stopped { dir: run.dir().to_owned(), problem },
+        })?;
+        match outcome {
+            RunOutcome::Complete { report, was_complete, .. } => {
+                print_result(run, &report, output)?;
+                if was_complete && !output.quiet {
+                    eprintln!("The run was already complete; there was nothing left to do.");
+                }
+                return Ok(exit_status(run, &report));
+            }
+            RunOutcome::AwaitingReview(review) => {
+                match request_review(run, review, output).await? {
+                    ReviewAnswer::Debate(moves) => decision = Some(moves),
+                    ReviewAnswer::Interrupted => return Ok(report_interrupt(run)),
+                    ReviewAnswer::Later => return Ok(ExitStatus::AwaitsReview),
+                }
+            }
+        }
+    }
+}
+
+/// Rejects a sandbox other than in-process if isolation is off.
+pub(crate) fn check_sandbox(args: &ExecutionArgs) -> Result<(), CliError> {
+    match &args.sandbox {
+        Some(name) if args.isolation == Some(Isolation::Off) && name != "in-process" => {
+            Err(CliError::ConflictingSandbox(name.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the options for resuming a run.
+fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
+    check_sandbox(args)?;
+    Ok(ResumeOptions {
+        concurrency: args.concurrency,
+        isolation: args.isolation.map(Into::into),
+        backend: args.sandbox.clone(),
+        region: args.region.clone(),
+        limit: args.limit(),
+        ..ResumeOptions::default()
+    })
+}
+
+/// Shows the view until the work finishes. Returns `None` if it was interrupted.
+pub(crate) async fn run_with_view<T, F: Future<Output = T>>(
+    mut view: View,
+    start: impl FnOnce(UnboundedSender<NumberedEvent>) -> F,
+) -> Option<T> {
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let mut work = pin!(start(sender));
+    let mut stop = pin!(ctrl_c());
+    let mut tick = interval(view::REDRAW_INTERVAL);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => view.show(&event),
+            _ = &mut stop => break None,
+            _ = tick.tick() => view.draw(),
+            outcome = &mut work => break Some(outcome),
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        view.show(&event);
+    }
+    view.finish();
+    outcome
+}
+
+enum ReviewAnswer {
+    Debate(ReviewDecision),
+    Later,
+    Interrupted,
+}
+
+/// Asks for a review on the terminal. Without a terminal, prints how to review the moves later.
+async fn request_review(
+    run: &Run,
+    review: ReviewRequest,
+    output: OutputArgs,
+) -> Result<ReviewAnswer, CliError> {
+    let instructions = review::write_request(run, &review)?;
+    // Printed if the review is postponed.
+    let document = output.json.then(|| json!({ "folder": run.dir(), "review": review }));
+    let later = || {
+        eprintln!("{instructions}");
+        document.as_ref().map_or(Ok(()), |it| print_json(it, false))?;
+        Ok(ReviewAnswer::Later)
+    };
+    if !(stdin().is_terminal() && stderr().is_terminal()) {
+        return later();
+    }
+    let ticker = Ticker::parse(&run.manifest().run_config.ticker)?;
+    let dir = run.dir().to_owned();
+    let prompt = move || review::run_prompt(ticker, review, &dir, view::columns());
+    // Reading from a terminal cannot be cancelled, so an interrupt leaves the thread behind.
+    let decision = tokio::select! {
+        decision = spawn_blocking(prompt) => decision,
+        _ = ctrl_c() => return Ok(ReviewAnswer::Interrupted),
+    };
+    match decision {
+        Ok(Ok(PromptOutcome::Debate(moves))) => Ok(ReviewAnswer::Debate(moves)),
+        Ok(Ok(PromptOutcome::Later)) => later(),
+        Ok(Err(source)) => Err(CliError::Io { path: "the terminal".into(), source }),
+        Err(_) => Ok(ReviewAnswer::Interrupted),
+    }
+}
+
+fn report_interrupt(run: &Run) -> ExitStatus {
+    eprintln!(
+        "\nInterrupted. No results were lost. To resume, run: consulting resume {}",
+        run.dir().display()
+    );
+    ExitStatus::Interrupted
+}
+
+/// Returns the exit status of a complete run. If moves have no score, prints how to debate them again.
+fn exit_status(run: &Run, report: &Report) -> ExitStatus {
+    let unscored = report.ranking.unscored.len();
+    if unscored == 0 {
+        return ExitStatus::Success;
+    }
+    let has = if unscored == 1 { "has" } else { "have" };
+    let (total, dir) = (report.outcome.moves.len(), run.dir().display());
+    // The limit may have been changed since the run was opened.
+    let limit = Run::open_unchecked(run.dir()).map(|it| it.manifest().limit).unwrap_or_default();
+    let raise = match (limit.tokens, limit.money) {
+        (None, None) => "",
+        (Some(_), None) => "\nIf the budget is exhausted, raise it with --max-tokens N",
+        (None, Some(_)) => "\nIf the budget is exhausted, raise it with --max-cost DOLLARS",
+        (Some(_), Some(_)) => {
+            "\nIf the budget is exhausted, raise it with --max-tokens N --max-cost DOLLARS"
+        }
+    };
+    eprintln!(
+        "{unscored} of {total} moves {has} no score. To debate them again, run: consulting resume {dir}{raise}"
+    );
+    ExitStatus::Unscored
+}
+
+/// Prints the result of a run.
+fn print_result(run: &Run, report: &Report, output: OutputArgs) -> Result<(), CliError> {
+    if output.json {
+        print_json(&json!({ "folder": run.dir(), "report": report }), false)
+    } else {
+        print(&summary(report, run.dir()))
+    }
+}

@@ -1,0 +1,126 @@
+//! Commands on existing runs: resume, replay, fork, diff.
+
+use std::{env, fs};
+
+use consulting_graph::{
+    data::Ticker,
+    debate_host,
+    diff::diff,
+    event::NumberedEvent,
+    report::Report,
+    run::{ReplayResult, ResumeOptions, Run, new_run},
+};
+use sandbox_vm::Isolation;
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    args::{DiffArgs, ForkArgs, ReplayArgs, ResumeArgs},
+    error::{CliError, ExitStatus, io_error},
+    execute,
+    output::{print, print_json},
+    review, run_path,
+    view::View,
+};
+
+/// Resumes a run.
+pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
+    let run = Run::open(run_path::find(&args.run)?)?;
+    let decision = match &args.reviewed {
+        Some(_) if !run.manifest().run_config.review => return Err(CliError::NotAwaitingReview),
+        Some(path) => Some(review::read(path)?),
+        None => None,
+    };
+    let limit = args.execution.limit().or(run.manifest().limit);
+    if !(limit.is_unlimited() || args.output.quiet) {
+        eprintln!("Spending limit of the whole run: {limit}.");
+    }
+    if let (None, Some(isolation)) = (args.execution.isolation, run.manifest().isolation)
+        && isolation != Isolation::Preferred
+        && !args.output.quiet
+    {
+        eprintln!(
+            "Isolation is {}, as in the last execution.",
+            if isolation == Isolation::Off { "off" } else { "required" }
+        );
+    }
+    execute::execute(&run, &args.execution, args.output, decision).await
+}
+
+/// Forks a run and executes the fork.
+pub(crate) async fn fork(args: &ForkArgs) -> Result<ExitStatus, CliError> {
+    let run = Run::open(run_path::find(&args.run)?)?;
+    execute::check_sandbox(&args.execution)?;
+    let run_id = new_run::run_id(&Ticker::parse(&run.manifest().run_config.ticker)?)?;
+    let dir = args.out.clone().unwrap_or_else(|| run_path::default_dir(&run_id));
+    let fork = run.fork(dir, run_id, args.at, args.only, &args.set).await?;
+    execute::execute(&fork, &args.execution, args.output, None).await
+}
+
+/// Replays a run and checks that the results are identical. The replay is deleted unless `--out` is given.
+pub(crate) async fn replay(args: &ReplayArgs) -> Result<ExitStatus, CliError> {
+    let run = Run::open(run_path::find(&args.run)?)?;
+    let dir = match &args.out {
+        Some(dir) => dir.clone(),
+        None => env::temp_dir().join(format!("consulting-replay-{}", new_run::random_hex(8)?)),
+    };
+    let sandbox = match &args.sandbox {
+        Some(name) => Some(name.clone()),
+        None => original_backend(&run).await,
+    };
+    let options = ResumeOptions {
+        concurrency: args.concurrency,
+        backend: sandbox,
+        ..ResumeOptions::default()
+    };
+    let work = |sender: UnboundedSender<NumberedEvent>| {
+        run.replay(dir.clone(), options, move |event| drop(sender.send(event.clone())))
+    };
+    let replayed = execute::run_with_view(View::new(&run, args.output), work).await;
+    if args.out.is_none() && dir.exists() {
+        fs::remove_dir_all(&dir).map_err(io_error(&dir))?;
+    }
+    match replayed {
+        None => {
+            eprintln!("\nInterrupted. The run is unchanged.");
+            Ok(ExitStatus::Interrupted)
+        }
+        Some(replayed) => {
+            print_identical(&run, args, &replayed?)?;
+            Ok(ExitStatus::Success)
+        }
+    }
+}
+
+/// Returns the back end that the run's debates used, if it is available on this machine.
+async fn original_backend(run: &Run) -> Option<String> {
+    let text = fs::read_to_string(run.dir().join("report.json")).ok()?;
+    let backend = serde_json::from_str::<Report>(&text).ok()?.outcome.isolation.backend;
+    let opened = debate_host::open_sandboxes(Isolation::Preferred, Some(&backend)).await;
+    opened.is_ok().then_some(backend)
+}
+
+fn print_identical(run: &Run, args: &ReplayArgs, replayed: &ReplayResult) -> Result<(), CliError> {
+    let (dir, files) = (run.dir(), &replayed.files);
+    if args.output.json {
+        return print_json(&json!({ "folder": dir, "same": files, "kept": args.out }), false);
+    }
+    let (n, dir) = (files.len(), dir.display());
+    let text = format!("The replay of {dir} produced identical results ({n} files compared).\n");
+    print(&match &args.out {
+        Some(out) => format!("{text}The replay is in {}.\n", out.display()),
+        None => text,
+    })
+}
+
+/// Compares two runs.
+pub(crate) fn diff_runs(args: &DiffArgs) -> Result<ExitStatus, CliError> {
+    let open = |run| Ok::<_, CliError>(Run::open_unchecked(run_path::find(run)?)?);
+    let found = diff(&open(&args.a)?, &open(&args.b)?)?;
+    if args.json {
+        print_json(&found, false)?
+    } else {
+        print(&found.text())?
+    }
+    Ok(ExitStatus::Success)
+}

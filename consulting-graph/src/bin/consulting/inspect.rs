@@ -1,0 +1,132 @@
+//! Read-only commands: graphs, plans, events, sandboxes.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use consulting_graph::{
+    config::Config,
+    data::Ticker,
+    debate, debate_host,
+    event::{EventLog, NumberedEvent, PipelineEvent},
+    models::ModelChoice,
+    pipeline,
+    plan::{Assumptions, Plan},
+    run::{Run, RunError},
+};
+use graph_core::{CompiledGraph, MemorySaver, State};
+use llm::Catalog;
+use sandbox_vm::Isolation;
+use tokio::time::sleep;
+
+use crate::{
+    args::{EventsArgs, Format, GraphArgs, PlanArgs},
+    error::{CliError, io_error},
+    new_run,
+    output::{print, print_json},
+    run_path,
+};
+
+/// Provider whose prices are used for an estimate if no API key is set. The scripted model is free, so an estimate
+/// for it would be useless.
+const ESTIMATE_PROVIDER: &str = "anthropic";
+
+/// Prints a graph.
+pub(crate) fn graph(args: &GraphArgs) -> Result<(), CliError> {
+    let saver = Arc::new(MemorySaver::new());
+    let drawing = if args.debate {
+        draw(&debate::graph(saver)?, args.format)
+    } else {
+        draw(&pipeline::graph(saver)?, args.format)
+    };
+    print(&drawing)
+}
+
+fn draw<S: State, C: Send + Sync + 'static>(graph: &CompiledGraph<S, C>, format: Format) -> String {
+    match format {
+        Format::Mermaid => graph.mermaid(),
+        Format::Dot => graph.dot(0),
+        Format::Json => format!("{:#}\n", graph.to_json(0)),
+    }
+}
+
+/// Prints the estimate for a run.
+pub(crate) fn plan(args: &PlanArgs) -> Result<(), CliError> {
+    Ticker::parse(&args.ticker)?;
+    let config = Config::parse(&new_run::config(&args.config)?).map_err(RunError::from)?;
+    let environment = ModelChoice::from_env();
+    let provider =
+        if environment.is_scripted() { ESTIMATE_PROVIDER.to_owned() } else { environment.provider };
+    let provider = args.provider.clone().unwrap_or(provider);
+    let choice = ModelChoice { model: args.model.clone(), ..ModelChoice::for_provider(provider) };
+    choice.check_provider().map_err(RunError::from)?;
+    let (concurrency, baseline) = (args.concurrency, args.baseline);
+    let assumed = Assumptions { concurrency, baseline, ..Assumptions::default() };
+    let plan = Plan::new(&config, &choice, Catalog::builtin(), assumed);
+    if args.json { print_json(&plan, false) } else { print(&plan.text()) }
+}
+
+/// Prints the events of a run. With `--follow`, waits for further events until the run completes, fails or waits for
+/// a review.
+pub(crate) async fn events(args: &EventsArgs) -> Result<(), CliError> {
+    let run = Run::open_unchecked(run_path::find(&args.run)?)?;
+    let path = run.dir().join("events.jsonl");
+    // Reports an invalid log before printing any of it.
+    EventLog::read(&path)?;
+    let mut read = 0;
+    let mut is_over = false;
+    loop {
+        // Checked before the log is read, so that no event written before the check is missed.
+        let is_waiting = run.awaits_review();
+        for event in read_new_events(&path, &mut read).map_err(io_error(&path))? {
+            is_over = is_last(&event.event);
+            if event.seq > args.after {
+                print_json(&event, true)?;
+            }
+        }
+        if !args.follow || is_over || is_waiting {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Returns the events in the complete lines after the first `read` bytes of a log, and advances `read`.
+fn read_new_events(path: &Path, read: &mut u64) -> io::Result<Vec<NumberedEvent>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(*read))?;
+    file.read_to_end(&mut bytes)?;
+    let complete = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+    *read += complete as u64;
+    let lines = bytes[..complete].split(|it| *it == b'\n').filter(|it| !it.is_empty());
+    lines.map(|it| serde_json::from_slice(it).map_err(io::Error::from)).collect()
+}
+
+/// Returns whether the run ended with this event. Later events belong to a resumed execution.
+fn is_last(event: &PipelineEvent) -> bool {
+    matches!(event, PipelineEvent::PipelineComplete { .. } | PipelineEvent::PipelineError { .. })
+}
+
+/// Prints the available sandboxes and the provider that new runs would use.
+pub(crate) async fn doctor() -> Result<(), CliError> {
+    let sandboxes = debate_host::open_sandboxes(Isolation::Preferred, None).await?;
+    let mut text: String = sandboxes.reports().iter().map(ToString::to_string).collect();
+    let isolated = if sandboxes.isolated() { "isolated" } else { "NOT ISOLATED" };
+    text += &format!("\nDebates would run in: {} ({isolated})\n", sandboxes.backend());
+    let choice = ModelChoice::from_env();
+    text += &if choice.is_scripted() {
+        "New runs would use the scripted model: no provider's API key is set in the environment.\n"
+            .to_owned()
+    } else {
+        format!("New runs would use {}: its API key is set in the environment.\n", choice.provider)
+    };
+    print(&text)
+}

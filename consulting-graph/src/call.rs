@@ -1,0 +1,127 @@
+//! The request and result types of one model call.
+//!
+//! Graphs never hold a model or an API key. A node describes the call; the host makes it. The same types are used inside
+//! the host process and on the channel between a guest and its host.
+
+use llm::{Money, Request, overflow::Window};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Group;
+
+/// Name of model calls in the journal and in the call policy of a guest.
+pub const LLM: &str = "llm";
+
+/// A call to make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelCall {
+    /// Id of the agent that makes the call.
+    #[serde(rename = "who")]
+    pub agent_id: String,
+    /// Group of the agent; it selects the model and its settings.
+    pub group: Group,
+    /// Move under debate. `None` outside of debates.
+    pub move_id: Option<String>,
+    /// Debate round, from 1. Zero outside of debates.
+    pub round: u32,
+    /// Prompt and settings.
+    pub request: Request,
+}
+
+/// Result of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// The model answered.
+    #[serde(rename = "said")]
+    Answered(Answer),
+    /// There is no answer.
+    #[serde(rename = "silent")]
+    Failed(CallFailure),
+}
+
+/// Answer of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Text of the answer.
+    pub text: String,
+    /// Tokens and cost of the call.
+    #[serde(rename = "paid")]
+    pub usage: CallUsage,
+}
+
+/// Reason why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallFailure {
+    /// Category of the failure.
+    pub kind: FailureKind,
+    /// Error message.
+    #[serde(rename = "why")]
+    pub reason: String,
+}
+
+impl FailureKind {
+    /// Returns whether the failure aborts the whole run, because no other call can succeed either.
+    pub(crate) fn ends_run(self) -> bool {
+        matches!(self, Self::NotRecorded | Self::NotStored)
+    }
+}
+
+/// Category of a [`CallFailure`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The budget of the run is exhausted.
+    #[serde(rename = "spent")]
+    BudgetExhausted,
+    /// The run is a replay, and the recording has no answer to this request.
+    NotRecorded,
+    /// The answer could not be written to the recording. Without a record, a resumed run would pay for it again.
+    #[serde(rename = "not_kept")]
+    NotStored,
+    /// The model failed permanently or after all retries, or the request exceeds its context window.
+    #[serde(rename = "failed")]
+    ModelFailed,
+}
+
+/// Tokens and cost of one answered call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallUsage {
+    /// Id of the agent that made the call.
+    #[serde(rename = "who")]
+    pub agent_id: String,
+    /// Group of the agent.
+    pub group: Group,
+    /// Model that answered, as `provider/model`.
+    pub model: String,
+    /// Move under debate. `None` outside of debates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub move_id: Option<String>,
+    /// Debate round, from 1. Zero outside of debates.
+    pub round: u32,
+    /// Input tokens, including cached ones.
+    pub input: u64,
+    /// Input tokens that the provider read from its cache.
+    pub cached: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Price of the call, if it is known.
+    pub cost: Option<Money>,
+}
+
+/// Model settings of one agent, as far as they affect its prompts.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CallSettings {
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Maximum length of an answer, in tokens.
+    pub max_tokens: u32,
+    /// Context window of the model, if it is known.
+    pub window: Option<Window>,
+}
+
+impl CallSettings {
+    /// Returns the request with this temperature and maximum answer length.
+    pub fn apply(&self, request: Request) -> Request {
+        request.temperature(self.temperature).max_tokens(self.max_tokens)
+    }
+}

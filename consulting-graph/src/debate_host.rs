@@ -1,0 +1,413 @@
+//! Host side of the debates. Each debate runs in its own sandbox; the host makes its model calls and stores its
+//! checkpoints.
+
+mod backends;
+mod call_policy;
+mod event_quota;
+mod isolation;
+mod monitored_saver;
+mod result;
+mod status;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::future::join;
+use graph_core::{Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError};
+use graph_trace::{End, Header, Trace, TraceBuilder};
+use sandbox_vm::{GraphRun, Sandboxes, Spec};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use crate::{
+    config::{Config, Group, Persona},
+    debate::{self, Participant, SandboxState, Terms},
+    event::PipelineEvent,
+    fence::Fence,
+    finding::Findings,
+    models::ModelChoice,
+    moves::{Move, MoveId},
+    pipeline::Deps,
+    prompt::Brief,
+    report::Isolation,
+    score::{MakerScore, Mark},
+};
+
+pub use backends::{BACKENDS, open_sandboxes};
+use event_quota::EventQuota;
+pub use isolation::IsolationRecord;
+use monitored_saver::MonitoredSaver;
+pub(crate) use result::DebateResult;
+use result::is_allowed_from_guest;
+use status::DebateStatus;
+
+/// Maximum number of guests started per debate: the first one and its replacements after crashes.
+const MAX_GUESTS: u32 = 3;
+
+/// Memory limit of a debate's sandbox, in bytes.
+const SANDBOX_MEMORY: u64 = 2048 << 20;
+
+/// Runs debates in sandboxes.
+#[derive(Debug)]
+pub struct DebateHost {
+    /// Sandboxes to use.
+    pub sandboxes: Sandboxes,
+    /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
+    /// off.
+    pub fallback: Option<Sandboxes>,
+    /// Checkpointer of the debates. The thread of a debate is named after its move.
+    pub saver: Arc<dyn Checkpointer>,
+    /// Id of the run; part of each sandbox's name.
+    pub run_id: String,
+    /// Region for sandboxes, for back ends that support regions.
+    pub region: Option<String>,
+    /// Maximum number of concurrent debates.
+    pub concurrency: usize,
+    /// Whether moves are also scored before the debates.
+    pub baseline: bool,
+    /// Directory for the logs of the sandboxes.
+    pub log_dir: PathBuf,
+    /// Collects a trace of every debate, if set.
+    pub traces: Option<DebateTraces>,
+    /// In a replay: where the debates of the original run ran. The report shows that isolation.
+    pub recorded_isolation: Vec<IsolationRecord>,
+}
+
+/// Traces of debates, by move. Clones share the same traces.
+#[derive(Clone, Debug, Default)]
+pub struct DebateTraces(Arc<Mutex<BTreeMap<MoveId, Trace>>>);
+
+impl DebateTraces {
+    /// Returns all traces collected so far.
+    pub fn all(&self) -> BTreeMap<MoveId, Trace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn insert(&self, move_id: MoveId, trace: Trace) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(move_id, trace);
+    }
+}
+
+/// A debate to run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DebateRequest<'a> {
+    pub(crate) the_move: &'a Move,
+    pub(crate) findings: &'a [Findings],
+    /// Where the debate ran, if it had finished before the run was resumed.
+    pub(crate) isolation: Option<&'a IsolationRecord>,
+}
+
+impl DebateHost {
+    /// Returns the name of the sandbox back end.
+    pub fn backend(&self) -> &'static str {
+        self.sandboxes.backend()
+    }
+
+    /// Returns whether the back end isolates guests from the host.
+    pub fn is_isolated(&self) -> bool {
+        self.sandboxes.isolated()
+    }
+
+    /// Returns the isolation of all debates together, as shown in the report. Without any debates, returns the
+    /// isolation that they would have had.
+    pub(crate) fn combined_isolation(&self, records: &[IsolationRecord]) -> Isolation {
+        let current =
+            || Isolation { backend: self.backend().to_owned(), isolated: self.is_isolated() };
+        isolation::combine(records).unwrap_or_else(current)
+    }
+
+    /// Returns why debates run without isolation, or `None` if they are isolated.
+    pub(crate) fn isolation_problem(&self) -> Option<String> {
+        if self.is_isolated() {
+            return None;
+        }
+        let problems = self
+            .sandboxes
+            .reports()
+            .iter()
+            .filter_map(|it| Some(format!("{}: {}", it.backend, it.problem.as_deref()?)));
+        let problems: Vec<String> = problems.collect();
+        Some(if problems.is_empty() { "isolation is off".to_owned() } else { problems.join("; ") })
+    }
+
+    pub(crate) fn concurrency(&self) -> usize {
+        self.concurrency.max(1)
+    }
+
+    /// Runs a debate to its end, from its last checkpoint.
+    pub(crate) async fn run_debate(
+        &self,
+        debate: DebateRequest<'_>,
+        cx: &Context<Deps>,
+    ) -> Result<DebateResult, NodeError> {
+        let move_id = debate.the_move.move_id;
+        let mut result = match self.reset_failed_debate(move_id, &cx.deps().config).await? {
+            DebateStatus::Finished(result) => self.finished(*result, debate),
+            DebateStatus::InProgress => self.run_in_sandbox(debate, GraphRun::proceed, cx).await?,
+            DebateStatus::New => {
+                let input = self.initial_state(debate, cx.deps())?;
+                self.run_in_sandbox(debate, |it| it.input(input), cx).await?
+            }
+        };
+        if let Some(record) = self.recorded_isolation.iter().find(|it| it.move_id == move_id) {
+            (result.backend, result.isolated) = (record.backend.clone(), record.isolated);
+        }
+        if !result.isolated {
+            result.marks.insert(Mark::NotIsolated);
+        }
+        let move_id = move_id.to_string();
+        result.status_updates.push(match result.problem.clone() {
+            Some(reason) => PipelineEvent::SandboxSkipped { move_id, reason },
+            None => PipelineEvent::SandboxScored {
+                move_id,
+                score: result.scores.values().map(MakerScore::total).sum(),
+                breakdown: result.scores.clone(),
+            },
+        });
+        result.status_updates.extend(budget_event(&result, cx.deps()));
+        // A debate that finished in an earlier process has not sent its events to this one. Events that were already
+        // logged are dropped by the event log.
+        for event in &result.status_updates {
+            cx.emit(event).await;
+        }
+        Ok(result)
+    }
+
+    /// Completes the result of a finished debate with the place where it ran. No sandbox is needed.
+    fn finished(&self, mut result: DebateResult, debate: DebateRequest<'_>) -> DebateResult {
+        match debate.isolation {
+            Some(record) => {
+                (result.backend, result.isolated) = (record.backend.clone(), record.isolated);
+                result
+                    .status_updates
+                    .insert(0, ready_event(debate.the_move, &*record.backend, record.isolated));
+            }
+            // The process died after the debate finished, before the run recorded where it ran.
+            None => {
+                (result.backend, result.isolated) = (self.backend().to_owned(), self.is_isolated());
+            }
+        }
+        result
+    }
+
+    /// Runs or resumes a debate in a sandbox.
+    async fn run_in_sandbox(
+        &self,
+        debate: DebateRequest<'_>,
+        start: impl FnOnce(GraphRun) -> GraphRun,
+        cx: &Context<Deps>,
+    ) -> Result<DebateResult, NodeError> {
+        let the_move = debate.the_move;
+        let _reserve = cx.deps().models.reserve_scoring();
+        let mut sent = Vec::new();
+        let mut sandboxes = &self.sandboxes;
+        let mut created = sandboxes.create_if_not_exists(self.sandbox_spec(the_move)).await;
+        // Falls back only if no guest exists yet: nothing a guest does may affect whether the debate is isolated.
+        if let (Err(error), Some(fallback)) = (&created, &self.fallback) {
+            let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
+            sent.push(PipelineEvent::SandboxDegraded { backend, reason });
+            sandboxes = fallback;
+            created = sandboxes.create_if_not_exists(self.sandbox_spec(the_move)).await;
+        }
+        let (backend, isolated) = (sandboxes.backend(), sandboxes.isolated());
+        let mut result = match created {
+            Ok(_) => {
+                sent.push(ready_event(the_move, backend, isolated));
+                for event in &sent {
+                    cx.emit(event).await;
+                }
+                self.run_in(sandboxes, debate, start, cx).await?
+            }
+            Err(error) => DebateResult::failed(error.to_string()),
+        };
+        (result.backend, result.isolated) = (backend.to_owned(), isolated);
+        result.status_updates.splice(0..0, sent);
+        Ok(result)
+    }
+
+    /// Runs a debate in one of these sandboxes and copies the files it wrote.
+    async fn run_in(
+        &self,
+        sandboxes: &Sandboxes,
+        debate: DebateRequest<'_>,
+        start: impl FnOnce(GraphRun) -> GraphRun,
+        cx: &Context<Deps>,
+    ) -> Result<DebateResult, NodeError> {
+        let (deps, the_move) = (cx.deps(), debate.the_move);
+        let spec = self.sandbox_spec(the_move);
+        let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
+        let graph = start(self.graph_run(the_move, saver.clone(), deps));
+        let input = Value::Object(self.initial_state(debate, deps)?);
+        let (sender, events) = mpsc::unbounded_channel();
+        let mut quota = EventQuota::new(&deps.config, self.traces.is_some());
+        let forward = move |event| {
+            if quota.admit(&event) {
+                drop(sender.send(event));
+            }
+        };
+        let running = sandboxes.run_graph(spec.clone(), graph, MAX_GUESTS, forward);
+        let (exit, ()) = join(running, self.forward_events(the_move, input, events, cx)).await;
+        if let Some(sandbox) = sandboxes.get(&spec.name) {
+            self.copy_files(the_move, &sandbox, deps.config.decision_makers.len()).await;
+            // The sandbox is not reused by another debate.
+            sandbox.delete().await;
+        }
+        // A failure of the run's own storage aborts the run; it is not a failure of this debate.
+        if let Some(failure) = saver.storage_failure() {
+            return Err(NodeError::terminal(failure.clone()));
+        }
+        if let Some(failure) = deps.models.storage_failure() {
+            return Err(NodeError::terminal(failure.to_owned()));
+        }
+        Ok(match exit {
+            Ok(Exit::Done(state)) => {
+                DebateResult::from_state(state, &deps.config, the_move.move_id)
+            }
+            Ok(_) => DebateResult::failed("the debate was interrupted before its end"),
+            Err(error) => DebateResult::failed(error.to_string()),
+        })
+    }
+
+    fn sandbox_spec(&self, the_move: &Move) -> Spec {
+        let (ticker, move_id) = (the_move.ticker.as_str(), the_move.move_id);
+        let name = Spec::clean_name(&format!("negotiate-{ticker}-{move_id}-{}", self.run_id));
+        let spec = Spec::new(name)
+            .memory(SANDBOX_MEMORY)
+            .label("project", "ai-consulting-agency")
+            .label("ticker", ticker)
+            .label("move", move_id.to_string())
+            .label("layer", "sandbox")
+            .label("run", &*self.run_id);
+        match &self.region {
+            Some(region) => spec.region(region),
+            None => spec,
+        }
+    }
+
+    /// Builds the run of the debate graph, with its thread in the run's database.
+    fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>, deps: &Deps) -> GraphRun {
+        // One step more than the longest debate with baseline scoring.
+        let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
+        let modes = if self.traces.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
+        GraphRun::new(debate::GRAPH)
+            .thread(the_move.move_id.to_string(), saver)
+            .gate(call_policy::call_policy(deps, the_move))
+            .modes(modes)
+            .steps(steps)
+    }
+
+    /// Returns the initial state of a debate.
+    fn initial_state(
+        &self,
+        debate: DebateRequest<'_>,
+        deps: &Deps,
+    ) -> Result<Map<String, Value>, NodeError> {
+        let state = SandboxState {
+            brief: Brief::new(debate.the_move, debate.findings),
+            terms: debate_terms(&deps.config, deps.models.choice(), &deps.fence, self.baseline),
+            max_rounds: deps.config.rounds,
+            ..SandboxState::default()
+        };
+        sandbox_vm::fields(&state).map_err(NodeError::terminal)
+    }
+
+    /// Forwards events from the guest that belong to its own move, and builds the trace.
+    async fn forward_events(
+        &self,
+        the_move: &Move,
+        input: Value,
+        mut events: mpsc::UnboundedReceiver<Event>,
+        cx: &Context<Deps>,
+    ) {
+        let mut builder = TraceBuilder::new();
+        builder.begin(input.clone());
+        let move_id = the_move.move_id.to_string();
+        while let Some(event) = events.recv().await {
+            if let EventKind::Custom(value) = &event.kind {
+                match serde_json::from_value::<PipelineEvent>(value.clone()) {
+                    Ok(event) if is_allowed_from_guest(&event, &move_id, &cx.deps().config) => {
+                        cx.emit(event).await;
+                    }
+                    _ => tracing::warn!(
+                        move_id,
+                        "dropped an event from a guest that is invalid or about another move"
+                    ),
+                }
+            } else if self.traces.is_some() {
+                builder.note(&event);
+            }
+        }
+        if let Some(traces) = &self.traces {
+            let graph = debate::graph(self.saver.clone()).map(|it| it.identity());
+            let header = Header {
+                graph: graph.unwrap_or_default(),
+                engine: graph_core::VERSION.to_owned(),
+                input,
+                then: Vec::new(),
+            };
+            traces.insert(the_move.move_id, builder.finish(header, End::Done));
+        }
+    }
+
+    /// Copies the transcripts and scores from the sandbox into the log directory.
+    async fn copy_files(&self, the_move: &Move, sandbox: &sandbox_vm::Sandbox, makers: usize) {
+        let names = debate::log_names(makers);
+        let logs = names.iter().flat_map(|it| [format!("{it}.md"), format!("{it}.json")]);
+        let files = logs.map(|it| (format!("{}/{it}", debate::LOGS_DIR), it));
+        let scores = (debate::SCORES_FILE.to_owned(), debate::SCORES_FILE.to_owned());
+        let dir = self.log_dir.join(the_move.move_id.to_string());
+        for (from, to) in files.chain([scores]) {
+            // A debate that ended early has not written all files.
+            let Ok(bytes) = sandbox.fs().read(&from).await else { continue };
+            if let Err(error) = write_file(&dir, &to, &bytes).await {
+                tracing::warn!(%error, file = to, "cannot copy a file out of a sandbox");
+            }
+        }
+    }
+}
+
+fn budget_event(result: &DebateResult, deps: &Deps) -> Option<PipelineEvent> {
+    if let Some(reason) = result.ended_early.clone() {
+        return Some(PipelineEvent::BudgetExceeded { reason });
+    }
+    let percent = deps.models.budget_used_percent().filter(|it| *it >= 80)?;
+    Some(PipelineEvent::BudgetWarning { percent: percent / 10 * 10 })
+}
+
+fn ready_event(the_move: &Move, backend: impl Into<String>, isolated: bool) -> PipelineEvent {
+    PipelineEvent::SandboxReady {
+        move_id: the_move.move_id.to_string(),
+        title: the_move.draft.title.clone(),
+        backend: backend.into(),
+        isolated,
+    }
+}
+
+/// Returns the participants and settings of a run's debates.
+pub(crate) fn debate_terms(
+    config: &Config,
+    choice: &ModelChoice,
+    fence: &Fence,
+    baseline: bool,
+) -> Terms {
+    let settings = |group, persona: &Persona| choice.call_settings(config, group, &persona.id);
+    let participant =
+        |group, it: &Persona| Participant { settings: settings(group, it), persona: it.clone() };
+    let makers = &config.decision_makers;
+    Terms {
+        critic: participant(Group::Critic, &config.critic),
+        decision_makers: makers.iter().map(|it| participant(Group::DecisionMakers, it)).collect(),
+        scoring: makers.iter().map(|it| settings(Group::Scoring, it)).collect(),
+        metrics: config.metrics.clone(),
+        fence: fence.clone(),
+        baseline,
+    }
+}
+
+async fn write_file(dir: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    tokio::fs::create_dir_all(dir).await?;
+    tokio::fs::write(dir.join(name), bytes).await
+}

@@ -1,0 +1,69 @@
+//! Restricts the calls of a debate's guest: only model calls by participants of the debate, about its own move, and
+//! within the configured token limits.
+
+use std::sync::Arc;
+
+use sandbox_vm::{CallError, Gate};
+use serde_json::Value;
+
+use crate::{
+    call::{CallOutcome, LLM, ModelCall},
+    config::{Config, Group},
+    models::Models,
+    moves::Move,
+    pipeline::Deps,
+};
+
+/// Returns the call policy of one debate.
+pub(super) fn call_policy(deps: &Deps, the_move: &Move) -> Gate {
+    let models = deps.models.clone();
+    let config = Arc::new(deps.config.clone());
+    let move_id = the_move.move_id.to_string();
+    let handler = move |_: String, request: Value| {
+        let (models, config, move_id) = (models.clone(), config.clone(), move_id.clone());
+        async move {
+            let call = authorize(request, &models, &config, move_id)?;
+            let outcome = models.call(&call).await;
+            match outcome {
+                CallOutcome::Failed(it) if it.kind.ends_run() => {
+                    Err(CallError::terminal(it.reason))
+                }
+                outcome => serde_json::to_value(outcome)
+                    .map_err(|error| CallError::terminal(error.to_string())),
+            }
+        }
+    };
+    let makers = deps.config.decision_makers.len() as u64;
+    // Adds baseline scoring and one retry of each scoring call.
+    let calls = deps.config.calls_per_move() + 3 * makers;
+    Gate::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
+}
+
+/// Authorizes a call of the guest. The guest's own claims about the move and limits are overwritten.
+fn authorize(
+    request: Value,
+    models: &Models,
+    config: &Config,
+    move_id: String,
+) -> Result<ModelCall, CallError> {
+    let mut call: ModelCall = serde_json::from_value(request)
+        .map_err(|error| CallError::terminal(format!("invalid model call: {error}")))?;
+    let known = match call.group {
+        Group::Critic => config.critic.id == call.agent_id,
+        Group::DecisionMakers | Group::Scoring => {
+            config.decision_makers.iter().any(|it| it.id == call.agent_id)
+        }
+        Group::Synthesizers | Group::Inferences | Group::Analysts => false,
+    };
+    if !known {
+        return Err(CallError::terminal(format!(
+            "agent `{}` is not a participant of this debate in the requested role",
+            call.agent_id
+        )));
+    }
+    let settings = models.call_settings(call.group, &call.agent_id);
+    call.move_id = Some(move_id);
+    call.request.max_tokens = call.request.max_tokens.min(settings.max_tokens);
+    call.request.tools.clear();
+    Ok(call)
+}

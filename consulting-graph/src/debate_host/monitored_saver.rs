@@ -1,0 +1,86 @@
+//! The run's checkpointer as a debate sees it. A failed guest fails its debate; failed storage fails the run.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use graph_core::checkpoint::{
+    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
+    Pruned, TaskRecord, Write,
+};
+
+/// A checkpointer that remembers the first storage failure. Errors that a guest can cause, such as writing to a
+/// thread that has moved on, do not count.
+#[derive(Debug)]
+pub(super) struct MonitoredSaver {
+    inner: Arc<dyn Checkpointer>,
+    failure: OnceLock<CheckpointError>,
+}
+
+impl MonitoredSaver {
+    pub(super) fn new(inner: Arc<dyn Checkpointer>) -> Self {
+        Self { inner, failure: OnceLock::new() }
+    }
+
+    /// Returns the first storage failure.
+    pub(super) fn storage_failure(&self) -> Option<&CheckpointError> {
+        self.failure.get()
+    }
+
+    fn record_failure<T>(&self, result: Result<T, CheckpointError>) -> Result<T, CheckpointError> {
+        if let Err(error @ CheckpointError::Storage(_)) = &result {
+            self.failure.get_or_init(|| error.clone());
+        }
+        result
+    }
+}
+
+#[async_trait]
+impl Checkpointer for MonitoredSaver {
+    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
+        self.record_failure(self.inner.lease(thread).await)
+    }
+
+    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError> {
+        self.record_failure(self.inner.put(checkpoint).await)
+    }
+
+    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+        self.record_failure(self.inner.record(at, records).await)
+    }
+
+    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+        self.record_failure(self.inner.write(writes).await)
+    }
+
+    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
+        self.record_failure(self.inner.get(at).await)
+    }
+
+    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+        self.record_failure(self.inner.list(query).await)
+    }
+
+    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
+        self.record_failure(self.inner.threads().await)
+    }
+
+    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
+        self.record_failure(self.inner.namespaces(thread).await)
+    }
+
+    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
+        self.record_failure(self.inner.delete_thread(thread).await)
+    }
+
+    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
+        self.record_failure(self.inner.delete_runs(runs).await)
+    }
+
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
+        self.record_failure(self.inner.copy_thread(from, to).await)
+    }
+
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
+        self.record_failure(self.inner.prune(threads, keep).await)
+    }
+}

@@ -1,0 +1,54 @@
+//! Status of a debate when its run starts or resumes.
+
+use graph_core::{
+    NodeError,
+    checkpoint::{Cursor, Lookup},
+};
+use serde_json::Value;
+
+use super::{DebateHost, DebateResult};
+use crate::{config::Config, moves::MoveId};
+
+/// Status of a debate.
+pub(super) enum DebateStatus {
+    /// No checkpoint exists.
+    New,
+    /// The debate was interrupted and can be resumed.
+    InProgress,
+    /// The debate ended with a score.
+    Finished(Box<DebateResult>),
+}
+
+impl DebateHost {
+    /// Returns the status of the debate about a move. If the debate ended without a score, its thread is deleted so
+    /// that it starts over: the answers are in the run's recording and are not paid for again, and failed calls are
+    /// repeated.
+    pub(super) async fn reset_failed_debate(
+        &self,
+        move_id: MoveId,
+        config: &Config,
+    ) -> Result<DebateStatus, NodeError> {
+        let thread = move_id.to_string();
+        let head = self.saver.get(&Lookup::head(&thread, "")).await.map_err(NodeError::terminal)?;
+        let Some(head) = head else { return Ok(DebateStatus::New) };
+        if !is_finished(&head.cursor) {
+            return Ok(DebateStatus::InProgress);
+        }
+        let result = DebateResult::from_state(Value::Object(head.values), config, move_id);
+        if result.problem.is_none() {
+            return Ok(DebateStatus::Finished(Box::new(result)));
+        }
+        self.saver.delete_thread(&thread).await.map_err(NodeError::terminal)?;
+        Ok(DebateStatus::New)
+    }
+}
+
+/// Returns whether the graph has nothing left to run.
+fn is_finished(cursor: &Cursor) -> bool {
+    let Cursor { armed, held, released, sends, input, .. } = cursor;
+    armed.is_empty()
+        && held.is_empty()
+        && released.is_empty()
+        && sends.is_empty()
+        && input.is_none()
+}

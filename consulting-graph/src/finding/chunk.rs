@@ -1,0 +1,67 @@
+//! Splits a document into chunks, and merges the findings of its chunks.
+
+use super::{FindingsDraft, TensionDraft, check::EXPECTED_COUNT};
+use crate::markdown;
+
+/// Splits a document into chunks of `lines` lines. A chunk that starts inside a section or table repeats the heading
+/// and the table header, so that it can be read on its own.
+///
+/// ```
+/// use consulting_graph::finding::chunks;
+///
+/// let cut = chunks("# Sales\n| Year | Sales |\n|---|---|\n| 2024 | $5m |\n| 2025 | $6m |\n", 4);
+/// assert_eq!(cut[1], "# Sales\n| Year | Sales |\n|---|---|\n| 2025 | $6m |\n");
+/// ```
+pub fn chunks(document: &str, lines: usize) -> Vec<String> {
+    let mut chunks: Vec<String> = Vec::new();
+    let (mut heading, mut header): (Option<&str>, Vec<&str>) = (None, Vec::new());
+    for (idx, line) in document.lines().enumerate() {
+        let is_heading = markdown::parse_heading(line).is_some();
+        let is_row = line.trim_start().starts_with('|');
+        if !is_row {
+            header.clear();
+        }
+        if idx % lines.max(1) == 0 {
+            let title = heading.filter(|_| !is_heading);
+            let before = title.into_iter().chain(header.iter().copied());
+            chunks.push(before.map(|it| format!("{it}\n")).collect());
+        }
+        if is_heading {
+            heading = Some(line);
+        }
+        // Column names and the separator below them.
+        if is_row && header.len() < 2 {
+            header.push(line);
+        }
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.push_str(line);
+            chunk.push('\n');
+        }
+    }
+    chunks.retain(|it| !it.trim().is_empty());
+    chunks
+}
+
+/// Merges the drafts of several chunks: strongest findings first, at most as many as an inference should have. Tensions
+/// are kept if all their findings are.
+pub fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
+    let mut all = Vec::new();
+    let mut tensions = Vec::new();
+    for (chunk, draft) in drafts.into_iter().enumerate() {
+        all.extend((1_u8..).zip(draft.findings).map(|(number, it)| (chunk, number, it)));
+        tensions.extend(draft.tensions.into_iter().map(|it| (chunk, it)));
+    }
+    all.sort_by_key(|it| std::cmp::Reverse(it.2.strength));
+    all.truncate(*EXPECTED_COUNT.end());
+    let place = |chunk: usize, number: u8| {
+        let at = all.iter().position(|it| (it.0, it.1) == (chunk, number))?;
+        u8::try_from(at + 1).ok()
+    };
+    let moved = |(chunk, it): (usize, TensionDraft)| {
+        let between =
+            it.between.iter().map(|number| place(chunk, *number)).collect::<Option<_>>()?;
+        Some(TensionDraft { between, text: it.text })
+    };
+    let tensions = tensions.into_iter().filter_map(moved).collect();
+    FindingsDraft { tensions, findings: all.into_iter().map(|it| it.2).collect() }
+}

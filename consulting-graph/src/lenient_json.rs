@@ -1,0 +1,37 @@
+//! Lenient parsing of JSON in the answers of models.
+
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+
+/// Maximum number of characters of an answer that are searched.
+const MAX_CHARS: usize = 400_000;
+
+/// Returns the first JSON object or array in an answer that deserializes to `T` and that `fits` accepts. Text around it
+/// is ignored.
+///
+/// `fits` has to reject empty values: an empty list appears in many texts, for example as a Markdown checkbox.
+pub(crate) fn find<T: DeserializeOwned>(answer: &str, fits: impl Fn(&T) -> bool) -> Option<T> {
+    let end = answer.char_indices().nth(MAX_CHARS).map_or(answer.len(), |it| it.0);
+    let answer = &answer[..end];
+    answer.match_indices(['{', '[']).find_map(|(at, _)| {
+        let value = serde_json::Deserializer::from_str(&answer[at..]).into_iter().next()?;
+        value.ok().filter(&fits)
+    })
+}
+
+/// Deserializes a list, or a single value as a list of one.
+pub(crate) fn one_or_many<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form<T> {
+        Many(Vec<T>),
+        One(T),
+    }
+    Ok(match Form::deserialize(deserializer)? {
+        Form::Many(many) => many,
+        Form::One(one) => vec![one],
+    })
+}

@@ -1,0 +1,201 @@
+//! Budget of a run, and the layer that reserves part of it for scoring.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use llm::{
+    Budget, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request, Response,
+};
+use serde::{Deserialize, Serialize};
+
+/// Spending limit of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Limit {
+    /// Maximum number of tokens, input and output together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Maximum cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub money: Option<Money>,
+}
+
+impl Limit {
+    /// Returns whether there is neither a token nor a cost limit.
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns whether this limit allows more tokens or more money than another one.
+    pub(crate) fn exceeds(self, other: Self) -> bool {
+        let is_more = |now: Option<u64>, then: Option<u64>| {
+            then.is_some_and(|then| now.is_none_or(|now| now > then))
+        };
+        let nanos = |it: Option<Money>| it.map(|it| it.nanos());
+        is_more(self.tokens, other.tokens) || is_more(nanos(self.money), nanos(other.money))
+    }
+
+    /// Returns this limit, with missing parts taken from another one.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { tokens: self.tokens.or(other.tokens), money: self.money.or(other.money) }
+    }
+
+    /// Returns the lower of two limits, separately for tokens and money.
+    #[must_use]
+    pub fn capped_at(self, cap: Self) -> Self {
+        Self {
+            tokens: self.tokens.into_iter().chain(cap.tokens).min(),
+            money: self.money.into_iter().chain(cap.money).min(),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.tokens, self.money) {
+            (None, None) => f.write_str("no limit"),
+            (Some(tokens), None) => write!(f, "{tokens} tokens"),
+            (None, Some(money)) => write!(f, "{money}"),
+            (Some(tokens), Some(money)) => write!(f, "{tokens} tokens and {money}"),
+        }
+    }
+}
+
+/// Budget of a run.
+#[derive(Debug)]
+pub(super) struct RunBudget {
+    budget: Budget,
+    limit: Limit,
+    makers: u64,
+    /// Number of running debates. Budget for the scoring of each is reserved.
+    running_debates: AtomicU64,
+}
+
+impl RunBudget {
+    /// Creates a budget from which the calls in the recording are deducted, except for the first `inherited_calls`.
+    /// Returns `None` without a limit and for replays, which make no calls.
+    pub(super) fn new(
+        limit: Limit,
+        makers: usize,
+        recording: &Recording,
+        inherited_calls: usize,
+    ) -> Option<Self> {
+        if recording.is_replay() {
+            return None;
+        }
+        let budget = match (limit.tokens, limit.money) {
+            (None, None) => return None,
+            (Some(tokens), None) => Budget::of_tokens(tokens),
+            (None, Some(money)) => Budget::of_money(money),
+            (Some(tokens), Some(money)) => Budget::of_both(tokens, money),
+        };
+        let budget = budget.after(recording, inherited_calls);
+        Some(Self { budget, limit, makers: makers as u64, running_debates: AtomicU64::new(0) })
+    }
+
+    pub(super) fn shared(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Reserves budget for the scoring of one more debate.
+    pub(super) fn debate_started(&self) {
+        self.running_debates.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Releases the reservation of one debate.
+    pub(super) fn debate_ended(&self) {
+        self.running_debates.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns the used share of the limit in percent.
+    pub(super) fn used_percent(&self) -> Option<u64> {
+        let spent = self.budget.spent();
+        let tokens = self.limit.tokens.map(|it| spent.tokens.saturating_mul(100) / it.max(1));
+        let money = self.limit.money;
+        let money = money.map(|it| spent.money.nanos().saturating_mul(100) / it.nanos().max(1));
+        tokens.max(money)
+    }
+
+    /// Returns whether a debate turn has to be refused because the rest of the budget is needed for scoring.
+    fn must_reserve_for_scoring(&self, id: &ModelId, request: &Request) -> bool {
+        let Ok(estimate) = self.budget.most(id, request) else { return false };
+        // Estimates the rest of the round as one turn and one scoring call per decision maker and running debate,
+        // each as expensive as this call.
+        let calls = 1 + 2 * self.makers * self.running_debates.load(Ordering::Relaxed).max(1);
+        let spent = self.budget.spent();
+        let tokens = spent.tokens.saturating_add(estimate.tokens.saturating_mul(calls));
+        let nanos =
+            estimate.money.nanos().saturating_mul(calls).saturating_add(spent.money.nanos());
+        self.limit.tokens.is_some_and(|it| tokens > it)
+            || self.limit.money.is_some_and(|it| nanos > it.nanos())
+    }
+}
+
+/// A model for debate turns, which refuses calls that would use up the budget for scoring. The recording layer wraps
+/// it, so that refusals are recorded and replayed, and recorded answers never reach it.
+#[derive(Debug)]
+pub(super) struct TurnModel {
+    pub(super) inner: Llm,
+    pub(super) budget: Arc<RunBudget>,
+}
+
+#[async_trait]
+impl Model for TurnModel {
+    fn id(&self) -> ModelId {
+        self.inner.id()
+    }
+
+    async fn call(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<Response, Error> {
+        if self.budget.must_reserve_for_scoring(&self.id(), request) {
+            let reason = "the rest of the budget is reserved for scoring";
+            return Err(Error::new(ErrorKind::Budget, self.id(), reason));
+        }
+        self.inner.call(request, listener).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use llm::{Llm, Money, RecordMode, Recording, Rule, Script, Scripted};
+
+    use super::{Limit, RunBudget};
+
+    #[test]
+    fn the_lower_limit_applies_to_tokens_and_money_separately() {
+        let money = |it| Some(Money::from_dollars(it));
+        let own = Limit { tokens: Some(5), money: None };
+        let cap = Limit { tokens: Some(9), money: money(2.0) };
+        assert_eq!(own.capped_at(cap), Limit { tokens: Some(5), money: money(2.0) });
+        assert_eq!(cap.capped_at(own), own.capped_at(cap));
+        assert_eq!(own.capped_at(Limit::default()), own);
+    }
+
+    #[tokio::test]
+    async fn recorded_calls_count_towards_the_limit_unless_inherited() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.jsonl");
+        let open = |mode| Recording::open(&path, mode).unwrap();
+        let script = Script::new("parrot").rule(Rule::text("Hello!"));
+        let llm = Llm::new(Scripted::new(script).unwrap());
+        let llm = llm.record(&open(RecordMode::Record));
+        let usage = llm.generate("Hello?").await.unwrap().usage.unwrap();
+        let limit = Limit { tokens: Some(2 * (usage.input + usage.output)), money: None };
+
+        let recording = open(RecordMode::ReplayOrRecord);
+        let budget = |limit, inherited_calls| RunBudget::new(limit, 3, &recording, inherited_calls);
+        assert_eq!(budget(limit, 0).unwrap().used_percent(), Some(50));
+        assert_eq!(budget(limit, recording.calls()).unwrap().used_percent(), Some(0));
+        assert!(budget(Limit::default(), 0).is_none());
+        assert!(RunBudget::new(limit, 3, &open(RecordMode::Replay), 0).is_none());
+    }
+}

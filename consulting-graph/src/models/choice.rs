@@ -1,0 +1,218 @@
+//! Selection of the model for each agent.
+
+use std::path::PathBuf;
+
+use llm::{Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage};
+use serde::{Deserialize, Serialize};
+
+use super::window;
+use crate::{
+    call::CallSettings,
+    config::{Config, Group},
+    offline,
+};
+
+/// Provider name of models in local files.
+const LOCAL: &str = "local";
+
+impl From<SetupError> for ModelChoiceError {
+    fn from(error: SetupError) -> Self {
+        match error {
+            SetupError::Unknown { name, known } => Self::UnknownProvider { name, known },
+            error => Self::Setup(error),
+        }
+    }
+}
+
+/// Provider and model for all agents whose configuration does not name a model of another provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelChoice {
+    /// Name of the provider.
+    pub provider: String,
+    /// Model that replaces the configured ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Seed of the scripted model.
+    pub seed: u64,
+    /// Delay of each answer of the scripted model, in milliseconds.
+    #[serde(default)]
+    pub answer_ms: u64,
+}
+
+/// A model that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelChoiceError {
+    /// The provider does not exist.
+    #[error("unknown provider `{name}`; use one of: {known}, {LOCAL}, {}", Scripted::PROVIDER)]
+    UnknownProvider {
+        /// Requested name.
+        name: String,
+        /// Names of the network providers.
+        known: String,
+    },
+    /// The provider is not set up correctly.
+    #[error(transparent)]
+    Setup(SetupError),
+    /// A cost limit needs known prices.
+    #[error(
+        "cannot enforce --max-cost, because the price of {0} is unknown; use --max-tokens instead"
+    )]
+    UnknownPrice(ModelId),
+    /// The script of the scripted model is invalid.
+    #[error(transparent)]
+    Script(#[from] llm::ScriptError),
+    /// No model is configured.
+    #[error("provider `{0}` has no default model; select one with --model")]
+    MissingModel(String),
+    /// A local model file cannot be used.
+    #[error("cannot use local model {}: {problem}", path.display())]
+    Local {
+        /// Path of the file.
+        path: PathBuf,
+        /// Reason.
+        problem: String,
+    },
+}
+
+impl ModelChoice {
+    /// Selects a provider with its default models.
+    pub fn for_provider(provider: impl Into<String>) -> Self {
+        Self { provider: provider.into(), model: None, seed: 0, answer_ms: 0 }
+    }
+
+    /// Selects the provider whose API key is in the environment, or the scripted model if there is none.
+    pub fn from_env() -> Self {
+        Self::for_provider(Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name()))
+    }
+
+    /// Checks that the provider exists, without checking that it can be used.
+    pub fn check_provider(&self) -> Result<(), ModelChoiceError> {
+        if self.is_scripted() || self.provider == LOCAL {
+            return Ok(());
+        }
+        Ok(Provider::new(&self.provider).map(drop)?)
+    }
+
+    /// Checks that the files of local models exist, without loading them.
+    pub(crate) fn check_files(&self, config: &Config) -> Result<(), ModelChoiceError> {
+        self.ids(config).filter(|it| it.provider == LOCAL).try_for_each(|it| check_file(&it))
+    }
+
+    /// Checks that the price of every model is known.
+    pub(crate) fn check_prices(&self, config: &Config) -> Result<(), ModelChoiceError> {
+        let price = |it: &ModelId| Catalog::builtin().entry(it)?.cost(&Usage::default());
+        match self.ids(config).find(|it| price(it).is_none()) {
+            Some(unknown) => Err(ModelChoiceError::UnknownPrice(unknown)),
+            None => Ok(()),
+        }
+    }
+
+    fn ids(&self, config: &Config) -> impl Iterator<Item = ModelId> {
+        let agents = config.agents().into_iter();
+        agents.map(|(group, agent_id)| self.model(config, group, &agent_id))
+    }
+
+    /// Returns whether answers come from the scripted model.
+    pub fn is_scripted(&self) -> bool {
+        self.provider == Scripted::PROVIDER
+    }
+
+    /// Returns the model of an agent. A configured model applies if it belongs to the selected provider, or if the
+    /// configuration names a model of another provider for this agent or its group.
+    pub(crate) fn model(&self, config: &Config, group: Group, agent_id: &str) -> ModelId {
+        if self.is_scripted() {
+            return ModelId::new(Scripted::PROVIDER, offline::MODEL_NAME);
+        }
+        if let Some(model) = &self.model {
+            return ModelId::new(&*self.provider, &**model);
+        }
+        let named = config.model(group, agent_id).model;
+        match named.split_once('/') {
+            Some((provider, model)) if is_provider(provider) => {
+                let is_default = !config.has_specific_model(group, agent_id);
+                if is_default && provider != self.provider {
+                    ModelId::new(&*self.provider, self.default_model())
+                } else {
+                    ModelId::new(provider, model)
+                }
+            }
+            _ => ModelId::new(&*self.provider, named),
+        }
+    }
+
+    fn default_model(&self) -> &'static str {
+        let provider = Provider::new(&self.provider).ok();
+        provider.and_then(|it| it.default_model()).unwrap_or_default()
+    }
+
+    /// Returns the model settings of an agent.
+    pub(crate) fn call_settings(
+        &self,
+        config: &Config,
+        group: Group,
+        agent_id: &str,
+    ) -> CallSettings {
+        let set = config.model(group, agent_id);
+        let window = window(&self.model(config, group, agent_id));
+        CallSettings { temperature: set.temperature, max_tokens: set.max_tokens, window }
+    }
+
+    /// Builds the model without layers. In a replay, it reads from the recording and needs no API key.
+    pub(super) fn build_model(
+        &self,
+        id: &ModelId,
+        recording: &Recording,
+    ) -> Result<Llm, ModelChoiceError> {
+        if recording.is_replay() {
+            return Ok(recording.model(id.clone()));
+        }
+        if self.is_scripted() {
+            return Ok(offline::model_with_delay(self.seed, self.answer_ms)?);
+        }
+        if id.provider == LOCAL {
+            return open_local(id);
+        }
+        let provider = Provider::new(&id.provider)?;
+        if id.model.is_empty() {
+            return Err(ModelChoiceError::MissingModel(id.provider.clone()));
+        }
+        Ok(provider.model(&*id.model).build()?)
+    }
+}
+
+fn is_provider(name: &str) -> bool {
+    name == LOCAL || Provider::new(name).is_ok()
+}
+
+#[cfg(feature = "local")]
+fn check_file(id: &ModelId) -> Result<(), ModelChoiceError> {
+    let path = PathBuf::from(&id.model);
+    if id.model.is_empty() {
+        Err(ModelChoiceError::MissingModel(LOCAL.to_owned()))
+    } else if path.is_file() {
+        Ok(())
+    } else {
+        Err(ModelChoiceError::Local { path, problem: "the file does not exist".to_owned() })
+    }
+}
+
+#[cfg(not(feature = "local"))]
+fn check_file(id: &ModelId) -> Result<(), ModelChoiceError> {
+    open_local(id).map(drop)
+}
+
+#[cfg(feature = "local")]
+fn open_local(id: &ModelId) -> Result<Llm, ModelChoiceError> {
+    let path = PathBuf::from(&id.model);
+    match llm::LocalModel::open(&path) {
+        Ok(model) => Ok(Llm::new(model)),
+        Err(error) => Err(ModelChoiceError::Local { path, problem: error.to_string() }),
+    }
+}
+
+#[cfg(not(feature = "local"))]
+fn open_local(id: &ModelId) -> Result<Llm, ModelChoiceError> {
+    let problem = "this program was built without support for local models; rebuild it with `--features local`";
+    Err(ModelChoiceError::Local { path: PathBuf::from(&id.model), problem: problem.to_owned() })
+}

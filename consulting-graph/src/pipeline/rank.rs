@@ -1,0 +1,25 @@
+//! Ranks the moves and completes the run.
+
+use graph_core::Context;
+
+use super::{Deps, PipelineState, PipelineStateUpdate, events::EventSender};
+use crate::{
+    event::PipelineEvent,
+    rank::{Ranked, rank},
+};
+
+/// Ranks the moves by score. Makes no model calls.
+pub(super) async fn rank_and_output(
+    run: &PipelineState,
+    cx: &Context<Deps>,
+) -> PipelineStateUpdate {
+    let ranking = rank(&run.policy_scores, run.unscored_moves.clone(), cx.deps().config.top_k);
+    let ids = |it: &[Ranked]| it.iter().map(|it| it.move_id.to_string()).collect();
+    let mut sender = EventSender::new(cx);
+    let (recommended, other) = (ids(&ranking.recommended), ids(&ranking.other));
+    sender.send(PipelineEvent::PipelineComplete { recommended, other }).await;
+    PipelineState::update()
+        .recommended_moves(ranking.recommended)
+        .other_moves(ranking.other)
+        .status_updates(sender.into_events())
+}

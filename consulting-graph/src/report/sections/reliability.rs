@@ -1,0 +1,78 @@
+//! Reliability of the ranking.
+
+use super::super::{Report, document::Block};
+use crate::{
+    data::number,
+    rank::{Drift, Ranked, Severity},
+};
+
+pub(super) fn reliability(report: &Report) -> Vec<Block> {
+    let mut blocks = vec![Block::Heading(2, "Reliability of the ranking".to_owned())];
+    let mut points =
+        vec![format!("Robustness of the recommendation: {}.", report.robustness.verdict)];
+    for standing in report.robustness.standings.iter().filter(|it| !it.depends_on.is_empty()) {
+        points.push(format!(
+            "{} depends on single judges or metrics: without any one of these, its recommendation would change: {}.",
+            standing.move_id,
+            standing.depends_on.join(", ")
+        ));
+    }
+    if let Some(it) = report.compression {
+        let resolved = if it.unresolved {
+            "this is within the noise, so the ranking is inconclusive"
+        } else {
+            "this is more than the noise explains"
+        };
+        points.push(format!("The highest and lowest totals are {} apart; {resolved}.", it.spread));
+        points.push(format!("{} of all scores are 7 or 8.", number::percent(it.sevens_and_eights)));
+    }
+    if let Some(bias) = report.length_bias {
+        points.push(format!("Correlation between score and length of debate: {bias:.2}."));
+    }
+    if let Some(tau) = report.tau {
+        let vote: Vec<String> =
+            report.before.recommended.iter().map(|it| it.move_id.to_string()).collect();
+        points.push(format!(
+            "Without debates, a vote would have recommended {}; Kendall's tau of the two rankings is {tau:.2} (from -1 to 1).",
+            vote.join(", ")
+        ));
+    }
+    blocks.push(Block::List(points));
+    if let Some(severity) = &report.severity {
+        let leaning = |(name, it): (&String, &f64)| vec![name.clone(), format!("{it:+.2}")];
+        blocks.push(Block::table(
+            &["Scorer", "Deviation from the mean score"],
+            severity.scorers.iter().map(leaning).collect(),
+        ));
+        let adjusted = adjusted(report, severity);
+        if !adjusted.is_empty() {
+            blocks.push(Block::table(&["Move", "Total", "Total adjusted for severity"], adjusted));
+        }
+    }
+    if !report.drift.is_empty() {
+        let line = |it: &Drift| {
+            vec![
+                it.move_id.to_string(),
+                it.before.to_string(),
+                it.after.to_string(),
+                format!("{:+}", it.change()),
+            ]
+        };
+        blocks.push(Block::table(
+            &["Move", "Before the debate", "After the debate", "Change"],
+            report.drift.iter().map(line).collect(),
+        ));
+    }
+    blocks
+}
+
+/// Lists moves whose total changes when the scorers' severity is removed, which are those with missing scores.
+fn adjusted(report: &Report, severity: &Severity) -> Vec<Vec<String>> {
+    let line = |ranked: &Ranked| {
+        let adjusted = format!("{:.1}", severity.adjusted.get(&ranked.move_id)?);
+        let total = ranked.total_score;
+        let differs = adjusted != format!("{total}.0");
+        differs.then(|| vec![ranked.move_id.to_string(), total.to_string(), adjusted])
+    };
+    report.ranking.all().filter_map(line).collect()
+}

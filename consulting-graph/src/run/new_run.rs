@@ -1,0 +1,113 @@
+//! Helpers for creating runs: ids, secrets and checks of the configuration.
+
+use std::time::SystemTime;
+
+use chrono::{DateTime, Utc};
+use llm::{RecordMode, Recording};
+use sha2::{Digest, Sha256};
+
+use super::RunError;
+use crate::{
+    config::Config,
+    data::Ticker,
+    models::{Limit, ModelChoice, Models},
+};
+
+/// The operating system returned no random bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read random bytes from the operating system: {0}")]
+pub struct RandomError(getrandom::Error);
+
+/// Returns an id for a new run, such as `nvda-20261115-121630-4f1c09ab`.
+pub fn run_id(ticker: &Ticker) -> Result<String, RandomError> {
+    Ok(format!("{}-{}-{}", ticker.slug(), now().format("%Y%m%d-%H%M%S"), random_hex(4)?))
+}
+
+/// Checks that a new run can start with this configuration, before any of its files exist. Models in local files are
+/// not loaded.
+pub fn validate(config: &str, choice: &ModelChoice, limit: Limit) -> Result<(), RunError> {
+    let config = Config::parse(config)?;
+    choice.check_files(&config)?;
+    if limit.money.is_some() {
+        choice.check_prices(&config)?;
+    }
+    if choice.provider != "local" {
+        let recording = Recording::open("", RecordMode::Live)?;
+        Models::new(&config, choice.clone(), None, Limit::default(), &recording, 0)?;
+    }
+    Ok(())
+}
+
+/// Returns the current time.
+pub fn now() -> DateTime<Utc> {
+    SystemTime::now().into()
+}
+
+/// Returns the configuration text with another number of rounds. All other text is unchanged.
+pub fn with_rounds(text: &str, rounds: u32) -> String {
+    let is_rounds = |line: &str| {
+        let rest = line.trim_start().strip_prefix("rounds");
+        rest.is_some_and(|it| it.trim_start().starts_with('='))
+    };
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with('[') {
+            break;
+        }
+        if is_rounds(line) {
+            let comment = line.find('#').map_or("\n", |it| &line[it..]);
+            let blank = if comment.starts_with('#') { " " } else { "" };
+            let end = at + line.len();
+            return format!("{}rounds = {rounds}{blank}{comment}{}", &text[..at], &text[end..]);
+        }
+        at += line.len();
+    }
+    format!("rounds = {rounds}\n{text}")
+}
+
+/// Returns the random part of the delimiters around untrusted text. With the scripted model it depends only on the
+/// seed, so that runs are reproducible.
+pub fn nonce(choice: &ModelChoice) -> Result<String, RandomError> {
+    if !choice.is_scripted() {
+        return random_hex(8);
+    }
+    let digest = Sha256::digest(format!("scripted run {}", choice.seed).as_bytes());
+    Ok(hex(&digest[..8]))
+}
+
+/// Returns a number of random bytes in hexadecimal.
+pub fn random_hex(bytes: usize) -> Result<String, RandomError> {
+    let mut filled = vec![0; bytes];
+    getrandom::fill(&mut filled).map_err(RandomError)?;
+    Ok(hex(&filled))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ModelChoice, nonce, with_rounds};
+    use crate::config::{Config, DEFAULT};
+
+    #[test]
+    fn with_rounds_changes_nothing_else() {
+        let text = with_rounds(DEFAULT, 3);
+        assert_eq!(text, DEFAULT.replace("\nrounds = 10\n", "\nrounds = 3\n"));
+        assert_eq!(Config::parse(&text).unwrap().rounds, 3);
+        assert_eq!(with_rounds("rounds=9 # long\r\nx", 2), "rounds = 2 # long\r\nx");
+        let without_rounds = "top_k = 3\n[a]\nrounds = 1\n";
+        assert_eq!(with_rounds(without_rounds, 2), format!("rounds = 2\n{without_rounds}"));
+    }
+
+    #[test]
+    fn nonces_are_reproducible_for_scripted_runs_and_random_otherwise() {
+        let nonce_of = |provider, seed| {
+            nonce(&ModelChoice { seed, ..ModelChoice::for_provider(provider) }).unwrap()
+        };
+        assert_eq!(nonce_of("scripted", 1), nonce_of("scripted", 1));
+        assert_ne!(nonce_of("scripted", 1), nonce_of("scripted", 2));
+        assert_ne!(nonce_of("anthropic", 1), nonce_of("anthropic", 1));
+    }
+}

@@ -1,0 +1,111 @@
+//! Opens the threads, models and sandboxes that a run needs to execute.
+
+use std::sync::Arc;
+
+use graph_core::Thread;
+use graph_store::sqlite::SqliteSaver;
+use llm::{RecordMode, Recording};
+use sandbox_vm::{Isolation, Sandboxes};
+
+use super::{CALLS_FILE, PIPELINE_THREAD, ResumeOptions, Run, RunError, files};
+use crate::{
+    debate_host::{self, DebateHost, DebateTraces, IsolationRecord},
+    fence::Fence,
+    models::{Limit, Models},
+    pipeline::{self, Deps, PipelineState},
+};
+
+/// Resources of an executing run.
+pub(super) struct RunResources {
+    pub(super) thread: Thread<PipelineState, Deps>,
+    pub(super) models: Arc<Models>,
+    pub(super) saver: Arc<SqliteSaver>,
+    /// Whether the spending limit is higher than in the last execution.
+    pub(super) limit_raised: bool,
+}
+
+impl Run {
+    /// Opens everything that the pipeline's nodes need, and the pipeline's thread.
+    pub(super) async fn open_resources(
+        &self,
+        options: &ResumeOptions,
+        traces: Option<DebateTraces>,
+        recorded_isolation: Vec<IsolationRecord>,
+    ) -> Result<RunResources, RunError> {
+        let saver = Arc::new(self.open_saver()?);
+        let recording = Recording::open(self.dir.join(CALLS_FILE), options.calls)?;
+        let EffectiveLimits { limit, limit_raised, isolation } =
+            self.store_effective_limits(options)?;
+        let choice = self.manifest.run_config.choice.clone();
+        let inherited_calls = self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
+        let model_override = options.model_override.as_ref();
+        let models =
+            Models::new(&self.config, choice, model_override, limit, &recording, inherited_calls)?;
+        let models = Arc::new(models);
+        let deps = Deps {
+            config: self.config.clone(),
+            data: self.manifest.run_config.data.clone(),
+            fence: Fence::new(&self.manifest.run_config.nonce),
+            models: models.clone(),
+            debates: DebateHost {
+                fallback: fallback_sandboxes(isolation).await?,
+                sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
+                saver: saver.clone(),
+                run_id: self.manifest.run_config.run_id.clone(),
+                region: options.region.clone(),
+                concurrency: options.concurrency,
+                baseline: self.manifest.run_config.baseline,
+                log_dir: self.dir.join("logs"),
+                traces,
+                recorded_isolation,
+            },
+            review: self.manifest.run_config.review,
+        };
+        let thread = pipeline::graph(saver.clone())?.thread(PIPELINE_THREAD, deps);
+        Ok(RunResources { thread, models, saver, limit_raised })
+    }
+
+    /// Returns the spending limit and the isolation requirement: those of the options, otherwise the stored ones.
+    /// Stores both in the manifest for later executions, except in a replay.
+    fn store_effective_limits(&self, options: &ResumeOptions) -> Result<EffectiveLimits, RunError> {
+        if options.calls == RecordMode::Replay {
+            let isolation = options.isolation.unwrap_or(Isolation::Preferred);
+            return Ok(EffectiveLimits { limit: Limit::default(), limit_raised: false, isolation });
+        }
+        let mut manifest = Self::open_unchecked(&self.dir)?.manifest;
+        let before = (manifest.limit, manifest.isolation);
+        let limit = options.limit.or(manifest.limit);
+        let isolation = options.isolation.or(manifest.isolation).unwrap_or(Isolation::Preferred);
+        let limit_raised = limit.exceeds(manifest.limit);
+        (manifest.limit, manifest.isolation) = (limit, Some(isolation));
+        if before != (manifest.limit, manifest.isolation) {
+            files::write_synced(&self.dir.join("run.json"), &manifest.to_json())?;
+        }
+        Ok(EffectiveLimits { limit, limit_raised, isolation })
+    }
+}
+
+/// Limits that apply to this execution.
+struct EffectiveLimits {
+    limit: Limit,
+    /// Whether the spending limit is higher than in the last execution.
+    limit_raised: bool,
+    isolation: Isolation,
+}
+
+/// Opens in-process sandboxes as a fallback, if isolation is only preferred.
+async fn fallback_sandboxes(isolation: Isolation) -> Result<Option<Sandboxes>, RunError> {
+    if isolation != Isolation::Preferred {
+        return Ok(None);
+    }
+    Ok(Some(debate_host::open_sandboxes(Isolation::Off, Some("in-process")).await?))
+}
+
+/// Opens the named sandbox back end, or the strongest available one.
+async fn open_sandboxes(isolation: Isolation, name: Option<&str>) -> Result<Sandboxes, RunError> {
+    if let Some(name) = name.filter(|it| !debate_host::BACKENDS.contains(it)) {
+        let known = debate_host::BACKENDS.join(", ");
+        return Err(RunError::UnknownBackend(name.to_owned(), known));
+    }
+    Ok(debate_host::open_sandboxes(isolation, name).await?)
+}

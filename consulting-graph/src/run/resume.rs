@@ -1,0 +1,288 @@
+//! Executes a run from its last checkpoint to its end.
+
+use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread, ThreadState};
+use graph_trace::{End, Header, Trace, TraceBuilder};
+use llm::{Llm, RecordMode};
+use sandbox_vm::Isolation;
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use super::{
+    PIPELINE_THREAD, REVIEWED_FILE, Run, RunError, files, outcome::collect_outcome,
+    resources::RunResources, retry_debates::reset_incomplete_debates,
+};
+use crate::{
+    data::Ticker,
+    debate_host::{DebateTraces, IsolationRecord},
+    event::{EventLog, NumberedEvent, PipelineEvent},
+    models::Limit,
+    pipeline::{Deps, PipelineState, ReviewDecision, ReviewRequest},
+    report::Report,
+};
+
+/// Options for resuming a run. Only `limit` can change its result. `limit` and `isolation` are stored with the run
+/// and apply to later executions unless overridden.
+#[derive(Debug, Clone)]
+pub struct ResumeOptions {
+    /// Maximum number of concurrent debates.
+    pub concurrency: usize,
+    /// Required isolation level. `None`: the level stored with the run, or the strongest available for a new run.
+    pub isolation: Option<Isolation>,
+    /// Sandbox back end to use, by name. `None`: the strongest available.
+    pub backend: Option<String>,
+    /// Region for sandboxes, for back ends that support regions.
+    pub region: Option<String>,
+    /// Spending limit of the whole run, if it should differ from the stored one.
+    pub limit: Limit,
+    /// Whether recorded calls are replayed, and whether unrecorded calls are made.
+    pub calls: RecordMode,
+    /// Decision of the reviewer, if the run waits for a review.
+    pub review: Option<ReviewDecision>,
+    /// A model that replaces all configured models; used by embedders and tests.
+    pub model_override: Option<Llm>,
+    /// Whether to trace every step.
+    pub trace: bool,
+}
+
+impl Default for ResumeOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 1,
+            isolation: None,
+            backend: None,
+            region: None,
+            limit: Limit::default(),
+            calls: RecordMode::ReplayOrRecord,
+            review: None,
+            model_override: None,
+            trace: false,
+        }
+    }
+}
+
+/// Outcome of an execution that did not fail.
+#[derive(Debug)]
+pub enum RunOutcome {
+    /// The run is complete.
+    Complete {
+        /// The report.
+        report: Box<Report>,
+        /// Whether the run was already complete and there was nothing left to do.
+        was_complete: bool,
+        /// Traces of the pipeline and of the debates, in the order of the moves. Empty unless requested.
+        traces: Vec<(String, Trace)>,
+    },
+    /// The run waits for a person to review the moves.
+    AwaitingReview(ReviewRequest),
+}
+
+impl Run {
+    /// Executes the run to its end or to its review, and calls `on_event` for every new event. Fails if another
+    /// process is executing the run.
+    pub async fn resume(
+        &self,
+        options: ResumeOptions,
+        on_event: impl FnMut(&NumberedEvent) + Send,
+    ) -> Result<RunOutcome, RunError> {
+        self.resume_with_isolation(options, Vec::new(), on_event).await
+    }
+
+    /// Like [`resume`](Self::resume), for a replay that takes the isolation of the debates from the original run.
+    pub(super) async fn resume_with_isolation(
+        &self,
+        options: ResumeOptions,
+        recorded_isolation: Vec<IsolationRecord>,
+        mut on_event: impl FnMut(&NumberedEvent) + Send,
+    ) -> Result<RunOutcome, RunError> {
+        let _lock = self.lock_exclusive()?;
+        let traces = options.trace.then(DebateTraces::default);
+        let resources = self.open_resources(&options, traces.clone(), recorded_isolation).await?;
+        let log = EventLog::open(self.dir.join("events.jsonl"))?;
+        let mut recorder = EventRecorder { log, on_event: &mut on_event };
+        let head = resources.thread.state().await?;
+        // Logs events in the state that the event log lacks: those lost in a crash, or those of the fork's origin.
+        for event in head.iter().flat_map(|it| &it.values.status_updates) {
+            recorder.record(event.clone())?;
+        }
+        let mut input = self.input(head.as_ref(), options.review)?;
+        if let Some(head) = head.filter(ThreadState::is_done)
+            && !reset_incomplete_debates(&resources, &head.values).await?
+        {
+            let report = self.write_results(head.values).await?;
+            return Ok(RunOutcome::Complete { report, was_complete: true, traces: Vec::new() });
+        }
+        let RunResources { thread, models, .. } = resources;
+        let modes = if options.trace { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
+        let thread = thread.with(RunOptions::new().modes(modes));
+        let mut builder = TraceBuilder::new();
+        loop {
+            let result = self.run_pipeline(&thread, input, &mut builder, &mut recorder).await;
+            if let Some(unrecorded_call) = models.unrecorded_call() {
+                return Err(RunError::IncompleteRecording(unrecorded_call.to_owned()));
+            }
+            let exit = match result? {
+                Exit::Done(state) => {
+                    let mut all = Vec::new();
+                    if let Some(traces) = traces {
+                        let header = trace_header(&thread);
+                        all.push((PIPELINE_THREAD.to_owned(), builder.finish(header, End::Done)));
+                        let debates = traces.all();
+                        all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
+                    }
+                    let report = self.write_results(state).await?;
+                    return Ok(RunOutcome::Complete { report, was_complete: false, traces: all });
+                }
+                exit => exit,
+            };
+            self.write_documents(&thread).await?;
+            let Some(interrupt) = exit.interrupts().first() else {
+                return Err(RunError::InvalidOperation(
+                    "the pipeline stopped before its end".to_owned(),
+                ));
+            };
+            // In a replay, the decision is already there.
+            let Some(review) = self.stored_review()? else {
+                let review = serde_json::from_value(interrupt.value.clone());
+                return Ok(RunOutcome::AwaitingReview(
+                    review.unwrap_or(ReviewRequest { moves: Vec::new() }),
+                ));
+            };
+            input = Input::resume(review)?;
+        }
+    }
+
+    /// Returns the pipeline's input for its current state.
+    fn input(
+        &self,
+        head: Option<&ThreadState<PipelineState>>,
+        review: Option<ReviewDecision>,
+    ) -> Result<Input<PipelineState>, RunError> {
+        let is_waiting = head.is_some_and(|it| it.interrupts().next().is_some());
+        match review {
+            Some(_) if !is_waiting => return Err(RunError::NotAwaitingReview),
+            Some(review) => self.store_review(review)?,
+            None => {}
+        }
+        let Some(_) = head else {
+            return Ok(Input::from(PipelineState {
+                company_ticker: self.manifest.run_config.ticker.clone(),
+                ..PipelineState::default()
+            }));
+        };
+        match self.stored_review()? {
+            Some(review) if is_waiting => Ok(Input::resume(review)?),
+            _ => Ok(Input::proceed()),
+        }
+    }
+
+    /// Stores the reviewer's decision in the run directory, so that a replay does not need the reviewer. The moves
+    /// get the ticker of this run, whatever the reviewer wrote.
+    fn store_review(&self, mut review: ReviewDecision) -> Result<(), RunError> {
+        let path = self.dir.join(REVIEWED_FILE);
+        let invalid = |problem: String| RunError::InvalidFile { path: path.clone(), problem };
+        let ticker = Ticker::parse(&self.manifest.run_config.ticker);
+        let ticker = ticker.map_err(|error| invalid(error.to_string()))?;
+        for it in &mut review.moves {
+            it.ticker.clone_from(&ticker);
+        }
+        let text = serde_json::to_string_pretty(&review);
+        let text = text.map_err(|error| invalid(error.to_string()))?;
+        files::write_synced(&path, &(text + "\n"))
+    }
+
+    /// Returns the stored decision of the reviewer.
+    fn stored_review(&self) -> Result<Option<ReviewDecision>, RunError> {
+        if !self.is_reviewed() {
+            return Ok(None);
+        }
+        let path = self.dir.join(REVIEWED_FILE);
+        let review = serde_json::from_str(&files::read(&path)?);
+        review.map(Some).map_err(|error| RunError::InvalidFile { path, problem: error.to_string() })
+    }
+
+    /// Writes the result files. Repeating it writes the same files.
+    async fn write_results(&self, state: PipelineState) -> Result<Box<Report>, RunError> {
+        let run = self.clone();
+        // Writes about a hundred files and computes thousands of rankings, so it must not block the async runtime.
+        let written = spawn_blocking(move || {
+            let Some(outcome) = collect_outcome(&run, &state)? else {
+                return Err(RunError::InvalidOperation("the run has no company data".to_owned()));
+            };
+            let report = Report::new(outcome);
+            files::write_results(&run.dir, &state, &report)?;
+            Ok(Box::new(report))
+        });
+        let aborted = |_| RunError::InvalidOperation("writing the results was aborted".to_owned());
+        written.await.map_err(aborted)?
+    }
+}
+
+impl Run {
+    /// Executes the pipeline until it stops, logs its events and builds the trace.
+    async fn run_pipeline(
+        &self,
+        thread: &Thread<PipelineState, Deps>,
+        input: Input<PipelineState>,
+        builder: &mut TraceBuilder,
+        recorder: &mut EventRecorder<'_>,
+    ) -> Result<Exit<PipelineState>, RunError> {
+        builder.begin(thread.graph().describe(&input).unwrap_or_default());
+        let mut events = thread.stream(input);
+        while let Some(event) = events.next().await {
+            match event.kind {
+                // Custom events are not part of the trace, because their order varies from run to run.
+                EventKind::Custom(value) => {
+                    if let Ok(event) = serde_json::from_value(value) {
+                        // The previous layer is complete and stored.
+                        if matches!(event, PipelineEvent::LayerStart { .. }) {
+                            self.write_documents(thread).await?;
+                        }
+                        recorder.record(event)?;
+                    }
+                }
+                _ => builder.note(&event),
+            }
+        }
+        match events.finish().await {
+            Ok(exit) => Ok(exit),
+            Err(error) => {
+                recorder
+                    .record(PipelineEvent::PipelineError { message: self.redact_paths(&error) })?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes the documents that exist so far.
+    async fn write_documents(&self, thread: &Thread<PipelineState, Deps>) -> Result<(), RunError> {
+        match thread.state().await? {
+            Some(head) => files::write_documents(&self.dir, &head.values),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Logs events and reports the new ones to the caller.
+struct EventRecorder<'a> {
+    log: EventLog,
+    on_event: &'a mut (dyn FnMut(&NumberedEvent) + Send),
+}
+
+impl EventRecorder<'_> {
+    fn record(&mut self, event: PipelineEvent) -> Result<(), RunError> {
+        if let Some(numbered) = self.log.append(event)? {
+            (self.on_event)(&numbered);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the header of the pipeline's trace. The builder adds the input.
+fn trace_header(thread: &Thread<PipelineState, Deps>) -> Header {
+    Header {
+        graph: thread.graph().identity(),
+        engine: graph_core::VERSION.to_owned(),
+        input: Value::Null,
+        then: Vec::new(),
+    }
+}

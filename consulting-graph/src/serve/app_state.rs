@@ -1,0 +1,316 @@
+//! State shared by the routes.
+
+use std::{fs::File, path::PathBuf, slice, sync::Arc};
+
+use chrono::NaiveDate;
+use graph_core::checkpoint::CheckpointError;
+use graph_server::{
+    NewRun, Registry, RunInfo, Service,
+    http::{EventStreams, Guard, Metrics, Problem},
+};
+use llm::Catalog;
+use serde_json::json;
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex, Semaphore},
+    task::spawn_blocking,
+};
+
+use super::{
+    external_runs,
+    runner::PipelineRunner,
+    spending_meters::SpendingMeters,
+    wire::{AnalyzeRequest, Budget, ForkRequest, StoredInput},
+};
+use crate::{
+    config::Config,
+    data::{DataOrigin, DataSource, Ticker},
+    models::ModelChoice,
+    plan::{Assumptions, Plan},
+    run::{Run, RunConfig, RunError, new_run},
+    spending::Spending,
+};
+
+/// Maximum number of rounds that a client may request.
+const MAX_ROUNDS: u32 = 50;
+/// Maximum number of concurrent debates that a client may request.
+const MAX_CONCURRENCY: usize = 15;
+
+/// Maximum number of concurrent forks.
+pub(super) const CONCURRENT_FORKS: usize = 4;
+
+/// Error message for a run that this program cannot resume.
+const INCOMPATIBLE: &str = "this server cannot resume the run, because it was created by another version or its configuration was changed";
+
+/// Maximum number of settings that a fork may change.
+const MAX_SETTINGS: usize = 100;
+
+/// State shared by the routes.
+#[derive(Debug, Clone)]
+pub(super) struct AppState {
+    pub(super) service: Service,
+    pub(super) registry: Registry,
+    pub(super) runner: PipelineRunner,
+    pub(super) streams: EventStreams,
+    pub(super) metrics: Metrics,
+    /// Text of the configuration file for new runs.
+    pub(super) config: Arc<str>,
+    /// Provider and model for new runs.
+    pub(super) choice: ModelChoice,
+    /// Source of company data.
+    pub(super) data: DataOrigin,
+    pub(super) as_of: Option<NaiveDate>,
+    /// Default number of concurrent debates per run.
+    pub(super) concurrency: usize,
+    /// Checks API keys.
+    pub(super) guard: Arc<Guard>,
+    /// Lock of the runs directory, held as long as the server runs.
+    pub(super) _lock: Arc<File>,
+    pub(super) spending_meters: SpendingMeters,
+    /// Held while a run is replayed for its trace. Only one replay runs at a time, because it takes seconds of CPU
+    /// time.
+    pub(super) replaying: Arc<Mutex<()>>,
+    /// Limits concurrent forks. Each holds a blocking thread that waits for others, so too many of them would deadlock.
+    pub(super) forking: Arc<Semaphore>,
+}
+
+impl AppState {
+    /// Creates and starts a run. Continues even if the client disconnects.
+    pub(super) async fn start_run(&self, request: AnalyzeRequest) -> Result<RunInfo, Problem> {
+        let app = self.clone();
+        let started = tokio::spawn(async move { app.start_run_inner(request).await }).await;
+        started.map_err(|error| Problem::internal(&error))?
+    }
+
+    async fn start_run_inner(&self, request: AnalyzeRequest) -> Result<RunInfo, Problem> {
+        let ticker = Ticker::parse(&request.ticker);
+        let ticker = ticker.map_err(|error| Problem::invalid(format!("`ticker`: {error}")))?;
+        if request.ticker != request.ticker.trim() {
+            return Err(Problem::invalid("`ticker`: remove the surrounding spaces"));
+        }
+        let limit = Budget { max_tokens: request.max_tokens, max_dollars: request.max_dollars };
+        let stored_input = self.stored_input(request.concurrency, limit, None)?;
+        let config_toml = self.config_with_rounds(request.rounds)?;
+        let choice =
+            ModelChoice { seed: request.seed.unwrap_or(self.choice.seed), ..self.choice.clone() };
+        let run_id = new_run::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
+        let as_of = self.as_of.unwrap_or_else(|| new_run::now().date_naive());
+        let run_config = RunConfig {
+            run_id: run_id.clone(),
+            ticker: ticker.to_string(),
+            data: DataSource { origin: self.data.clone(), as_of },
+            nonce: new_run::nonce(&choice).map_err(|error| Problem::internal(&error))?,
+            choice,
+            baseline: request.baseline,
+            review: request.review,
+            config_toml,
+        };
+        let dir = self.runner.run_dir(&run_id);
+        blocking(move || Run::create(dir, run_config).map_err(http_problem)).await?;
+        self.register_and_start(run_id, ticker.to_string(), &stored_input).await
+    }
+
+    /// Forks a run and starts the fork. Continues even if the client disconnects.
+    pub(super) async fn fork_run(
+        &self,
+        id: &str,
+        request: ForkRequest,
+    ) -> Result<RunInfo, Problem> {
+        let (app, id) = (self.clone(), id.to_owned());
+        let started = tokio::spawn(async move { app.fork_run_inner(&id, request).await }).await;
+        started.map_err(|error| Problem::internal(&error))?
+    }
+
+    async fn fork_run_inner(&self, id: &str, request: ForkRequest) -> Result<RunInfo, Problem> {
+        if request.set.len() > MAX_SETTINGS {
+            return Err(Problem::invalid(format!(
+                "`set` may have at most {MAX_SETTINGS} settings"
+            )));
+        }
+        let info = self.service.get(id).await?;
+        if info.status.is_live() {
+            return Err(Problem::conflict(
+                "the run is active; wait for it to finish, or cancel it",
+            ));
+        }
+        let at = request.at.parse().map_err(Problem::invalid)?;
+        let limit = Budget { max_tokens: request.max_tokens, max_dollars: request.max_dollars };
+        let stored_input = self.stored_input(request.concurrency, limit, Some(info.id.clone()))?;
+        let ticker = Ticker::parse(&info.subject).map_err(|error| Problem::internal(&error))?;
+        let run_id = new_run::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
+        let (from, dir) = (self.runner.run_dir(id), self.runner.run_dir(&run_id));
+        let (new_id, runtime, max_limit) =
+            (run_id.clone(), Handle::current(), self.runner.max_limit);
+        let permit = self.forking.clone().acquire_owned().await;
+        let permit = permit.map_err(|error| Problem::internal(&error))?;
+        // Copies databases and recordings.
+        blocking(move || {
+            let _permit = permit;
+            let run = Run::open(from).map_err(http_problem)?;
+            let fork = run.fork(dir, new_id, at, request.only, &request.set);
+            let mut fork = runtime.block_on(fork).map_err(http_problem)?;
+            // The limit of the request takes precedence over the limit of the origin.
+            let limit = limit.limit().or(fork.manifest().limit).capped_at(max_limit);
+            fork.store_limit(limit).map_err(http_problem)
+        })
+        .await?;
+        self.register_and_start(run_id, info.subject, &stored_input).await
+    }
+
+    async fn register_and_start(
+        &self,
+        id: String,
+        subject: String,
+        stored_input: &StoredInput,
+    ) -> Result<RunInfo, Problem> {
+        let dir = self.runner.run_dir(&id);
+        let started = self.service.start(NewRun { id, subject, input: json!(stored_input) }).await;
+        if started.is_err() {
+            // No client knows the run yet.
+            let _ = std::fs::remove_dir_all(dir);
+        }
+        Ok(started?)
+    }
+
+    fn stored_input(
+        &self,
+        concurrency: Option<usize>,
+        limit: Budget,
+        from: Option<String>,
+    ) -> Result<StoredInput, Problem> {
+        let concurrency = self.concurrency_or_default(concurrency)?;
+        let limit = self.bounded_budget(limit)?;
+        Ok(StoredInput { concurrency, limit, from })
+    }
+
+    /// Returns the requested number of concurrent debates, or the default.
+    pub(super) fn concurrency_or_default(&self, request: Option<usize>) -> Result<usize, Problem> {
+        let invalid =
+            || Problem::invalid(format!("`concurrency` must be between 1 and {MAX_CONCURRENCY}"));
+        let concurrency = request.unwrap_or(self.concurrency);
+        (1..=MAX_CONCURRENCY).contains(&concurrency).then_some(concurrency).ok_or_else(invalid)
+    }
+
+    /// Returns the spending limit of a run: the requested one, bounded by the server's limit.
+    pub(super) fn bounded_budget(&self, limit: Budget) -> Result<Budget, Problem> {
+        if let Some(problem) = limit.problem() {
+            return Err(Problem::invalid(problem));
+        }
+        limit.bounded_by(self.runner.max_limit).map_err(Problem::invalid)
+    }
+
+    /// Returns the configuration text of a new run.
+    pub(super) fn config_with_rounds(&self, rounds: Option<u32>) -> Result<String, Problem> {
+        match rounds {
+            None => Ok(self.config.to_string()),
+            Some(rounds @ 1..=MAX_ROUNDS) => Ok(new_run::with_rounds(&self.config, rounds)),
+            Some(_) => {
+                Err(Problem::invalid(format!("`rounds` must be between 1 and {MAX_ROUNDS}")))
+            }
+        }
+    }
+
+    /// Estimates the cost of a run.
+    pub(super) fn plan(&self, config: &Config, baseline: bool, concurrency: usize) -> Plan {
+        let assumed = Assumptions { concurrency, baseline, ..Assumptions::default() };
+        Plan::new(config, &self.choice, Catalog::builtin(), assumed)
+    }
+
+    /// Returns the spending of a run so far.
+    pub(super) async fn spending(&self, id: &str) -> Result<Spending, Problem> {
+        let (spending_meters, recording) =
+            (self.spending_meters.clone(), self.runner.run_dir(id).join("calls.jsonl"));
+        blocking(move || Ok(spending_meters.read(&recording))).await
+    }
+
+    /// Returns a run and its directory.
+    pub(super) async fn find_run(&self, id: &str) -> Result<(RunInfo, PathBuf), Problem> {
+        let mut info = self.service.get(id).await?;
+        if self.import_external_results(slice::from_ref(&info)).await? {
+            info = self.service.get(id).await?;
+        }
+        let dir = self.runner.run_dir(&info.id);
+        Ok((info, dir))
+    }
+
+    /// Lists runs, newest first.
+    pub(super) async fn list_runs(
+        &self,
+        before: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<RunInfo>, Problem> {
+        let found = self.service.list(before.clone(), limit).await?;
+        if self.import_external_results(&found).await? {
+            return Ok(self.service.list(before, limit).await?);
+        }
+        Ok(found)
+    }
+
+    /// Imports results that were produced outside of the server. Returns whether there were any.
+    async fn import_external_results(&self, known: &[RunInfo]) -> Result<bool, Problem> {
+        let (app, known) = (self.clone(), known.to_vec());
+        blocking(move || {
+            let mut any_imported = false;
+            for it in known {
+                let dir = app.runner.run_dir(&it.id);
+                let imported = external_runs::import_external_run(
+                    &app.registry,
+                    &dir,
+                    it.id.clone(),
+                    Some(&it),
+                );
+                any_imported |= imported.map_err(|error| Problem::internal(&error))?;
+            }
+            Ok(any_imported)
+        })
+        .await
+    }
+}
+
+/// Runs a closure that may block on I/O.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
+}
+
+/// Converts an error to an HTTP response. Errors that only concern files of the host are logged, not sent.
+pub(super) fn http_problem(problem: RunError) -> Problem {
+    match problem {
+        RunError::Config(_) | RunError::InvalidOperation(_) | RunError::NotAwaitingReview => {
+            Problem::invalid(problem.to_string())
+        }
+        RunError::Setting { setting, problem } => {
+            Problem::invalid(format!("`set` {setting}: {problem}"))
+        }
+        RunError::NotARun(_) => Problem::not_found("the run directory no longer exists"),
+        RunError::Locked(_) => Problem::conflict("another process is executing the run"),
+        RunError::Incompatible(_) => Problem::conflict(INCOMPATIBLE),
+        other => Problem::internal(&other),
+    }
+}
+
+/// Returns the error message of a failed run for clients. `run` is `None` if the run could not be opened. Errors that
+/// only concern files of the host are logged, not sent.
+pub(super) fn client_message(id: &str, run: Option<&Run>, problem: &RunError) -> String {
+    tracing::error!(run = id, %problem, "run failed");
+    match (problem, run) {
+        (RunError::Execution(error), Some(run)) if !is_storage(error) => run.redact_paths(error),
+        (RunError::Incompatible(_), _) => INCOMPATIBLE.to_owned(),
+        (
+            RunError::NotAwaitingReview
+            | RunError::IncompleteRecording(_)
+            | RunError::UnknownBackend(..)
+            | RunError::InvalidOperation(_),
+            _,
+        ) => problem.to_string(),
+        _ => {
+            "an internal error stopped the run; see the server log for details, then resume the run"
+                .to_owned()
+        }
+    }
+}
+
+fn is_storage(error: &graph_core::RunError) -> bool {
+    matches!(error, graph_core::RunError::Checkpoint(CheckpointError::Storage(_)))
+}

@@ -1,0 +1,285 @@
+//! Runs with models that answer slowly, unreadably or with secrets.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use consulting_graph::{
+    event::{EventLog, NumberedEvent},
+    offline,
+    run::{ResumeOptions, Run, RunConfig},
+};
+use graph_trace::{Detail, Shape};
+use llm::{Error, ErrorKind, Listener, Llm, Model, ModelId, Part, Request, Response};
+
+use crate::run::{finish, recorded_calls, resume_options, run_config};
+
+/// Decides how the model reacts to a call, by its number and request.
+type ReactionFn = Box<dyn Fn(u64, &Request) -> Reaction + Send + Sync>;
+
+pub(crate) enum Reaction {
+    Delay(Duration),
+    Say(String),
+    Fail(String),
+}
+
+/// The scripted model with changed reactions.
+struct ReactingModel {
+    scripted: Llm,
+    calls: AtomicU64,
+    react: ReactionFn,
+}
+
+impl std::fmt::Debug for ReactingModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReactingModel")
+    }
+}
+
+pub(crate) fn reacting_model(
+    react: impl Fn(u64, &Request) -> Reaction + Send + Sync + 'static,
+) -> Option<Llm> {
+    let (scripted, calls) = (offline::model(7).unwrap(), AtomicU64::new(0));
+    Some(Llm::new(ReactingModel { scripted, calls, react: Box::new(react) }))
+}
+
+#[async_trait]
+impl Model for ReactingModel {
+    // Differs from the model names of the run.
+    fn id(&self) -> ModelId {
+        ModelId::new("test", "model")
+    }
+
+    async fn call(
+        &self,
+        request: &Request,
+        listener: &mut Listener<'_>,
+    ) -> Result<Response, Error> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        match (self.react)(number, request) {
+            Reaction::Delay(delay) => {
+                tokio::time::sleep(delay).await;
+                self.scripted.call(request, listener).await
+            }
+            Reaction::Say(text) => {
+                let response = self.scripted.call(request, listener).await?;
+                Ok(Response { content: vec![Part::text(text)], ..response })
+            }
+            Reaction::Fail(why) => Err(Error::new(ErrorKind::Auth, self.id(), why)),
+        }
+    }
+}
+
+/// Returns a model with delays of up to 6 ms that depend on the seed.
+fn slow_model(seed: u64) -> Option<Llm> {
+    reacting_model(move |number, _| {
+        let mixed = (number + seed * 1009).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        Reaction::Delay(Duration::from_micros(mixed % 6000))
+    })
+}
+
+pub(crate) fn last_message(request: &Request) -> String {
+    request.messages.last().map(llm::Message::text).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrency_and_latency_do_not_change_the_result() {
+    let mut all = Vec::new();
+    for (concurrency, seed) in [(1, 1), (4, 2), (15, 3), (15, 4)] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = Run::create(folder.path(), run_config(5, 3)).unwrap();
+        let options = ResumeOptions {
+            concurrency,
+            trace: true,
+            model_override: slow_model(seed),
+            ..resume_options()
+        };
+        let (report, traces) = finish(&run, options).await;
+        let shown = |it: &graph_trace::Trace| it.text(Shape::new(Detail::Full));
+        let traces: Vec<_> = traces.iter().map(|(name, it)| (name.clone(), shown(it))).collect();
+        let order: Vec<String> = EventLog::read(&folder.path().join("events.jsonl"))
+            .unwrap()
+            .iter()
+            .map(|it| format!("{:?}", it.event))
+            .collect();
+        all.push((report.json(), traces, order));
+    }
+    for other in &all[1..] {
+        assert_eq!((&all[0].0, &all[0].1), (&other.0, &other.1));
+    }
+    // The events did happen in different orders.
+    assert_ne!(all[0].2, all[2].2);
+    assert_ne!(all[2].2, all[3].2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_runs_do_not_affect_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, ticker: &str| {
+        let run_config =
+            RunConfig { ticker: ticker.to_owned(), run_id: ticker.to_owned(), ..run_config(3, 2) };
+        Run::create(folder.path().join(name), run_config).unwrap()
+    };
+    let events = |run: &Run| -> BTreeSet<String> {
+        let events = EventLog::read(&run.dir().join("events.jsonl")).unwrap();
+        assert!(events.iter().zip(1..).all(|(it, seq)| it.seq == seq));
+        let events: BTreeSet<String> = events.iter().map(|it| format!("{:?}", it.event)).collect();
+        assert_eq!(events.len(), events.len());
+        events
+    };
+    let at_once = |seed| ResumeOptions {
+        concurrency: 3,
+        model_override: slow_model(seed),
+        ..resume_options()
+    };
+    let (a, b) = (make("a", "NVDA"), make("b", "KO"));
+    let (at_a, at_b) =
+        futures_util::future::join(finish(&a, at_once(1)), finish(&b, at_once(2))).await;
+    for (run, (report, _), ticker) in [(a, at_a, "NVDA"), (b, at_b, "KO")] {
+        let alone = make(&format!("{ticker} alone"), ticker);
+        let (expected, _) = finish(&alone, resume_options()).await;
+        assert_eq!(report.json(), expected.json());
+        assert_eq!(events(&run), events(&alone));
+        assert_eq!(recorded_calls(run.dir()), recorded_calls(alone.dir()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_readers_see_every_event_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path(), run_config(3, 2)).unwrap();
+    let path = folder.path().join("events.jsonl");
+    let (mut events, mut snapshot): (Vec<NumberedEvent>, Option<Vec<NumberedEvent>>) =
+        (Vec::new(), None);
+    let listen = |event: &NumberedEvent| {
+        events.push(event.clone());
+        if event.seq == 25 {
+            snapshot = Some(EventLog::read(&path).unwrap());
+        }
+    };
+    run.resume(
+        ResumeOptions { concurrency: 3, model_override: slow_model(5), ..resume_options() },
+        listen,
+    )
+    .await
+    .unwrap();
+    assert!(events.len() > 40, "{}", events.len());
+    // The events read so far and the later ones, without a gap.
+    let mut seen = snapshot.unwrap();
+    assert_eq!(seen, events[..25]);
+    seen.extend(EventLog::read(&path).unwrap().into_iter().filter(|it| it.seq > 25));
+    assert_eq!(seen, events);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_findings_are_requested_once_more() {
+    let unreadable = |times: usize| {
+        reacting_model(move |_, request| {
+            let asks = |it: &llm::Message| it.text().contains("Say what this document shows");
+            let answers = request.messages.iter().filter(|it| it.role == llm::Role::Assistant);
+            if request.messages.iter().any(asks) && answers.count() < times {
+                return Reaction::Say("Well, hm.".to_owned());
+            }
+            Reaction::Delay(Duration::ZERO)
+        })
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("once"), run_config(1, 1)).unwrap();
+    let (report, _) =
+        finish(&run, ResumeOptions { model_override: unreadable(1), ..resume_options() }).await;
+    assert_eq!(report.outcome.findings.len(), 2);
+    let run = Run::create(folder.path().join("twice"), run_config(1, 1)).unwrap();
+    let ended = run
+        .resume(ResumeOptions { model_override: unreadable(2), ..resume_options() }, |_| {})
+        .await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("no readable finding") && error.contains("layer_1"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_read_in_pieces_if_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = run_config(1, 1);
+    let mut table: toml::Table = config.config_toml.parse().unwrap();
+    table["inferences"].as_table_mut().unwrap().insert("chunk_lines".to_owned(), 20.into());
+    let config = RunConfig { config_toml: table.to_string(), ..config };
+    let run = Run::create(folder.path().join("run"), config).unwrap();
+    let (report, _) = finish(&run, resume_options()).await;
+    let recording = fs::read_to_string(run.dir().join("calls.jsonl")).unwrap();
+    let pieces = recording.matches("which is all you see of it").count();
+    let lines = |name: &str| {
+        let text = fs::read_to_string(run.dir().join(name)).unwrap();
+        text.lines().count().div_ceil(20)
+    };
+    assert_eq!(pieces, lines("financial.md") + lines("news.md"));
+    for findings in &report.outcome.findings {
+        let n_findings = findings.findings.len();
+        assert!((8..=14).contains(&n_findings), "{} {n_findings}", findings.inference);
+    }
+    let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
+    let folder = tempfile::tempdir().unwrap();
+    // Tokens reserved for the answer, of the 131,072 of this model's context window.
+    for (answer_tokens, in_pieces) in [(4096, false), (121_500, true)] {
+        let mut run_config = run_config(1, 1);
+        let mut table: toml::Table = run_config.config_toml.parse().unwrap();
+        table["models"]["inferences"]["max_tokens"] = answer_tokens.into();
+        run_config.config_toml = table.to_string();
+        run_config.choice.provider = "groq".to_owned();
+        run_config.choice.model = Some("openai/gpt-oss-20b".to_owned());
+        let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
+        finish(&run, ResumeOptions { model_override: slow_model(1), ..resume_options() }).await;
+        let recording = fs::read_to_string(run.dir().join("calls.jsonl")).unwrap();
+        assert_eq!(recording.contains("which is all you see of it"), in_pieces, "{answer_tokens}");
+    }
+}
+
+/// Returns the files below a directory that contain a text.
+fn files_containing(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_containing(&path, text));
+        } else if fs::read(&path).unwrap().windows(text.len()).any(|it| it == text.as_bytes()) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn echoed_api_keys_are_never_written_to_disk() {
+    const KEY: &str = "sk-ant-api03-AbCdEf_0123456789";
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("said"), run_config(1, 2)).unwrap();
+    let leaking = reacting_model(|_, request| {
+        if last_message(request).contains("initial counterpoints") {
+            return Reaction::Say(format!("Your key is {KEY}, the margin 4%."));
+        }
+        Reaction::Delay(Duration::ZERO)
+    });
+    let (report, _) =
+        finish(&run, ResumeOptions { model_override: leaking, ..resume_options() }).await;
+    assert!(report.json().contains("Your key is [secret], the margin"));
+    // A replay reads the redacted answer from the recording, with the same result.
+    run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
+
+    let run = Run::create(folder.path().join("failed"), run_config(1, 2)).unwrap();
+    let failing = reacting_model(|_, _| Reaction::Fail(format!("{KEY} is not known")));
+    let error = run
+        .resume(ResumeOptions { model_override: failing, ..resume_options() }, |_| {})
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("[secret] is not known"), "{error}");
+    assert_eq!(files_containing(folder.path(), KEY), [] as [&str; 0]);
+}
