@@ -1,4 +1,4 @@
-//! What an OpenAPI document says of keys.
+//! Adds authentication to OpenAPI documents.
 
 use utoipa::openapi::{
     OpenApi,
@@ -8,13 +8,13 @@ use utoipa::openapi::{
 
 use super::Guard;
 
-/// The names of the two ways to show a key.
+/// Names of the two authentication schemes.
 const BEARER: &str = "bearer";
 const HEADER: &str = "api_key";
 
 impl Guard {
-    /// Says in the document of locked routes how a key is shown, where one is needed.
-    pub fn describe(&self, locked: &mut OpenApi) {
+    /// Adds the authentication schemes to the document of locked routes, if the guard has keys.
+    pub fn add_security_schemes(&self, locked: &mut OpenApi) {
         if !self.needs_key() {
             return;
         }
@@ -30,7 +30,7 @@ impl Guard {
     }
 }
 
-/// The operations at a path, of the methods that anything here has.
+/// Iterates over the operations of a path. The servers use only GET and POST.
 fn operations(path: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut path.get, &mut path.post].into_iter().flatten()
 }
