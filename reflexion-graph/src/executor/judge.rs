@@ -1,19 +1,19 @@
-//! From how a program ended to what that means for its job.
+//! Derives the result of an execution from how the program ended.
 
 use std::time::Duration;
 
-use sandbox_vm::{Cause, Error, ExecLimits, Output, Status as Ended};
+use sandbox_vm::{Cause, Error, ExecLimits, Output, Status as ExitStatus};
 
-use super::{OUTPUT, WorkshopError};
+use super::{ExecutorError, OUTPUT};
 use crate::{
-    execution::{Execution, Status, clip},
+    execution::{Execution, Status, truncate_middle},
     job::Job,
 };
 
-/// How many characters of a wrong output are named.
-const SHOWN: usize = 200;
+/// Maximum number of characters of an output quoted in a message.
+const QUOTED_CHARS: usize = 200;
 
-/// What a job's program may use.
+/// Returns the execution limits of a job.
 pub(super) fn limits(job: &Job) -> ExecLimits {
     ExecLimits {
         wall: job.limits.wall(),
@@ -24,18 +24,18 @@ pub(super) fn limits(job: &Job) -> ExecLimits {
     }
 }
 
-/// What came of a program.
+/// Converts the output of a program to an execution result.
 pub(super) fn of_output(output: &Output, job: &Job) -> Execution {
     let wrong = wrong_output(&output.stdout, job);
     let (status, exit_code) = match output.status {
-        Ended::Exited(0) if wrong.is_some() => (Status::WrongOutput, Some(0)),
-        Ended::Exited(0) => (Status::Success, Some(0)),
-        Ended::Exited(code) => (Status::Error, Some(code)),
-        Ended::Limit(cause) => (of_cause(cause), None),
+        ExitStatus::Exited(0) if wrong.is_some() => (Status::WrongOutput, Some(0)),
+        ExitStatus::Exited(0) => (Status::Success, Some(0)),
+        ExitStatus::Exited(code) => (Status::Error, Some(code)),
+        ExitStatus::Limit(cause) => (of_cause(cause), None),
         _ => (Status::Killed, None),
     };
     let milliseconds = |it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
-    let mut stderr = clip(&output.stderr);
+    let mut stderr = truncate_middle(&output.stderr);
     if status == Status::WrongOutput {
         let end = if stderr.is_empty() || stderr.ends_with('\n') { "" } else { "\n" };
         stderr += &format!("{end}{}", wrong.unwrap_or_default());
@@ -43,7 +43,7 @@ pub(super) fn of_output(output: &Output, job: &Job) -> Execution {
     Execution {
         status,
         exit_code,
-        stdout: clip(&output.stdout),
+        stdout: truncate_middle(&output.stdout),
         stderr,
         duration_ms: milliseconds(output.usage.wall),
         cpu_ms: milliseconds(output.usage.cpu),
@@ -52,15 +52,16 @@ pub(super) fn of_output(output: &Output, job: &Job) -> Execution {
     }
 }
 
-/// What is known of a program that took its sandbox with it.
-pub(super) fn of_fall(error: &Error) -> Execution {
+/// Returns the result of a program whose sandbox crashed or stopped responding.
+pub(super) fn of_crash(error: &Error) -> Execution {
     let status = error.cause().map_or(Status::Crashed, of_cause);
     Execution::not_run(status, error.to_string())
 }
 
-/// What is known of a program whose sandbox failed in a way that nobody expects.
-pub(super) fn of_error(error: &WorkshopError) -> Execution {
-    let why = format!("internal error: the sandbox failed, and perhaps not the program: {error}");
+/// Returns the result of a program whose sandbox failed unexpectedly.
+pub(super) fn of_error(error: &ExecutorError) -> Execution {
+    let why =
+        format!("internal error: the sandbox failed, possibly not because of the program: {error}");
     Execution::not_run(Status::Internal, why)
 }
 
@@ -76,15 +77,16 @@ fn of_cause(cause: Cause) -> Status {
     }
 }
 
-/// Says what was printed, where it is not what was to be printed. All of it counts, not only what is kept of it.
+/// Describes the difference if the output is not the expected one. Compares the complete output, not the truncated
+/// one.
 fn wrong_output(stdout: &[u8], job: &Job) -> Option<String> {
     let expected = job.expect.as_ref()?.trim();
     let printed = String::from_utf8_lossy(stdout);
     let printed = printed.trim();
-    let shown = |it: &str| match it.char_indices().nth(SHOWN) {
+    let shown = |it: &str| match it.char_indices().nth(QUOTED_CHARS) {
         None => format!("{it:?}"),
         Some((end, _)) => format!("{:?}… ({} characters)", &it[..end], it.chars().count()),
     };
     (printed != expected)
-        .then(|| format!("it printed {}, and was to print {}", shown(printed), shown(expected)))
+        .then(|| format!("it printed {} instead of {}", shown(printed), shown(expected)))
 }

@@ -1,4 +1,4 @@
-//! Where programs are run: a pool of sandboxes that are ready, each used for one program.
+//! Executes programs in a pool of pre-started sandboxes, each of which is used once.
 
 mod backends;
 mod judge;
@@ -26,42 +26,42 @@ use crate::{
     wheels::{WheelError, Wheels},
 };
 
-/// Bytes that a program may write to its outputs, together.
+/// Maximum size of standard output and standard error together, in bytes.
 pub const OUTPUT: u64 = 1 << 20;
 
-/// Bytes that its files may have.
+/// Maximum size of a program's files, in bytes.
 pub const DISK: u64 = 64 << 20;
 
-/// Processes and threads that it may have.
+/// Maximum number of processes and threads.
 pub const PROCESSES: u32 = 64;
 
-/// The folder of packages, at a sandbox's root.
+/// Directory of packages, at the root of a sandbox.
 const PACKAGES: &str = "packages";
 
-/// How often a sandbox is tried to be had, and how long is waited before the second time.
-const TRIES: u32 = 3;
-const WAIT: Duration = Duration::from_millis(200);
+/// Maximum number of attempts to start a sandbox, and the delay before the second one. The delay doubles each time.
+const START_ATTEMPTS: u32 = 3;
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// What a workshop is to be.
+/// Options of an [`Executor`].
 #[derive(Debug)]
 pub struct Options {
-    /// The one back end to use; otherwise the jail, or the strongest that works where it does not.
+    /// Sandbox back end to use. `None`: the jail, or the first other back end that works.
     pub backend: Option<String>,
-    /// So many sandboxes at once, ready or in use.
+    /// Maximum number of sandboxes, idle or in use.
     pub pool: usize,
-    /// MiB of memory of each.
+    /// Memory of each sandbox in MiB.
     pub memory: u64,
-    /// How much of a processor each gets.
+    /// CPU share of each sandbox; 1.0 is one processor.
     pub cpus: f64,
-    /// What programs are written in.
+    /// Language of the programs.
     pub language: Box<dyn Language>,
-    /// Packages that they may use.
+    /// Packages that programs may use.
     pub wheels: Wheels,
-    /// Where packages are unpacked; the user's cache, or the system's for root, where nothing is said.
+    /// Directory into which packages are unpacked. `None`: the user's cache directory, or `/var/cache` for root.
     pub cache: Option<PathBuf>,
-    /// The program that is a guest's agent; this program where nothing is said.
+    /// Program to run as the guest agent. `None`: this program.
     pub agent: Option<PathBuf>,
-    /// Where what would outlive a crash is written down; a place of the user's own where nothing is said.
+    /// Directory for records used to clean up after a crash. `None`: the user's default directory.
     pub state: Option<PathBuf>,
 }
 
@@ -81,75 +81,75 @@ impl Default for Options {
     }
 }
 
-/// Why a program could not be run, through no fault of its own.
+/// An error that prevented a program from running and that the program did not cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum WorkshopError {
-    /// No sandbox can be had.
+pub enum ExecutorError {
+    /// No sandbox could be started.
     #[error(transparent)]
     Sandbox(#[from] Error),
-    /// A package's file is not as it should be.
+    /// A package file is missing or invalid.
     #[error(transparent)]
     Wheel(#[from] WheelError),
-    /// The operating system has no chance to give.
-    #[error("no chance can be had from the operating system: {0}")]
-    Chance(#[from] getrandom::Error),
-    /// It was closed.
-    #[error("the workshop is closed; no more programs are run")]
+    /// The operating system provided no random bytes.
+    #[error("cannot read random bytes from the operating system: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The executor is closed.
+    #[error("the executor is closed; it runs no more programs")]
     Closed,
-    /// Not even the simplest program runs.
-    #[error("a program that prints 1 {words} here: {said}", words = .0.words(), said = .1)]
+    /// Even a trivial program fails.
+    #[error("a test program that prints 1 failed: it {status}: {message}", status = .0.description(), message = .1)]
     Unusable(Status, String),
-    /// Sandboxes of this kind cannot be shown packages.
+    /// The back end cannot mount packages into its sandboxes.
     #[error(
-        "sandboxes of the back end {0} cannot be shown packages; use another with --sandbox, or no --wheels"
+        "the sandbox back end {0} cannot mount packages; choose another one with --sandbox, or omit --wheels"
     )]
     NoPackages(&'static str),
-    /// A back end of this name is not part of the program.
-    #[error("there is no sandbox `{0}`; there are: {known}", known = BACKENDS.join(", "))]
+    /// The back end is unknown.
+    #[error("unknown sandbox back end `{0}`; available: {known}", known = BACKENDS.join(", "))]
     NoBackend(String),
 }
 
-/// A pool of sandboxes, and the language of the programs that are run in them. Cheap to clone.
+/// A pool of sandboxes and the language of the programs that run in them. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Workshop {
+pub struct Executor {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
     sandboxes: Sandboxes,
-    /// None once it is closed. A std mutex: held to clone or take it, never over an await.
+    /// `None` once the executor is closed. A std mutex, because it is never held across an await.
     pool: Mutex<Option<Pool>>,
     size: usize,
     language: Box<dyn Language>,
     wheels: Wheels,
     in_use: AtomicUsize,
-    most_in_use: AtomicUsize,
+    peak_in_use: AtomicUsize,
     executions: AtomicU64,
 }
 
-/// What a workshop has done.
+/// Statistics of an [`Executor`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct WorkshopStats {
-    /// How many sandboxes there may be at once.
+pub struct ExecutorStats {
+    /// Maximum number of sandboxes.
     pub size: usize,
-    /// How many are in use.
+    /// Number of sandboxes in use.
     pub in_use: usize,
-    /// How many were in use at once at most.
-    pub most_in_use: usize,
-    /// How many live, ready ones included.
+    /// Highest number of sandboxes that were in use at the same time.
+    pub peak_in_use: usize,
+    /// Number of running sandboxes, idle ones included.
     pub alive: usize,
-    /// How many programs were run.
+    /// Number of programs executed.
     pub executions: u64,
-    /// What the pool says.
+    /// Metrics of the sandbox pool.
     pub pool: PoolMetrics,
 }
 
-impl Workshop {
+impl Executor {
     /// Opens a back end and starts to fill the pool.
-    pub async fn open(options: Options) -> Result<Self, WorkshopError> {
+    pub async fn open(options: Options) -> Result<Self, ExecutorError> {
         let sandboxes = backends::open(&options).await?;
         let mut spec = Spec::new(format!("agent-sandbox-{}", std::process::id()))
             .image(Image::Python)
@@ -169,63 +169,63 @@ impl Workshop {
                 language: options.language,
                 wheels: options.wheels,
                 in_use: AtomicUsize::new(0),
-                most_in_use: AtomicUsize::new(0),
+                peak_in_use: AtomicUsize::new(0),
                 executions: AtomicU64::new(0),
             }),
         })
     }
 
-    /// What programs are written in.
+    /// Returns the language of the programs.
     pub fn language(&self) -> &dyn Language {
         &*self.shared.language
     }
 
-    /// The packages that they may use.
+    /// Returns the packages that programs may use.
     pub fn wheels(&self) -> &Wheels {
         &self.shared.wheels
     }
 
-    /// The sandboxes, ready ones included.
+    /// Returns the sandboxes, idle ones included.
     pub fn sandboxes(&self) -> &Sandboxes {
         &self.shared.sandboxes
     }
 
-    /// What it has done so far.
-    pub fn stats(&self) -> WorkshopStats {
+    /// Returns the current statistics.
+    pub fn stats(&self) -> ExecutorStats {
         let shared = &self.shared;
-        WorkshopStats {
+        ExecutorStats {
             size: shared.size,
             in_use: shared.in_use.load(Ordering::Relaxed),
-            most_in_use: shared.most_in_use.load(Ordering::Relaxed),
+            peak_in_use: shared.peak_in_use.load(Ordering::Relaxed),
             alive: shared.sandboxes.list().len(),
             executions: shared.executions.load(Ordering::Relaxed),
             pool: shared.pool().map(|it| it.metrics()).unwrap_or_default(),
         }
     }
 
-    /// Removes all sandboxes, and makes no more.
+    /// Deletes all sandboxes. Later calls of [`Executor::run`] fail.
     pub async fn close(&self) {
         self.shared.lock_pool().take();
         self.shared.sandboxes.delete_all().await;
     }
 
-    /// Runs a program in a sandbox that nobody has used and nobody will use again, and judges it by its job. A sandbox
-    /// that fails is a failure of the attempt; it is an error only where none can be had.
+    /// Runs a program in a fresh sandbox, deletes the sandbox and checks the result against the job. A sandbox that
+    /// fails during the execution fails the attempt; an error is returned only if no sandbox could be started.
     pub async fn run(
         &self,
         code: &str,
         dependencies: &[String],
         job: &Job,
-    ) -> Result<Execution, WorkshopError> {
+    ) -> Result<Execution, ExecutorError> {
         if code.trim().is_empty() {
             return Ok(Execution::not_run(Status::NoProgram, "the program is empty"));
         }
         let length = code.chars().count();
         if length > MAX_CODE {
-            let why = format!("the program has {length} characters; at most {MAX_CODE} are run");
+            let why = format!("the program has {length} characters; the maximum is {MAX_CODE}");
             return Ok(Execution::not_run(Status::NoProgram, why));
         }
-        let wanted = match self.shared.wheels.wanted(dependencies, self.language()) {
+        let wanted = match self.shared.wheels.resolve(dependencies, self.language()) {
             Ok(wanted) => wanted.iter().map(|it| format!("/{PACKAGES}/{it}")).collect::<Vec<_>>(),
             Err(unavailable) => {
                 let why = unavailable.to_string();
@@ -236,7 +236,7 @@ impl Workshop {
         let _busy = self.shared.begin();
         tracing::info!(container_id = sandbox.name(), "Sandbox execution started");
         let ran = self.run_in(&sandbox, code, &wanted, job).await;
-        // It may be the program's doing after all, so the critic hears of it, and another one is tried.
+        // The program may be the cause, so the failure is reported to the critic instead of aborting the session.
         let mut execution = ran.unwrap_or_else(|error| {
             tracing::error!(container_id = sandbox.name(), %error, "Internal error");
             judge::of_error(&error)
@@ -246,21 +246,21 @@ impl Workshop {
         tracing::info!(
             exit_code = execution.exit_code,
             duration_ms = execution.duration_ms,
-            status = execution.status.words(),
+            status = execution.status.description(),
             "Execution complete"
         );
         Ok(execution)
     }
 
-    /// A sandbox from the pool; starts may fail for a moment.
-    async fn acquire(&self) -> Result<Pooled, WorkshopError> {
-        let pool = self.shared.pool().ok_or(WorkshopError::Closed)?;
+    /// Takes a sandbox from the pool. Retries, because starting a sandbox can fail temporarily.
+    async fn acquire(&self) -> Result<Pooled, ExecutorError> {
+        let pool = self.shared.pool().ok_or(ExecutorError::Closed)?;
         let mut tries = 1;
         loop {
             match pool.acquire().await {
-                Err(error) if tries < TRIES => {
-                    tracing::warn!(%error, tries, "no sandbox can be had; trying again");
-                    tokio::time::sleep(WAIT * 2u32.pow(tries - 1)).await;
+                Err(error) if tries < START_ATTEMPTS => {
+                    tracing::warn!(%error, tries, "cannot start a sandbox; retrying");
+                    tokio::time::sleep(FIRST_RETRY_DELAY * 2u32.pow(tries - 1)).await;
                     tries += 1;
                 }
                 acquired => return Ok(acquired?),
@@ -274,10 +274,10 @@ impl Workshop {
         code: &str,
         packages: &[String],
         job: &Job,
-    ) -> Result<Execution, WorkshopError> {
+    ) -> Result<Execution, ExecutorError> {
         let language = self.language();
         sandbox.fs().write(language.file(), code).await?;
-        let proof = chance()?;
+        let proof = random_hex()?;
         let program = match &job.tests {
             None => language.run(),
             Some(tests) => language.test(tests, &proof),
@@ -286,7 +286,7 @@ impl Workshop {
         let mut execution = match sandbox.exec(program).await {
             Ok(output) => judge::of_output(&output, job),
             Err(error) => match &error {
-                Error::Gone { .. } | Error::NoAnswer { .. } => judge::of_fall(&error),
+                Error::Gone { .. } | Error::NoAnswer { .. } => judge::of_crash(&error),
                 _ => return Err(error.into()),
             },
         };
@@ -295,23 +295,23 @@ impl Workshop {
             if !proven.is_ok_and(|it| it == proof.as_bytes()) {
                 execution.status = Status::TestsCutShort;
                 execution.stderr +=
-                    "\nthe program ended before its tests did; it must not end the process";
+                    "\nthe program exited before its tests completed; it must not exit the process";
             }
         }
         Ok(execution)
     }
 }
 
-/// Unpacks the packages, where the back end can show them to its guests.
-async fn packages(options: &Options, sandboxes: &Sandboxes) -> Result<PathBuf, WorkshopError> {
+/// Unpacks the packages, if the back end can mount them into its sandboxes.
+async fn packages(options: &Options, sandboxes: &Sandboxes) -> Result<PathBuf, ExecutorError> {
     let backend = sandboxes.backend();
     let can_show = |it: &Report| it.backend == backend && it.has(Guarantee::Folders);
     if !sandboxes.reports().iter().any(can_show) {
-        return Err(WorkshopError::NoPackages(backend));
+        return Err(ExecutorError::NoPackages(backend));
     }
     let (wheels, cache) = (options.wheels.clone(), options.cache.clone());
-    let work = tokio::task::spawn_blocking(move || wheels.lay_out(cache.as_deref()));
-    Ok(work.await.expect("it does not panic")?)
+    let work = tokio::task::spawn_blocking(move || wheels.unpack_all(cache.as_deref()));
+    Ok(work.await.expect("unpacking does not panic")?)
 }
 
 impl Shared {
@@ -323,10 +323,10 @@ impl Shared {
         self.lock_pool().clone()
     }
 
-    /// Counts a program that runs, until this is dropped.
+    /// Counts a running program until the returned guard is dropped.
     fn begin(self: &Arc<Self>) -> Busy {
         let now = self.in_use.fetch_add(1, Ordering::Relaxed) + 1;
-        self.most_in_use.fetch_max(now, Ordering::Relaxed);
+        self.peak_in_use.fetch_max(now, Ordering::Relaxed);
         self.executions.fetch_add(1, Ordering::Relaxed);
         Busy(self.clone())
     }
@@ -340,8 +340,8 @@ impl Drop for Busy {
     }
 }
 
-/// Something that no program can guess.
-fn chance() -> Result<String, getrandom::Error> {
+/// Returns a random string that no program can guess.
+fn random_hex() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())

@@ -1,18 +1,18 @@
-//! What goes to stdout.
+//! Output to stdout.
 
 use std::{
     io::{ErrorKind, Write, stdout},
     path::Path,
 };
 
-use crate::problem::{Problem, with};
+use crate::error::{CliError, file_error};
 
-/// Writes to stdout. Whoever reads there may have read enough: that is no failure.
-pub(crate) fn say(text: &str) -> Result<(), Problem> {
+/// Writes to stdout. A closed pipe is not an error.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(with(Path::new("stdout"))(error))
+            Err(file_error(Path::new("stdout"))(error))
         }
         _ => Ok(()),
     }

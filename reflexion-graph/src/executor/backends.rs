@@ -1,4 +1,4 @@
-//! Which sandboxes programs can be run in.
+//! Sandbox back ends.
 
 use sandbox_vm::{
     Error, Isolation, Opening, Sandboxes,
@@ -6,47 +6,47 @@ use sandbox_vm::{
     guest::Agent,
 };
 
-use super::{Options, WorkshopError};
+use super::{ExecutorError, Options};
 
-/// The back ends that programs can be run in.
+/// Supported back ends.
 #[cfg(not(feature = "docker"))]
 pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "in-process"];
-/// The back ends that programs can be run in.
+/// Supported back ends.
 #[cfg(feature = "docker")]
 pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "docker", "in-process"];
 
-/// Those that are tried where none is named. In-process has no walls, so it is used by name only.
-const TRIED: [&str; 3] = ["jail", "gvisor", "microvm"];
+/// Back ends tried by default, in this order. `in-process` does not isolate, so it must be requested by name.
+const DEFAULT_ORDER: [&str; 3] = ["jail", "gvisor", "microvm"];
 
-/// Opens the back end of a name, or the first that works.
-pub(super) async fn open(options: &Options) -> Result<Sandboxes, WorkshopError> {
+/// Opens the requested back end, or the first one that works.
+pub(super) async fn open(options: &Options) -> Result<Sandboxes, ExecutorError> {
     if let Some(name) = &options.backend {
         if !BACKENDS.contains(&name.as_str()) {
-            return Err(WorkshopError::NoBackend(name.clone()));
+            return Err(ExecutorError::NoBackend(name.clone()));
         }
         return Ok(open_one(name, options).await?);
     }
-    // One by one: to try out a stronger one takes longer than the jail takes to start.
+    // Probe sequentially: probing a stronger back end takes longer than starting the jail.
     let mut problem = None;
-    for name in TRIED {
+    for name in DEFAULT_ORDER {
         match open_one(name, options).await {
             Ok(sandboxes) => return Ok(sandboxes),
             Err(error) => problem = problem.or(Some(error)),
         }
     }
-    Err(problem.expect("at least one was tried").into())
+    Err(problem.expect("the list is not empty").into())
 }
 
 async fn open_one(name: &str, options: &Options) -> Result<Sandboxes, Error> {
     let opening = match &options.state {
         None => Sandboxes::new(),
-        Some(folder) => Sandboxes::new().state_folder(folder),
+        Some(dir) => Sandboxes::new().state_folder(dir),
     };
     let isolation = if name == "in-process" { Isolation::Off } else { Isolation::Required };
     add(opening.isolation(isolation), name, options).open().await
 }
 
-/// The guest's agent is this program itself, or the one that is named.
+/// Adds a back end whose guest agent is this program or the configured one.
 fn add(opening: Opening, name: &str, options: &Options) -> Opening {
     let agent = options.agent.as_ref();
     match name {
