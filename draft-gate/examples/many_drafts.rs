@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use draft_gate::{Decision, Gate, Request, Submission};
+use draft_gate::{Decision, DraftRequest, Gate, Submission};
 
 /// Files that the drafts are of, in turn.
 const FILES: usize = 50;
@@ -24,16 +24,16 @@ const SYNCS: usize = 14;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
     let n_drafts: usize = args.next().map_or(Ok(300), |it| it.parse())?;
-    let folder = match args.next() {
-        Some(folder) => tempfile::tempdir_in(folder)?,
+    let dir = match args.next() {
+        Some(dir) => tempfile::tempdir_in(dir)?,
         None => tempfile::tempdir()?,
     };
     let body: String = (0..200).map(|it| format!("value_{it} = {it}\n")).collect();
     for file in 0..FILES {
-        fs::write(folder.path().join(format!("f{file}.py")), &body)?;
+        fs::write(dir.path().join(format!("f{file}.py")), &body)?;
     }
-    let gate = Gate::open(folder.path())?;
-    let mut floor_file = File::create(folder.path().join("floor"))?;
+    let gate = Gate::open(dir.path())?;
+    let mut floor_file = File::create(dir.path().join("floor"))?;
     let mut times = Vec::with_capacity(n_drafts);
     let mut floors = vec![];
     for number in 0..n_drafts {
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             floors.push(floor(&mut floor_file)?);
         }
     }
-    println!("{n_drafts} drafts in {}", folder.path().display());
+    println!("{n_drafts} drafts in {}", dir.path().display());
     for (number, part) in times.chunks(n_drafts.div_ceil(10)).enumerate() {
         println!("tenth {:>2}: {}", number + 1, row(part));
     }
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Request, write, submit, gate.
 fn one(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn Error>> {
     let worker = gate.worker("bench")?;
-    let draft = worker.request(&Request::edit(&format!("f{}.py", number % FILES), "bench"))?;
+    let draft = worker.request(&DraftRequest::edit(&format!("f{}.py", number % FILES), "bench"))?;
     worker.write(&draft.draft_path, &format!("{body}last = {number}\n"))?;
     let submitted = worker.submit(&Submission::of(&draft, "one more line"))?;
     let judgement = gate.judge(&submitted.set)?;

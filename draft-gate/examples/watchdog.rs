@@ -4,7 +4,7 @@
 use std::{error::Error, sync::Arc};
 
 use draft_gate::{
-    Gate, Request, Submission,
+    DraftRequest, Gate, Submission,
     graph::{self, Verdict},
 };
 use graph_core::{Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
@@ -19,7 +19,7 @@ struct Job {
 /// Stands for a local model that has the tools.
 async fn implement(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, NodeError> {
     let worker = cx.deps().worker("implementer")?;
-    let draft = worker.request(&Request::edit(&job.path, "phase10_version_flag"))?;
+    let draft = worker.request(&DraftRequest::edit(&job.path, "phase10_version_flag"))?;
     let old = worker.read(&draft.draft_path)?.content;
     let flag = "def main():\n    if '--version' in sys.argv:\n        print('watchdog 1.0')\n        return\n";
     worker.write(&draft.draft_path, &old.replace("def main():\n", flag))?;
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while let Exit::Interrupted { interrupts, .. } = &exit {
         let question: draft_gate::Judgement = serde_json::from_value(interrupts[0].value.clone())?;
         println!("{}\n{}", question.findings[0], question.diff);
-        exit = thread.resume(Verdict::Accept { sight: question.sight }).await?;
+        exit = thread.resume(Verdict::Accept { fingerprint: question.fingerprint }).await?;
     }
     println!("{:?}\n{}", exit.into_state(), std::fs::read_to_string(file)?);
     Ok(())

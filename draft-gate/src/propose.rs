@@ -6,18 +6,18 @@ use crate::{
     contract::{Contract, OnConflict},
     diff::{FileDiff, merge},
     digest::Digest,
-    error::{Error, shown},
-    finding::{Finding, Weight},
-    gate::Held,
+    error::{Error, escape_for_message},
+    evaluate::{file_findings, set_findings},
+    finding::{Finding, Severity},
+    gate::LockedGate,
     journal::{Journal, Step, Verdict},
     judge::{Decision, Judgement},
     path::WorkspacePath,
-    registry::{Change, ChangeSet, Found, Operation, SetState},
-    weigh::{of_a_file, of_the_set},
+    records::{Change, ChangeSet, Operation, RecordedFindings, SetState},
 };
 
 /// A decision is kept with so many findings, the gravest: a set of many files has more than a file of the gate holds.
-const MOST_KEPT: usize = 500;
+const MAX_STORED_FINDINGS: usize = 500;
 
 /// A change set, and what it would do to the files as they are now.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Proposal {
     pub(crate) set: ChangeSet,
     pub(crate) files: Vec<ProposedFile>,
     pub(crate) findings: Vec<Finding>,
-    pub(crate) sight: Digest,
+    pub(crate) fingerprint: Digest,
     /// Whether the contract asks for checks that have not run on it.
     pub(crate) lacks_checks: bool,
 }
@@ -44,16 +44,17 @@ pub(crate) struct ProposedFile {
     pub(crate) diff: FileDiff,
 }
 
-impl Held<'_> {
+impl LockedGate<'_> {
     /// A change set that is complete and not decided.
     pub(crate) fn set(&self, id: &str) -> Result<ChangeSet, Error> {
         let set: Option<ChangeSet> = self.gate.sets.get(id)?;
         // A power cut may bring back a set that was decided.
-        let is_waiting = |it: &ChangeSet| it.state != SetState::Held && !self.gate.decided.has(id);
-        set.filter(is_waiting).ok_or_else(|| Error::NoSuchSet { id: shown(id) })
+        let is_waiting =
+            |it: &ChangeSet| it.state != SetState::Incomplete && !self.gate.decided.has(id);
+        set.filter(is_waiting).ok_or_else(|| Error::UnknownSet { id: escape_for_message(id) })
     }
 
-    pub(crate) fn propose_by_id(&self, id: &str, contract: &Contract) -> Result<Proposal, Error> {
+    pub(crate) fn proposal_by_id(&self, id: &str, contract: &Contract) -> Result<Proposal, Error> {
         self.propose(self.set(id)?, contract)
     }
 
@@ -68,10 +69,10 @@ impl Held<'_> {
                 Err(error) => findings.push(refusal(&error).in_file(&change.path)),
             }
         }
-        findings.extend(of_the_set(&files, contract));
-        findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
-        let sight = sight(&set, &files);
-        Ok(Proposal { set, files, findings, sight, lacks_checks: false })
+        findings.extend(set_findings(&files, contract));
+        findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
+        let fingerprint = fingerprint(&set, &files);
+        Ok(Proposal { set, files, findings, fingerprint, lacks_checks: false })
     }
 
     fn propose_file(
@@ -80,9 +81,9 @@ impl Held<'_> {
         contract: &Contract,
         findings: &mut Vec<Finding>,
     ) -> Result<ProposedFile, Error> {
-        let path = change.path.clone().unprotected()?;
+        let path = change.path.clone().ensure_unprotected()?;
         contract.allow(change.operation, &path)?;
-        let current = self.gate.root.read(path.as_str(), blob::MOST)?;
+        let current = self.gate.root.read(path.as_str(), blob::MAX_BYTES)?;
         let mode = current.as_ref().map_or_else(new_file_mode, |it| it.mode);
         let current = current.map(|it| it.bytes);
         let digest = current.as_deref().map(Digest::of);
@@ -111,19 +112,17 @@ impl Held<'_> {
             new_folders: self.missing_folders(&path),
             diff,
         };
-        findings.extend(of_a_file(&file, &old).into_iter().map(|it| it.in_file(&path)));
+        findings.extend(file_findings(&file, &old).into_iter().map(|it| it.in_file(&path)));
         Ok(file)
     }
 
     /// How many of the folders that a file is in are not there.
     fn missing_folders(&self, path: &WorkspacePath) -> usize {
         let mut n_missing = 0;
-        let mut folder = path.parent();
-        while !folder.is_empty()
-            && matches!(self.gate.root.folder(folder), Err(Error::Missing { .. }))
-        {
+        let mut dir = path.parent();
+        while !dir.is_empty() && matches!(self.gate.root.subdir(dir), Err(Error::Missing { .. })) {
             n_missing += 1;
-            folder = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
+            dir = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
         }
         n_missing
     }
@@ -141,25 +140,28 @@ impl Held<'_> {
         let base = change.base.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
         let is_edit = change.operation == Operation::Edit;
         let merged = is_edit.then(|| merge(&text(base), old, &new.1)).flatten();
-        let mut find = |weight, text: &str| {
-            findings.push(Finding::new("conflict", weight, text).in_file(&change.path));
+        let mut find = |severity, text: &str| {
+            findings.push(Finding::new("conflict", severity, text).in_file(&change.path));
         };
         match (on_conflict, merged) {
             (OnConflict::Reject, _) => {
-                find(Weight::Reject, "the file was changed since the draft was requested")
+                find(Severity::Reject, "the file was changed since the draft was requested")
             }
             (on_conflict, Some(merged)) => {
-                let weight =
-                    if on_conflict == OnConflict::Merge { Weight::Note } else { Weight::Escalate };
+                let severity = if on_conflict == OnConflict::Merge {
+                    Severity::Note
+                } else {
+                    Severity::Escalate
+                };
                 find(
-                    weight,
+                    severity,
                     "the file was changed since the draft was requested; both changes are merged",
                 );
                 let digest = blob::put(&self.gate.blobs, merged.as_bytes())?;
                 return Ok((Some(digest), merged));
             }
             (_, None) => find(
-                Weight::Escalate,
+                Severity::Escalate,
                 "the file was changed since the draft was requested, and the changes touch each other; \
                  to accept is to lose what the file says now",
             ),
@@ -170,10 +172,10 @@ impl Held<'_> {
 
 impl Proposal {
     /// Adds findings that another look would not bring, and keeps them with the set.
-    pub(crate) fn keep(&mut self, new: Found) {
+    pub(crate) fn record(&mut self, new: RecordedFindings) {
         self.findings.extend(new.findings.iter().cloned());
-        match &mut self.set.found {
-            Some(found) if found.about == new.about => {
+        match &mut self.set.recorded {
+            Some(found) if found.applies_to == new.applies_to => {
                 let is_new = |it: &Finding| !found.findings.contains(it);
                 let findings: Vec<Finding> = new.findings.into_iter().filter(is_new).collect();
                 found.findings.extend(findings);
@@ -183,7 +185,7 @@ impl Proposal {
     }
 
     /// Fails where a file of the set cannot be looked at: the others are not applied without it.
-    pub(crate) fn complete(&self) -> Result<(), Error> {
+    pub(crate) fn require_complete(&self) -> Result<(), Error> {
         if self.is_complete() {
             return Ok(());
         }
@@ -203,7 +205,7 @@ impl Proposal {
             set: self.set.id.clone(),
             decision,
             findings: self.findings.clone(),
-            sight: self.sight,
+            fingerprint: self.fingerprint,
             diff: self.files.iter().map(ProposedFile::unified).collect(),
         }
     }
@@ -221,8 +223,8 @@ impl Proposal {
             agent: agent.to_owned(),
             verdict,
             reason: reason.chars().take(500).collect(),
-            findings: self.findings.iter().take(MOST_KEPT).cloned().collect(),
-            sight: self.sight,
+            findings: self.findings.iter().take(MAX_STORED_FINDINGS).cloned().collect(),
+            fingerprint: self.fingerprint,
             changes: self.set.changes.clone(),
             steps: if verdict == Verdict::Rejected { vec![] } else { steps.collect() },
             after_line: 0,
@@ -246,12 +248,12 @@ impl ProposedFile {
 fn refusal(error: &Error) -> Finding {
     let is_forbidden =
         error.is_violation() || matches!(error, Error::NotAllowed { .. } | Error::TooLarge { .. });
-    let weight = if is_forbidden { Weight::Reject } else { Weight::Escalate };
-    Finding::new("original", weight, error.to_string())
+    let severity = if is_forbidden { Severity::Reject } else { Severity::Escalate };
+    Finding::new("original", severity, error.to_string())
 }
 
 /// Binds a verdict to what was looked at: each file as it is and as it would be, or that it could not be looked at.
-fn sight(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
+fn fingerprint(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
     let line = |change: &Change| match files.iter().find(|it| it.change == *change) {
         Some(file) => format!("{} {:?} {:?}\n", change.path, file.current, file.new),
         None => format!("{} refused {:?}\n", change.path, change.content),
@@ -277,12 +279,12 @@ mod tests {
             state: SetState::Ready,
             changes: vec![],
             submitted_at: 0,
-            found: None,
+            recorded: None,
         };
-        let sight = Digest::of(&[]);
-        let findings = vec![Finding::new("home-path", Weight::Reject, "x"); 4_000];
-        let proposal = Proposal { set, files: vec![], findings, sight, lacks_checks: false };
+        let fingerprint = Digest::of(&[]);
+        let findings = vec![Finding::new("home-path", Severity::Reject, "x"); 4_000];
+        let proposal = Proposal { set, files: vec![], findings, fingerprint, lacks_checks: false };
         let journal = proposal.journal("draft-gate", Verdict::Rejected, "x");
-        assert_eq!(journal.findings.len(), MOST_KEPT);
+        assert_eq!(journal.findings.len(), MAX_STORED_FINDINGS);
     }
 }

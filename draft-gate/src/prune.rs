@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    confine::{Folder, is_fresh_name},
+    confine::{Dir, is_temp_name},
     digest::Digest,
     error::Error,
-    gate::{Gate, Held},
+    gate::{Gate, LockedGate},
     journal::Journal,
-    registry::{Change, ChangeSet, Issued},
+    records::{Change, ChangeSet, DraftRecord},
 };
 
 /// What a pruning removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PruneSummary {
     /// Decided change sets: accepted ones can no longer be undone.
     pub decided: usize,
     /// Change sets that were never completed, and drafts that were never submitted.
@@ -35,7 +35,7 @@ impl Gate {
     /// left alone for as long: those that were never submitted, and those whose change set was never completed.
     ///
     /// The log stays as it is, and so does everything that waits for a decision.
-    pub fn prune(&self) -> Result<Pruned, Error> {
+    pub fn prune(&self) -> Result<PruneSummary, Error> {
         self.prune_before(
             chrono::Utc::now().timestamp()
                 - i64::from(self.contract()?.draft_gate.retention_days) * DAY,
@@ -43,15 +43,15 @@ impl Gate {
     }
 
     /// As [`prune`](Self::prune), before a time in seconds since 1970.
-    pub fn prune_before(&self, time: i64) -> Result<Pruned, Error> {
-        let held = self.enter()?;
-        let mut pruned = Pruned {
-            abandoned: held.drop_old_sets(time)? + held.remove_old_drafts(time)?,
-            temporary: held.remove_temporary(time)?,
-            inboxes: held.prune_inboxes(time)?,
-            ..Pruned::default()
+    pub fn prune_before(&self, time: i64) -> Result<PruneSummary, Error> {
+        let locked = self.lock()?;
+        let mut pruned = PruneSummary {
+            abandoned: locked.drop_stale_sets(time)? + locked.remove_stale_drafts(time)?,
+            temporary: locked.remove_temporary(time)?,
+            inboxes: locked.prune_inboxes(time)?,
+            ..PruneSummary::default()
         };
-        let mut needed = self.needed_by_waiting()?;
+        let mut needed = self.digests_of_undecided()?;
         for name in self.decided.names()? {
             let Some(journal) = self.decided.readable::<Journal>(&name)? else { continue };
             if journal.decided_at < time {
@@ -64,7 +64,7 @@ impl Gate {
         }
         for name in self.rejected.names()? {
             let is_old =
-                self.rejected.folder.written_at(&format!("{name}.json")).is_none_or(|it| it < time);
+                self.rejected.dir.written_at(&format!("{name}.json")).is_none_or(|it| it < time);
             if is_old {
                 self.rejected.remove(&name)?;
                 pruned.rejected += 1;
@@ -86,15 +86,15 @@ impl Gate {
             ("rejected", pruned.rejected.into()),
             ("blobs", pruned.blobs.into()),
         ];
-        held.note("draft-gate", "pruned", "", counts)?;
+        locked.log_event("draft-gate", "pruned", "", counts)?;
         Ok(pruned)
     }
 
     /// Content of drafts that are open, held, ready or escalated.
-    fn needed_by_waiting(&self) -> Result<BTreeSet<Digest>, Error> {
+    fn digests_of_undecided(&self) -> Result<BTreeSet<Digest>, Error> {
         let mut needed = BTreeSet::new();
         for name in self.issued.names()? {
-            needed.extend(self.issued.readable::<Issued>(&name)?.and_then(|it| it.base));
+            needed.extend(self.issued.readable::<DraftRecord>(&name)?.and_then(|it| it.base));
         }
         for name in self.sets.names()? {
             let set: Option<ChangeSet> = self.sets.readable(&name)?;
@@ -104,10 +104,10 @@ impl Gate {
     }
 }
 
-impl Held<'_> {
+impl LockedGate<'_> {
     /// Removes drafts that were requested before a time and never submitted, and what is left of those whose set is
     /// over.
-    fn remove_old_drafts(&self, time: i64) -> Result<usize, Error> {
+    fn remove_stale_drafts(&self, time: i64) -> Result<usize, Error> {
         let mut n_removed = 0;
         for name in self.gate.issued.names()? {
             let is_wanted = match self.draft(&name)? {
@@ -127,21 +127,21 @@ impl Held<'_> {
     /// cannot be read.
     fn remove_temporary(&self, time: i64) -> Result<usize, Error> {
         let gate = self.gate;
-        let shelves = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];
-        let mut folders: Vec<&Folder> = shelves.map(|it| &it.folder).to_vec();
+        let record_dirs = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];
+        let mut dirs: Vec<&Dir> = record_dirs.map(|it| &it.dir).to_vec();
         let drafts = self.drafts().ok();
-        folders.extend([&gate.state, &gate.handoff, &gate.blobs, &gate.inboxes]);
-        folders.extend(&drafts);
+        dirs.extend([&gate.state, &gate.handoff, &gate.blobs, &gate.inboxes]);
+        dirs.extend(&drafts);
         let mut n_removed = 0;
-        for folder in folders {
-            for name in folder.names()?.into_iter().filter(|it| is_fresh_name(it)) {
-                folder.remove(&name)?;
+        for dir in dirs {
+            for name in dir.names()?.into_iter().filter(|it| is_temp_name(it)) {
+                dir.remove(&name)?;
                 n_removed += 1;
             }
         }
         for name in gate.sets.names()? {
             let file = format!("{name}.json");
-            let is_old = gate.sets.folder.written_at(&file).is_none_or(|it| it < time);
+            let is_old = gate.sets.dir.written_at(&file).is_none_or(|it| it < time);
             let is_over = gate.decided.has(&name);
             if is_over || (is_old && gate.sets.readable::<ChangeSet>(&name)?.is_none()) {
                 gate.sets.remove(&name)?;

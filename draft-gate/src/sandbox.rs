@@ -35,7 +35,7 @@ impl SandboxChecks {
 
 impl ProjectChecks for SandboxChecks {
     fn run(&self, check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
-        let failed = |why: String| Error::Check { check: check.name.clone(), why };
+        let failed = |why: String| Error::CheckNotRun { check: check.name.clone(), why };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|it| failed(it.to_string()))?;
         let output = runtime.block_on(run(check, files)).map_err(|it| failed(it.to_string()))?;
@@ -85,8 +85,5 @@ async fn run_in(
 
 fn outcome_of(output: &Output) -> CheckOutcome {
     let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-    CheckOutcome {
-        is_passed: output.success(),
-        output: String::from_utf8_lossy(&said).into_owned(),
-    }
+    CheckOutcome { passed: output.success(), output: String::from_utf8_lossy(&said).into_owned() }
 }

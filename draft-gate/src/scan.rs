@@ -10,21 +10,21 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::{
-    finding::{Finding, Weight},
-    visible::{is_unseen, visible},
+    escape::{escape_invisible, is_invisible},
+    finding::{Finding, Severity},
 };
 
 /// A comment that asks to let a line through. It turns a rejection into a question: a worker could write it too.
-const ALLOW: &str = "draft-gate:allow";
+const ALLOW_COMMENT: &str = "draft-gate:allow";
 
 /// More findings of a file say nothing new to who reads them.
-const MOST_FINDINGS: usize = 20;
+const MAX_FINDINGS: usize = 20;
 
 /// Longer lines are searched in parts of this length, and a person is told.
-const PART: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// How much of a part is searched again with the next one: no key is longer.
-const OVERLAP: usize = 1 << 10;
+const CHUNK_OVERLAP: usize = 1 << 10;
 
 /// What is wrong with lines of a file, the gravest first.
 ///
@@ -33,46 +33,46 @@ const OVERLAP: usize = 1 << 10;
 #[must_use]
 pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     let mut findings = vec![];
-    let mut n_left_out = 0;
+    let mut n_omitted = 0;
     for (number, line) in lines {
         findings.extend(scan_line(line).into_iter().map(|it| it.at_line(*number)));
-        if findings.len() > 2 * MOST_FINDINGS {
-            n_left_out += keep_the_gravest(&mut findings);
+        if findings.len() > 2 * MAX_FINDINGS {
+            n_omitted += keep_most_severe(&mut findings);
         }
     }
-    n_left_out += keep_the_gravest(&mut findings);
-    if n_left_out > 0 {
-        let text = format!("{n_left_out} more findings, none of them graver, are left out");
-        findings.push(Finding::new("left-out", Weight::Note, text));
+    n_omitted += keep_most_severe(&mut findings);
+    if n_omitted > 0 {
+        let text = format!("{n_omitted} more findings, none of them graver, are left out");
+        findings.push(Finding::new("left-out", Severity::Note, text));
     }
     findings
 }
 
 /// Whether a text holds what looks like a secret: for what is not content, and goes to people and into messages.
-pub(crate) fn holds_secret(text: &str) -> bool {
+pub(crate) fn contains_secret(text: &str) -> bool {
     let is_secret =
         |part| RULES.of(part).any(|rule| rule.kind == Kind::Secret && rule.search(part).is_some());
     text.lines().flat_map(parts).any(is_secret)
 }
 
 /// Cuts the list to what is shown, and says how many went.
-fn keep_the_gravest(findings: &mut Vec<Finding>) -> usize {
-    let n_left_out = findings.len().saturating_sub(MOST_FINDINGS);
-    findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
-    findings.truncate(MOST_FINDINGS);
-    n_left_out
+fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
+    let n_omitted = findings.len().saturating_sub(MAX_FINDINGS);
+    findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
+    findings.truncate(MAX_FINDINGS);
+    n_omitted
 }
 
 fn scan_line(line: &str) -> Vec<Finding> {
     let mut findings = vec![];
-    if line.trim_end_matches('\r').chars().any(is_unseen) {
+    if line.trim_end_matches('\r').chars().any(is_invisible) {
         let text =
             "the line has control characters, or ones that show as nothing or turn text around";
-        findings.push(Finding::new("hidden-characters", Weight::Escalate, text));
+        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
     }
-    if line.len() > PART {
+    if line.len() > CHUNK_BYTES {
         let text = "the line is longer than anybody reads";
-        findings.push(Finding::new("long-line", Weight::Escalate, text));
+        findings.push(Finding::new("long-line", Severity::Escalate, text));
     }
     let mut hits: Vec<(&Rule, &str)> = vec![];
     for part in parts(line) {
@@ -82,32 +82,32 @@ fn scan_line(line: &str) -> Vec<Finding> {
             }
         }
     }
-    let is_allowed = line.contains(ALLOW);
+    let is_allowed = line.contains(ALLOW_COMMENT);
     // What one rule would quote may be what another one takes for a secret.
     let is_secret = hits.iter().any(|it| it.0.kind == Kind::Secret);
     for (rule, found) in hits {
-        let weight = rule.weight.unwrap_or(rule.kind.weight());
-        let weight = if is_allowed { weight.min(Weight::Escalate) } else { weight };
+        let severity = rule.severity.unwrap_or(rule.kind.severity());
+        let severity = if is_allowed { severity.min(Severity::Escalate) } else { severity };
         let asks = if is_allowed { "; the line asks to be let through" } else { "" };
         let quote = if is_secret { String::new() } else { quoted(found) };
         let text = format!("{}: {}{quote}{asks}", rule.kind.describe(), rule.what);
-        findings.push(Finding::new(&rule.id, weight, text));
+        findings.push(Finding::new(&rule.id, severity, text));
     }
     findings
 }
 
 /// The line in parts that overlap, so that what lies across a border is found too.
 fn parts(line: &str) -> impl Iterator<Item = &str> {
-    let starts = (0..line.len()).step_by(PART - OVERLAP);
+    let starts = (0..line.len()).step_by(CHUNK_BYTES - CHUNK_OVERLAP);
     starts.map(move |start| {
-        let end = line.floor_char_boundary(start + PART);
+        let end = line.floor_char_boundary(start + CHUNK_BYTES);
         &line[line.floor_char_boundary(start)..end]
     })
 }
 
 fn quoted(found: &str) -> String {
     let start: String = found.trim().chars().take(60).collect();
-    format!(" (`{}`)", visible(&start))
+    format!(" (`{}`)", escape_invisible(&start))
 }
 
 /// The rules, and where their words lead.
@@ -127,7 +127,8 @@ struct Rule {
     id: String,
     kind: Kind,
     /// What follows from it, where that is not what follows from its kind.
-    weight: Option<Weight>,
+    #[serde(rename = "weight")]
+    severity: Option<Severity>,
     /// What is found, for people.
     what: String,
     words: Vec<String>,
@@ -153,10 +154,10 @@ enum Kind {
 }
 
 impl Kind {
-    fn weight(self) -> Weight {
+    fn severity(self) -> Severity {
         match self {
-            Self::Secret | Self::Path | Self::Placeholder => Weight::Reject,
-            Self::Stub => Weight::Escalate,
+            Self::Secret | Self::Path | Self::Placeholder => Severity::Reject,
+            Self::Stub => Severity::Escalate,
         }
     }
 
@@ -194,7 +195,7 @@ impl Rules {
     }
 
     /// Whether a value stands for a secret and is none.
-    fn is_stand_in(&self, found: &str) -> bool {
+    fn is_placeholder_value(&self, found: &str) -> bool {
         let found = found.to_lowercase();
         self.stands_in.iter().any(|it| found.contains(it))
     }
@@ -221,8 +222,8 @@ impl Rule {
         pattern.captures_iter(line).find_map(|captures| {
             let group = captures.iter().skip(1).flatten().last().or_else(|| captures.get(0))?;
             let found = group.as_str();
-            let is_stand_in = self.stands_in_allowed && RULES.is_stand_in(found);
-            (entropy(found) >= self.entropy && !is_stand_in).then_some(found)
+            let is_placeholder_value = self.stands_in_allowed && RULES.is_placeholder_value(found);
+            (entropy(found) >= self.entropy && !is_placeholder_value).then_some(found)
         })
     }
 }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    confine::Keep,
+    confine::Durability,
     diff::FileDiff,
     error::Error,
-    gate::{DRAFTS, Held},
-    registry::{Change, ChangeSet},
+    gate::{DRAFTS, LockedGate},
+    records::{Change, ChangeSet},
 };
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -19,13 +19,13 @@ struct File {
 }
 
 /// Longer differences are cut.
-const LONGEST_DIFF: usize = 64 << 10;
+const MAX_DIFF_BYTES: usize = 64 << 10;
 
 /// The file holds the newest of a task that has more.
-const MOST: usize = 50;
+const MAX_SUBMISSIONS: usize = 50;
 
-impl Held<'_> {
-    pub(crate) fn list_submission(
+impl LockedGate<'_> {
+    pub(crate) fn add_submission(
         &self,
         set: &ChangeSet,
         change: &Change,
@@ -45,12 +45,12 @@ impl Held<'_> {
             "original_lines": original_lines,
             "draft_lines": draft_lines,
             "set": set.id,
-            "diff": &diff.unified[..diff.unified.floor_char_boundary(LONGEST_DIFF)],
+            "diff": &diff.unified[..diff.unified.floor_char_boundary(MAX_DIFF_BYTES)],
         });
         self.rewrite(&set.task, |submissions| submissions.push(submission));
     }
 
-    pub(crate) fn unlist_submissions(&self, task: &str, set: &str) {
+    pub(crate) fn remove_submissions(&self, task: &str, set: &str) {
         self.rewrite(task, |submissions| submissions.retain(|it| it["set"] != set));
     }
 
@@ -70,9 +70,9 @@ impl Held<'_> {
         if file.submissions.is_empty() {
             return drafts.remove(&name);
         }
-        let extra = file.submissions.len().saturating_sub(MOST);
-        file.submissions.drain(..extra);
+        let n_excess = file.submissions.len().saturating_sub(MAX_SUBMISSIONS);
+        file.submissions.drain(..n_excess);
         let bytes = serde_json::to_vec_pretty(&file).expect("plain data");
-        drafts.replace(&name, bytes, Keep::ThroughCrash)
+        drafts.replace(&name, bytes, Durability::ProcessCrash)
     }
 }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{error::Error, registry::Operation};
+use crate::{error::Error, records::Operation};
 
 /// Asks for a draft.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct DraftRequest {
     /// Path of the file, from the workspace's root, such as `src/main.py`.
     pub source_path: String,
     /// The task that this is for: letters, digits, `_` and `-`.
@@ -24,7 +24,7 @@ pub struct Request {
     pub restore: bool,
 }
 
-impl Request {
+impl DraftRequest {
     /// Asks for a draft of a file that is there.
     #[must_use]
     pub fn edit(source_path: &str, task_id: &str) -> Self {
@@ -59,7 +59,7 @@ impl Request {
 /// A draft, as its worker sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-pub struct Requested {
+pub struct Draft {
     /// Where the draft is: give this to the other tools.
     pub draft_path: String,
     /// SHA-256 of the file as it is now, or `absent` for a new one.
@@ -75,7 +75,7 @@ pub struct Requested {
 /// What a write came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-pub struct Written {
+pub struct WriteReceipt {
     /// Whether the draft now holds the content.
     pub success: bool,
     /// SHA-256 of the draft.
@@ -87,7 +87,7 @@ pub struct Written {
 /// What a draft holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
-pub struct Read {
+pub struct DraftContent {
     /// Its text.
     pub content: String,
     /// Its lines.
@@ -115,7 +115,7 @@ pub struct Submission {
 impl Submission {
     /// Says that a requested draft is ready.
     #[must_use]
-    pub fn of(draft: &Requested, change_summary: &str) -> Self {
+    pub fn of(draft: &Draft, change_summary: &str) -> Self {
         Self {
             draft_path: draft.draft_path.clone(),
             original_path: draft.original_path.clone(),
@@ -135,7 +135,7 @@ impl Submission {
 
 /// What a submission came to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Submitted {
+pub struct SubmissionReceipt {
     /// The change set that the draft is part of.
     pub set: String,
     /// Whether the set is complete and can be judged.

@@ -34,38 +34,38 @@ fn child() {
             let _ = kill_process(getpid(), Signal::KILL);
         }
     };
-    let gate = Gate::open_watched(workspace, hook).unwrap();
-    let (set, sight) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
+    let gate = Gate::open_with_hook(workspace, hook).unwrap();
+    let (set, fingerprint) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
     // Whoever kills it at a time counts from here.
     std::io::stderr().write_all(b".").unwrap();
     // Where an earlier child came that far there is nothing left to accept.
-    let _ = gate.accept(&set, sight, "p");
+    let _ = gate.accept(&set, fingerprint, "p");
 }
 
 /// A workspace with a set that waits: one file is edited, one made, one removed.
 struct Stage {
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
     set: String,
-    sight: Digest,
+    fingerprint: Digest,
 }
 
 impl Stage {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().join("stage");
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().join("stage");
         fs::create_dir_all(workspace.join("src")).unwrap();
         fs::write(workspace.join("src/edited.py"), OLD).unwrap();
         fs::write(workspace.join("src/removed.py"), OLD).unwrap();
         let gate = Gate::open(&workspace).unwrap();
-        let (set, sight) = three_changes(&gate);
-        Self { folder, set, sight }
+        let (set, fingerprint) = three_changes(&gate);
+        Self { dir, set, fingerprint }
     }
 
     /// A copy of the workspace, for one kill.
     fn copy(&self, name: &str) -> PathBuf {
-        let copy = self.folder.path().join(name);
+        let copy = self.dir.path().join(name);
         let status =
-            Command::new("cp").arg("-a").arg(self.folder.path().join("stage")).arg(&copy).status();
+            Command::new("cp").arg("-a").arg(self.dir.path().join("stage")).arg(&copy).status();
         assert!(status.unwrap().success());
         copy
     }
@@ -76,7 +76,7 @@ impl Stage {
             .env(WORKSPACE, workspace)
             .env(POINT, point.to_string())
             .env(SET, &self.set)
-            .env(SIGHT, self.sight.to_string())
+            .env(SIGHT, self.fingerprint.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -113,20 +113,20 @@ impl Stage {
         let n_told = inbox.iter().filter(|it| it.kind == MessageKind::DraftAccepted).count();
         assert_eq!(n_told, usize::from(edited), "{what}");
         assert_eq!(gate.pending().unwrap().len(), usize::from(!edited), "{what}");
-        self.check_left(workspace, edited, what);
+        self.check_leftovers(workspace, edited, what);
         if edited {
             gate.undo(&self.set, "p").unwrap();
         } else {
-            gate.accept(&self.set, self.sight, "p").unwrap();
+            gate.accept(&self.set, self.fingerprint, "p").unwrap();
         }
         edited
     }
 
     /// Nothing half done lies around in the workspace itself, and drafts are gone once they are decided.
-    fn check_left(&self, workspace: &Path, is_new: bool, what: &str) {
+    fn check_leftovers(&self, workspace: &Path, is_new: bool, what: &str) {
         let is_temporary = |it: &&PathBuf| it.to_string_lossy().contains("draft-gate-tmp");
-        for folder in ["src", "new"].map(|it| workspace.join(it)).iter().filter(|it| it.exists()) {
-            let left: Vec<_> = files(folder).iter().filter(is_temporary).cloned().collect();
+        for dir in ["src", "new"].map(|it| workspace.join(it)).iter().filter(|it| it.exists()) {
+            let left: Vec<_> = files(dir).iter().filter(is_temporary).cloned().collect();
             assert!(left.is_empty(), "{what}: {left:?}");
         }
         if is_new {
@@ -138,10 +138,10 @@ impl Stage {
 
 fn finish(mut child: Child) -> bool {
     let status = child.wait().unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
     let was_killed = status.signal() == Some(9);
-    assert!(was_killed || status.success(), "{said}");
+    assert!(was_killed || status.success(), "{output}");
     was_killed
 }
 

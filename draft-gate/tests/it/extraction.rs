@@ -2,7 +2,7 @@
 
 use draft_gate::{Decision, extract};
 
-use crate::support::{OLD, Place, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
 #[track_caller]
 fn check(text: &str, expect: &[(&str, &str)]) {
@@ -47,24 +47,21 @@ fn what_cannot_be_read_is_an_error_and_never_half_a_file() {
 
 #[test]
 fn what_is_taken_from_a_text_goes_through_the_gate() {
-    let place = Place::new();
+    let ws = TestWorkspace::new();
     let text = format!("```src/a.py\n{}```\n```src/new.py\nnew\n```\n", with_line(OLD));
-    let submitted = place.gate.submit_text("w", "t", &text).unwrap();
-    assert_eq!(place.gate.judge(&submitted.set).unwrap().decision, Decision::Accept);
-    assert_eq!(
-        (place.text("src/a.py"), place.text("src/new.py")),
-        (with_line(OLD), "new\n".to_owned())
-    );
-    assert!(place.gate.submit_text("w", "t", "```../outside/a.py\nx\n```").is_err());
-    place.check_outside();
+    let submitted = ws.gate.submit_text("w", "t", &text).unwrap();
+    assert_eq!(ws.gate.judge(&submitted.set).unwrap().decision, Decision::Accept);
+    assert_eq!((ws.text("src/a.py"), ws.text("src/new.py")), (with_line(OLD), "new\n".to_owned()));
+    assert!(ws.gate.submit_text("w", "t", "```../outside/a.py\nx\n```").is_err());
+    ws.check_outside();
     // A text with one bad file leaves nothing that the next one would take along.
     let bad = "```src/half.py\nhalf\n```\n```conf/.env\nx\n```";
-    assert!(place.gate.submit_text("w", "t", bad).is_err());
-    let next = place.gate.submit_text("w", "t", "```src/next.py\nnext\n```").unwrap();
-    assert_eq!(place.gate.judge(&next.set).unwrap().decision, Decision::Accept);
-    assert!(place.path("src/next.py").exists() && !place.path("src/half.py").exists());
-    assert!(place.gate.submit_text("w", "t", "sorry").is_err());
-    assert_eq!(place.gate.stats().unwrap().parse_failure_rate(), Some(1.0 / 5.0));
+    assert!(ws.gate.submit_text("w", "t", bad).is_err());
+    let next = ws.gate.submit_text("w", "t", "```src/next.py\nnext\n```").unwrap();
+    assert_eq!(ws.gate.judge(&next.set).unwrap().decision, Decision::Accept);
+    assert!(ws.path("src/next.py").exists() && !ws.path("src/half.py").exists());
+    assert!(ws.gate.submit_text("w", "t", "sorry").is_err());
+    assert_eq!(ws.gate.stats().unwrap().parse_failure_rate(), Some(1.0 / 5.0));
 }
 
 #[test]
@@ -77,24 +74,24 @@ fn the_code_is_shorter_than_fifty_lines() {
 /// Nothing of a text that is refused waits for the next one, and a file that is shown twice is its last version.
 #[test]
 fn a_text_leaves_no_half_set_behind() {
-    let place = Place::new();
+    let ws = TestWorkspace::new();
     let bad = "```src/half.py\nhalf\n```\n```src/nul.py\nx\0y\n```\n";
-    assert!(place.gate.submit_text("w", "t", bad).is_err());
+    assert!(ws.gate.submit_text("w", "t", bad).is_err());
     let twice = "```src/next.py\nfirst\n```\n```src/next.py\nsecond\n```\n";
-    let set = place.gate.submit_text("w", "t", twice).unwrap().set;
-    place.gate.judge(&set).unwrap();
-    assert_eq!(place.text("src/next.py"), "second\n");
-    assert!(!place.path("src/half.py").exists());
+    let set = ws.gate.submit_text("w", "t", twice).unwrap().set;
+    ws.gate.judge(&set).unwrap();
+    assert_eq!(ws.text("src/next.py"), "second\n");
+    assert!(!ws.path("src/half.py").exists());
 }
 
 /// A text with too many files is refused as a whole, and drops what was taken of it.
 #[test]
 fn a_text_of_too_many_files_is_no_beginning_of_the_next() {
-    let place = Place::new();
+    let ws = TestWorkspace::new();
     let many: String = (0..201).map(|it| format!("```src/{it}.py\nx = {it}\n```\n")).collect();
-    assert!(place.gate.submit_text("w", "t", &many).is_err());
-    assert!(place.gate.held().unwrap().is_empty());
-    let set = place.gate.submit_text("w", "t", "```src/next.py\nnext\n```\n").unwrap().set;
-    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
-    assert!(place.path("src/next.py").exists() && !place.path("src/0.py").exists());
+    assert!(ws.gate.submit_text("w", "t", &many).is_err());
+    assert!(ws.gate.incomplete().unwrap().is_empty());
+    let set = ws.gate.submit_text("w", "t", "```src/next.py\nnext\n```\n").unwrap().set;
+    assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert!(ws.path("src/next.py").exists() && !ws.path("src/0.py").exists());
 }

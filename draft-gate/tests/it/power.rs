@@ -14,7 +14,7 @@ use std::{
     time::SystemTime,
 };
 
-use draft_gate::{Decision, Digest, Error, Gate, Request, Submission};
+use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
 use crate::support::{OLD, three_changes, with_line};
 
@@ -25,7 +25,7 @@ type Id = (u64, SystemTime);
 #[derive(Clone, Default)]
 struct Disk {
     contents: HashMap<Id, Vec<u8>>,
-    folders: HashMap<Id, Vec<(String, Id)>>,
+    dirs: HashMap<Id, Vec<(String, Id)>>,
 }
 
 /// What is left of that which was not synced.
@@ -60,7 +60,7 @@ impl Disk {
         if path.is_dir() {
             let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
             let named = |it: fs::DirEntry| (it.file_name().into_string().unwrap(), id(&it.path()));
-            self.folders.insert(id(path), entries.map(named).collect());
+            self.dirs.insert(id(path), entries.map(named).collect());
         } else {
             self.contents.insert(id(path), fs::read(path).unwrap());
         }
@@ -69,27 +69,27 @@ impl Disk {
     /// What a start finds, in a folder of its own.
     fn restore(&self, root: &Path, left: Left, to: &Path) {
         let now = Self::of(root);
-        let names = if left == Left::Names { &now.folders } else { &self.folders };
+        let names = if left == Left::Names { &now.dirs } else { &self.dirs };
         let mut contents = self.contents.clone();
         if left == Left::Content {
             contents.extend(now.contents);
         }
-        write(id(root), names, &contents, &now.folders, to);
+        write(id(root), names, &contents, &now.dirs, to);
     }
 }
 
 fn write(
-    folder: Id,
+    dir: Id,
     names: &HashMap<Id, Vec<(String, Id)>>,
     contents: &HashMap<Id, Vec<u8>>,
-    folders: &HashMap<Id, Vec<(String, Id)>>,
+    dirs: &HashMap<Id, Vec<(String, Id)>>,
     to: &Path,
 ) {
     fs::create_dir_all(to).unwrap();
-    for (name, id) in names.get(&folder).into_iter().flatten() {
+    for (name, id) in names.get(&dir).into_iter().flatten() {
         let to = to.join(name);
-        if names.contains_key(id) || folders.contains_key(id) {
-            write(*id, names, contents, folders, &to);
+        if names.contains_key(id) || dirs.contains_key(id) {
+            write(*id, names, contents, dirs, &to);
         } else {
             // A name without its content is an empty file.
             fs::write(to, contents.get(id).map_or(&[][..], Vec::as_slice)).unwrap();
@@ -104,28 +104,28 @@ fn id(path: &Path) -> Id {
 
 /// A workspace as it is before the power goes.
 struct Stage {
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Stage {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().join("stage");
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().join("stage");
         fs::create_dir_all(workspace.join("src")).unwrap();
         fs::write(workspace.join("src/edited.py"), OLD).unwrap();
         fs::write(workspace.join("src/removed.py"), OLD).unwrap();
-        Self { folder }
+        Self { dir }
     }
 
     fn workspace(&self) -> PathBuf {
-        self.folder.path().join("stage")
+        self.dir.path().join("stage")
     }
 
     /// Lets `act` run until the power goes before a write or sync, at each of them in turn, and shows `check` what a start
     /// finds. Tells how many there were.
     fn cut(&self, act: impl Fn(&Gate), check: impl Fn(&Path, IsDone, &str)) -> usize {
         for point in 1.. {
-            let root = self.folder.path().join("live");
+            let root = self.dir.path().join("live");
             let status = std::process::Command::new("cp")
                 .arg("-a")
                 .arg(self.workspace())
@@ -146,17 +146,17 @@ impl Stage {
                     state.0.sync(&live.join(path));
                 }
             };
-            let run = || act(&Gate::open_watched(&root, hook).unwrap());
+            let run = || act(&Gate::open_with_hook(&root, hook).unwrap());
             let is_done = if catch_unwind(AssertUnwindSafe(run)).is_ok() {
                 IsDone::Yes
             } else {
                 IsDone::Perhaps
             };
-            let (disk, _, place) = state.lock().unwrap().clone();
+            let (disk, _, ws) = state.lock().unwrap().clone();
             for left in [Left::Nothing, Left::Names, Left::Content] {
-                let start = self.folder.path().join("start");
+                let start = self.dir.path().join("start");
                 disk.restore(&root, left, &start);
-                check(&start, is_done, &format!("{left:?} left, at {point}: {place}"));
+                check(&start, is_done, &format!("{left:?} left, at {point}: {ws}"));
                 fs::remove_dir_all(&start).unwrap();
             }
             fs::remove_dir_all(&root).unwrap();
@@ -196,9 +196,9 @@ fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) 
 fn what_a_person_accepts_is_all_there_or_not_at_all() {
     let stage = Stage::new();
     let gate = Gate::open(stage.workspace()).unwrap();
-    let (set, sight) = three_changes(&gate);
+    let (set, fingerprint) = three_changes(&gate);
     let n_points = stage.cut(
-        |gate| gate.accept(&set, sight, "p").unwrap(),
+        |gate| gate.accept(&set, fingerprint, "p").unwrap(),
         |start, is_done, what| {
             let (gate, is_new) = check_all_or_none(start, is_done, what);
             assert_eq!(start.join("new/made.py").exists(), is_new, "{what}");
@@ -209,7 +209,8 @@ fn what_a_person_accepts_is_all_there_or_not_at_all() {
                 assert_eq!(fs::read_to_string(start.join("src/removed.py")).unwrap(), OLD);
                 assert!(!start.join("new").exists(), "{what}");
             } else {
-                gate.accept(&set, sight, "p").unwrap_or_else(|error| panic!("{what}: {error}"));
+                gate.accept(&set, fingerprint, "p")
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
             }
         },
     );
@@ -223,7 +224,7 @@ fn a_whole_cycle_leaves_a_gate_that_works() {
     Gate::open(stage.workspace()).unwrap();
     let cycle = |gate: &Gate, content: &str| -> Result<Decision, Error> {
         let worker = gate.worker("w")?;
-        let draft = worker.request(&Request::edit("src/edited.py", "t"))?;
+        let draft = worker.request(&DraftRequest::edit("src/edited.py", "t"))?;
         worker.write(&draft.draft_path, content)?;
         let set = worker.submit(&Submission::of(&draft, "x"))?.set;
         Ok(gate.judge(&set)?.decision)
@@ -246,8 +247,8 @@ fn a_whole_cycle_leaves_a_gate_that_works() {
             }
             let worker = gate.worker("w").unwrap();
             let is_waiting = matches!(
-                worker.request(&Request::edit("src/edited.py", "t")),
-                Err(Error::Submitted { .. })
+                worker.request(&DraftRequest::edit("src/edited.py", "t")),
+                Err(Error::AlreadySubmitted { .. })
             );
             if !is_waiting {
                 let more = with_line(&fs::read_to_string(start.join("src/edited.py")).unwrap());
@@ -284,7 +285,7 @@ fn what_waits_for_a_person_stays() {
     stage.cut(
         |gate| {
             let worker = gate.worker("w").unwrap();
-            let draft = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+            let draft = worker.request(&DraftRequest::edit("src/edited.py", "t")).unwrap();
             worker.write(&draft.draft_path, &with_line(OLD)).unwrap();
             let set = worker.submit(&Submission::of(&draft, "x")).unwrap().set;
             assert_eq!(gate.judge(&set).unwrap().decision, Decision::Escalate);
@@ -295,8 +296,8 @@ fn what_waits_for_a_person_stays() {
             let waiting = gate.pending().unwrap().pop();
             assert!(waiting.is_some() || is_done == IsDone::Perhaps, "{what}");
             if let Some(waiting) = waiting {
-                let sight = gate.look(&waiting.set).unwrap().sight;
-                gate.accept(&waiting.set, sight, "p")
+                let fingerprint = gate.inspect(&waiting.set).unwrap().fingerprint;
+                gate.accept(&waiting.set, fingerprint, "p")
                     .unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(
                     fs::read_to_string(start.join("src/edited.py")).unwrap(),
@@ -314,25 +315,26 @@ fn what_is_rejected_can_be_taken_up_again() {
     let stage = Stage::new();
     let gate = Gate::open(stage.workspace()).unwrap();
     let worker = gate.worker("w").unwrap();
-    let draft = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+    let draft = worker.request(&DraftRequest::edit("src/edited.py", "t")).unwrap();
     worker.write(&draft.draft_path, "gone\n").unwrap();
     let set = worker.submit(&Submission::of(&draft, "x")).unwrap().set;
-    let sight = gate.judge(&set).unwrap().sight;
+    let fingerprint = gate.judge(&set).unwrap().fingerprint;
     stage.cut(
-        |gate| gate.reject(&set, sight, "no", "p").unwrap(),
+        |gate| gate.reject(&set, fingerprint, "no", "p").unwrap(),
         |start, is_done, what| {
             let gate = Gate::open(start).unwrap_or_else(|error| panic!("{what}: {error}"));
             gate.verify().unwrap();
             let is_rejected = gate.pending().unwrap().is_empty();
             assert!(is_rejected || is_done == IsDone::Perhaps, "{what}");
             if is_rejected {
-                let restore = Request { restore: true, ..Request::edit("src/edited.py", "t") };
+                let restore =
+                    DraftRequest { restore: true, ..DraftRequest::edit("src/edited.py", "t") };
                 let worker = gate.worker("w").unwrap();
                 let draft =
                     worker.request(&restore).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(worker.read(&draft.draft_path).unwrap().content, "gone\n", "{what}");
             } else {
-                gate.reject(&set, sight, "no", "p").unwrap();
+                gate.reject(&set, fingerprint, "no", "p").unwrap();
             }
         },
     );

@@ -1,12 +1,12 @@
 //! Random paths: whatever comes through names a file of the workspace, and nothing else is touched.
 
-use draft_gate::{Decision, Request, WorkspacePath};
+use draft_gate::{Decision, DraftRequest, WorkspacePath};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
 
-use crate::support::{Place, files, is_nightly};
+use crate::support::{TestWorkspace, files, is_nightly};
 
 /// Pieces that attacks are made of.
 fn path() -> impl Strategy<Value = String> {
@@ -43,26 +43,26 @@ fn path() -> impl Strategy<Value = String> {
 #[test]
 fn what_is_made_is_inside_and_nothing_else_is_touched() {
     let cases = if is_nightly() { 3_000 } else { 150 };
-    let place = Place::new();
+    let ws = TestWorkspace::new();
     // The log's files are there from the first refusal on.
-    place.gate.worker("w").unwrap().read("../x").unwrap_err();
+    ws.gate.worker("w").unwrap().read("../x").unwrap_err();
     let made = std::cell::RefCell::new(std::collections::BTreeSet::new());
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
         .run(&path(), |path| {
-            let before = files(&place.path("")).len();
-            let worker = place.gate.worker("w").unwrap();
-            match worker.request(&Request::create(&path, "t")) {
+            let before = files(&ws.path("")).len();
+            let worker = ws.gate.worker("w").unwrap();
+            match worker.request(&DraftRequest::create(&path, "t")) {
                 Ok(draft) => {
                     worker.write(&draft.draft_path, "made\n").unwrap();
-                    let judgement = place.gate.judge(&place.submit(&draft).set).unwrap();
+                    let judgement = ws.gate.judge(&ws.submit(&draft).set).unwrap();
                     prop_assert_eq!(judgement.decision, Decision::Accept);
-                    prop_assert_eq!(place.text(&path), "made\n");
+                    prop_assert_eq!(ws.text(&path), "made\n");
                     made.borrow_mut().insert(path);
                 }
                 // A refusal leaves at most a line in the log.
-                Err(_) => prop_assert_eq!(files(&place.path("")).len(), before),
+                Err(_) => prop_assert_eq!(files(&ws.path("")).len(), before),
             }
-            place.check_outside();
+            ws.check_outside();
             Ok(())
         })
         .unwrap();

@@ -1,6 +1,6 @@
 //! The rules for new lines: what they find, and what they leave alone.
 
-use draft_gate::{Weight, scan};
+use draft_gate::{Severity, scan};
 
 fn found(line: &str) -> Vec<String> {
     scan(&[(1, line.to_owned())]).into_iter().map(|it| it.rule).collect()
@@ -135,7 +135,7 @@ fn plain_passwords() {
     ] {
         let findings = scan(&[(1, line.to_owned())]);
         let found = findings.iter().find(|it| it.rule == rule);
-        assert_eq!(found.map(|it| it.weight), Some(Weight::Reject), "{line}: {findings:?}");
+        assert_eq!(found.map(|it| it.severity), Some(Severity::Reject), "{line}: {findings:?}");
     }
     // Without quotes it may be something else, so a person looks.
     for line in [
@@ -146,8 +146,8 @@ fn plain_passwords() {
         "<password>hunter2</password>",
     ] {
         let findings = scan(&[(1, line.to_owned())]);
-        let seen: Vec<_> = findings.iter().map(|it| (it.rule.as_str(), it.weight)).collect();
-        assert_eq!(seen, [("plain-password", Weight::Escalate)], "{line}");
+        let seen: Vec<_> = findings.iter().map(|it| (it.rule.as_str(), it.severity)).collect();
+        assert_eq!(seen, [("plain-password", Severity::Escalate)], "{line}");
         assert!(!findings[0].text.contains("unter2") && !findings[0].text.contains("ummer"));
     }
 }
@@ -261,9 +261,9 @@ fn ordinary_lines_are_left_alone() {
 
 #[test]
 fn the_comment_lowers_a_rejection_and_nothing_else() {
-    let weight = |line: &str| scan(&[(1, line.to_owned())])[0].weight;
-    assert_eq!(weight("p = '/home/jo/x'"), Weight::Reject);
-    assert_eq!(weight("p = '/home/jo/x'  # draft-gate:allow"), Weight::Escalate);
+    let severity = |line: &str| scan(&[(1, line.to_owned())])[0].severity;
+    assert_eq!(severity("p = '/home/jo/x'"), Severity::Reject);
+    assert_eq!(severity("p = '/home/jo/x'  # draft-gate:allow"), Severity::Escalate);
 }
 
 /// What is shown is cut, and what is searched is not.
@@ -273,7 +273,7 @@ fn many_findings_are_cut() {
         (1..10_000).map(|it| (it, "p = '/home/jo/x'".to_owned())).collect();
     let findings = scan(&lines);
     assert_eq!(findings.len(), 21);
-    assert_eq!((findings[20].rule.as_str(), findings[20].weight), ("left-out", Weight::Note));
+    assert_eq!((findings[20].rule.as_str(), findings[20].severity), ("left-out", Severity::Note));
     assert!(findings[20].text.starts_with("9979 more"), "{}", findings[20].text);
 }
 
@@ -283,8 +283,8 @@ fn a_grave_finding_is_not_hidden_behind_light_ones() {
     lines.push((100, format!("key = 'AKIA{}'", random(16, UPPER))));
     let first = &scan(&lines)[0];
     assert_eq!(
-        (first.rule.as_str(), first.weight, first.line),
-        ("aws-access-key", Weight::Reject, Some(100))
+        (first.rule.as_str(), first.severity, first.line),
+        ("aws-access-key", Severity::Reject, Some(100))
     );
 }
 

@@ -37,11 +37,11 @@ pub(crate) enum Command {
         set: String,
     },
     /// Applies a change set that you have seen.
-    Accept(Seen),
+    Accept(ReviewedSet),
     /// Rejects a change set that you have seen.
     Reject {
         #[command(flatten)]
-        seen: Seen,
+        reviewed: ReviewedSet,
         /// Why: the worker reads this.
         #[arg(long)]
         reason: String,
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     /// Puts your text in place of a draft's.
     Amend {
         #[command(flatten)]
-        seen: Seen,
+        reviewed: ReviewedSet,
         /// Which file of the set.
         #[arg(long)]
         path: String,
@@ -117,10 +117,10 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Seen {
+pub(crate) struct ReviewedSet {
     /// The change set; its first digits are enough.
     pub(crate) set: String,
     /// The sight that `draft-gate show` printed; its first 32 digits are enough.
-    #[arg(long)]
-    pub(crate) sight: String,
+    #[arg(long = "sight", value_name = "FINGERPRINT")]
+    pub(crate) fingerprint: String,
 }

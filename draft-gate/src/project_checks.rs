@@ -5,28 +5,28 @@ use std::collections::BTreeMap;
 use crate::{
     blob,
     checks::{ProjectChecks, ProjectFile},
-    confine::Folder,
+    confine::Dir,
     contract::{Check, Contract},
     digest::Digest,
-    error::{Error, shown},
-    finding::{Finding, Weight},
+    error::{Error, escape_for_message},
+    finding::{Finding, Severity},
     gate::Gate,
     path::WorkspacePath,
     propose::Proposal,
-    registry::Found,
+    records::RecordedFindings,
 };
 
 /// A project that is larger is not copied.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
-const LONGEST_OUTPUT: usize = 2_000;
+const MAX_OUTPUT_BYTES: usize = 2_000;
 
 impl Gate {
     /// What the contract's checks say to a proposal; that they cannot be run is a finding too.
-    pub(crate) fn run_checks(&self, proposal: &Proposal, contract: &Contract) -> Found {
+    pub(crate) fn run_checks(&self, proposal: &Proposal, contract: &Contract) -> RecordedFindings {
         let project = self.project(proposal);
-        let about = about_project(proposal.sight, &project, contract);
-        let cannot_run = |why: String| vec![Finding::new("checks", Weight::Escalate, why)];
+        let applies_to = project_fingerprint(proposal.fingerprint, &project, contract);
+        let cannot_run = |why: String| vec![Finding::new("checks", Severity::Escalate, why)];
         let findings = match (&self.checks, project) {
             (None, _) => {
                 let why = "the contract asks for checks, and nothing here runs them; build the program with \
@@ -39,21 +39,21 @@ impl Gate {
                 contract.draft_gate.checks.iter().filter_map(run).collect()
             }
         };
-        Found { about, findings }
+        RecordedFindings { applies_to, findings }
     }
 
     /// Stands for all that a judgement is about: the change, and with checks the whole project as they would see it.
-    pub(crate) fn about(&self, proposal: &Proposal, contract: &Contract) -> Digest {
+    pub(crate) fn judged_state(&self, proposal: &Proposal, contract: &Contract) -> Digest {
         if contract.draft_gate.checks.is_empty() {
-            return proposal.sight;
+            return proposal.fingerprint;
         }
-        about_project(proposal.sight, &self.project(proposal), contract)
+        project_fingerprint(proposal.fingerprint, &self.project(proposal), contract)
     }
 
     /// All files that a worker may see, with the proposal's in their place.
     fn project(&self, proposal: &Proposal) -> Result<Vec<ProjectFile>, Error> {
         let mut files = BTreeMap::new();
-        let mut room = MOST_BYTES;
+        let mut room = MAX_BYTES;
         collect(&self.root, "", &mut files, &mut room)?;
         for file in &proposal.files {
             let path = file.change.path.clone();
@@ -71,23 +71,23 @@ impl Gate {
 }
 
 fn run_check(checks: &dyn ProjectChecks, check: &Check, files: &[ProjectFile]) -> Option<Finding> {
-    let (weight, text) = match checks.run(check, files) {
-        Ok(outcome) if outcome.is_passed => return None,
+    let (severity, text) = match checks.run(check, files) {
+        Ok(outcome) if outcome.passed => return None,
         Ok(outcome) => {
-            (Weight::Reject, format!("`{}` failed: {}", check.name, end_of(&outcome.output)))
+            (Severity::Reject, format!("`{}` failed: {}", check.name, output_tail(&outcome.output)))
         }
-        Err(error) => (Weight::Escalate, error.to_string()),
+        Err(error) => (Severity::Escalate, error.to_string()),
     };
-    Some(Finding::new("checks", weight, text))
+    Some(Finding::new("checks", severity, text))
 }
 
 /// Stands for a change, a project with it, and the checks that the contract asks for.
-fn about_project(
-    sight: Digest,
+fn project_fingerprint(
+    fingerprint: Digest,
     project: &Result<Vec<ProjectFile>, Error>,
     contract: &Contract,
 ) -> Digest {
-    let mut text = format!("{sight}\n");
+    let mut text = format!("{fingerprint}\n");
     match project {
         Ok(files) => text.extend(
             files
@@ -101,26 +101,26 @@ fn about_project(
 }
 
 fn collect(
-    folder: &Folder,
+    dir: &Dir,
     path: &str,
     files: &mut BTreeMap<WorkspacePath, ProjectFile>,
     room: &mut usize,
 ) -> Result<(), Error> {
-    for name in folder.names()? {
+    for name in dir.names()? {
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-        let parsed = WorkspacePath::parse(&path).and_then(WorkspacePath::unprotected);
+        let parsed = WorkspacePath::parse(&path).and_then(WorkspacePath::ensure_unprotected);
         let Ok(parsed) = parsed else { continue };
-        if let Ok(inner) = folder.folder(&name) {
-            if !is_made(folder, &name) {
+        if let Ok(inner) = dir.subdir(&name) {
+            if !is_build_output(dir, &name) {
                 collect(&inner, &path, files, room)?;
             }
             continue;
         }
         // Links, pipes and their like are no part of what is checked.
-        let Ok(Some(content)) = folder.read(&name, blob::MOST) else { continue };
-        *room = room.checked_sub(content.bytes.len()).ok_or_else(|| Error::Check {
-            check: shown(&path),
-            why: format!("the project is larger than {MOST_BYTES} bytes"),
+        let Ok(Some(content)) = dir.read(&name, blob::MAX_BYTES) else { continue };
+        *room = room.checked_sub(content.bytes.len()).ok_or_else(|| Error::CheckNotRun {
+            check: escape_for_message(&path),
+            why: format!("the project is larger than {MAX_BYTES} bytes"),
         })?;
         let is_executable = content.mode & 0o111 != 0;
         files.insert(
@@ -133,18 +133,18 @@ fn collect(
 
 /// Whether a folder holds things that were built or fetched. A name that sources may have as well counts only beside
 /// what would build into it.
-fn is_made(parent: &Folder, name: &str) -> bool {
-    let makers: &[&str] = match name {
+fn is_build_output(parent: &Dir, name: &str) -> bool {
+    let build_files: &[&str] = match name {
         "node_modules" | "__pycache__" | ".venv" => return true,
         "target" => &["Cargo.toml", "pom.xml", "build.sbt"],
         "dist" => &["package.json", "pyproject.toml", "setup.py"],
         _ => return false,
     };
-    makers.iter().any(|it| parent.has(it))
+    build_files.iter().any(|it| parent.has(it))
 }
 
-fn end_of(output: &str) -> String {
+fn output_tail(output: &str) -> String {
     let output = output.trim_end();
-    let start = output.ceil_char_boundary(output.len().saturating_sub(LONGEST_OUTPUT));
+    let start = output.ceil_char_boundary(output.len().saturating_sub(MAX_OUTPUT_BYTES));
     output[start..].chars().filter(|it| *it == '\n' || *it == '\t' || !it.is_control()).collect()
 }

@@ -2,50 +2,54 @@
 
 use crate::{
     contract::{Contract, Preview},
-    finding::{Finding, Weight},
+    finding::{Finding, Severity},
     judge::Decision,
     propose::ProposedFile,
-    registry::Operation,
+    records::Operation,
     scan::scan,
 };
 
 /// The greatest weight decides.
 pub(crate) fn decision(findings: &[Finding], contract: &Contract) -> Decision {
-    let weight = findings.iter().map(|it| it.weight).max().unwrap_or(Weight::Note);
-    match (weight, contract.draft_gate.preview) {
-        (Weight::Reject, _) | (Weight::Escalate, Preview::Never) => Decision::Reject,
-        (Weight::Escalate, _) => Decision::Escalate,
-        (Weight::Note, _) => Decision::Accept,
+    let severity = findings.iter().map(|it| it.severity).max().unwrap_or(Severity::Note);
+    match (severity, contract.draft_gate.preview) {
+        (Severity::Reject, _) | (Severity::Escalate, Preview::Never) => Decision::Reject,
+        (Severity::Escalate, _) => Decision::Escalate,
+        (Severity::Note, _) => Decision::Accept,
     }
 }
 
 /// What speaks against one file, in the order of the document: secrets, paths, then how much is changed.
-pub(crate) fn of_a_file(file: &ProposedFile, old: &str) -> Vec<Finding> {
+pub(crate) fn file_findings(file: &ProposedFile, old: &str) -> Vec<Finding> {
     let mut findings = scan(&file.diff.added);
-    let mut find = |rule, weight, text: &str| findings.push(Finding::new(rule, weight, text));
+    let mut find = |rule, severity, text: &str| findings.push(Finding::new(rule, severity, text));
     if file.current == file.new {
-        find("no-change", Weight::Reject, "the draft is what the file already says");
+        find("no-change", Severity::Reject, "the draft is what the file already says");
     }
     if file.change.operation == Operation::Delete {
-        find("deletion", Weight::Escalate, "the file is to be deleted");
+        find("deletion", Severity::Escalate, "the file is to be deleted");
     } else if file.new_text.trim().is_empty() && !old.trim().is_empty() {
-        find("empty-draft", Weight::Reject, "the draft is empty and the file is not");
+        find("empty-draft", Severity::Reject, "the draft is empty and the file is not");
     }
     if file.change.path.is_tool_configuration() {
         let text = "tools of whoever works here obey this file by themselves";
-        find("tool-configuration", Weight::Escalate, text);
+        find("tool-configuration", Severity::Escalate, text);
     }
     if file.diff.is_line_ends_only {
-        find("line-ends", Weight::Escalate, "nothing but the ends of lines changes");
+        find("line-ends", Severity::Escalate, "nothing but the ends of lines changes");
     }
     if file.new_text.contains('\u{fffd}') && !old.contains('\u{fffd}') {
-        find("not-text", Weight::Escalate, "the draft holds characters that stand for broken text");
+        find(
+            "not-text",
+            Severity::Escalate,
+            "the draft holds characters that stand for broken text",
+        );
     }
     findings
 }
 
 /// What speaks against the set as a whole.
-pub(crate) fn of_the_set(files: &[ProposedFile], contract: &Contract) -> Vec<Finding> {
+pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<Finding> {
     let mut findings = vec![];
     let rules = &contract.draft_gate;
     for file in files.iter().filter(|it| it.change.operation == Operation::Edit) {
@@ -57,26 +61,26 @@ pub(crate) fn of_the_set(files: &[ProposedFile], contract: &Contract) -> Vec<Fin
                 file.diff.similarity() * 100.0
             );
             findings.push(
-                Finding::new("deletion-ratio", Weight::Escalate, text).in_file(&file.change.path),
+                Finding::new("deletion-ratio", Severity::Escalate, text).in_file(&file.change.path),
             );
         }
     }
-    findings.extend(clashes(files));
+    findings.extend(path_clashes(files));
     let changed: u32 = files.iter().map(|it| it.diff.changed()).fold(0, u32::saturating_add);
-    let most = contract.constraints.max_diff_lines;
-    if changed > most {
-        let text = format!("{changed} lines are changed; the contract says {most}");
-        findings.push(Finding::new("scope", Weight::Escalate, text));
+    let max_lines = contract.constraints.max_diff_lines;
+    if changed > max_lines {
+        let text = format!("{changed} lines are changed; the contract says {max_lines}");
+        findings.push(Finding::new("scope", Severity::Escalate, text));
     }
     if files.len() > rules.max_files {
         let text =
             format!("{} files are changed; the contract says {}", files.len(), rules.max_files);
-        findings.push(Finding::new("scope", Weight::Escalate, text));
+        findings.push(Finding::new("scope", Severity::Escalate, text));
     }
     if rules.preview == Preview::Always {
         findings.push(Finding::new(
             "preview",
-            Weight::Escalate,
+            Severity::Escalate,
             "the contract wants every change to be seen",
         ));
     }
@@ -84,14 +88,14 @@ pub(crate) fn of_the_set(files: &[ProposedFile], contract: &Contract) -> Vec<Fin
 }
 
 /// Files of one set that cannot be there together: a file in place of another's folder, or one name in two letter cases.
-fn clashes(files: &[ProposedFile]) -> Vec<Finding> {
-    let mut made: Vec<(String, &ProposedFile)> = files
+fn path_clashes(files: &[ProposedFile]) -> Vec<Finding> {
+    let mut created: Vec<(String, &ProposedFile)> = files
         .iter()
         .filter(|it| it.new.is_some())
         .map(|it| (format!("{}/", it.change.path.as_str().to_lowercase()), it))
         .collect();
     // With a slash at their ends a folder's files come right behind the folder.
-    made.sort_by(|one, other| one.0.cmp(&other.0));
+    created.sort_by(|one, other| one.0.cmp(&other.0));
     let clash = |pair: &[(String, &ProposedFile)]| {
         let path = &pair[0].1.change.path;
         let text = if pair[0].0 == pair[1].0 {
@@ -101,8 +105,8 @@ fn clashes(files: &[ProposedFile]) -> Vec<Finding> {
         } else {
             return None;
         };
-        let finding = Finding::new("clash", Weight::Reject, text);
+        let finding = Finding::new("clash", Severity::Reject, text);
         Some(finding.in_file(&pair[1].1.change.path))
     };
-    made.windows(2).filter_map(clash).collect()
+    created.windows(2).filter_map(clash).collect()
 }

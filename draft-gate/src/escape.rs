@@ -2,10 +2,10 @@
 
 /// The text in one line, with every character that a terminal would obey or not show as its number.
 #[must_use]
-pub fn visible(text: &str) -> String {
+pub fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
-        if is_unseen(char) {
+        if is_invisible(char) {
             shown.extend(char.escape_unicode());
         } else {
             shown.push(char);
@@ -15,7 +15,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Control characters but the tabulator, and those that show as nothing or turn the text around.
-pub(crate) fn is_unseen(char: char) -> bool {
+pub(crate) fn is_invisible(char: char) -> bool {
     (char.is_control() && char != '\t')
         || matches!(char,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -29,11 +29,11 @@ mod tests {
 
     #[test]
     fn what_a_worker_wrote_cannot_move_the_cursor() {
-        assert_eq!(visible("+a\x1b[2J\u{202e}b\r"), "+a\\u{1b}[2J\\u{202e}b\\u{d}");
+        assert_eq!(escape_invisible("+a\x1b[2J\u{202e}b\r"), "+a\\u{1b}[2J\\u{202e}b\\u{d}");
         assert_eq!(
-            visible("a\u{9b}2J\u{61c}\u{e0041}\u{e0100}"),
+            escape_invisible("a\u{9b}2J\u{61c}\u{e0041}\u{e0100}"),
             "a\\u{9b}2J\\u{61c}\\u{e0041}\\u{e0100}"
         );
-        assert_eq!(visible("\tplain … text, é 日本"), "\tplain … text, é 日本");
+        assert_eq!(escape_invisible("\tplain … text, é 日本"), "\tplain … text, é 日本");
     }
 }

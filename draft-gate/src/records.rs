@@ -7,9 +7,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    confine::{Folder, Keep},
+    confine::{Dir, Durability},
     digest::Digest,
-    error::{Error, shown},
+    error::{Error, escape_for_message},
     finding::Finding,
     path::WorkspacePath,
 };
@@ -40,7 +40,7 @@ impl fmt::Display for Operation {
 
 /// A draft that a worker was given.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Issued {
+pub(crate) struct DraftRecord {
     /// Its name in `drafts`.
     pub(crate) name: String,
     pub(crate) worker: String,
@@ -64,15 +64,16 @@ pub(crate) struct ChangeSet {
     pub(crate) changes: Vec<Change>,
     pub(crate) submitted_at: i64,
     /// What another look at the files would not find again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) found: Option<Found>,
+    #[serde(default, rename = "found", skip_serializing_if = "Option::is_none")]
+    pub(crate) recorded: Option<RecordedFindings>,
 }
 
 /// What project checks, or an attempt to apply a change set, came to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct RecordedFindings {
     /// Stands for the change and the checks that it is about: for another one it says nothing.
-    pub(crate) about: Digest,
+    #[serde(rename = "about")]
+    pub(crate) applies_to: Digest,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -81,7 +82,8 @@ pub(crate) struct Found {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SetState {
     /// More drafts are to come.
-    Held,
+    #[serde(rename = "held")]
+    Incomplete,
     /// Complete, and not judged.
     Ready,
     /// A person decides.
@@ -105,22 +107,22 @@ pub(crate) struct Change {
 
 /// Files of one kind, by name.
 #[derive(Debug)]
-pub(crate) struct Shelf {
-    pub(crate) folder: Folder,
+pub(crate) struct RecordDir {
+    pub(crate) dir: Dir,
 }
 
-const LONGEST: u64 = 8 << 20;
+const MAX_RECORD_BYTES: u64 = 8 << 20;
 
-impl Shelf {
+impl RecordDir {
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let file = format!("{name}.json");
         // A name that a worker made up leads nowhere.
         if file.contains('/') || file.len() > 255 {
             return Ok(None);
         }
-        let Some(content) = self.folder.read(&file, LONGEST)? else { return Ok(None) };
-        let damaged = |error: serde_json::Error| Error::Damaged {
-            file: shown(&file),
+        let Some(content) = self.dir.read(&file, MAX_RECORD_BYTES)? else { return Ok(None) };
+        let damaged = |error: serde_json::Error| Error::Corrupt {
+            file: escape_for_message(&file),
             fault: error.to_string(),
         };
         serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
@@ -130,33 +132,38 @@ impl Shelf {
     /// under way may be lost in a power cut.
     pub(crate) fn readable<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         match self.get(name) {
-            Err(Error::Damaged { .. }) => Ok(None),
+            Err(Error::Corrupt { .. }) => Ok(None),
             other => other,
         }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.folder.has(&format!("{name}.json"))
+        self.dir.has(&format!("{name}.json"))
     }
 
-    pub(crate) fn put<T: Serialize>(&self, name: &str, value: &T, keep: Keep) -> Result<(), Error> {
+    pub(crate) fn put<T: Serialize>(
+        &self,
+        name: &str,
+        value: &T,
+        keep: Durability,
+    ) -> Result<(), Error> {
         let bytes = serde_json::to_vec(value).expect("plain data");
-        self.folder.replace(&format!("{name}.json"), bytes, keep)
+        self.dir.replace(&format!("{name}.json"), bytes, keep)
     }
 
     /// Moves something to another shelf, in one move: it is on the one or on the other, whatever happens.
-    pub(crate) fn hand_over(&self, name: &str, shelf: &Self) -> Result<(), Error> {
-        self.folder.move_over(&format!("{name}.json"), &shelf.folder)
+    pub(crate) fn move_to(&self, name: &str, target: &Self) -> Result<(), Error> {
+        self.dir.move_over(&format!("{name}.json"), &target.dir)
     }
 
     /// Removes something; a power cut may bring it back.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
-        self.folder.remove(&format!("{name}.json"))
+        self.dir.remove(&format!("{name}.json"))
     }
 
     /// The names of all that is there.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
-        let names = self.folder.names()?;
+        let names = self.dir.names()?;
         Ok(names.iter().filter_map(|it| it.strip_suffix(".json")).map(str::to_owned).collect())
     }
 }
