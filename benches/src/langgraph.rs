@@ -13,8 +13,8 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    storage::theirs::Savers,
-    workload::{Portion, Workload},
+    storage::langgraph::Savers,
+    workload::{LangGraphSize, Workload},
 };
 
 /// The variable that names the Python interpreter to use.
@@ -60,7 +60,7 @@ impl LangGraph {
     /// Starts LangGraph in this interpreter.
     pub fn start(python: &Path) -> io::Result<Self> {
         let mut command = Command::new(python);
-        command.arg("-u").arg(folder().join("workloads.py"));
+        command.arg("-u").arg(dir().join("workloads.py"));
         // Tracing would be measured too, and would talk to a server.
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
         // This folder is part of the repository.
@@ -83,14 +83,21 @@ impl LangGraph {
     }
 
     /// Runs a workload once and gives the time it took.
-    pub fn run(&mut self, workload: Workload, portion: Portion) -> io::Result<Duration> {
-        let Portion { size, steps } = portion;
-        let answer: Answer = self.ask(&Request { workload: workload.name(), size, steps })?;
+    pub fn run(
+        &mut self,
+        workload: Workload,
+        langgraph_size: LangGraphSize,
+    ) -> io::Result<Duration> {
+        let LangGraphSize { size, steps } = langgraph_size;
+        let answer: Answer = self.request(&Request { workload: workload.name(), size, steps })?;
         Duration::try_from_secs_f64(answer.seconds).map_err(io::Error::other)
     }
 
     /// Sends a request and waits for its answer.
-    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> io::Result<T> {
+    pub(crate) fn request<T: DeserializeOwned>(
+        &mut self,
+        request: &impl Serialize,
+    ) -> io::Result<T> {
         let line = serde_json::to_string(request)?;
         writeln!(self.requests, "{line}")?;
         read(&mut self.answers)
@@ -99,7 +106,7 @@ impl LangGraph {
 
 impl Drop for LangGraph {
     fn drop(&mut self) {
-        // Nothing is lost with it, and it may be in the middle of a long run.
+        // CallCount is lost with it, and it may be in the middle of a long run.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -136,7 +143,7 @@ pub fn install() -> io::Result<PathBuf> {
     succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--requirement"]);
-    succeed(pip.arg(folder().join("requirements.txt")))?;
+    succeed(pip.arg(dir().join("requirements.txt")))?;
     Ok(python)
 }
 
@@ -168,6 +175,6 @@ fn python_in(venv: &Path) -> PathBuf {
     }
 }
 
-fn folder() -> PathBuf {
+fn dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("langgraph")
 }

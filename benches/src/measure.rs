@@ -9,16 +9,16 @@ use std::{
 pub type Run = Box<dyn FnMut() -> Duration>;
 
 /// A round shorter than this is made of several runs.
-const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+const MIN_ROUND: Duration = Duration::from_millis(10);
 
 /// The most runs a round is made of.
-const MOST_RUNS: u128 = 1_000;
+const MAX_RUNS_PER_ROUND: u128 = 1_000;
 
 /// One side of a comparison, with what was measured of it.
 pub struct Side {
     run: Run,
     steps: usize,
-    runs_a_round: u32,
+    runs_per_round: u32,
     samples: Samples,
 }
 
@@ -32,14 +32,14 @@ impl Side {
     /// Warms the side up, and finds how many of its runs make a round.
     pub fn warmed_up(mut run: Run, steps: usize) -> Self {
         let once = run().min(run()).as_nanos().max(1);
-        let runs = (SHORTEST_ROUND.as_nanos() / once).clamp(1, MOST_RUNS);
-        Self { run, steps, runs_a_round: runs as u32, samples: Samples::default() }
+        let runs = (MIN_ROUND.as_nanos() / once).clamp(1, MAX_RUNS_PER_ROUND);
+        Self { run, steps, runs_per_round: runs as u32, samples: Samples::default() }
     }
 
     /// Measures one round.
     pub fn round(&mut self) {
-        let time: Duration = (0..self.runs_a_round).map(|_| (self.run)()).sum();
-        self.samples.add(time / self.runs_a_round, self.steps);
+        let time: Duration = (0..self.runs_per_round).map(|_| (self.run)()).sum();
+        self.samples.add(time / self.runs_per_round, self.steps);
     }
 
     /// What the rounds came to.
@@ -85,11 +85,11 @@ pub struct Cost {
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
     // Locked twice a run, by whoever runs the first and the last step.
-    shared: Arc<Mutex<Lap>>,
+    shared: Arc<Mutex<Interval>>,
 }
 
 #[derive(Debug, Default)]
-struct Lap {
+struct Interval {
     start: Option<Instant>,
     time: Option<Duration>,
 }
@@ -97,15 +97,15 @@ struct Lap {
 impl Stopwatch {
     /// Starts the clock anew.
     pub fn start(&self) {
-        let lap = Lap { start: Some(Instant::now()), time: None };
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = lap;
+        let interval = Interval { start: Some(Instant::now()), time: None };
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = interval;
     }
 
     /// Stops the clock.
     pub fn stop(&self) {
         let now = Instant::now();
-        let mut lap = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        lap.time = lap.start.map(|it| now - it);
+        let mut interval = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        interval.time = interval.start.map(|it| now - it);
     }
 
     /// The time between the last start and the stop after it.

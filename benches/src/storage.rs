@@ -3,14 +3,14 @@
 //! Every step is on the disk before the next one starts, on each side.
 
 pub mod chat;
-pub mod counted;
+pub mod counting_hook;
 pub mod database;
 pub mod disk;
 pub mod floor;
 pub mod insert;
+pub mod langgraph;
 pub mod size;
 pub mod table;
-pub mod theirs;
 pub mod timed;
 
 use std::io;
@@ -47,7 +47,7 @@ pub enum Store {
 
 /// How much one row runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Load {
+pub struct StorageLoad {
     /// How many threads, all at once.
     pub threads: usize,
     /// How many steps each takes.
@@ -56,7 +56,7 @@ pub struct Load {
     pub message: usize,
 }
 
-impl Load {
+impl StorageLoad {
     /// The steps of all threads.
     pub fn all_steps(self) -> usize {
         self.threads * self.steps
@@ -93,17 +93,17 @@ impl Workload {
     }
 
     /// The rows of a workload that is timed; none for one that is weighed.
-    pub fn loads(self) -> Vec<Load> {
+    pub fn loads(self) -> Vec<StorageLoad> {
         let (threads, steps) = match self {
             Self::SqliteOne | Self::PostgresOne => (1, 300),
             Self::SqliteMany | Self::PostgresMany => (16, 100),
             Self::SqliteBytes => return Vec::new(),
         };
-        [100, 1_024].map(|message| Load { threads, steps, message }).to_vec()
+        [100, 1_024].map(|message| StorageLoad { threads, steps, message }).to_vec()
     }
 
     /// How many times LangGraph's steps per second it must take.
-    pub fn least_times_faster(self) -> Option<f64> {
+    pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(5.0),
             Self::SqliteMany | Self::PostgresMany => Some(20.0),
@@ -112,7 +112,7 @@ impl Workload {
     }
 
     /// How many times the bare cost of its fsyncs it may take.
-    pub fn most_times_floor(self) -> Option<f64> {
+    pub fn max_floor_ratio(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(2.0),
             // Several threads share an fsync, so that the bare cost of one each is no floor.
@@ -139,20 +139,20 @@ pub fn measure(
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,
 ) -> io::Result<Report> {
-    let scratch = disk::scratch()?;
+    let scratch_dir = disk::scratch_dir()?;
     let mut report = Report {
-        notes: vec![format!("the target folder {}", disk::about(scratch.path()))],
+        notes: vec![format!("the target folder {}", disk::describe(scratch_dir.path()))],
         ..Report::default()
     };
-    report.notes.extend(theirs::about(langgraph.as_ref()));
-    let mut databases = Databases::new(scratch.path(), runtime);
+    report.notes.extend(langgraph::describe(langgraph.as_ref()));
+    let mut databases = Databases::new(scratch_dir.path(), runtime);
     for &workload in workloads {
         for load in workload.loads() {
             eprintln!("{} {} …", workload.name(), load.message);
             report.timed.push(timed::row(workload, load, rounds, &mut databases, langgraph)?);
         }
         if workload == Workload::SqliteBytes {
-            report.sizes = size::rows(scratch.path(), runtime, langgraph)?;
+            report.sizes = size::rows(scratch_dir.path(), runtime, langgraph)?;
         }
     }
     report.notes.extend(databases.about_server());

@@ -2,7 +2,7 @@
 
 use crate::{
     measure::Cost,
-    workload::{Portion, Workload},
+    workload::{LangGraphSize, Workload},
 };
 
 /// One workload at one size.
@@ -15,17 +15,17 @@ pub struct Row {
     /// A step, or a task, on the engine.
     pub engine: Cost,
     /// The same by hand.
-    pub by_hand: Option<Cost>,
+    pub baseline: Option<Cost>,
     /// The same in LangGraph, at a size it can bear.
-    pub langgraph: Option<(Cost, Portion)>,
+    pub langgraph: Option<(Cost, LangGraphSize)>,
 }
 
 impl Row {
-    fn times_slower(&self) -> Option<Ratio> {
-        Some(Ratio::of(self.engine, self.by_hand?))
+    fn slowdown(&self) -> Option<Ratio> {
+        Some(Ratio::of(self.engine, self.baseline?))
     }
 
-    fn times_faster(&self) -> Option<Ratio> {
+    fn speedup(&self) -> Option<Ratio> {
         Some(Ratio::of(self.langgraph?.0, self.engine))
     }
 }
@@ -47,7 +47,7 @@ impl Ratio {
     }
 }
 
-const HEAD: [&str; 11] = [
+const COLUMNS: [&str; 11] = [
     "workload",
     "size",
     "engine ns",
@@ -63,33 +63,35 @@ const HEAD: [&str; 11] = [
 
 /// The table: medians a step, or a task of the fan-out, and the quickest rounds beside them.
 pub fn table(rows: &[Row]) -> String {
-    aligned(HEAD, rows.iter().map(cells))
+    align_columns(COLUMNS, rows.iter().map(cells))
 }
 
 fn cells(row: &Row) -> [String; 11] {
     let none = || "-".to_owned();
-    let [by_hand, by_hand_min] = match row.by_hand {
+    let [baseline, baseline_min] = match row.baseline {
         Some(cost) => [nanos(cost.median), nanos(cost.min)],
         None => [none(), none()],
     };
-    let [slower, slower_min] = match row.times_slower() {
+    let [slower, slower_min] = match row.slowdown() {
         Some(Ratio { medians, mins }) => [format!("{medians:.2}"), format!("{mins:.2}")],
         None => [none(), none()],
     };
-    let (langgraph, at, faster) = match (row.langgraph, row.times_faster()) {
-        (Some((cost, portion)), Some(faster)) => {
-            (nanos(cost.median / 1e3), grouped(portion.size), grouped(faster.medians as usize))
-        }
-        _ if row.workload.least_times_faster().is_none() => (none(), none(), none()),
+    let (langgraph, at, faster) = match (row.langgraph, row.speedup()) {
+        (Some((cost, langgraph_size)), Some(faster)) => (
+            nanos(cost.median / 1e3),
+            group_digits(langgraph_size.size),
+            group_digits(faster.medians as usize),
+        ),
+        _ if row.workload.min_speedup().is_none() => (none(), none(), none()),
         _ => ("not here".to_owned(), none(), none()),
     };
     [
         row.workload.name().to_owned(),
-        grouped(row.size),
+        group_digits(row.size),
         nanos(row.engine.median),
         nanos(row.engine.min),
-        by_hand,
-        by_hand_min,
+        baseline,
+        baseline_min,
         slower,
         slower_min,
         langgraph,
@@ -108,17 +110,17 @@ fn growth_of(workload: Workload, rows: &[Row]) -> Option<String> {
     let mut rows = rows.iter().filter(|it| it.workload == workload);
     let (first, last) = (rows.next()?, rows.next_back()?);
     let engine = Ratio::of(last.engine, first.engine);
-    let by_hand = match (first.by_hand, last.by_hand) {
+    let baseline = match (first.baseline, last.baseline) {
         (Some(first), Some(last)) => {
             let Ratio { medians, mins } = Ratio::of(last, first);
             format!("; by hand {medians:.2}, {mins:.2}")
         }
         _ => String::new(),
     };
-    let (name, from, to) = (workload.name(), grouped(first.size), grouped(last.size));
+    let (name, from, to) = (workload.name(), group_digits(first.size), group_digits(last.size));
     let Ratio { medians, mins } = engine;
     Some(format!(
-        "{name}: from {from} to {to} one costs {medians:.2} times as much (quickest rounds {mins:.2}{by_hand})\n"
+        "{name}: from {from} to {to} one costs {medians:.2} times as much (quickest rounds {mins:.2}{baseline})\n"
     ))
 }
 
@@ -132,8 +134,8 @@ pub fn verdicts(rows: &[Row]) -> String {
 }
 
 fn slower(workload: Workload, rows: &[Row]) -> Option<String> {
-    let limit = workload.most_times_slower()?;
-    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::times_slower);
+    let limit = workload.max_slowdown()?;
+    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::slowdown);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
     let (name, verdict) = (workload.name(), verdict(medians <= limit));
     Some(format!(
@@ -142,11 +144,11 @@ fn slower(workload: Workload, rows: &[Row]) -> Option<String> {
 }
 
 fn faster(workload: Workload, rows: &[Row]) -> Option<String> {
-    let limit = workload.least_times_faster()?;
-    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::times_faster);
+    let limit = workload.min_speedup()?;
+    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::speedup);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::min))?;
     let (name, verdict) = (workload.name(), verdict(medians >= limit));
-    let [limit, medians, mins] = [limit, medians, mins].map(|it| grouped(it as usize));
+    let [limit, medians, mins] = [limit, medians, mins].map(|it| group_digits(it as usize));
     Some(format!(
         "{name}: at least {limit} times faster than LangGraph: {verdict} ({medians}; quickest rounds {mins})\n"
     ))
@@ -157,11 +159,11 @@ pub(crate) fn verdict(holds: bool) -> &'static str {
 }
 
 pub(crate) fn nanos(cost: f64) -> String {
-    if cost < 100.0 { format!("{cost:.1}") } else { grouped(cost.round() as usize) }
+    if cost < 100.0 { format!("{cost:.1}") } else { group_digits(cost.round() as usize) }
 }
 
 /// Lines under a head, each column as wide as its widest cell.
-pub(crate) fn aligned<const N: usize>(
+pub(crate) fn align_columns<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
@@ -180,7 +182,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
 }
 
 /// A number with a comma before every third digit from the end.
-pub(crate) fn grouped(number: usize) -> String {
+pub(crate) fn group_digits(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -201,15 +203,15 @@ mod tests {
     }
 
     fn rows() -> Vec<Row> {
-        let row = |workload, size, engine, by_hand| Row {
+        let row = |workload, size, engine, baseline| Row {
             workload,
             size,
             engine: cost(engine),
-            by_hand: Some(cost(by_hand)),
-            langgraph: Some((cost(400_000.0), Portion { size: 100, steps: 100 })),
+            baseline: Some(cost(baseline)),
+            langgraph: Some((cost(400_000.0), LangGraphSize { size: 100, steps: 100 })),
         };
         let checkpointed = Row {
-            by_hand: None,
+            baseline: None,
             langgraph: None,
             ..row(Workload::CheckpointedLoop, 1_000, 2_345.6, 1.0)
         };
@@ -254,7 +256,7 @@ fan-out: at most 2 times slower than by hand: does not hold (2.25; quickest roun
     fn numbers_are_grouped() {
         for (number, expect) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
         {
-            assert_eq!(grouped(number), expect);
+            assert_eq!(group_digits(number), expect);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use tokio::runtime::Handle;
 
 use crate::{
-    by_hand,
+    baseline,
     engine::{self, Log},
     measure::{Run, Stopwatch},
 };
@@ -44,12 +44,12 @@ pub struct Size {
     /// How many steps, or tasks, one run of ours counts.
     pub steps: usize,
     /// What LangGraph is asked for.
-    pub langgraph: Option<Portion>,
+    pub langgraph: Option<LangGraphSize>,
 }
 
 /// What LangGraph can do in a second or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Portion {
+pub struct LangGraphSize {
     /// The size: ours, or the largest it can bear.
     pub size: usize,
     /// How many steps, or tasks, a run of it counts.
@@ -61,7 +61,7 @@ pub struct Sides {
     /// On the engine.
     pub engine: Run,
     /// By hand, where there is something to write by hand.
-    pub by_hand: Option<Run>,
+    pub baseline: Option<Run>,
 }
 
 impl Debug for Sides {
@@ -94,7 +94,7 @@ impl Workload {
     }
 
     /// How many times slower than by hand it may be.
-    pub fn most_times_slower(self) -> Option<f64> {
+    pub fn max_slowdown(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(5.0),
             Self::FanOut => Some(2.0),
@@ -103,7 +103,7 @@ impl Workload {
     }
 
     /// How many times faster than LangGraph it must be.
-    pub fn least_times_faster(self) -> Option<f64> {
+    pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(1_000.0),
             Self::FanOut => Some(200.0),
@@ -116,24 +116,27 @@ impl Workload {
         let even = |size, langgraph| Size {
             size,
             steps: size,
-            langgraph: Some(Portion { size: langgraph, steps: langgraph }),
+            langgraph: Some(LangGraphSize { size: langgraph, steps: langgraph }),
         };
-        let append =
-            |size, steps| Size { size, steps: 10_000, langgraph: Some(Portion { size, steps }) };
+        let append = |size, steps| Size {
+            size,
+            steps: 10_000,
+            langgraph: Some(LangGraphSize { size, steps }),
+        };
         match self {
             Self::Loop => [even(1_000, 1_000), even(10_000, 3_000), even(100_000, 3_000)],
             Self::FanOut => [even(1_000, 1_000), even(10_000, 1_000), even(100_000, 1_000)],
             Self::Chain => [even(100, 100), even(1_000, 1_000), even(10_000, 1_000)],
             Self::Append => [append(10_000, 200), append(100_000, 100), append(1_000_000, 20)],
-            Self::CheckpointedLoop => Self::Loop.sizes().map(Size::of_ours_alone),
-            Self::CheckpointedAppend => Self::Append.sizes().map(Size::of_ours_alone),
+            Self::CheckpointedLoop => Self::Loop.sizes().map(Size::without_langgraph),
+            Self::CheckpointedAppend => Self::Append.sizes().map(Size::without_langgraph),
         }
     }
 
     /// What runs a row of this workload on either side.
     pub fn sides(self, size: Size, runtime: &Handle) -> Sides {
         let engine = self.on_engine(size, runtime);
-        Sides { engine, by_hand: self.by_hand(size, runtime) }
+        Sides { engine, baseline: self.baseline(size, runtime) }
     }
 
     fn on_engine(self, size: Size, runtime: &Handle) -> Run {
@@ -168,7 +171,12 @@ impl Workload {
                     let (graph, watch) = (graph.clone(), watch.clone());
                     async move {
                         let log = Log::filled(size, steps + 1);
-                        lapped(engine::run_append(&graph, log), size + steps + 1, &watch).await
+                        timed_by_stopwatch(
+                            engine::run_append(&graph, log),
+                            size + steps + 1,
+                            &watch,
+                        )
+                        .await
                     }
                 })
             }
@@ -180,32 +188,38 @@ impl Workload {
                 let watch = Stopwatch::default();
                 let graph = engine::checkpointed_append_graph(watch.clone());
                 let log = Log::filled(size, steps + 1);
-                lapped(engine::run_checkpointed_append(&graph, log), size + steps + 1, &watch).await
+                timed_by_stopwatch(
+                    engine::run_checkpointed_append(&graph, log),
+                    size + steps + 1,
+                    &watch,
+                )
+                .await
             }),
         }
     }
 
-    fn by_hand(self, size: Size, runtime: &Handle) -> Option<Run> {
+    fn baseline(self, size: Size, runtime: &Handle) -> Option<Run> {
         let Size { size, steps, .. } = size;
         let count = size as u64;
         match self {
             Self::Loop => {
-                Some(task(runtime, move || timed(by_hand::run_loop(black_box(count)), count)))
+                Some(task(runtime, move || timed(baseline::run_loop(black_box(count)), count)))
             }
             Self::FanOut => Some(task(runtime, move || {
-                timed(by_hand::run_fan_out(black_box(count)), sum(count))
+                timed(baseline::run_fan_out(black_box(count)), sum(count))
             })),
             Self::Chain => {
-                let nodes = Arc::new(by_hand::chain(size));
+                let nodes = Arc::new(baseline::chain(size));
                 Some(task(runtime, move || {
                     let nodes = nodes.clone();
-                    async move { timed(by_hand::run_chain(&nodes), count).await }
+                    async move { timed(baseline::run_chain(&nodes), count).await }
                 }))
             }
             Self::Append => Some(task(runtime, move || async move {
                 let watch = Stopwatch::default();
                 let log = Log::filled(size, steps + 1);
-                lapped(by_hand::run_append(log, &watch), size + steps + 1, &watch).await
+                timed_by_stopwatch(baseline::run_append(log, &watch), size + steps + 1, &watch)
+                    .await
             })),
             Self::CheckpointedLoop | Self::CheckpointedAppend => None,
         }
@@ -213,7 +227,7 @@ impl Workload {
 }
 
 impl Size {
-    fn of_ours_alone(self) -> Self {
+    fn without_langgraph(self) -> Self {
         Self { langgraph: None, ..self }
     }
 }
@@ -237,7 +251,11 @@ async fn timed<T: PartialEq + Debug>(run: impl Future<Output = T>, expect: T) ->
 }
 
 /// Times all steps of a run but the first, which has to make room for the list it is given.
-async fn lapped(run: impl Future<Output = usize>, expect: usize, watch: &Stopwatch) -> Duration {
+async fn timed_by_stopwatch(
+    run: impl Future<Output = usize>,
+    expect: usize,
+    watch: &Stopwatch,
+) -> Duration {
     assert_eq!(black_box(run.await), expect);
     watch.time().expect("the run takes at least one step")
 }
@@ -257,8 +275,8 @@ mod tests {
             let size = Size { size: 20, steps: 20, langgraph: None };
             let mut sides = workload.sides(size, runtime.handle());
             assert!((sides.engine)() > Duration::ZERO, "{workload:?}");
-            let by_hand = sides.by_hand.map(|mut it| it() > Duration::ZERO);
-            assert_eq!(by_hand, workload.most_times_slower().map(|_| true), "{workload:?}");
+            let baseline = sides.baseline.map(|mut it| it() > Duration::ZERO);
+            assert_eq!(baseline, workload.max_slowdown().map(|_| true), "{workload:?}");
         }
     }
 }

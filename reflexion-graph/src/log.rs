@@ -32,17 +32,17 @@ pub(crate) struct EventLog {
 impl EventLog {
     /// Opens a log and removes an incomplete last line left by a crash.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let read_lines = read_lines(path, 0, usize::MAX)?;
+        let lines = read_lines(path, 0, usize::MAX)?;
         let mut seen = HashSet::new();
         let mut end = 0;
-        for (_, line) in &read_lines {
+        for (_, line) in &lines {
             let numbered: NumberedEvent = serde_json::from_str(line)?;
             seen.insert(serde_json::to_string(&numbered.event)?);
             end += line.len() as u64 + 1;
         }
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         file.set_len(end)?;
-        Ok(Self { file, next: read_lines.len() as u64 + 1, seen })
+        Ok(Self { file, next: lines.len() as u64 + 1, seen })
     }
 
     /// Appends an event and returns it with its number, or `None` if the log already contains it. `Error` events are

@@ -8,7 +8,7 @@ use graph_core::{
 };
 use tokio::task::JoinSet;
 
-use super::Load;
+use super::StorageLoad;
 
 /// A list of messages that grows by one a step.
 #[derive(State, Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub struct Chat {
     pub messages: Vec<String>,
 }
 
-async fn say(chat: &Chat) -> ChatUpdate {
+async fn add_message(chat: &Chat) -> ChatUpdate {
     let count = chat.count + 1;
     let mut message = count.to_string();
     // Not by `format!`, which pads letter by letter: what is measured is how it is stored.
@@ -34,7 +34,7 @@ async fn say(chat: &Chat) -> ChatUpdate {
 
 #[derive(Route)]
 enum Turn {
-    #[to(say)]
+    #[to(add_message)]
     Again,
     #[to(END)]
     Enough,
@@ -46,12 +46,13 @@ fn turn(chat: &Chat) -> Turn {
 
 /// The chat, its threads kept in this checkpointer.
 pub fn graph(checkpointer: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
-    let graph = StateGraph::new().node(say).edge(START, say).branch(say, turn);
+    let graph =
+        StateGraph::new().node(add_message).edge(START, add_message).branch(add_message, turn);
     graph.shared_checkpointer(checkpointer).compile().expect("the graph is sound")
 }
 
 /// Runs the threads of a load, all at once, each step stored before the next.
-pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: Load) {
+pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: StorageLoad) {
     let mut threads = JoinSet::new();
     for number in 0..load.threads {
         threads.spawn(run_thread(graph.clone(), format!("{name}-{number}"), load));
@@ -61,8 +62,8 @@ pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: Loa
     }
 }
 
-async fn run_thread(graph: CompiledGraph<Chat>, name: String, load: Load) {
-    let Load { steps, message, .. } = load;
+async fn run_thread(graph: CompiledGraph<Chat>, name: String, load: StorageLoad) {
+    let StorageLoad { steps, message, .. } = load;
     let input = Chat { size: message, until: steps, ..Chat::default() };
     let options = RunOptions::new().limit(u32::MAX).durability(Durability::Sync);
     let exit = graph.thread(name, ()).with(options).run(input).await;

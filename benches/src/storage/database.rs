@@ -16,29 +16,29 @@ use super::{Store, disk};
 /// Makes databases, and starts the server that some of them need.
 #[derive(Debug)]
 pub struct Databases<'a> {
-    folder: &'a Path,
+    dir: &'a Path,
     runtime: Handle,
     server: Option<Result<Server, String>>,
-    made: usize,
+    created: usize,
 }
 
 /// Two empty databases.
 #[derive(Debug)]
 pub struct Pair {
-    /// Ours.
+    /// OurCosts.
     pub saver: Arc<dyn Checkpointer>,
     /// Where LangGraph finds its own: a path or an address.
     pub theirs: String,
     /// A folder on the disk that holds both.
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// The address of an empty database on their server, if they have one.
     pub server: Option<String>,
 }
 
 impl<'a> Databases<'a> {
     /// Files go into this folder; the server is started when it is needed.
-    pub fn new(folder: &'a Path, runtime: &Handle) -> Self {
-        Self { folder, runtime: runtime.clone(), server: None, made: 0 }
+    pub fn new(dir: &'a Path, runtime: &Handle) -> Self {
+        Self { dir, runtime: runtime.clone(), server: None, created: 0 }
     }
 
     /// What runs the savers.
@@ -57,18 +57,18 @@ impl<'a> Databases<'a> {
     /// Says why there is no server, where one was wanted, or that it does not lie on a disk.
     pub fn about_server(&self) -> Option<String> {
         match self.server.as_ref()? {
-            Ok(server) => Some(format!("PostgreSQL {}", disk::about(server.folder()))),
+            Ok(server) => Some(format!("PostgreSQL {}", disk::describe(server.dir()))),
             Err(problem) => Some(format!("PostgreSQL is not measured: {problem}")),
         }
     }
 
     fn files(&mut self) -> io::Result<Pair> {
-        self.made += 1;
-        let file = |whose: &str| self.folder.join(format!("{whose}-{}.db", self.made));
+        self.created += 1;
+        let file = |whose: &str| self.dir.join(format!("{whose}-{}.db", self.created));
         let saver = SqliteSaver::open(file("ours")).map_err(io::Error::other)?;
         let theirs = text(&file("theirs"))?;
-        let folder = self.folder.to_owned();
-        Ok(Pair { saver: Arc::new(saver), theirs, folder, server: None })
+        let dir = self.dir.to_owned();
+        Ok(Pair { saver: Arc::new(saver), langgraph, dir, server: None })
     }
 
     fn on_server(&mut self) -> io::Result<Option<Pair>> {
@@ -78,10 +78,10 @@ impl<'a> Databases<'a> {
         let url = server.fresh_database();
         let saver =
             self.runtime.block_on(PostgresSaver::connect(&url)).map_err(io::Error::other)?;
-        let folder = server.folder().to_owned();
+        let dir = server.dir().to_owned();
         let theirs = server.fresh_database();
         let server = Some(server.fresh_database());
-        Ok(Some(Pair { saver: Arc::new(saver), theirs, folder, server }))
+        Ok(Some(Pair { saver: Arc::new(saver), langgraph, dir, server }))
     }
 }
 

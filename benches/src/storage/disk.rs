@@ -5,16 +5,16 @@ use std::{env, fs, io, path::Path};
 use tempfile::TempDir;
 
 /// An empty folder inside the target folder, so that it is on the disk that builds are on; deleted in the end.
-pub fn scratch() -> io::Result<TempDir> {
+pub fn scratch_dir() -> io::Result<TempDir> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
     tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
 }
 
 /// Says what kind of disk a folder is on: a file in memory never waits for one.
-pub fn about(folder: &Path) -> String {
+pub fn describe(dir: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    match file_system(&mounts, folder) {
+    match file_system(&mounts, dir) {
         Some(kind @ ("tmpfs" | "ramfs")) => {
             format!("lies in memory ({kind}), where an fsync costs nothing: do not trust its times")
         }

@@ -9,7 +9,7 @@ use std::{
 
 /// What has to reach the disk in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commits {
+pub struct CommitProfile {
     /// How often it is synced.
     pub count: usize,
     /// How many bytes are written before each.
@@ -20,26 +20,26 @@ pub struct Commits {
 #[derive(Debug)]
 pub struct Floor {
     file: File,
-    commits: Commits,
-    room: Room,
+    commits: CommitProfile,
+    space: FileSpace,
 }
 
 /// Whether the file has its length already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum FileSpace {
     /// It is written over, as a write-ahead log is once it has been folded into its database: the least an fsync
     /// can cost.
-    Kept,
+    Preallocated,
     /// It grows, so that each fsync has to store its new length too.
-    Grown,
+    Growing,
 }
 
 impl Floor {
     /// A file at this path.
-    pub fn new(path: &Path, commits: Commits, room: Room) -> io::Result<Self> {
+    pub fn new(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
-        let mut floor = Self { file, commits, room };
-        if room == Room::Kept {
+        let mut floor = Self { file, commits, space };
+        if space == FileSpace::Preallocated {
             floor.file.write_all(&vec![0; commits.count * commits.bytes])?;
             floor.file.sync_all()?;
         }
@@ -49,7 +49,7 @@ impl Floor {
     /// Writes it all once, and gives the time that took.
     pub fn run(&mut self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
-        if self.room == Room::Grown {
+        if self.space == FileSpace::Growing {
             self.file.set_len(0)?;
             self.file.sync_all()?;
         }
@@ -72,10 +72,11 @@ mod tests {
 
     #[test]
     fn all_bytes_are_written_each_time() {
-        let scratch = disk::scratch().unwrap();
-        for room in [Room::Kept, Room::Grown] {
-            let path = scratch.path().join("floor");
-            let mut floor = Floor::new(&path, Commits { count: 5, bytes: 30 }, room).unwrap();
+        let scratch_dir = disk::scratch_dir().unwrap();
+        for space in [FileSpace::Preallocated, FileSpace::Growing] {
+            let path = scratch_dir.path().join("floor");
+            let mut floor =
+                Floor::new(&path, CommitProfile { count: 5, bytes: 30 }, space).unwrap();
             for _ in 0..2 {
                 assert!(floor.run().unwrap() > Duration::ZERO);
                 assert_eq!(fs::read(&path).unwrap(), [b'x'; 150]);

@@ -8,20 +8,20 @@ use std::{
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, NoTls, Statement};
 
-use super::floor::Commits;
+use super::floor::CommitProfile;
 
 /// A table without an index, and a connection to its server.
 #[derive(Debug)]
 pub struct Insert {
     client: Client,
     insert: Statement,
-    commits: Commits,
+    commits: CommitProfile,
     runtime: Handle,
 }
 
 impl Insert {
     /// Makes the table in an empty database.
-    pub fn new(url: &str, commits: Commits, runtime: &Handle) -> io::Result<Self> {
+    pub fn new(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Self> {
         let connect = async {
             let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
             // It ends with the client.
@@ -60,7 +60,8 @@ mod tests {
     fn every_commit_is_a_row_of_its_bytes() {
         let Some(server) = postgres::shared() else { return };
         let (url, runtime) = (server.fresh_database(), Runtime::new().unwrap());
-        let insert = Insert::new(&url, Commits { count: 5, bytes: 30 }, runtime.handle()).unwrap();
+        let insert =
+            Insert::new(&url, CommitProfile { count: 5, bytes: 30 }, runtime.handle()).unwrap();
         for _ in 0..2 {
             assert!(insert.run().unwrap() > Duration::ZERO);
             let found = server.sql(&url, "SELECT count(*), min(length(body)) FROM bare");

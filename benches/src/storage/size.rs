@@ -9,7 +9,7 @@ use graph_store::{
 use rusqlite::Connection;
 use tokio::runtime::Handle;
 
-use super::{Load, chat, theirs};
+use super::{StorageLoad, chat, langgraph};
 use crate::langgraph::LangGraph;
 
 /// The bytes a step appends.
@@ -31,40 +31,40 @@ pub struct Row {
 
 /// Measures all lengths.
 pub fn rows(
-    folder: &Path,
+    dir: &Path,
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,
 ) -> io::Result<Vec<Row>> {
     STEPS
-        .map(|(steps, bearable)| {
+        .map(|(steps, langgraph_feasible)| {
             eprintln!("sqlite-bytes {steps} …");
-            let load = Load { threads: 1, steps, message: MESSAGE };
-            let ours = ours(&folder.join(format!("size-{steps}.db")), load, runtime)?;
-            let langgraph = if bearable { theirs(folder, load, langgraph) } else { None };
+            let load = StorageLoad { threads: 1, steps, message: MESSAGE };
+            let ours = ours(&dir.join(format!("size-{steps}.db")), load, runtime)?;
+            let langgraph = if langgraph_feasible { theirs(dir, load, langgraph) } else { None };
             Ok(Row { steps, ours, langgraph })
         })
         .into_iter()
         .collect()
 }
 
-fn ours(path: &Path, load: Load, runtime: &Handle) -> io::Result<u64> {
+fn ours(path: &Path, load: StorageLoad, runtime: &Handle) -> io::Result<u64> {
     // How often it syncs does not change what is in the file.
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let saver = SqliteSaver::new(&settings.open(path).map_err(io::Error::other)?);
     runtime.block_on(chat::run(&chat::graph(Arc::new(saver)), "thread", load));
     // The log is folded into the file, and counted all the same should somebody still hold it.
     let connection = Connection::open(path).map_err(io::Error::other)?;
-    let fold = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-    fold.map_err(io::Error::other)?;
+    let checkpoint = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    checkpoint.map_err(io::Error::other)?;
     let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |it| it.len());
     Ok(fs::metadata(path)?.len() + log)
 }
 
-fn theirs(folder: &Path, load: Load, langgraph: &mut Option<LangGraph>) -> Option<u64> {
+fn theirs(dir: &Path, load: StorageLoad, langgraph: &mut Option<LangGraph>) -> Option<u64> {
     let child = langgraph.as_mut()?;
     child.savers()?;
-    let path = folder.join(format!("their-size-{}.db", load.steps));
-    let size = theirs::size(child, path.to_str()?, load);
+    let path = dir.join(format!("their-size-{}.db", load.steps));
+    let size = langgraph::size(child, path.to_str()?, load);
     // Half a gigabyte at a thousand steps.
     let _ = fs::remove_file(&path);
     match size {
@@ -86,10 +86,10 @@ mod tests {
 
     #[test]
     fn all_messages_are_in_the_file() {
-        let (folder, runtime) = (disk::scratch().unwrap(), Runtime::new().unwrap());
+        let (dir, runtime) = (disk::scratch_dir().unwrap(), Runtime::new().unwrap());
         let weigh = |steps| {
-            let load = Load { threads: 1, steps, message: MESSAGE };
-            ours(&folder.path().join(format!("{steps}.db")), load, runtime.handle()).unwrap()
+            let load = StorageLoad { threads: 1, steps, message: MESSAGE };
+            ours(&dir.path().join(format!("{steps}.db")), load, runtime.handle()).unwrap()
         };
         assert!(weigh(50) - weigh(10) > (40 * MESSAGE) as u64);
     }

@@ -1,16 +1,16 @@
 //! What was measured of stored threads, as text.
 
 use super::{
-    Load, Report, Workload, size,
+    Report, StorageLoad, Workload, size,
     timed::{self, Kind},
 };
 use crate::{
     measure::Cost,
-    table::{Ratio, aligned, grouped, nanos, verdict},
+    table::{Ratio, align_columns, group_digits, nanos, verdict},
 };
 
 impl timed::Row {
-    fn times_faster(&self) -> Option<Ratio> {
+    fn speedup(&self) -> Option<Ratio> {
         Some(Ratio::of(self.langgraph?, self.ours.as_ref()?.cost))
     }
 
@@ -18,13 +18,13 @@ impl timed::Row {
         Some(self.ours.as_ref()?.floors.first()?.1)
     }
 
-    fn times_floor(&self) -> Option<Ratio> {
+    fn floor_ratio(&self) -> Option<Ratio> {
         Some(Ratio::of(self.ours.as_ref()?.cost, self.floor()?))
     }
 }
 
 impl size::Row {
-    fn times_smaller(&self) -> Option<f64> {
+    fn size_ratio(&self) -> Option<f64> {
         Some(self.langgraph? as f64 / self.ours as f64)
     }
 }
@@ -62,14 +62,14 @@ const TIMES: [&str; 12] = [
 
 /// The times of a step, over all threads: with sixteen at once sixteen steps may share their time.
 fn times(rows: &[timed::Row]) -> String {
-    aligned(TIMES, rows.iter().map(time_cells))
+    align_columns(TIMES, rows.iter().map(time_cells))
 }
 
 fn time_cells(row: &timed::Row) -> [String; 12] {
-    let Load { threads, steps, message } = row.load;
+    let StorageLoad { threads, steps, message } = row.load;
     let [ours, ours_min] = micros(row.ours.as_ref().map(|it| it.cost), "not here");
     let [floor, floor_min] = micros(row.floor(), "-");
-    let [ratio, ratio_min] = match row.times_floor() {
+    let [ratio, ratio_min] = match row.floor_ratio() {
         Some(Ratio { medians, mins }) => [format!("{medians:.2}"), format!("{mins:.2}")],
         None => ["-", "-"].map(str::to_owned),
     };
@@ -77,7 +77,7 @@ fn time_cells(row: &timed::Row) -> [String; 12] {
     [
         row.workload.name().to_owned(),
         format!("{threads} × {steps}"),
-        grouped(message),
+        group_digits(message),
         ours,
         ours_min,
         floor,
@@ -86,7 +86,7 @@ fn time_cells(row: &timed::Row) -> [String; 12] {
         ratio_min,
         langgraph,
         langgraph_min,
-        row.times_faster().map_or("-".to_owned(), |it| format!("{:.1}", it.medians)),
+        row.speedup().map_or("-".to_owned(), |it| format!("{:.1}", it.medians)),
     ]
 }
 
@@ -99,23 +99,23 @@ fn micros(cost: Option<Cost>, absent: &str) -> [String; 2] {
 
 /// What the table has no room for.
 fn remarks(rows: &[timed::Row]) -> String {
-    rows.iter().flat_map(|it| floors(it).into_iter().chain(weaker(it))).collect()
+    rows.iter().flat_map(|it| floors(it).into_iter().chain(default_sync(it))).collect()
 }
 
 /// What the floor is, and what others would be.
 fn floors(row: &timed::Row) -> Vec<String> {
     let Some(ours) = &row.ours else { return Vec::new() };
-    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
+    let (name, bytes) = (row.workload.name(), group_digits(row.load.message));
     let line = |(index, (kind, cost)): (usize, &(Kind, Cost))| {
         let how = match kind {
-            Kind::Same(bytes) => {
-                format!("a file written over with the {} bytes of a commit", grouped(*bytes))
+            Kind::SameBytes(bytes) => {
+                format!("a file written over with the {} bytes of a commit", group_digits(*bytes))
             }
-            Kind::Inserted => "an INSERT of what is to be stored, and nothing else".to_owned(),
+            Kind::Insert => "an INSERT of what is to be stored, and nothing else".to_owned(),
             Kind::InPlace => "a file written over with what is to be stored alone".to_owned(),
-            Kind::Grown => "a file that grows by what is to be stored alone".to_owned(),
+            Kind::Growing => "a file that grows by what is to be stored alone".to_owned(),
         };
-        let commits = ours.commits_a_step;
+        let commits = ours.commits_per_step;
         if index == 0 {
             return format!("{name} {bytes}: the floor is {how}, {commits:.2} times a step\n");
         }
@@ -128,9 +128,9 @@ fn floors(row: &timed::Row) -> Vec<String> {
     ours.floors.iter().enumerate().map(line).collect()
 }
 
-fn weaker(row: &timed::Row) -> Option<String> {
-    let (cost, ours) = (row.weaker?, row.ours.as_ref()?);
-    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
+fn default_sync(row: &timed::Row) -> Option<String> {
+    let (cost, ours) = (row.default_sync?, row.ours.as_ref()?);
+    let (name, bytes) = (row.workload.name(), group_digits(row.load.message));
     let Ratio { medians, mins } = Ratio::of(cost, ours.cost);
     let [langgraph, _] = micros(Some(cost), "-");
     Some(format!(
@@ -143,21 +143,21 @@ const SIZES: [&str; 7] =
     ["workload", "steps", "our bytes", "a step", "LangGraph's bytes", "a step", "times smaller"];
 
 fn sizes(rows: &[size::Row]) -> String {
-    aligned(SIZES, rows.iter().map(size_cells))
+    align_columns(SIZES, rows.iter().map(size_cells))
 }
 
 fn size_cells(row: &size::Row) -> [String; 7] {
-    let number = |it: u64| grouped(it as usize);
+    let number = |it: u64| group_digits(it as usize);
     let a_step = |it: u64| number(it / row.steps as u64);
     let none = || "-".to_owned();
     [
         Workload::SqliteBytes.name().to_owned(),
-        grouped(row.steps),
+        group_digits(row.steps),
         number(row.ours),
         a_step(row.ours),
         row.langgraph.map_or_else(none, number),
         row.langgraph.map_or_else(none, a_step),
-        row.times_smaller().map_or_else(none, |it| format!("{it:.1}")),
+        row.size_ratio().map_or_else(none, |it| format!("{it:.1}")),
     ]
 }
 
@@ -166,7 +166,7 @@ fn growth(rows: &[size::Row]) -> String {
     let a_step = |row: &size::Row| row.ours as f64 / row.steps as f64;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return String::new() };
     let (name, from, to) =
-        (Workload::SqliteBytes.name(), grouped(first.steps), grouped(last.steps));
+        (Workload::SqliteBytes.name(), group_digits(first.steps), group_digits(last.steps));
     let times = a_step(last) / a_step(first);
     format!("{name}: from {from} to {to} steps one takes {times:.2} times the room\n")
 }
@@ -180,8 +180,8 @@ fn verdicts(report: &Report) -> String {
 }
 
 fn faster(workload: Workload, rows: &[timed::Row]) -> Option<String> {
-    let limit = workload.least_times_faster()?;
-    let ratios = of(workload, rows).filter_map(timed::Row::times_faster);
+    let limit = workload.min_speedup()?;
+    let ratios = of(workload, rows).filter_map(timed::Row::speedup);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::min))?;
     let (name, verdict) = (workload.name(), verdict(medians >= limit));
     Some(format!(
@@ -190,8 +190,8 @@ fn faster(workload: Workload, rows: &[timed::Row]) -> Option<String> {
 }
 
 fn near_floor(workload: Workload, rows: &[timed::Row]) -> Option<String> {
-    let limit = workload.most_times_floor()?;
-    let ratios = of(workload, rows).filter_map(timed::Row::times_floor);
+    let limit = workload.max_floor_ratio()?;
+    let ratios = of(workload, rows).filter_map(timed::Row::floor_ratio);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
     let (name, verdict) = (workload.name(), verdict(medians <= limit));
     Some(format!(
@@ -208,9 +208,9 @@ const SMALLER: (f64, usize) = (10.0, 1_000);
 
 fn smaller(rows: &[size::Row]) -> Option<String> {
     let (limit, steps) = SMALLER;
-    let times = rows.iter().find(|it| it.steps == steps)?.times_smaller()?;
+    let times = rows.iter().find(|it| it.steps == steps)?.size_ratio()?;
     let (name, verdict) = (Workload::SqliteBytes.name(), verdict(times >= limit));
-    let steps = grouped(steps);
+    let steps = group_digits(steps);
     Some(format!(
         "{name}: at most 1/{limit} of LangGraph's bytes at {steps} steps: {verdict} (1/{times:.0})\n"
     ))
@@ -225,14 +225,14 @@ mod tests {
     }
 
     fn report() -> Report {
-        let ours = |it| timed::Ours {
+        let ours = |it| timed::OurCosts {
             cost: cost(it),
             floors: vec![
-                (Kind::Same(12_345), cost(60.0)),
+                (Kind::SameBytes(12_345), cost(60.0)),
                 (Kind::InPlace, cost(50.0)),
-                (Kind::Grown, cost(100.0)),
+                (Kind::Growing, cost(100.0)),
             ],
-            commits_a_step: 1.01,
+            commits_per_step: 1.01,
         };
         let row = |workload: Workload, load: usize, micros: f64| timed::Row {
             workload,
@@ -240,9 +240,9 @@ mod tests {
             ours: Some(ours(micros)),
             // Its quickest round alone would break a limit that its median holds.
             langgraph: Some(Cost { median: 1_800e3, min: 300e3 }),
-            weaker: None,
+            default_sync: None,
         };
-        let weaker = Some(cost(900.0));
+        let default_sync = Some(cost(900.0));
         let absent = row(Workload::PostgresOne, 0, 0.0);
         let size = |steps, ours, langgraph| size::Row { steps, ours, langgraph };
         Report {
@@ -250,7 +250,7 @@ mod tests {
             timed: vec![
                 row(Workload::SqliteOne, 0, 100.0),
                 row(Workload::SqliteOne, 1, 150.0),
-                timed::Row { weaker, ..row(Workload::SqliteMany, 0, 100.0) },
+                timed::Row { default_sync, ..row(Workload::SqliteMany, 0, 100.0) },
                 timed::Row { ours: None, langgraph: None, ..absent },
             ],
             sizes: vec![size(1_000, 2_000_000, Some(520_000_000)), size(10_000, 30_000_000, None)],

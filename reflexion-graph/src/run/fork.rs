@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-use super::{Manifest, Report, Run, RunError, with};
+use super::{Manifest, Report, Run, RunError, file_error};
 use crate::{failure::Attempt, job::JobError};
 
 impl Manifest {

@@ -82,7 +82,7 @@ async fn execute(
     // Check before the session is created on disk.
     state.service.check_ready().await?;
     let id = run_id(&job.task).map_err(|error| Problem::internal(&error))?;
-    let dir = state.sessions.of(&id);
+    let dir = state.sessions.dir(&id);
     let subject = job.task.clone();
     let (choice, sandbox) = (state.choice.clone(), (*state.sandbox).clone());
     let manifest = Manifest { job, choice, sandbox, budget, earlier_attempts: Vec::new() };
@@ -130,7 +130,7 @@ async fn jobs(
 async fn job(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Json<JobView>> {
     let info = state.service.get(&id).await?;
     let result = if info.status == graph_server::Status::Complete {
-        let path = state.sessions.of(&info.id).join("result.json");
+        let path = state.sessions.dir(&info.id).join("result.json");
         let read = move || {
             let text = std::fs::read(path).map_err(|error| Problem::internal(&error))?;
             serde_json::from_slice(&text).map_err(|error| Problem::internal(&error))

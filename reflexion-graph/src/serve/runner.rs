@@ -44,7 +44,7 @@ impl Runner for Sessions {
     }
 
     fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
-        let read_lines = read_lines(&self.dir(run).join(EVENTS), after, most)?;
-        Ok(read_lines.into_iter().map(|(seq, data)| RunEvent { seq, data: data.into() }).collect())
+        let lines = read_lines(&self.dir(run).join(EVENTS), after, limit)?;
+        Ok(lines.into_iter().map(|(seq, data)| RunEvent { seq, data: data.into() }).collect())
     }
 }

@@ -1,40 +1,40 @@
-//! Savers by a word of the command line.
+//! Locations of stores, as given on the command line.
 
 use std::{path::PathBuf, sync::Arc};
 
 use graph_core::Checkpointer;
 use graph_store::{OpenError, PostgresSaver, SqliteSaver};
 
-/// Where threads are kept: `sqlite:PATH`, or the address of a PostgreSQL database.
+/// Location of a store: `sqlite:PATH` or the URL of a PostgreSQL database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Home {
-    /// A file.
+pub enum StoreLocation {
+    /// A SQLite file.
     Sqlite(PathBuf),
-    /// A server's database.
+    /// URL of a PostgreSQL database.
     Postgres(String),
 }
 
-impl Home {
-    /// Reads the word; `None` if it is neither.
+impl StoreLocation {
+    /// Parses an argument.
     #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        match word.strip_prefix("sqlite:") {
+    pub fn parse(arg: &str) -> Option<Self> {
+        match arg.strip_prefix("sqlite:") {
             Some(path) => Some(Self::Sqlite(PathBuf::from(path))),
-            None if word.starts_with("postgresql://") => Some(Self::Postgres(word.to_owned())),
+            None if arg.starts_with("postgresql://") => Some(Self::Postgres(arg.to_owned())),
             None => None,
         }
     }
 
-    /// The word that names it.
+    /// Formats the location as an argument.
     #[must_use]
-    pub fn word(&self) -> String {
+    pub fn to_arg(&self) -> String {
         match self {
             Self::Sqlite(path) => format!("sqlite:{}", path.display()),
             Self::Postgres(url) => url.clone(),
         }
     }
 
-    /// Opens it.
+    /// Opens the store.
     pub async fn open(&self) -> Result<Arc<dyn Checkpointer>, OpenError> {
         match self {
             Self::Sqlite(path) => Ok(Arc::new(SqliteSaver::open(path)?)),

@@ -14,12 +14,12 @@ use serde::Serialize;
 
 /// Counts on the way to a checkpointer.
 #[derive(Debug, Default)]
-pub struct Counted {
+pub struct CountingHook {
     commits: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-impl Counted {
+impl CountingHook {
     /// Counts from zero what goes to a checkpointer.
     pub fn before(inner: Arc<dyn Checkpointer>) -> Around<Self> {
         Around::new(inner, Self::default())
@@ -35,7 +35,7 @@ impl Counted {
         self.bytes.load(Relaxed)
     }
 
-    fn count<'a>(&self, writes: impl IntoIterator<Item = Counting<'a>>) {
+    fn count<'a>(&self, writes: impl IntoIterator<Item = CountedWrite<'a>>) {
         self.commits.fetch_add(1, Relaxed);
         for write in writes {
             let json = serde_json::to_vec(&write).expect("what is stored can be written as JSON");
@@ -47,12 +47,12 @@ impl Counted {
 /// What is counted of a write.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Counting<'a> {
+enum CountedWrite<'a> {
     Put(&'a Place, &'a Header, &'a Cursor, &'a [(String, Change)]),
     Record(&'a Place, &'a [TaskRecord]),
 }
 
-impl<'a> Counting<'a> {
+impl<'a> CountedWrite<'a> {
     fn put(checkpoint: &'a NewCheckpoint) -> Self {
         let NewCheckpoint { place, header, cursor, changes, .. } = checkpoint;
         Self::Put(place, header, cursor, changes)
@@ -60,15 +60,15 @@ impl<'a> Counting<'a> {
 }
 
 #[async_trait]
-impl Way for Counted {
+impl Way for CountingHook {
     async fn write(
         &self,
         to: &dyn Checkpointer,
         writes: Vec<Write>,
     ) -> Result<(), CheckpointError> {
         self.count(writes.iter().map(|it| match it {
-            Write::Put(checkpoint) => Counting::put(checkpoint),
-            Write::Record(at, records) => Counting::Record(at, records),
+            Write::Put(checkpoint) => CountedWrite::put(checkpoint),
+            Write::Record(at, records) => CountedWrite::Record(at, records),
         }));
         to.write(writes).await
     }
@@ -79,15 +79,15 @@ mod tests {
     use graph_core::MemorySaver;
 
     use super::*;
-    use crate::storage::{Load, chat};
+    use crate::storage::{StorageLoad, chat};
 
     #[tokio::test]
     async fn a_step_is_one_commit() {
-        let counted = Arc::new(Counted::before(Arc::new(MemorySaver::new())));
-        let load = Load { threads: 2, steps: 10, message: 100 };
-        chat::run(&chat::graph(counted.clone()), "chat", load).await;
+        let counting_hook = Arc::new(CountingHook::before(Arc::new(MemorySaver::new())));
+        let load = StorageLoad { threads: 2, steps: 10, message: 100 };
+        chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;
         // Each thread stores its input and START beside its steps.
-        assert_eq!(counted.way().commits(), 2 * (10 + 2));
-        assert!(counted.way().bytes() > 2 * 10 * 100, "{}", counted.way().bytes());
+        assert_eq!(counting_hook.way().commits(), 2 * (10 + 2));
+        assert!(counting_hook.way().bytes() > 2 * 10 * 100, "{}", counting_hook.way().bytes());
     }
 }

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Load, Store};
+use super::{StorageLoad, Store};
 use crate::langgraph::LangGraph;
 
 /// The mode in which SQLite syncs at every commit, and so the one that promises what we promise.
@@ -12,9 +12,9 @@ const FULL: u8 = 2;
 
 /// How LangGraph's SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum SyncMode {
     /// As LangGraph leaves it.
-    AsInstalled,
+    Default,
     /// At every commit, as ours.
     Full,
 }
@@ -30,13 +30,13 @@ pub struct Savers {
 
 impl Savers {
     /// Whether LangGraph, as it is installed, promises less than we do.
-    pub fn promise_less(&self) -> bool {
+    pub fn syncs_less(&self) -> bool {
         self.synchronous < FULL
     }
 }
 
 /// Says which savers stand beside ours.
-pub fn about(langgraph: Option<&LangGraph>) -> Option<String> {
+pub fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
     let Some(savers) = langgraph?.savers() else {
         return Some(
             "LangGraph is here without its savers: benches/langgraph/requirements.txt lists them"
@@ -64,7 +64,7 @@ struct Request<'a> {
     synchronous: Option<u8>,
     name: String,
     #[serde(flatten)]
-    load: Load,
+    load: StorageLoad,
 }
 
 #[derive(Deserialize)]
@@ -81,28 +81,28 @@ struct Bytes {
 pub fn run(
     langgraph: &mut LangGraph,
     (store, at): (Store, &str),
-    promise: Promise,
+    sync_mode: SyncMode,
     name: String,
-    load: Load,
+    load: StorageLoad,
 ) -> io::Result<Duration> {
     let store = match store {
         Store::Sqlite => "sqlite",
         Store::Postgres => "postgres",
     };
-    let synchronous = match promise {
-        Promise::AsInstalled => None,
-        Promise::Full => Some(FULL),
+    let synchronous = match sync_mode {
+        SyncMode::Default => None,
+        SyncMode::Full => Some(FULL),
     };
     let request = Request { workload: "storage", store, at, synchronous, name, load };
-    let Seconds { seconds } = langgraph.ask(&request)?;
+    let Seconds { seconds } = langgraph.request(&request)?;
     Duration::try_from_secs_f64(seconds).map_err(io::Error::other)
 }
 
 /// Runs a load once in a new SQLite file, and gives the file's size.
-pub fn size(langgraph: &mut LangGraph, at: &str, load: Load) -> io::Result<u64> {
+pub fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
     let workload = "storage-size";
     let name = "thread".to_owned();
     let request = Request { workload, store: "sqlite", at, synchronous: None, name, load };
-    let Bytes { bytes } = langgraph.ask(&request)?;
+    let Bytes { bytes } = langgraph.request(&request)?;
     Ok(bytes)
 }

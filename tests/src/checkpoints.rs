@@ -1,10 +1,10 @@
-//! Checkpoints made by hand, for tests of savers.
+//! Builds checkpoints for tests of savers.
 
 use std::time::SystemTime;
 
 use graph_core::checkpoint::{Change, CheckpointId, Cursor, Header, NewCheckpoint, Place, Source};
 
-/// The checkpoint that follows a thread's head.
+/// Builds the checkpoint that follows the head of a thread.
 pub fn next_checkpoint(
     thread: &str,
     head: Option<CheckpointId>,

@@ -1,4 +1,4 @@
-//! What a process leaves behind: which effects took place, and what the saver said was stored.
+//! Files written by a worker: executed side effects and acknowledged writes.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job;
 
-/// A write that was answered.
+/// An acknowledged write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ack {
     /// A checkpoint.
@@ -25,12 +25,12 @@ pub enum Ack {
         id: CheckpointId,
         /// The task.
         task: TaskId,
-        /// Which of the task's records it is.
+        /// Kind of the record within the task.
         slot: String,
     },
 }
 
-/// What there will be to note once these writes are answered.
+/// Returns the acknowledgements to log once these writes succeeded.
 pub(super) fn acks_of(writes: &[Write]) -> Vec<Ack> {
     let mut acks = Vec::new();
     for write in writes {
@@ -50,21 +50,21 @@ pub(super) fn acks_of(writes: &[Write]) -> Vec<Ack> {
     acks
 }
 
-/// Notes what was answered, a line each, in one write.
-pub(super) fn note(path: &Path, acks: &[Ack]) -> io::Result<()> {
+/// Appends acknowledgements, one per line, with a single write.
+pub(super) fn append_acks(path: &Path, acks: &[Ack]) -> io::Result<()> {
     if acks.is_empty() {
         return Ok(());
     }
     let lines: Vec<String> = acks.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-    job::append(path, &lines.join("\n"))
+    job::append_line(path, &lines.join("\n"))
 }
 
-/// Reads what was answered so far.
+/// Reads the acknowledgements.
 pub fn acks(path: &Path) -> io::Result<Vec<Ack>> {
     lines(path)?.iter().map(|it| Ok(serde_json::from_str(it)?)).collect()
 }
 
-/// Reads how often each effect took place.
+/// Reads how often each effect was executed.
 pub fn effects(path: &Path) -> io::Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     for key in lines(path)? {
@@ -73,7 +73,7 @@ pub fn effects(path: &Path) -> io::Result<BTreeMap<String, usize>> {
     Ok(counts)
 }
 
-/// The lines of a file that need not be there.
+/// Reads the lines of a file. A missing file is empty.
 fn lines(path: &Path) -> io::Result<Vec<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
