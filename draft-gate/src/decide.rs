@@ -1,4 +1,4 @@
-//! Decisions of a person: what waits, accept, reject, amend, undo.
+//! A person's decisions: list, accept, reject, amend, undo.
 
 use crate::{
     blob,
@@ -13,20 +13,20 @@ use crate::{
     records::{ChangeSet, SetState},
 };
 
-/// A change set that waits for a person.
+/// A change set that awaits a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingSet {
-    /// Its id; a beginning that no other has is enough.
+    /// Id of the set; commands also accept a unique prefix.
     pub set: String,
-    /// Whose it is.
+    /// Worker that submitted it.
     pub worker: String,
-    /// For which task.
+    /// Id of the task.
     pub task: String,
-    /// Its files.
+    /// Files of the set.
     pub paths: Vec<WorkspacePath>,
-    /// What the worker says about it.
+    /// Summary by the worker.
     pub summary: String,
-    /// When it was submitted, in milliseconds since 1970.
+    /// Time of submission in milliseconds since the Unix epoch.
     pub submitted_at: i64,
 }
 
@@ -45,12 +45,12 @@ impl PendingSet {
 }
 
 impl Gate {
-    /// What waits for a person, the oldest first.
+    /// Returns the change sets that await a person's decision, oldest first.
     pub fn pending(&self) -> Result<Vec<PendingSet>, Error> {
         Ok(self.sets_in_state(SetState::Escalated)?.into_iter().map(PendingSet::of).collect())
     }
 
-    /// Shows a change set that waits, as it stands against the files as they are now; of one that was decided, how.
+    /// Returns the judgement of a pending change set against the current files; for a decided set, the decision.
     pub fn inspect(&self, set: &str) -> Result<Judgement, Error> {
         if let Some(judgement) = self.lock()?.decided(set)? {
             return Ok(judgement);
@@ -58,7 +58,7 @@ impl Gate {
         Ok(self.proposal_with_checks(set)?.judgement(Decision::Escalate))
     }
 
-    /// The new text of one file of a change set that waits, for who wants to amend it.
+    /// Returns the proposed text of one file of a pending change set, for amending it.
     pub fn proposed_text(&self, set: &str, path: &str) -> Result<String, Error> {
         let contract = self.contract()?;
         let proposal = self.lock()?.proposal(set, &contract)?;
@@ -66,7 +66,7 @@ impl Gate {
         file.map(|it| it.new_text).ok_or_else(|| not_in_set(set, path))
     }
 
-    /// The whole id of the set that waits and starts with this; with nothing given, of the only one.
+    /// Returns the full id of the pending set with this prefix; with an empty prefix, of the only pending set.
     pub fn find_pending(&self, start: &str) -> Result<String, Error> {
         let mut ids =
             self.pending()?.into_iter().map(|it| it.set).filter(|it| it.starts_with(start));
@@ -78,20 +78,20 @@ impl Gate {
         }
     }
 
-    /// Applies a change set that waits, if it still is what the person saw: all of it, or nothing and an error.
+    /// Applies a pending change set if it is still in the reviewed state: all of it, or nothing and an error.
     pub fn accept(&self, set: &str, fingerprint: Digest, agent: &str) -> Result<(), Error> {
         let locked = self.lock()?;
         let proposal = locked.reviewed_proposal(set, fingerprint)?;
         proposal.require_complete()?;
         if proposal.lacks_checks {
             let reason =
-                "the contract's checks have not run on the change as it is now; look at it again";
+                "the contract's checks have not run on the current change; review it again";
             return Err(Error::NotAllowed { reason: reason.to_owned() });
         }
         locked.execute(proposal.journal(agent, Verdict::Accepted, "accepted by a person"))
     }
 
-    /// Rejects a change set that waits, if it still is what the person saw.
+    /// Rejects a pending change set if it is still in the reviewed state.
     pub fn reject(
         &self,
         set: &str,
@@ -104,7 +104,7 @@ impl Gate {
         locked.execute(proposal.journal(agent, Verdict::Rejected, &escape_for_message(reason)))
     }
 
-    /// Puts a person's text in place of a draft's. What comes of it is looked at, and accepted, as any other.
+    /// Replaces the text of a draft by the reviewer's. The result has to be reviewed and accepted like any other.
     pub fn amend(
         &self,
         set: &str,
@@ -122,7 +122,7 @@ impl Gate {
             .iter_mut()
             .find(|it| it.path.as_str() == path && it.content.is_some());
         let change = change.ok_or_else(|| not_in_set(set, path))?;
-        // The person has seen the file as it is now.
+        // The reviewer has seen the current file.
         let current = proposal
             .files
             .iter()
@@ -146,7 +146,7 @@ impl Gate {
         self.inspect(&id)
     }
 
-    /// Takes an accepted change set back, by its id or a beginning of it, if its files are still as it left them.
+    /// Undoes an accepted change set, given its id or a unique prefix, if its files are unchanged since.
     pub fn undo(&self, start: &str, agent: &str) -> Result<Vec<WorkspacePath>, Error> {
         let locked = self.lock()?;
         let no_undo =
@@ -156,15 +156,17 @@ impl Gate {
         let decided: Option<Journal> = match sets.as_slice() {
             [set] => self.decided.get(set)?,
             [] => None,
-            _ => return Err(no_undo("several start so; `draft-gate log` has the whole id")),
+            _ => {
+                return Err(no_undo("several ids start with this; `draft-gate log` lists full ids"));
+            }
         };
         let mut journal = decided.ok_or_else(|| {
-            no_undo("it was not decided, or was pruned; `draft-gate log` lists those that were")
+            no_undo("it is not decided or was pruned; `draft-gate log` lists decided sets")
         })?;
         match journal.verdict {
             Verdict::Accepted => {}
             Verdict::Rejected => return Err(no_undo("it was rejected")),
-            Verdict::Undone => return Err(no_undo("it is undone already")),
+            Verdict::Undone => return Err(no_undo("it is already undone")),
         }
         journal.steps = journal
             .steps
@@ -176,7 +178,7 @@ impl Gate {
         journal.reason = "undone by a person".to_owned();
         let paths = journal.steps.iter().map(|it| it.path.clone()).collect();
         locked.execute(journal).map_err(|error| match error {
-            Error::Conflict { path } => no_undo(&format!("`{path}` was changed since")),
+            Error::Conflict { path } => no_undo(&format!("`{path}` was changed afterwards")),
             other => other,
         })?;
         Ok(paths)
@@ -184,7 +186,7 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// What was decided on a set, without its difference.
+    /// Returns the decision on a set, without its diff.
     pub(crate) fn decided(&self, set: &str) -> Result<Option<Judgement>, Error> {
         let journal: Option<Journal> = self.gate.decided.get(set)?;
         Ok(journal.map(|it| Judgement {
@@ -199,7 +201,7 @@ impl LockedGate<'_> {
         }))
     }
 
-    /// A proposal that is what the person saw, byte by byte.
+    /// Returns the proposal if it is exactly what the person reviewed.
     fn reviewed_proposal(&self, set: &str, fingerprint: Digest) -> Result<Proposal, Error> {
         let proposal = self.proposal(set, &self.gate.contract()?)?;
         if proposal.fingerprint != fingerprint {

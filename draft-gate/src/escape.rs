@@ -1,6 +1,6 @@
-//! Text of workers for a person's terminal: what would move the cursor, colour or hide something is written out.
+//! Makes text of workers safe to print to a terminal.
 
-/// The text in one line, with every character that a terminal would obey or not show as its number.
+/// Escapes control characters and characters that are invisible or change the text direction.
 #[must_use]
 pub fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -14,7 +14,7 @@ pub fn escape_invisible(text: &str) -> String {
     shown
 }
 
-/// Control characters but the tabulator, and those that show as nothing or turn the text around.
+/// Returns whether a character is a control character (except tab), invisible, or changes the text direction.
 pub(crate) fn is_invisible(char: char) -> bool {
     (char.is_control() && char != '\t')
         || matches!(char,
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_worker_wrote_cannot_move_the_cursor() {
+    fn control_and_invisible_characters_are_escaped() {
         assert_eq!(escape_invisible("+a\x1b[2J\u{202e}b\r"), "+a\\u{1b}[2J\\u{202e}b\\u{d}");
         assert_eq!(
             escape_invisible("a\u{9b}2J\u{61c}\u{e0041}\u{e0100}"),

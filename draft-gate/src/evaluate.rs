@@ -1,4 +1,4 @@
-//! What speaks against a change set, beside what single lines say, and what follows from it.
+//! Findings about files and sets as a whole, and the decision that follows from all findings.
 
 use crate::{
     contract::{Contract, Preview},
@@ -9,7 +9,7 @@ use crate::{
     scan::scan,
 };
 
-/// The greatest weight decides.
+/// Returns the decision of the most severe finding.
 pub(crate) fn decision(findings: &[Finding], contract: &Contract) -> Decision {
     let severity = findings.iter().map(|it| it.severity).max().unwrap_or(Severity::Note);
     match (severity, contract.draft_gate.preview) {
@@ -19,36 +19,36 @@ pub(crate) fn decision(findings: &[Finding], contract: &Contract) -> Decision {
     }
 }
 
-/// What speaks against one file, in the order of the document: secrets, paths, then how much is changed.
+/// Returns the findings about one file: secrets and paths first, then the extent of the change.
 pub(crate) fn file_findings(file: &ProposedFile, old: &str) -> Vec<Finding> {
     let mut findings = scan(&file.diff.added);
     let mut find = |rule, severity, text: &str| findings.push(Finding::new(rule, severity, text));
     if file.current == file.new {
-        find("no-change", Severity::Reject, "the draft is what the file already says");
+        find("no-change", Severity::Reject, "the draft equals the current file");
     }
     if file.change.operation == Operation::Delete {
-        find("deletion", Severity::Escalate, "the file is to be deleted");
+        find("deletion", Severity::Escalate, "the file would be deleted");
     } else if file.new_text.trim().is_empty() && !old.trim().is_empty() {
         find("empty-draft", Severity::Reject, "the draft is empty and the file is not");
     }
     if file.change.path.is_tool_configuration() {
-        let text = "tools of whoever works here obey this file by themselves";
+        let text = "tools execute or follow this file automatically";
         find("tool-configuration", Severity::Escalate, text);
     }
     if file.diff.is_line_ends_only {
-        find("line-ends", Severity::Escalate, "nothing but the ends of lines changes");
+        find("line-ends", Severity::Escalate, "only line endings change");
     }
     if file.new_text.contains('\u{fffd}') && !old.contains('\u{fffd}') {
         find(
             "not-text",
             Severity::Escalate,
-            "the draft holds characters that stand for broken text",
+            "the draft has replacement characters (U+FFFD), which indicate broken text",
         );
     }
     findings
 }
 
-/// What speaks against the set as a whole.
+/// Returns the findings about the set as a whole.
 pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<Finding> {
     let mut findings = vec![];
     let rules = &contract.draft_gate;
@@ -56,7 +56,7 @@ pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<F
         let ratio = file.diff.deletion_ratio();
         if ratio > rules.max_deletion_ratio {
             let text = format!(
-                "{:.0} % of the file's lines are removed or rewritten; {:.0} % are alike",
+                "{:.0} % of the lines are removed or rewritten; the texts are {:.0} % similar",
                 ratio * 100.0,
                 file.diff.similarity() * 100.0
             );
@@ -69,39 +69,40 @@ pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<F
     let changed: u32 = files.iter().map(|it| it.diff.changed()).fold(0, u32::saturating_add);
     let max_lines = contract.constraints.max_diff_lines;
     if changed > max_lines {
-        let text = format!("{changed} lines are changed; the contract says {max_lines}");
+        let text = format!("{changed} lines are changed; the contract allows {max_lines}");
         findings.push(Finding::new("scope", Severity::Escalate, text));
     }
     if files.len() > rules.max_files {
         let text =
-            format!("{} files are changed; the contract says {}", files.len(), rules.max_files);
+            format!("{} files are changed; the contract allows {}", files.len(), rules.max_files);
         findings.push(Finding::new("scope", Severity::Escalate, text));
     }
     if rules.preview == Preview::Always {
         findings.push(Finding::new(
             "preview",
             Severity::Escalate,
-            "the contract wants every change to be seen",
+            "the contract requires a review of every change",
         ));
     }
     findings
 }
 
-/// Files of one set that cannot be there together: a file in place of another's folder, or one name in two letter cases.
+/// Returns files of a set that cannot coexist: a file where another needs a directory, or names that differ only in
+/// case.
 fn path_clashes(files: &[ProposedFile]) -> Vec<Finding> {
     let mut created: Vec<(String, &ProposedFile)> = files
         .iter()
         .filter(|it| it.new.is_some())
         .map(|it| (format!("{}/", it.change.path.as_str().to_lowercase()), it))
         .collect();
-    // With a slash at their ends a folder's files come right behind the folder.
+    // With a trailing slash, the files of a directory sort directly after it.
     created.sort_by(|one, other| one.0.cmp(&other.0));
     let clash = |pair: &[(String, &ProposedFile)]| {
         let path = &pair[0].1.change.path;
         let text = if pair[0].0 == pair[1].0 {
-            format!("`{path}` is in the set too, in other letter case")
+            format!("the set also has `{path}`, which differs only in letter case")
         } else if pair[1].0.starts_with(&pair[0].0) {
-            format!("`{path}` is to be a file, and this one is to lie in it")
+            format!("the set has `{path}` as a file, but this path needs it as a directory")
         } else {
             return None;
         };

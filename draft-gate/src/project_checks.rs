@@ -1,4 +1,4 @@
-//! The project as it would be if a change set were accepted, for its checks.
+//! Runs project checks on the project with a change set applied.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ use crate::{
     records::RecordedFindings,
 };
 
-/// A project that is larger is not copied.
+/// Maximum total size of the project's files; larger projects are not copied.
 const MAX_BYTES: usize = 64 << 20;
 
 const MAX_OUTPUT_BYTES: usize = 2_000;
 
 impl Gate {
-    /// What the contract's checks say to a proposal; that they cannot be run is a finding too.
+    /// Runs the contract's checks on a proposal. If they cannot run, that is a finding too.
     pub(crate) fn run_checks(&self, proposal: &Proposal, contract: &Contract) -> RecordedFindings {
         let project = self.project(proposal);
         let applies_to = project_fingerprint(proposal.fingerprint, &project, contract);
         let cannot_run = |why: String| vec![Finding::new("checks", Severity::Escalate, why)];
         let findings = match (&self.checks, project) {
             (None, _) => {
-                let why = "the contract asks for checks, and nothing here runs them; build the program with \
+                let why = "the contract requires checks, but this program cannot run them; build it with \
                            `--features sandbox`, or decide without them";
                 cannot_run(why.to_owned())
             }
@@ -42,7 +42,8 @@ impl Gate {
         RecordedFindings { applies_to, findings }
     }
 
-    /// Stands for all that a judgement is about: the change, and with checks the whole project as they would see it.
+    /// Returns a digest of everything that a judgement depends on: the change and, if there are checks, the whole
+    /// project.
     pub(crate) fn judged_state(&self, proposal: &Proposal, contract: &Contract) -> Digest {
         if contract.draft_gate.checks.is_empty() {
             return proposal.fingerprint;
@@ -50,7 +51,7 @@ impl Gate {
         project_fingerprint(proposal.fingerprint, &self.project(proposal), contract)
     }
 
-    /// All files that a worker may see, with the proposal's in their place.
+    /// Returns all files that workers may access, with the proposal applied.
     fn project(&self, proposal: &Proposal) -> Result<Vec<ProjectFile>, Error> {
         let mut files = BTreeMap::new();
         let mut room = MAX_BYTES;
@@ -81,7 +82,7 @@ fn run_check(checks: &dyn ProjectChecks, check: &Check, files: &[ProjectFile]) -
     Some(Finding::new("checks", severity, text))
 }
 
-/// Stands for a change, a project with it, and the checks that the contract asks for.
+/// Returns a digest of a change, the project with it, and the contract's checks.
 fn project_fingerprint(
     fingerprint: Digest,
     project: &Result<Vec<ProjectFile>, Error>,
@@ -116,7 +117,7 @@ fn collect(
             }
             continue;
         }
-        // Links, pipes and their like are no part of what is checked.
+        // Links, pipes and other special files are not checked.
         let Ok(Some(content)) = dir.read(&name, blob::MAX_BYTES) else { continue };
         *room = room.checked_sub(content.bytes.len()).ok_or_else(|| Error::CheckNotRun {
             check: escape_for_message(&path),
@@ -131,8 +132,8 @@ fn collect(
     Ok(())
 }
 
-/// Whether a folder holds things that were built or fetched. A name that sources may have as well counts only beside
-/// what would build into it.
+/// Returns whether a directory holds build output or downloads. Names that sources may also have count only next to
+/// the corresponding build file.
 fn is_build_output(parent: &Dir, name: &str) -> bool {
     let build_files: &[&str] = match name {
         "node_modules" | "__pycache__" | ".venv" => return true,

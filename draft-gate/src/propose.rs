@@ -1,4 +1,4 @@
-//! What a change set would do to the files as they are now, and what speaks against it.
+//! Computes the effect of a change set on the current files, with findings.
 
 use crate::{
     blob,
@@ -16,39 +16,40 @@ use crate::{
     records::{Change, ChangeSet, Operation, RecordedFindings, SetState},
 };
 
-/// A decision is kept with so many findings, the gravest: a set of many files has more than a file of the gate holds.
+/// Maximum number of findings stored with a decision, the most severe. All findings of a large set could exceed the
+/// maximum size of a record.
 const MAX_STORED_FINDINGS: usize = 500;
 
-/// A change set, and what it would do to the files as they are now.
+/// A change set and its effect on the current files.
 #[derive(Debug)]
 pub(crate) struct Proposal {
     pub(crate) set: ChangeSet,
     pub(crate) files: Vec<ProposedFile>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) fingerprint: Digest,
-    /// Whether the contract asks for checks that have not run on it.
+    /// Whether the contract requires checks that have not run on this state.
     pub(crate) lacks_checks: bool,
 }
 
-/// One file of a proposal.
+/// A file of a proposal.
 #[derive(Debug)]
 pub(crate) struct ProposedFile {
     pub(crate) change: Change,
     pub(crate) current: Option<Digest>,
-    /// What is to be applied: the draft, or its merge with what somebody else wrote.
+    /// Content to apply: the draft, or its merge with a concurrent change.
     pub(crate) new: Option<Digest>,
     pub(crate) new_text: String,
     pub(crate) mode: u32,
-    /// How many folders have to be made for it.
+    /// Number of parent directories to create.
     pub(crate) new_folders: usize,
     pub(crate) diff: FileDiff,
 }
 
 impl LockedGate<'_> {
-    /// A change set that is complete and not decided.
+    /// Returns a complete, undecided change set.
     pub(crate) fn set(&self, id: &str) -> Result<ChangeSet, Error> {
         let set: Option<ChangeSet> = self.gate.sets.get(id)?;
-        // A power cut may bring back a set that was decided.
+        // A power failure may restore a set that was already decided.
         let is_waiting =
             |it: &ChangeSet| it.state != SetState::Incomplete && !self.gate.decided.has(id);
         set.filter(is_waiting).ok_or_else(|| Error::UnknownSet { id: escape_for_message(id) })
@@ -58,14 +59,14 @@ impl LockedGate<'_> {
         self.propose(self.set(id)?, contract)
     }
 
-    /// Looks at what a change set would do to the files as they are now.
+    /// Computes the effect of a change set on the current files.
     pub(crate) fn propose(&self, set: ChangeSet, contract: &Contract) -> Result<Proposal, Error> {
         let mut findings = vec![];
         let mut files = vec![];
         for change in &set.changes {
             match self.propose_file(change, contract, &mut findings) {
                 Ok(file) => files.push(file),
-                // The set cannot be applied: that is for its judgement to say, and must not stop other sets.
+                // The set cannot be applied. This becomes a finding, so that it does not block other sets.
                 Err(error) => findings.push(refusal(&error).in_file(&change.path)),
             }
         }
@@ -89,13 +90,13 @@ impl LockedGate<'_> {
         let digest = current.as_deref().map(Digest::of);
         let is_foreign = digest != change.base;
         if is_foreign && current.as_ref().is_some_and(|it| str::from_utf8(it).is_err()) {
-            // Neither a difference nor a merge would leave somebody's bytes as they are.
+            // A diff or merge would corrupt content that is not UTF-8.
             return Err(Error::NotText { path: path.to_string() });
         }
         let old = text(current.clone());
         let draft = change.content.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
         let mut new = (change.content, text(draft));
-        // To take the set back is to bring these bytes back.
+        // Needed for a rollback.
         if let Some(current) = &current {
             blob::put(&self.gate.blobs, current)?;
         }
@@ -116,7 +117,7 @@ impl LockedGate<'_> {
         Ok(file)
     }
 
-    /// How many of the folders that a file is in are not there.
+    /// Counts the missing parent directories of a file.
     fn missing_folders(&self, path: &WorkspacePath) -> usize {
         let mut n_missing = 0;
         let mut dir = path.parent();
@@ -127,7 +128,7 @@ impl LockedGate<'_> {
         n_missing
     }
 
-    /// Somebody else changed the original since the draft was requested.
+    /// Handles an original that was changed after the draft was requested.
     fn reconcile(
         &self,
         change: &Change,
@@ -145,7 +146,7 @@ impl LockedGate<'_> {
         };
         match (on_conflict, merged) {
             (OnConflict::Reject, _) => {
-                find(Severity::Reject, "the file was changed since the draft was requested")
+                find(Severity::Reject, "the file was changed after the draft was requested")
             }
             (on_conflict, Some(merged)) => {
                 let severity = if on_conflict == OnConflict::Merge {
@@ -155,15 +156,15 @@ impl LockedGate<'_> {
                 };
                 find(
                     severity,
-                    "the file was changed since the draft was requested; both changes are merged",
+                    "the file was changed after the draft was requested; both changes are merged",
                 );
                 let digest = blob::put(&self.gate.blobs, merged.as_bytes())?;
                 return Ok((Some(digest), merged));
             }
             (_, None) => find(
                 Severity::Escalate,
-                "the file was changed since the draft was requested, and the changes touch each other; \
-                 to accept is to lose what the file says now",
+                "the file was changed after the draft was requested, and the changes conflict; \
+                 accepting discards the current content of the file",
             ),
         }
         Ok(new)
@@ -171,7 +172,7 @@ impl LockedGate<'_> {
 }
 
 impl Proposal {
-    /// Adds findings that another look would not bring, and keeps them with the set.
+    /// Adds findings that a new look at the files would not produce, and stores them with the set.
     pub(crate) fn record(&mut self, new: RecordedFindings) {
         self.findings.extend(new.findings.iter().cloned());
         match &mut self.set.recorded {
@@ -184,15 +185,16 @@ impl Proposal {
         }
     }
 
-    /// Fails where a file of the set cannot be looked at: the others are not applied without it.
+    /// Fails if a file of the set cannot be examined: sets are applied as a whole.
     pub(crate) fn require_complete(&self) -> Result<(), Error> {
         if self.is_complete() {
             return Ok(());
         }
         let why = self.findings.iter().find(|it| it.rule == "original");
         let why = why.map(ToString::to_string).unwrap_or_default();
-        let reason =
-            format!("a set is applied whole, and a file of it cannot be: {why}; reject the set");
+        let reason = format!(
+            "a change set is applied as a whole, but one of its files cannot be: {why}; reject the set"
+        );
         Err(Error::NotAllowed { reason })
     }
 
@@ -210,7 +212,7 @@ impl Proposal {
         }
     }
 
-    /// What has to be done for a verdict.
+    /// Builds the journal that executes a verdict.
     pub(crate) fn journal(&self, agent: &str, verdict: Verdict, reason: &str) -> Journal {
         let steps = self.files.iter().filter(|it| it.current != it.new);
         let steps = steps.map(|it| {
@@ -244,7 +246,7 @@ impl ProposedFile {
     }
 }
 
-/// What is said of a file that cannot be looked at: what is forbidden is rejected, what failed is for a person.
+/// Converts an error of a file into a finding: forbidden changes are rejected, failures are escalated.
 fn refusal(error: &Error) -> Finding {
     let is_forbidden =
         error.is_violation() || matches!(error, Error::NotAllowed { .. } | Error::TooLarge { .. });
@@ -252,7 +254,8 @@ fn refusal(error: &Error) -> Finding {
     Finding::new("original", severity, error.to_string())
 }
 
-/// Binds a verdict to what was looked at: each file as it is and as it would be, or that it could not be looked at.
+/// Returns the fingerprint that binds a verdict to the reviewed state: current and new content of each file, or that
+/// a file could not be examined.
 fn fingerprint(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
     let line = |change: &Change| match files.iter().find(|it| it.change == *change) {
         Some(file) => format!("{} {:?} {:?}\n", change.path, file.current, file.new),
@@ -269,9 +272,9 @@ fn text(bytes: Option<Vec<u8>>) -> String {
 mod tests {
     use super::*;
 
-    /// Two hundred files have thousands of findings with long paths: with all of them a decision could not be read again.
+    /// With all findings of many files, the record of a decision would be too large to read.
     #[test]
-    fn a_decision_is_kept_with_the_gravest_findings() {
+    fn stored_findings_of_a_decision_are_bounded() {
         let set = ChangeSet {
             id: "1".to_owned(),
             worker: "w".to_owned(),

@@ -1,4 +1,4 @@
-//! Retention: content of decided drafts goes after a while, what waits stays.
+//! Retention: removes content of decided drafts after some time; undecided ones stay.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,30 @@ use crate::{
     records::{Change, ChangeSet, DraftRecord},
 };
 
-/// What a pruning removed.
+/// Numbers of removed items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneSummary {
-    /// Decided change sets: accepted ones can no longer be undone.
+    /// Decided change sets; accepted ones can no longer be undone.
     pub decided: usize,
-    /// Change sets that were never completed, and drafts that were never submitted.
+    /// Incomplete change sets and drafts that were never submitted.
     pub abandoned: usize,
-    /// Rejected drafts that can no longer be restored.
+    /// Rejected drafts, which can no longer be restored.
     pub rejected: usize,
-    /// Contents that nothing needs.
+    /// Unreferenced contents.
     pub blobs: usize,
-    /// Inboxes that nothing came to, or that were too long.
+    /// Inboxes that were stale or too long.
     pub inboxes: usize,
-    /// Temporary files of processes that died, and files that a power cut damaged.
+    /// Temporary files of crashed processes, and files corrupted by a power failure.
     pub temporary: usize,
 }
 
 const DAY: i64 = 24 * 60 * 60;
 
 impl Gate {
-    /// Removes content of drafts that were decided longer ago than the contract's `retention_days`, and drafts that were
-    /// left alone for as long: those that were never submitted, and those whose change set was never completed.
+    /// Removes content of drafts that were decided more than the contract's `retention_days` ago, and drafts that
+    /// were abandoned for as long: never submitted, or part of a change set that was never completed.
     ///
-    /// The log stays as it is, and so does everything that waits for a decision.
+    /// The log and everything that awaits a decision are kept.
     pub fn prune(&self) -> Result<PruneSummary, Error> {
         self.prune_before(
             chrono::Utc::now().timestamp()
@@ -42,7 +42,7 @@ impl Gate {
         )
     }
 
-    /// As [`prune`](Self::prune), before a time in seconds since 1970.
+    /// Like [`prune`](Self::prune), but for items older than `time`, in seconds since the Unix epoch.
     pub fn prune_before(&self, time: i64) -> Result<PruneSummary, Error> {
         let locked = self.lock()?;
         let mut pruned = PruneSummary {
@@ -90,7 +90,7 @@ impl Gate {
         Ok(pruned)
     }
 
-    /// Content of drafts that are open, held, ready or escalated.
+    /// Returns the digests of all content that undecided drafts and sets need.
     fn digests_of_undecided(&self) -> Result<BTreeSet<Digest>, Error> {
         let mut needed = BTreeSet::new();
         for name in self.issued.names()? {
@@ -105,8 +105,8 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// Removes drafts that were requested before a time and never submitted, and what is left of those whose set is
-    /// over.
+    /// Removes drafts that were requested before `time` and never submitted, and leftovers of drafts whose set is
+    /// decided.
     fn remove_stale_drafts(&self, time: i64) -> Result<usize, Error> {
         let mut n_removed = 0;
         for name in self.gate.issued.names()? {
@@ -123,8 +123,7 @@ impl LockedGate<'_> {
         Ok(n_removed)
     }
 
-    /// Removes temporary files that nobody writes any more, for we hold the lock, and sets that are over or
-    /// cannot be read.
+    /// Removes temporary files, which are unused while the lock is held, and sets that are decided or unreadable.
     fn remove_temporary(&self, time: i64) -> Result<usize, Error> {
         let gate = self.gate;
         let record_dirs = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];

@@ -1,5 +1,5 @@
-//! Project checks of a change set that waits for a person: kept with it, and run anew where anything that they saw has
-//! changed since.
+//! Project checks of pending change sets: results are stored with the set, and checks run again when anything they
+//! saw has changed.
 
 use crate::{
     confine::Durability,
@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Gate {
-    /// A proposal for a person to look at. Checks that have not run on it as it is now, after an amendment or
-    /// a merge, run first; the lock is not held meanwhile.
+    /// Returns a proposal for review. If the checks have not run on its current state, for example after an amendment
+    /// or merge, they run first, without the lock.
     pub(crate) fn proposal_with_checks(&self, set: &str) -> Result<Proposal, Error> {
         for _ in 0..MAX_ATTEMPTS {
             let contract = self.contract()?;
@@ -34,7 +34,7 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// A change set as it stands against the files as they are now, with what its checks said.
+    /// Returns the effect of a change set on the current files, with the results of its checks.
     pub(crate) fn proposal(&self, set: &str, contract: &Contract) -> Result<Proposal, Error> {
         let mut proposal = self.propose(self.set(set)?, contract)?;
         let state = self.gate.judged_state(&proposal, contract);
@@ -42,7 +42,7 @@ impl LockedGate<'_> {
         if let Some(recorded) = recorded {
             proposal.findings.extend(recorded.findings.iter().cloned());
         } else if !contract.draft_gate.checks.is_empty() && proposal.is_complete() {
-            let text = "the contract's checks have not run on the project as it is now";
+            let text = "the contract's checks have not run on the current project";
             proposal.findings.push(Finding::new("checks", Severity::Escalate, text));
             proposal.lacks_checks = true;
         }

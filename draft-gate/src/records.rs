@@ -1,6 +1,7 @@
-//! What the gate knows of drafts and change sets: the worker's own word is never needed.
+//! The gate's own records of drafts and change sets; nothing depends on what workers claim.
 //!
-//! Each lies in a file of its own that goes when it is decided, so that work does not grow with the past.
+//! Each record is a separate file that is removed when the set is decided, so the cost of an operation does not grow
+//! with the history.
 
 use std::fmt;
 
@@ -14,17 +15,17 @@ use crate::{
     path::WorkspacePath,
 };
 
-/// What a draft proposes to do with its file.
+/// Operation that a draft proposes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// Change a file that is there.
+    /// Change an existing file.
     #[default]
     Edit,
-    /// Make a file that is not there.
+    /// Create a new file.
     Create,
-    /// Remove a file. A person always decides on this.
+    /// Delete a file. Always escalated to a person.
     Delete,
 }
 
@@ -38,23 +39,23 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A draft that a worker was given.
+/// Record of an issued draft.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DraftRecord {
-    /// Its name in `drafts`.
+    /// File name in `drafts`.
     pub(crate) name: String,
     pub(crate) worker: String,
     pub(crate) task: String,
     pub(crate) path: WorkspacePath,
     pub(crate) operation: Operation,
-    /// The original when it was requested; absent for a new file.
+    /// Digest of the original at the time of the request; `None` for a new file.
     pub(crate) base: Option<Digest>,
     pub(crate) requested_at: i64,
-    /// The change set that it was submitted in.
+    /// Change set that it was submitted in.
     pub(crate) set: Option<String>,
 }
 
-/// Drafts that were submitted together, with their content.
+/// Drafts that are judged and applied together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ChangeSet {
     pub(crate) id: String,
@@ -63,49 +64,49 @@ pub(crate) struct ChangeSet {
     pub(crate) state: SetState,
     pub(crate) changes: Vec<Change>,
     pub(crate) submitted_at: i64,
-    /// What another look at the files would not find again.
+    /// Findings that a new look at the files would not produce.
     #[serde(default, rename = "found", skip_serializing_if = "Option::is_none")]
     pub(crate) recorded: Option<RecordedFindings>,
 }
 
-/// What project checks, or an attempt to apply a change set, came to.
+/// Findings of project checks or of a failed attempt to apply a change set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedFindings {
-    /// Stands for the change and the checks that it is about: for another one it says nothing.
+    /// Digest of the state that the findings apply to; they are ignored for any other state.
     #[serde(rename = "about")]
     pub(crate) applies_to: Digest,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// How far a change set is.
+/// State of an undecided change set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SetState {
-    /// More drafts are to come.
+    /// More drafts are expected.
     #[serde(rename = "held")]
     Incomplete,
-    /// Complete, and not judged.
+    /// Complete, but not judged.
     Ready,
-    /// A person decides.
+    /// Awaits a person's verdict.
     Escalated,
 }
 
-/// One file of a change set.
+/// Change of one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) draft: String,
     pub(crate) path: WorkspacePath,
     pub(crate) operation: Operation,
     pub(crate) base: Option<Digest>,
-    /// What was submitted; absent for a deletion.
+    /// Digest of the submitted content; `None` for a deletion.
     pub(crate) content: Option<Digest>,
-    /// How long that is.
+    /// Size of the content in bytes.
     #[serde(default)]
     pub(crate) bytes: u64,
     pub(crate) summary: String,
 }
 
-/// Files of one kind, by name.
+/// Directory of JSON records of one kind, by name.
 #[derive(Debug)]
 pub(crate) struct RecordDir {
     pub(crate) dir: Dir,
@@ -116,7 +117,7 @@ const MAX_RECORD_BYTES: u64 = 8 << 20;
 impl RecordDir {
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let file = format!("{name}.json");
-        // A name that a worker made up leads nowhere.
+        // Names made up by workers must not become paths.
         if file.contains('/') || file.len() > 255 {
             return Ok(None);
         }
@@ -128,8 +129,8 @@ impl RecordDir {
         serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
     }
 
-    /// As [`get`](Self::get), where a file that is damaged counts as none: it must not hide the others, and what is
-    /// under way may be lost in a power cut.
+    /// Like [`get`](Self::get), but returns `None` for a corrupt record. It must not hide the others; records that
+    /// are not synced may be lost in a power failure.
     pub(crate) fn readable<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         match self.get(name) {
             Err(Error::Corrupt { .. }) => Ok(None),
@@ -151,17 +152,17 @@ impl RecordDir {
         self.dir.replace(&format!("{name}.json"), bytes, keep)
     }
 
-    /// Moves something to another shelf, in one move: it is on the one or on the other, whatever happens.
+    /// Atomically moves a record to another directory.
     pub(crate) fn move_to(&self, name: &str, target: &Self) -> Result<(), Error> {
         self.dir.move_over(&format!("{name}.json"), &target.dir)
     }
 
-    /// Removes something; a power cut may bring it back.
+    /// Removes a record. A power failure may restore it.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         self.dir.remove(&format!("{name}.json"))
     }
 
-    /// The names of all that is there.
+    /// Returns the names of all records.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let names = self.dir.names()?;
         Ok(names.iter().filter_map(|it| it.strip_suffix(".json")).map(str::to_owned).collect())

@@ -1,4 +1,4 @@
-//! Change sets before they are judged: drafts are added until the set is complete, and one that never is goes again.
+//! Change sets before judgement: drafts are added until the set is complete.
 
 use crate::{
     confine::{Durability, random_hex},
@@ -11,14 +11,14 @@ use crate::{
     records::{Change, ChangeSet, SetState},
 };
 
-/// A change set holds no more drafts than this, whatever its contract says.
+/// Maximum number of drafts per change set, regardless of the contract.
 const MAX_CHANGES: usize = 200;
 
-/// A change set's drafts hold no more bytes than this together: all of them are compared at once.
+/// Maximum total size of a change set's drafts in bytes; all are compared at once.
 pub(crate) const MAX_BYTES: u64 = 16 << 20;
 
 impl LockedGate<'_> {
-    /// Adds a change to the set of its task that is held, or to a new one.
+    /// Adds a change to the incomplete set of its task, or to a new set.
     pub(crate) fn add_to_set(
         &self,
         worker: &str,
@@ -28,7 +28,7 @@ impl LockedGate<'_> {
     ) -> Result<ChangeSet, Error> {
         let incomplete_key = incomplete_key(worker, task);
         let known: Option<ChangeSet> = self.gate.sets.readable(&incomplete_key)?;
-        // A crash may have left the set here after it was handed in: its id is taken.
+        // After a crash the incomplete set may still exist although it was submitted.
         let known = known.filter(|it| !self.is_submitted(&it.id));
         let mut set = known.unwrap_or_else(|| ChangeSet {
             id: random_hex(),
@@ -52,12 +52,12 @@ impl LockedGate<'_> {
         Ok(set)
     }
 
-    /// Whether a set is complete, be it judged or not.
+    /// Returns whether a set is complete, judged or not.
     fn is_submitted(&self, set: &str) -> bool {
         self.gate.sets.has(set) || self.gate.decided.has(set)
     }
 
-    /// Removes a held set that was decided as it is.
+    /// Removes an incomplete set that was decided.
     pub(crate) fn remove_incomplete(
         &self,
         worker: &str,
@@ -73,7 +73,7 @@ impl LockedGate<'_> {
         }
     }
 
-    /// Rejects a set that is held: its worker is told, and can take its drafts up again.
+    /// Rejects an incomplete set. Its worker gets a message and can restore its drafts.
     pub(crate) fn drop_set(&self, set: ChangeSet, agent: &str, reason: &str) -> Result<(), Error> {
         self.execute(Journal {
             fingerprint: Digest::of(&[]),
@@ -91,13 +91,13 @@ impl LockedGate<'_> {
         })
     }
 
-    /// Drops sets to which nothing was added since a time, in seconds since 1970, and counts them.
+    /// Drops incomplete sets without additions since `time` (seconds since the Unix epoch); returns their number.
     pub(crate) fn drop_stale_sets(&self, time: i64) -> Result<usize, Error> {
         let mut n_dropped = 0;
         for set in self.gate.sets_in_state(SetState::Incomplete)? {
             let name = format!("{}.json", incomplete_key(&set.worker, &set.task));
             if self.gate.sets.dir.written_at(&name).is_none_or(|it| it < time) {
-                self.drop_set(set, GATE_AGENT, "no more drafts came")?;
+                self.drop_set(set, GATE_AGENT, "no further drafts were submitted")?;
                 n_dropped += 1;
             }
         }
@@ -106,13 +106,13 @@ impl LockedGate<'_> {
 }
 
 impl Gate {
-    /// Change sets whose worker said that more drafts are to come, the oldest first: nobody judges them as they are.
+    /// Returns the change sets that await more drafts, oldest first. They are not judged.
     pub fn incomplete(&self) -> Result<Vec<PendingSet>, Error> {
         Ok(self.sets_in_state(SetState::Incomplete)?.into_iter().map(PendingSet::of).collect())
     }
 
-    /// Drops a change set that is held, by its id or a beginning of it. Its worker is told, and can take its drafts up
-    /// again.
+    /// Drops an incomplete change set, given its id or a unique prefix. Its worker gets a message and can restore its
+    /// drafts.
     pub fn drop_incomplete(&self, start: &str, agent: &str) -> Result<String, Error> {
         let locked = self.lock()?;
         let mut sets = self
@@ -122,7 +122,7 @@ impl Gate {
         match (sets.next(), sets.next()) {
             (Some(set), None) => {
                 let id = set.id.clone();
-                locked.drop_set(set, agent, "the set was not completed, and was dropped")?;
+                locked.drop_set(set, agent, "the incomplete change set was dropped")?;
                 Ok(id)
             }
             (Some(_), Some(_)) => Err(Error::AmbiguousSet { id: escape_for_message(start) }),
@@ -130,7 +130,7 @@ impl Gate {
         }
     }
 
-    /// All sets that are so far, the oldest first. What a power cut brought back of a decided one is none.
+    /// Returns all sets in a state, oldest first. Decided sets that a power failure restored are skipped.
     pub(crate) fn sets_in_state(&self, state: SetState) -> Result<Vec<ChangeSet>, Error> {
         let mut sets = vec![];
         for name in self.sets.names()? {
@@ -145,17 +145,17 @@ impl Gate {
     }
 }
 
-/// Fails where a set has become too large to be judged at once.
+/// Fails if a set is too large to be judged.
 fn check_size(set: &ChangeSet) -> Result<(), Error> {
     if set.changes.len() > MAX_CHANGES {
         let reason = format!(
-            "a change set has at most {MAX_CHANGES} drafts; submit the last one without more_to_come"
+            "a change set may have at most {MAX_CHANGES} drafts; submit the last one without more_to_come"
         );
         return Err(Error::NotAllowed { reason });
     }
     if set.changes.iter().map(|it| it.bytes).sum::<u64>() > MAX_BYTES {
         let reason = format!(
-            "the drafts of a change set hold at most {MAX_BYTES} bytes together; make several sets"
+            "the drafts of a change set may have at most {MAX_BYTES} bytes in total; submit several sets"
         );
         return Err(Error::NotAllowed { reason });
     }

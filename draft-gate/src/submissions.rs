@@ -1,6 +1,6 @@
-//! `drafts/{task}.submission.json`: which drafts of a task wait, for whoever looks into the folder.
+//! `drafts/{task}.submission.json`: lists the undecided submissions of a task for people and tools.
 //!
-//! It lies where workers can write, so it is only ever told and never believed.
+//! Workers can write to this directory, so the gate never trusts the file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,10 +18,10 @@ struct File {
     submissions: Vec<Value>,
 }
 
-/// Longer differences are cut.
+/// Maximum size of a listed diff in bytes.
 const MAX_DIFF_BYTES: usize = 64 << 10;
 
-/// The file holds the newest of a task that has more.
+/// Maximum number of listed submissions of a task, the newest.
 const MAX_SUBMISSIONS: usize = 50;
 
 impl LockedGate<'_> {
@@ -54,7 +54,7 @@ impl LockedGate<'_> {
         self.rewrite(task, |submissions| submissions.retain(|it| it["set"] != set));
     }
 
-    /// A worker can put anything in the file's place, a folder even; then there is no list, and all goes on.
+    /// Errors are ignored: a worker may have replaced the file by a directory. The list is only informational.
     fn rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) {
         let _ = self.try_rewrite(task, change);
     }
@@ -62,7 +62,7 @@ impl LockedGate<'_> {
     fn try_rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
         let drafts = self.drafts()?;
         let name = format!("{task}.submission.json");
-        // Whatever a worker put there in its place is replaced.
+        // Anything else that a worker put in its place is replaced.
         let known = drafts.read(&name, 8 << 20).ok().flatten();
         let mut file: File =
             known.and_then(|it| serde_json::from_slice(&it.bytes).ok()).unwrap_or_default();

@@ -1,7 +1,6 @@
-//! A worker's four tools: request, write, read, submit.
+//! The worker's four tools: request, write, read, submit.
 //!
-//! What a worker says is checked against what the gate knows of its drafts. What is refused because it looks like an
-//! attempt to get past the gate goes to the log.
+//! Everything a worker claims is checked against the gate's records. Attempts to bypass the gate are logged.
 
 use crate::{
     blob,
@@ -17,34 +16,36 @@ use crate::{
     tool::{Draft, DraftContent, DraftRequest, Submission, SubmissionReceipt, WriteReceipt},
 };
 
-/// The gate's side of one worker.
+/// Tools of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Worker<'a> {
     pub(crate) gate: &'a Gate,
     pub(crate) name: &'a str,
 }
 
-/// A summary is cut here: it goes to people and into logs.
+/// Maximum length of a summary in characters.
 const MAX_SUMMARY_CHARS: usize = 500;
 
-/// A worker has no more drafts than this that are not decided.
+/// Maximum number of undecided drafts per worker.
 const MAX_OPEN_DRAFTS: usize = 500;
 
 impl Worker<'_> {
-    /// Copies a file into the sandbox, for this worker alone.
+    /// Issues a draft of a file to this worker.
     ///
-    /// Asking again for the same file starts over from the file as it is now.
+    /// Requesting the same file again resets the draft to the current file.
     pub fn request(&self, request: &DraftRequest) -> Result<Draft, Error> {
         self.with_lock(&request.task_id, |locked| self.request_locked(locked, request))
     }
 
-    /// Puts content into a draft.
+    /// Replaces the content of a draft.
     pub fn write(&self, draft_path: &str, content: &str) -> Result<WriteReceipt, Error> {
         self.with_lock("", |locked| {
             let issued = self.open_draft(locked, draft_path)?;
             if issued.operation == Operation::Delete {
                 return Err(Error::NotAllowed {
-                    reason: "a draft for a deletion has no content; submit it as it is".to_owned(),
+                    reason:
+                        "a draft for a deletion has no content; submit it without writing to it"
+                            .to_owned(),
                 });
             }
             if content.contains('\0') {
@@ -66,7 +67,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Reads a draft back.
+    /// Returns the content of a draft.
     pub fn read(&self, draft_path: &str) -> Result<DraftContent, Error> {
         self.with_lock("", |locked| {
             let issued = self.issued(locked, draft_path)?;
@@ -75,12 +76,13 @@ impl Worker<'_> {
         })
     }
 
-    /// Freezes a draft and hands it in. [`Gate::judge`] decides on its change set once that is complete.
+    /// Freezes the content of a draft and submits it. [`Gate::judge`] judges its change set once that is complete.
     pub fn submit(&self, submission: &Submission) -> Result<SubmissionReceipt, Error> {
         self.with_lock(&submission.task_id, |locked| self.submit_locked(locked, submission))
     }
 
-    /// What the gate told this worker about a task, oldest first; after the message `after`, if that is still there.
+    /// Returns the messages to this worker about a task, oldest first; only those after the message `after`, if it
+    /// still exists.
     pub fn inbox(&self, task: &str, after: Option<&str>) -> Result<Vec<Message>, Error> {
         self.with_lock(task, |locked| {
             let task = validate_name(task, "task id")?;
@@ -91,7 +93,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Does something under the lock, and logs what looks like an attempt to get past the gate.
+    /// Runs an operation with the lock held and logs attempts to bypass the gate.
     fn with_lock<T>(
         &self,
         task: &str,
@@ -124,7 +126,7 @@ impl Worker<'_> {
         let contract = self.gate.contract()?;
         contract.allow(operation, &path)?;
         let original = self.original(&path, operation, contract.draft_gate.max_draft_bytes)?;
-        let name = self.free_name(locked, task, &path)?;
+        let name = self.draft_name(locked, task, &path)?;
         self.check_draft_quota(locked, &name)?;
         let base = original.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
         let base = base.transpose()?;
@@ -160,7 +162,7 @@ impl Worker<'_> {
         })
     }
 
-    /// The file as it is now, where it has to be there.
+    /// Returns the current content of the file; fails if its existence does not match the operation.
     fn original(
         &self,
         path: &WorkspacePath,
@@ -183,7 +185,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Two names that differ in case alone are one file on other systems.
+    /// Fails if a name differs from an existing one only in case: both are the same file on some systems.
     fn check_case_collision(&self, path: &WorkspacePath) -> Result<(), Error> {
         let mut dir = self.gate.root.subdir("")?;
         let mut components = path.as_str().split('/').peekable();
@@ -193,7 +195,7 @@ impl Worker<'_> {
             if names.iter().any(|it| it != name && it.to_lowercase() == lower) {
                 return Err(Error::Exists {
                     path: path.to_string(),
-                    what: " in other letter case",
+                    what: " in a different letter case",
                 });
             }
             if components.peek().is_none() || !names.iter().any(|it| it == name) {
@@ -204,10 +206,10 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Fails where this worker has too many drafts that are not decided. One that it asks for again is no new one.
+    /// Fails if this worker has too many undecided drafts. Requesting one of them again is always allowed.
     fn check_draft_quota(&self, locked: &LockedGate<'_>, name: &str) -> Result<(), Error> {
         let names = locked.gate.issued.names()?;
-        // Whose they are has to be read from each of them, so this is asked only where it may matter.
+        // The owner is stored in each record, so they are read only if the limit may be exceeded.
         if names.len() < MAX_OPEN_DRAFTS || names.iter().any(|it| it == name) {
             return Ok(());
         }
@@ -218,12 +220,13 @@ impl Worker<'_> {
         if n_open < MAX_OPEN_DRAFTS {
             return Ok(());
         }
-        let reason = format!("you have {n_open} drafts that are not decided; submit some of them");
+        let reason = format!("you have {n_open} undecided drafts; submit some of them first");
         Err(Error::NotAllowed { reason })
     }
 
-    /// The document's name where it is free or ours; one with a hash where another worker or file has it.
-    fn free_name(
+    /// Returns the file name of the draft: a plain one, or one with a hash if another worker or file uses the plain
+    /// one.
+    fn draft_name(
         &self,
         locked: &LockedGate<'_>,
         task: &str,
@@ -249,7 +252,7 @@ impl Worker<'_> {
         Ok(if is_short { plain } else { hashed })
     }
 
-    /// The content of this worker's draft that was rejected last.
+    /// Returns the content of this worker's last rejected draft of the file.
     fn rejected_content(&self, task: &str, path: &WorkspacePath) -> Result<Option<String>, Error> {
         let content = self.gate.rejected.get::<Digest>(&rejected_key(self.name, task, path))?;
         let content = content.ok_or_else(|| Error::NoRejectedDraft { path: path.to_string() })?;
@@ -276,7 +279,8 @@ impl Worker<'_> {
             return Err(forged("task_id", &submission.task_id, &issued.task));
         }
         if contains_secret(&submission.change_summary) {
-            let reason = "the summary holds what looks like a secret; say what changes without it";
+            let reason =
+                "the summary contains what looks like a secret; describe the change without it";
             return Err(Error::NotAllowed { reason: reason.to_owned() });
         }
         let content = match issued.operation {
@@ -313,7 +317,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Writes the task's submission file and the log's line.
+    /// Adds the submission to the task's submission file and to the log.
     fn record_submission(
         &self,
         locked: &LockedGate<'_>,
@@ -337,7 +341,7 @@ impl Worker<'_> {
         locked.log_event(self.name, "submitted", &set.task, fields)
     }
 
-    /// The draft's text, read once: whoever changes it later changes nothing.
+    /// Reads the text of the draft. Later changes of the file have no effect.
     fn draft_text(&self, locked: &LockedGate<'_>, issued: &DraftRecord) -> Result<String, Error> {
         let limit = self.gate.contract()?.draft_gate.max_draft_bytes;
         let content = locked.drafts()?.read(&issued.name, limit)?;
@@ -345,7 +349,7 @@ impl Worker<'_> {
         decode_text(content.bytes, &issued.name)
     }
 
-    /// A draft of this worker that is not submitted.
+    /// Returns a draft of this worker that is not submitted yet.
     fn open_draft(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
         let issued = self.issued(locked, draft_path)?;
         match issued.set {
@@ -354,7 +358,7 @@ impl Worker<'_> {
         }
     }
 
-    /// A draft that was issued to this worker: its name is looked up, and never made into a path.
+    /// Returns a draft that was issued to this worker. Its name is looked up in the records and never used as a path.
     fn issued(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
         let path = WorkspacePath::parse(draft_path)?;
         let name = path.as_str().strip_prefix(DRAFTS).and_then(|it| it.strip_prefix('/'));
@@ -367,8 +371,8 @@ impl Worker<'_> {
 }
 
 impl LockedGate<'_> {
-    /// What is known of a draft. One that a power cut damaged was never issued, and one that it brought back after its
-    /// set was decided is over.
+    /// Returns the record of a draft. Corrupt records, and records that a power failure restored after the decision,
+    /// count as missing.
     pub(crate) fn draft(&self, name: &str) -> Result<Option<DraftRecord>, Error> {
         let issued: Option<DraftRecord> = self.gate.issued.readable(name)?;
         let is_over = |set: &String| self.gate.decided.has(set);
@@ -376,13 +380,13 @@ impl LockedGate<'_> {
     }
 }
 
-/// Bytes as the text that drafts are made of.
+/// Decodes bytes as text.
 fn decode_text(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
     let text = String::from_utf8(bytes).ok().filter(|it| !it.contains('\0'));
     text.ok_or_else(|| Error::NotText { path: path.to_owned() })
 }
 
-/// Where the content of a rejected draft is found again.
+/// Returns the name of the record of a rejected draft.
 pub(crate) fn rejected_key(worker: &str, task: &str, path: &WorkspacePath) -> String {
     Digest::of(format!("{worker}\n{task}\n{path}").as_bytes()).half()
 }

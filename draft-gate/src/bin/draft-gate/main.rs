@@ -1,4 +1,4 @@
-//! The gate on the command line: the server that workers talk to, and the commands of who decides.
+//! The `draft-gate` command: the MCP server for workers, and the reviewer's commands.
 
 mod args;
 mod output;
@@ -25,10 +25,10 @@ use crate::{
     render::{ColorMode, print_judgement},
 };
 
-/// So much of a sight has to be typed: of fewer digits a worker could find two changes that share them.
+/// Minimum number of fingerprint digits to type. With fewer, a worker could construct two changes that share them.
 const MIN_FINGERPRINT_DIGITS: usize = 32;
 
-/// What a command failed with.
+/// Error of a command.
 type BoxError = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -57,25 +57,27 @@ fn run(cli: Cli) -> Result<(), BoxError> {
         Command::Accept(reviewed) => {
             let (set, fingerprint) = resolve(&gate, &reviewed)?;
             gate.accept(&set, fingerprint, &agent)?;
-            print_line(format_args!("{set} is applied"))
+            print_line(format_args!("{set} applied"))
         }
         Command::Reject { reviewed, reason } => {
             let (set, fingerprint) = resolve(&gate, &reviewed)?;
             gate.reject(&set, fingerprint, &reason, &agent)?;
-            print_line(format_args!("{set} is rejected"))
+            print_line(format_args!("{set} rejected"))
         }
         Command::Amend { reviewed, path, with } => {
             let (set, fingerprint) = resolve(&gate, &reviewed)?;
-            let judgement = gate.amend(&set, &path, &draft_text(&with)?, fingerprint, &agent)?;
+            let judgement = gate.amend(&set, &path, &read_text(&with)?, fingerprint, &agent)?;
             print_judgement(&judgement, ColorMode::for_stdout())
         }
         Command::Drop { set } => {
-            print_line(format_args!("{} is dropped", gate.drop_incomplete(&set, &agent)?))
+            print_line(format_args!("{} dropped", gate.drop_incomplete(&set, &agent)?))
         }
         Command::Inbox { worker, task } => inbox(&gate, worker.as_deref().zip(task.as_deref())),
         Command::Undo { set } => {
             let mut paths = gate.undo(&set, &agent)?.into_iter();
-            paths.try_for_each(|it| print_line(format_args!("{it} is as it was before {set}")))
+            paths.try_for_each(|it| {
+                print_line(format_args!("{it} restored to its state before {set}"))
+            })
         }
         Command::Judge => judge_all(&gate),
         Command::Log => log(&gate),
@@ -86,7 +88,7 @@ fn run(cli: Cli) -> Result<(), BoxError> {
         Command::Prune => {
             let pruned = gate.prune()?;
             print_line(format_args!(
-                "removed {} decided change sets, {} drafts and sets that were left alone, {} rejected drafts, \
+                "removed {} decided change sets, {} abandoned drafts and sets, {} rejected drafts, \
                  {} contents, {} inboxes, {} temporary files",
                 pruned.decided,
                 pruned.abandoned,
@@ -100,8 +102,8 @@ fn run(cli: Cli) -> Result<(), BoxError> {
     }
 }
 
-/// A log that is not what it was must not keep anybody from finding that out, and nobody makes a gate by looking
-/// for one in the wrong folder.
+/// Read-only commands skip verification, so that a modified log can be inspected. Commands that expect a gate do not
+/// create one in the wrong directory.
 fn open(workspace: &Path, command: &Command) -> Result<Gate, Error> {
     if !matches!(command, Command::Serve(_) | Command::Extract { .. }) {
         let gate = Gate::open_unchecked(workspace)?;
@@ -133,17 +135,17 @@ fn serve(gate: Gate, args: &Serve) -> Result<(), BoxError> {
         server.serve(stdio()).await?.waiting().await?;
         Ok(())
     });
-    // A thread that still reads from standard input is not waited for.
+    // Does not wait for the thread that reads standard input.
     runtime.shutdown_background();
     served
 }
 
-/// What a crash left of this worker's is judged first; what others have submitted is theirs to have judged. A set
-/// that cannot be judged stays for `draft-gate judge`, and stops nobody.
+/// Judges this worker's submissions that a crash left unjudged. A set that cannot be judged is left to `draft-gate
+/// judge`.
 fn judge_leftovers(gate: &Gate, worker: &str) -> Result<(), BoxError> {
     for (set, judged) in gate.judge_all_of(worker)? {
         if let Err(error) = judged {
-            print_error(format_args!("change set {set} is not judged: {error}"));
+            print_error(format_args!("cannot judge change set {set}: {error}"));
         }
     }
     Ok(())
@@ -156,24 +158,28 @@ fn judge_all(gate: &Gate) -> Result<(), BoxError> {
         match judged {
             Ok(judgement) => said = said.and_then(|()| print_decision(&judgement)),
             Err(error) => {
-                print_error(format_args!("change set {set} is not judged: {error}"));
+                print_error(format_args!("cannot judge change set {set}: {error}"));
                 n_failed += 1;
             }
         }
     }
-    if n_failed > 0 { Err(format!("{n_failed} change sets are not judged").into()) } else { said }
+    if n_failed > 0 {
+        Err(format!("{n_failed} change sets could not be judged").into())
+    } else {
+        said
+    }
 }
 
 fn pending(gate: &Gate) -> Result<(), BoxError> {
     let (waiting, held) = (gate.pending()?, gate.incomplete()?);
     if waiting.is_empty() && held.is_empty() {
-        return print_line("nothing waits");
+        return print_line("no pending change sets");
     }
     for waiting in &waiting {
         print_set(waiting, "")?;
     }
     for held in &held {
-        print_set(held, "  (waits for more drafts: `draft-gate drop` removes it)")?;
+        print_set(held, "  (awaits more drafts; `draft-gate drop` removes it)")?;
     }
     Ok(())
 }
@@ -202,15 +208,15 @@ fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// From what a person typed to a whole id and sight. The sight has to be the one of now.
+/// Resolves the typed id and fingerprint. The fingerprint must match the current state.
 fn resolve(gate: &Gate, reviewed: &ReviewedSet) -> Result<(String, Digest), BoxError> {
     let set = gate.find_pending(&reviewed.set)?;
     if reviewed.fingerprint.len() < MIN_FINGERPRINT_DIGITS {
         let what = format!(
-            "`{}` is no sight: give the one that `draft-gate show` printed",
+            "`{}` is not a valid fingerprint: use the one that `draft-gate show` prints as `sight`",
             reviewed.fingerprint
         );
-        return Err(format!("{what}, {MIN_FINGERPRINT_DIGITS} digits of it or all").into());
+        return Err(format!("{what}, at least its first {MIN_FINGERPRINT_DIGITS} digits").into());
     }
     let now = gate.inspect(&set)?.fingerprint;
     if !now.to_string().starts_with(&reviewed.fingerprint) {
@@ -247,16 +253,17 @@ fn verify(
         && head != found
         && !gate.has_line(head)?
     {
-        return Err(
-            format!("the log is whole, but no line of it is {head}: it was written anew").into()
-        );
+        return Err(format!(
+            "the log is consistent but has no line with hash {head}: it was rewritten"
+        )
+        .into());
     }
-    print_line(format_args!("{} lines, none changed; head {found}", verified.lines))
+    print_line(format_args!("{} lines, unmodified; head {found}", verified.lines))
 }
 
 fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result<(), BoxError> {
     let text = match file {
-        Some(file) => draft_text(file)?,
+        Some(file) => read_text(file)?,
         None => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text)?;
@@ -267,8 +274,8 @@ fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result
     print_decision(&gate.judge(&submitted.set)?)
 }
 
-/// The text of a file that a person named.
-fn draft_text(file: &Path) -> Result<String, BoxError> {
+/// Reads a text file named on the command line.
+fn read_text(file: &Path) -> Result<String, BoxError> {
     let refused = |error| format!("cannot read `{}`: {error}; give a text file", file.display());
     Ok(fs::read_to_string(file).map_err(refused)?)
 }

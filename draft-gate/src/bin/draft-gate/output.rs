@@ -1,4 +1,4 @@
-//! What goes to standard output and standard error. Whoever reads there may have read enough.
+//! Writes to standard output and standard error.
 
 use std::{
     fmt::Display,
@@ -7,12 +7,12 @@ use std::{
 
 use crate::BoxError;
 
-/// Standard output was closed by who read it: the command ends, and nothing has failed.
+/// Standard output was closed by its reader: the command ends without an error.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody reads standard output any more")]
+#[error("standard output was closed")]
 pub(crate) struct StdoutClosed;
 
-/// Writes to standard output, at once.
+/// Writes to standard output and flushes it.
 pub(crate) fn print(text: impl Display) -> Result<(), BoxError> {
     let mut output = io::stdout().lock();
     match write!(output, "{text}").and_then(|()| output.flush()) {
@@ -27,7 +27,7 @@ pub(crate) fn print_line(text: impl Display) -> Result<(), BoxError> {
     print(format_args!("{text}\n"))
 }
 
-/// Writes a line to standard error; where nobody listens nobody hears it.
+/// Writes a line to standard error; errors are ignored.
 pub(crate) fn print_error(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! How a change set looks in a terminal. What workers wrote cannot move the cursor or change colours.
+//! Renders change sets for a terminal. Control characters in workers' text are escaped.
 
 use std::{env, fmt::Write, io};
 
@@ -6,7 +6,7 @@ use draft_gate::{Finding, Judgement, Severity, escape_invisible};
 
 use crate::{BoxError, output::print};
 
-/// Whether there are colours.
+/// Whether output is colored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ColorMode {
     Colored,
@@ -38,7 +38,7 @@ pub(crate) fn print_judgement(judgement: &Judgement, mode: ColorMode) -> Result<
     print(render_judgement(judgement, mode))
 }
 
-/// A change set for people: the gravest risk first, then the difference, then what a verdict has to name.
+/// Renders a change set: findings by severity, the diff, and the fingerprint that a verdict must name.
 fn render_judgement(judgement: &Judgement, mode: ColorMode) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", mode.color(BOLD, &format!("change set {}", judgement.set)));

@@ -1,4 +1,4 @@
-//! `draft-gate review`: shows what waits, and asks.
+//! `draft-gate review`: shows pending change sets and asks for verdicts.
 
 use std::{
     env, fs,
@@ -14,7 +14,7 @@ use crate::{
     render::{ColorMode, print_judgement},
 };
 
-/// What a person says to a change set.
+/// The reviewer's answer.
 enum Answer {
     Accept,
     Reject(String),
@@ -27,12 +27,16 @@ pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), BoxErr
     let waiting: Vec<PendingSet> =
         gate.pending()?.into_iter().filter(|it| it.set.starts_with(start)).collect();
     if waiting.is_empty() {
-        return print_line("nothing waits");
+        return print_line("no pending change sets");
     }
     for waiting in waiting {
         let mut judgement = gate.inspect(&waiting.set)?;
         let PendingSet { worker, task, summary, .. } = &waiting;
-        print_line(format_args!("\n{worker} for task {task} says: {}", escape_invisible(summary)))?;
+        print_line(format_args!(
+            "
+{worker} (task {task}): {}",
+            escape_invisible(summary)
+        ))?;
         print_judgement(&judgement, ColorMode::for_stdout())?;
         loop {
             match ask(&waiting)? {
@@ -58,7 +62,7 @@ fn ask(waiting: &PendingSet) -> Result<Answer, BoxError> {
     loop {
         match line("[a]ccept, [r]eject, a[m]end, [s]kip, [q]uit? ")?.as_str() {
             "a" | "accept" => return Ok(Answer::Accept),
-            "r" | "reject" => return Ok(Answer::Reject(line("why? ")?)),
+            "r" | "reject" => return Ok(Answer::Reject(line("reason? ")?)),
             "m" | "amend" => {
                 let path = match waiting.paths.as_slice() {
                     [only] => only.to_string(),
@@ -73,7 +77,7 @@ fn ask(waiting: &PendingSet) -> Result<Answer, BoxError> {
     }
 }
 
-/// Opens the draft's text in the person's editor.
+/// Opens the text of the draft in the reviewer's editor.
 fn amend(
     gate: &Gate,
     judgement: &Judgement,
@@ -94,7 +98,7 @@ fn amend(
         .arg(&file)
         .status()?;
     if !status.success() {
-        return Err(format!("`{editor}` failed; nothing is changed").into());
+        return Err(format!("editor `{editor}` failed; nothing was changed").into());
     }
     let text = fs::read_to_string(&file)?;
     Ok(gate.amend(&judgement.set, path, &text, judgement.fingerprint, agent)?)
@@ -104,7 +108,9 @@ fn line(question: &str) -> Result<String, BoxError> {
     print(question)?;
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Err("there is nobody to ask; use `draft-gate accept` or `draft-gate reject`".into());
+        return Err(
+            "standard input is closed; use `draft-gate accept` or `draft-gate reject`".into()
+        );
     }
     Ok(line.trim().to_owned())
 }
