@@ -157,7 +157,9 @@ impl Gate {
             [set] => self.decided.get(set)?,
             [] => None,
             _ => {
-                return Err(no_undo("several ids start with this; `draft-gate log` lists full ids"));
+                return Err(no_undo(
+                    "several ids start with this; `draft-gate log` lists full ids",
+                ));
             }
         };
         let mut journal = decided.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The attacks that are known: each ends with a refusal, a line in the log, and nothing touched outside.
+//! Known attacks: each one is rejected and logged, and nothing outside of the workspace changes.
 
 use std::{
     fs::{self, File},
@@ -17,7 +17,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::{OLD, TestWorkspace, with_line};
 
-/// A refusal that is a violation: counted, and logged with its prefix.
+/// Asserts that the error is a violation and is logged with its prefix.
 #[track_caller]
 fn check_refused<T: std::fmt::Debug>(ws: &TestWorkspace, result: Result<T, Error>) {
     let error = result.unwrap_err();
@@ -30,7 +30,7 @@ fn check_refused<T: std::fmt::Debug>(ws: &TestWorkspace, result: Result<T, Error
 }
 
 #[test]
-fn traversal_in_all_encodings_and_by_every_tool() {
+fn path_traversal_is_rejected_by_every_tool() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     for path in [
@@ -66,7 +66,7 @@ fn traversal_in_all_encodings_and_by_every_tool() {
 }
 
 #[test]
-fn siblings_whose_name_starts_alike() {
+fn sibling_directories_with_the_same_prefix_are_outside() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     ws.put("_handoff/drafts-evil/a.py.t.draft", "x");
@@ -78,7 +78,7 @@ fn siblings_whose_name_starts_alike() {
 }
 
 #[test]
-fn what_is_not_for_workers_is_neither_read_nor_proposed() {
+fn protected_files_can_neither_be_read_nor_proposed() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     for path in [
@@ -99,7 +99,7 @@ fn what_is_not_for_workers_is_neither_read_nor_proposed() {
 }
 
 #[test]
-fn links_instead_of_files_and_folders() {
+fn links_in_place_of_files_and_directories_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     symlink(ws.outside().join("a.py"), ws.path("src/link.py")).unwrap();
@@ -115,7 +115,7 @@ fn links_instead_of_files_and_folders() {
 }
 
 #[test]
-fn a_draft_that_became_a_link() {
+fn drafts_replaced_by_links_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
@@ -123,14 +123,14 @@ fn a_draft_that_became_a_link() {
     symlink(ws.outside().join("a.py"), ws.path(&draft.draft_path)).unwrap();
     check_refused(&ws, worker.read(&draft.draft_path));
     check_refused(&ws, worker.submit(&Submission::of(&draft, "x")));
-    // A write replaces the link, and does not follow it.
+    // A write replaces the link and does not follow it.
     worker.write(&draft.draft_path, &with_line(OLD)).unwrap();
     assert!(fs::symlink_metadata(ws.path(&draft.draft_path)).unwrap().is_file());
     ws.check_outside();
 }
 
 #[test]
-fn a_link_that_waits_where_a_draft_will_be() {
+fn links_at_the_path_of_a_new_draft_are_not_followed() {
     let ws = TestWorkspace::new();
     symlink(ws.outside().join("a.py"), ws.path("_handoff/drafts/a.py.t.draft")).unwrap();
     symlink(ws.outside().join("a.py"), ws.path("_handoff/drafts/t.submission.json")).unwrap();
@@ -139,7 +139,7 @@ fn a_link_that_waits_where_a_draft_will_be() {
 }
 
 #[test]
-fn a_file_with_several_names() {
+fn files_with_several_hard_links_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
@@ -154,7 +154,7 @@ fn a_file_with_several_names() {
 }
 
 #[test]
-fn folders_that_are_exchanged_for_links() {
+fn directories_replaced_by_links_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
@@ -176,7 +176,7 @@ fn folders_that_are_exchanged_for_links() {
 }
 
 #[test]
-fn an_original_that_becomes_a_link_before_it_is_applied() {
+fn originals_replaced_by_links_are_not_followed() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
     let judgement = ws.edit("src/a.py", &with_line(OLD));
     fs::remove_file(ws.path("src/a.py")).unwrap();
@@ -187,7 +187,7 @@ fn an_original_that_becomes_a_link_before_it_is_applied() {
 }
 
 #[test]
-fn pipes_sockets_devices_and_folders() {
+fn special_files_and_directories_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let pipe =
@@ -196,7 +196,7 @@ fn pipes_sockets_devices_and_folders() {
         ("pipe", &|path| pipe(path)),
         ("socket", &|path| drop(UnixListener::bind(path).unwrap())),
         ("folder", &|path| fs::create_dir(path).unwrap()),
-        // Only root can make one; where we are not, a pipe has to do.
+        // Only root can create devices; otherwise a pipe is used.
         ("device", &|path| {
             let null = rustix::fs::makedev(1, 3);
             if mknodat(CWD, path, FileType::CharacterDevice, Mode::from_raw_mode(0o644), null)
@@ -218,9 +218,9 @@ fn pipes_sockets_devices_and_folders() {
     }
 }
 
-/// Whoever can write among the drafts must not be able to stop the gate.
+/// Programs that write to the drafts directory must not be able to block the gate.
 #[test]
-fn folders_in_place_of_drafts_stop_nobody() {
+fn directories_in_place_of_drafts_do_not_block_the_gate() {
     let ws = TestWorkspace::new();
     let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     let set = ws.submit(&draft).set;
@@ -234,7 +234,7 @@ fn folders_in_place_of_drafts_stop_nobody() {
 }
 
 #[test]
-fn magic_links_lead_nowhere() {
+fn magic_links_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let open = File::open(ws.outside().join("a.py")).unwrap();
@@ -250,7 +250,7 @@ fn magic_links_lead_nowhere() {
 }
 
 #[test]
-fn forged_submissions() {
+fn forged_submissions_are_rejected() {
     let ws = TestWorkspace::new();
     ws.put("src/b.py", OLD);
     let worker = ws.gate.worker("w").unwrap();
@@ -264,16 +264,16 @@ fn forged_submissions() {
     forge(&|it| it.original_path = "../outside/a.py".to_owned());
     forge(&|it| it.task_id = "u".to_owned());
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
-    // Files that nobody issued are no drafts, whatever they are called.
+    // Files that were not issued are not drafts, whatever their names.
     ws.put("_handoff/drafts/b.py.t.draft", "x");
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
     check_refused(&ws, worker.write("_handoff/drafts/t.submission.json", "{}"));
-    // Nor is the draft of another worker.
+    // Drafts of other workers are rejected too.
     let other = ws.gate.worker("other").unwrap();
     check_refused(&ws, other.submit(&Submission::of(&draft, "x")));
     check_refused(&ws, other.write(&draft.draft_path, "x"));
     check_refused(&ws, other.read(&draft.draft_path));
-    // What the folder says about submissions is not believed.
+    // The submission file is not trusted.
     let set = ws.submit(&draft).set;
     let list = ws.text("_handoff/drafts/t.submission.json").replace("src/a.py", "src/b.py");
     ws.put("_handoff/drafts/t.submission.json", &list);
@@ -282,7 +282,7 @@ fn forged_submissions() {
 }
 
 #[test]
-fn replayed_submissions() {
+fn replayed_submissions_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
@@ -291,7 +291,7 @@ fn replayed_submissions() {
     assert!(matches!(worker.submit(&submission), Err(Error::AlreadySubmitted { .. })));
     ws.gate.judge(&set).unwrap();
     check_refused(&ws, worker.submit(&submission));
-    // To judge once more is to hear what was decided.
+    // Judging again returns the earlier decision.
     ws.put("src/a.py", OLD);
     assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
     assert_eq!(ws.text("src/a.py"), OLD);
@@ -299,7 +299,7 @@ fn replayed_submissions() {
 }
 
 #[test]
-fn content_swapped_after_it_was_submitted() {
+fn content_changed_after_submission_is_ignored() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
     let worker = ws.gate.worker("w").unwrap();
     let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
@@ -313,7 +313,7 @@ fn content_swapped_after_it_was_submitted() {
 }
 
 #[test]
-fn a_frozen_content_that_was_changed_is_not_applied() {
+fn corrupt_stored_content_is_not_applied() {
     let ws = TestWorkspace::new();
     let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     for blob in crate::support::files(&ws.path("_handoff/gate/blobs")) {
@@ -321,14 +321,14 @@ fn a_frozen_content_that_was_changed_is_not_applied() {
     }
     let judgement = ws.gate.judge(&set).unwrap();
     assert_eq!(judgement.decision, Decision::Escalate);
-    assert!(judgement.findings[0].text.contains("damaged"), "{:?}", judgement.findings);
+    assert!(judgement.findings[0].text.contains("corrupt"), "{:?}", judgement.findings);
     assert!(ws.gate.accept(&set, judgement.fingerprint, "p").is_err());
     assert_eq!(ws.text("src/a.py"), OLD);
-    ws.gate.reject(&set, judgement.fingerprint, "damaged", "p").unwrap();
+    ws.gate.reject(&set, judgement.fingerprint, "corrupt", "p").unwrap();
 }
 
 #[test]
-fn drafts_of_two_gigabytes_cost_nothing() {
+fn huge_drafts_are_rejected_without_reading_them() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
@@ -345,12 +345,12 @@ fn drafts_of_two_gigabytes_cost_nothing() {
         worker.write(&draft.draft_path, &"x".repeat(2 << 20)),
         Err(Error::TooLarge { .. })
     ));
-    // To read them would take longer by far.
+    // Reading them would take much longer.
     assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
 }
 
 #[test]
-fn what_is_no_text_is_refused() {
+fn binary_content_is_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
@@ -367,7 +367,7 @@ fn what_is_no_text_is_refused() {
 }
 
 #[test]
-fn accepts_at_once() {
+fn concurrent_accepts_apply_once() {
     let ws = Arc::new(TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#));
     let judgement = ws.edit("src/a.py", &with_line(OLD));
     let accepts: Vec<_> = (0..8)
@@ -383,7 +383,7 @@ fn accepts_at_once() {
 }
 
 #[test]
-fn drafts_of_one_file_by_several_workers_at_once() {
+fn concurrent_drafts_of_one_file_do_not_overwrite_each_other() {
     let ws = Arc::new(TestWorkspace::new());
     let judged: Vec<_> = (0..6)
         .map(|number| {
@@ -400,7 +400,7 @@ fn drafts_of_one_file_by_several_workers_at_once() {
         .collect();
     let decisions: Vec<_> = judged.into_iter().map(|it| it.join().unwrap()).collect();
     let n_accepted = decisions.iter().filter(|it| **it == Decision::Accept).count();
-    // Each accepted one saw what was there; the others met the rule for conflicts.
+    // Accepted drafts were based on the current file; the others hit the conflict rule.
     assert!(n_accepted >= 1);
     assert_eq!(ws.count("accepted"), n_accepted);
     assert_eq!(ws.count("escalated"), 6 - n_accepted);
@@ -408,7 +408,7 @@ fn drafts_of_one_file_by_several_workers_at_once() {
 }
 
 #[test]
-fn mode_bits_survive() {
+fn mode_bits_are_preserved() {
     let ws = TestWorkspace::new();
     for mode in [0o755, 0o600, 0o444] {
         fs::set_permissions(ws.path("src/a.py"), fs::Permissions::from_mode(mode)).unwrap();
@@ -420,33 +420,33 @@ fn mode_bits_survive() {
     }
 }
 
-/// Whether nobody but the owner has anything of what lies beneath a folder, and of the folder itself.
+/// Returns whether only the owner can access a directory and everything in it.
 fn is_private(path: &Path) -> bool {
     let is_closed = fs::symlink_metadata(path).unwrap().mode() & 0o077 == 0;
     let mut inner = path.is_dir().then(|| fs::read_dir(path).unwrap()).into_iter().flatten();
     is_closed && inner.all(|it| is_private(&it.unwrap().path()))
 }
 
-fn open_to_all(path: &Path) {
+fn make_world_readable(path: &Path) {
     if path.is_dir() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::read_dir(path).unwrap().for_each(|it| open_to_all(&it.unwrap().path()));
+        fs::read_dir(path).unwrap().for_each(|it| make_world_readable(&it.unwrap().path()));
     } else {
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     }
 }
 
-/// A draft is a copy of a file that others may not be allowed to read; so is what is kept of it.
+/// Drafts and stored contents are copies of files that may be private.
 #[test]
-fn what_the_gate_keeps_is_for_its_user_alone() {
+fn files_of_the_gate_are_private() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", "gone\n");
     ws.draft(&DraftRequest::create("src/b.py", "t"), "b\n");
     let kept = ["drafts", "gate", "transition.ndjson"].map(|it| ws.path("_handoff").join(it));
     assert_eq!(kept.each_ref().map(|it| is_private(it)), [true; 3]);
 
-    // A gate of an earlier version is closed when it is opened; what workers put there is not ours to change.
-    kept.iter().for_each(|it| open_to_all(it));
+    // Opening a gate of an earlier version restricts its permissions; files that workers created are left alone.
+    kept.iter().for_each(|it| make_world_readable(it));
     let outside = ws.outside().join("a.py");
     symlink(&outside, ws.path("_handoff/drafts/link")).unwrap();
     fs::hard_link(&outside, ws.path("_handoff/drafts/other-name")).unwrap();
@@ -459,7 +459,7 @@ fn what_the_gate_keeps_is_for_its_user_alone() {
 }
 
 #[test]
-fn names_that_differ_in_case_alone() {
+fn names_that_differ_only_in_case_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     for path in ["src/A.py", "SRC/b.py"] {
@@ -471,7 +471,7 @@ fn names_that_differ_in_case_alone() {
 }
 
 #[test]
-fn names_of_drafts_do_not_collide() {
+fn draft_names_do_not_collide() {
     let ws = TestWorkspace::new();
     ws.put("lib/a.py", "lib\n");
     let worker = ws.gate.worker("w").unwrap();
@@ -485,12 +485,12 @@ fn names_of_drafts_do_not_collide() {
             && two.draft_path != three.draft_path
     );
     assert_eq!(worker.read(&two.draft_path).unwrap().content, "lib\n");
-    // The same request is the same draft.
+    // The same request returns the same draft.
     assert_eq!(worker.request(&DraftRequest::edit("lib/a.py", "t")).unwrap(), two);
 }
 
 #[test]
-fn a_workspace_that_is_reached_over_a_link_is_one() {
+fn workspaces_may_be_opened_through_links() {
     let ws = TestWorkspace::new();
     let link = ws.path("../ws-link");
     symlink(ws.path(""), &link).unwrap();

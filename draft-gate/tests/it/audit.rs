@@ -1,4 +1,4 @@
-//! The log shows every change of it.
+//! Tests that every modification of the log is detected.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn log(ws: &TestWorkspace) -> std::path::PathBuf {
 }
 
 #[test]
-fn any_byte_that_is_changed_added_or_removed_is_found() {
+fn every_changed_added_or_removed_byte_is_detected() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", &with_line(OLD));
     ws.propose_deletion("src/a.py");
@@ -43,15 +43,15 @@ fn any_byte_that_is_changed_added_or_removed_is_found() {
             .collect();
         check(twice.as_bytes(), &format!("line {at} twice"));
     }
-    check(&[&whole, b"\n".as_slice()].concat(), "an empty line");
-    check(text.replace('\n', "\r\n").as_bytes(), "other line ends");
+    check(&[&whole, b"\n".as_slice()].concat(), "empty line appended");
+    check(text.replace('\n', "\r\n").as_bytes(), "line endings changed");
     fs::write(log(&ws), whole).unwrap();
     ws.gate.verify().unwrap();
 }
 
-/// Whoever knows how lines are bound can add one; the gate still knows which it wrote.
+/// An attacker who knows the hash chain can append a valid line, but `head.json` does not match it.
 #[test]
-fn a_line_that_is_bound_rightly_and_not_by_us_is_found() {
+fn validly_chained_foreign_lines_are_detected() {
     let (ws, other) = (TestWorkspace::new(), TestWorkspace::new());
     ws.edit("src/a.py", &with_line(OLD));
     fs::copy(log(&ws), log(&other)).unwrap();
@@ -63,7 +63,7 @@ fn a_line_that_is_bound_rightly_and_not_by_us_is_found() {
 }
 
 #[test]
-fn nothing_is_accepted_over_a_log_that_was_cut_until_somebody_has_looked() {
+fn a_truncated_log_blocks_decisions_until_acknowledged() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", &with_line(OLD));
     let whole = fs::read_to_string(log(&ws)).unwrap();
@@ -83,13 +83,13 @@ fn nothing_is_accepted_over_a_log_that_was_cut_until_somebody_has_looked() {
     assert!(worker.request(&request).is_ok());
 }
 
-/// Advice that helps: to acknowledge a loss mends an end, and nothing before it.
+/// Acknowledging a loss fixes the end of the log, but nothing before it.
 #[test]
-fn what_to_do_about_a_log_depends_on_where_it_was_changed() {
+fn advice_depends_on_where_the_log_was_changed() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", &with_line(OLD));
     let whole = ws.text("_handoff/transition.ndjson");
-    let output = || ws.gate.verify().unwrap_err().to_string();
+    let verify_error = || ws.gate.verify().unwrap_err().to_string();
     let changes = [
         whole.replacen("requested", "requestee", 1),
         whole.replacen('{', "[", 1),
@@ -97,21 +97,21 @@ fn what_to_do_about_a_log_depends_on_where_it_was_changed() {
     ];
     for changed in changes {
         fs::write(log(&ws), &changed).unwrap();
-        let output = output();
+        let output = verify_error();
         let unread = ws.gate.records().err().map(|it| it.to_string());
         assert_eq!(unread, (!changed.starts_with('{')).then(|| output.clone()));
         assert!(output.contains("from a copy") && !output.contains("acknowledge-loss"), "{output}");
     }
     fs::write(log(&ws), whole.split_inclusive('\n').take(2).collect::<String>()).unwrap();
-    assert!(output().contains("acknowledge-loss"), "{}", output());
+    assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
     fs::write(log(&ws), whole).unwrap();
     ws.put("_handoff/gate/head.json", "");
-    assert!(output().contains("acknowledge-loss"), "{}", output());
+    assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
 }
 
-/// A crash leaves half of a long line behind another long one, more than is usually read of the log's end.
+/// A crash leaves half of a long line after another long one, more than the initial read of the log's end covers.
 #[test]
-fn half_a_long_line_behind_a_long_one_is_cut_off() {
+fn incomplete_long_lines_are_removed() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
     let worker = ws.gate.worker("w").unwrap();
     let sets = ["one", "two"].map(|name| {
@@ -145,9 +145,9 @@ fn half_a_long_line_behind_a_long_one_is_cut_off() {
     assert_eq!(ws.text("two/29.py"), "x\n");
 }
 
-/// What a power cut leaves: an empty memory, half a line, a line of zeros.
+/// States after a power failure: an empty `head.json`, half a line, a line of zeros.
 #[test]
-fn whatever_is_lost_a_person_can_go_on() {
+fn acknowledging_recovers_from_any_loss() {
     let head = "_handoff/gate/head.json";
     let torn = |text: &str| text.as_bytes()[..text.len() - 9].to_vec();
     let zeros = |text: &str| [text.as_bytes(), &[0; 300]].concat();
@@ -179,9 +179,9 @@ fn whatever_is_lost_a_person_can_go_on() {
     }
 }
 
-/// Syncs are what a draft costs: each of them has a reason, and a new one needs one.
+/// Syncs dominate the cost of a draft; each one must be justified.
 #[test]
-fn an_accepted_draft_waits_for_the_disk_fourteen_times() {
+fn accepting_a_draft_needs_fourteen_syncs() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", &with_line(OLD));
     let seen = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
@@ -198,7 +198,7 @@ fn an_accepted_draft_waits_for_the_disk_fourteen_times() {
     let set = worker.submit(&draft_gate::Submission::of(&draft, "x")).unwrap().set;
     assert_eq!(gate.judge(&set).unwrap().decision, draft_gate::Decision::Accept);
     let seen = seen.lock().unwrap();
-    // A line of the log and the memory of it, four times: requested, written, submitted, accepted.
+    // A log line and `head.json`, four times: requested, written, submitted, accepted.
     let count = |path: &str| seen.iter().filter(|it| *it == path).count();
     assert_eq!(count("_handoff/transition.ndjson"), 4, "{seen:?}");
     assert_eq!(count("_handoff/gate/head.json"), 4, "{seen:?}");
@@ -207,7 +207,7 @@ fn an_accepted_draft_waits_for_the_disk_fourteen_times() {
 }
 
 #[test]
-fn a_damaged_file_hides_no_other() {
+fn corrupt_records_do_not_hide_others() {
     let ws = TestWorkspace::new();
     let waiting = ws.propose_deletion("src/a.py").set;
     for shelf in ["decided", "sets", "issued", "rejected"] {
@@ -217,9 +217,9 @@ fn a_damaged_file_hides_no_other() {
     assert_eq!(ws.gate.find_pending("").unwrap(), waiting);
 }
 
-/// A line of the log may be long: many files with long paths, and much that was found in them.
+/// Log lines may be long: many files with long paths and many findings.
 #[test]
-fn a_long_line_does_not_stop_the_log() {
+fn long_log_lines_are_supported() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let dir = format!("{0}/{0}/{0}/{0}/{0}", "x".repeat(180));
@@ -240,9 +240,9 @@ fn a_long_line_does_not_stop_the_log() {
     ws.gate.verify().unwrap();
 }
 
-/// A name that is longer than what messages show is a name as any other.
+/// Names longer than the limit of messages work like any other.
 #[test]
-fn long_names_are_written() {
+fn files_with_long_names_are_written() {
     let ws = TestWorkspace::new();
     let path = format!("{}/{}.py", "x".repeat(240), "y".repeat(200));
     assert_eq!(ws.create(&path, "x = 1\n").decision, draft_gate::Decision::Accept);

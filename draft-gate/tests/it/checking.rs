@@ -1,4 +1,4 @@
-//! Project checks: what they found is kept with the set, and they run again on what has changed.
+//! Tests of project checks: findings are stored with the set, and checks run again after changes.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use crate::support::{OLD, TestWorkspace, with_line};
 const CHECKED: &str =
     r#"{"draft_gate": {"preview": "always", "checks": [{"name": "tests", "program": "true"}]}}"#;
 
-/// Fails where a file holds `wrong`, and counts.
+/// Fails if a file contains `wrong`, and counts its runs.
 #[derive(Debug, Default)]
 struct NothingWrong(Arc<AtomicUsize>);
 
@@ -32,7 +32,7 @@ fn rules(judgement: &Judgement) -> Vec<&str> {
 }
 
 #[test]
-fn what_checks_found_is_shown_to_who_decides() {
+fn findings_of_checks_are_shown_to_the_reviewer() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
     let ws = TestWorkspace::with_contract(contract);
     let judgement = ws.edit("src/a.py", &with_line(OLD));
@@ -43,7 +43,7 @@ fn what_checks_found_is_shown_to_who_decides() {
 }
 
 #[test]
-fn checks_run_again_after_an_amendment_and_a_merge() {
+fn checks_run_again_after_amendments_and_merges() {
     let ws = TestWorkspace::with_contract(CHECKED);
     let n_runs = Arc::new(AtomicUsize::new(0));
     let checks = NothingWrong(n_runs.clone());
@@ -51,7 +51,7 @@ fn checks_run_again_after_an_amendment_and_a_merge() {
     let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let judgement = gate.judge(&set).unwrap();
     assert_eq!((rules(&judgement), n_runs.load(Ordering::SeqCst)), (vec!["preview"], 1));
-    // Nothing has changed, so they need not run again.
+    // Nothing has changed, so they do not run again.
     gate.inspect(&set).unwrap();
     assert_eq!(n_runs.load(Ordering::SeqCst), 1);
 
@@ -68,9 +68,9 @@ fn checks_run_again_after_an_amendment_and_a_merge() {
     assert_eq!(n_runs.load(Ordering::SeqCst), 4);
 }
 
-/// A sight that comes from elsewhere than a look is not enough.
+/// A fingerprint alone, without a review, is not sufficient.
 #[test]
-fn what_no_check_saw_is_not_accepted() {
+fn unchecked_states_are_not_accepted() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
     let judgement = ws.edit("src/a.py", &with_line(OLD));
     ws.put("_handoff/TASK_CONTRACT.json", CHECKED);
@@ -83,7 +83,7 @@ fn what_no_check_saw_is_not_accepted() {
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
-/// Changes a file beside the set's own each time it runs, as another accepted set would.
+/// Changes another file on each run, as another accepted set would.
 #[derive(Debug)]
 struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
 
@@ -97,9 +97,9 @@ impl ProjectChecks for ChangesBeside {
     }
 }
 
-/// Checks that saw another project than the one that the change comes into count for nothing.
+/// Results for another project state are ignored.
 #[test]
-fn checks_count_for_the_project_that_they_saw() {
+fn checks_count_only_for_the_project_they_saw() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
     for (n_changes, decision, rules_found) in
         [(2, Decision::Accept, vec![]), (9, Decision::Escalate, vec!["unsettled"])]
@@ -113,7 +113,7 @@ fn checks_count_for_the_project_that_they_saw() {
     }
 }
 
-/// The contract is changed while the checks that it asks for run.
+/// Changes the contract while its checks run.
 #[derive(Debug)]
 struct ChangesContract(std::path::PathBuf);
 
@@ -129,7 +129,7 @@ impl ProjectChecks for ChangesContract {
 }
 
 #[test]
-fn the_contract_counts_as_it_is_after_the_checks() {
+fn the_contract_after_the_checks_applies() {
     let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
     let checks = ChangesContract(ws.path("_handoff/TASK_CONTRACT.json"));
     let gate = Gate::open(ws.path("")).unwrap().with_checks(checks);
@@ -143,13 +143,13 @@ struct NeverRuns;
 
 impl ProjectChecks for NeverRuns {
     fn run(&self, _check: &Check, _files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
-        unreachable!("the project is too large to be copied")
+        unreachable!("the project is too large to copy")
     }
 }
 
-/// That a project cannot be copied for its checks is for a person, and no end of judging.
+/// A project that is too large for its checks is escalated.
 #[test]
-fn a_project_that_is_too_large_for_checks_goes_to_a_person() {
+fn projects_too_large_for_checks_are_escalated() {
     let ws = TestWorkspace::with_contract(CHECKED);
     for name in ["1", "2", "3", "4", "5"] {
         let file = std::fs::File::create(ws.path(name)).unwrap();
@@ -162,7 +162,7 @@ fn a_project_that_is_too_large_for_checks_goes_to_a_person() {
     assert!(judgement.findings.iter().any(|it| it.text.contains("larger than")));
 }
 
-/// Tells which files it was given.
+/// Reports the files that it received.
 #[derive(Debug)]
 struct Lists;
 
@@ -173,9 +173,9 @@ impl ProjectChecks for Lists {
     }
 }
 
-/// What was built is left out, and sources that lie in a folder of such a name are not.
+/// Build output is omitted, but not sources in directories of the same name.
 #[test]
-fn checks_see_the_sources_and_not_what_was_built() {
+fn checks_see_sources_but_not_build_output() {
     let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
     for path in [
         "Cargo.toml",

@@ -1,4 +1,4 @@
-//! The commands of who decides, as they are typed.
+//! Tests of the reviewer's commands.
 
 use std::{
     fs,
@@ -13,14 +13,14 @@ use crate::support::{OLD, TestWorkspace, is_nightly, with_line};
 
 const SEEN_BY_A_PERSON: &str = r#"{"draft_gate": {"preview": "always"}}"#;
 
-/// What a command printed, and whether it succeeded.
+/// Output of a command, and whether it succeeded.
 struct CommandOutput {
     is_ok: bool,
     out: String,
     err: String,
 }
 
-/// Runs a command in a workspace; `input` is what the person types.
+/// Runs a command in a workspace with `input` on standard input.
 fn run(
     ws: &TestWorkspace,
     args: &[&str],
@@ -43,27 +43,31 @@ fn run(
 }
 
 #[test]
-fn a_person_accepts_in_review() {
+fn review_accepts() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     ws.edit("src/a.py", &with_line(OLD));
     let output = run(&ws, &["review"], "what?\na\n", &[]);
     assert!(output.is_ok, "{}", output.err);
-    assert!(output.out.contains("w for task t says: a change"), "{}", output.out);
+    assert!(output.out.contains("w (task t): a change"), "{}", output.out);
     assert!(
-        output.out.contains("1. look the contract wants every change to be seen"),
+        output.out.contains("1. review the contract requires a review of every change"),
         "{}",
         output.out
     );
     assert!(output.out.contains("\n+seven\n"), "{}", output.out);
-    assert_eq!(output.out.matches("[a]ccept").count(), 2, "what it does not know it asks again");
+    assert_eq!(output.out.matches("[a]ccept").count(), 2, "unknown answers repeat the question");
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
     let accepted = ws.gate.records().unwrap().into_iter().find(|it| it.event == "accepted");
     assert_eq!(accepted.unwrap().agent_id, "erik");
-    assert_eq!(run(&ws, &["review"], "", &[]).out, "nothing waits\n");
+    assert_eq!(
+        run(&ws, &["review"], "", &[]).out,
+        "no pending change sets
+"
+    );
 }
 
 #[test]
-fn a_person_rejects_in_review_and_the_worker_reads_why() {
+fn review_rejects_with_a_reason_for_the_worker() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     ws.edit("src/a.py", &with_line(OLD));
     assert!(run(&ws, &["review"], "r\nnot like this\n", &[]).is_ok);
@@ -76,7 +80,7 @@ fn a_person_rejects_in_review_and_the_worker_reads_why() {
 }
 
 #[test]
-fn a_person_amends_in_an_editor_and_accepts_what_came_of_it() {
+fn review_amends_in_an_editor_and_accepts_the_result() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     ws.put("src/b.py", OLD);
     let worker = ws.gate.worker("w").unwrap();
@@ -94,11 +98,11 @@ fn a_person_amends_in_an_editor_and_accepts_what_came_of_it() {
     assert!(output.out.contains("which file? ") && output.out.contains("\n+6\n"), "{}", output.out);
     assert_eq!(ws.text("src/a.py"), OLD.replace("six", "6"));
     assert_eq!(ws.text("src/b.py"), with_line(OLD));
-    // An editor that fails changes nothing.
+    // A failing editor changes nothing.
     ws.edit("src/a.py", &OLD.replace("six", "seven"));
     let output = run(&ws, &["review"], "m\n", &[("EDITOR", "false")]);
     assert!(
-        !output.is_ok && output.err.contains("`false` failed; nothing is changed"),
+        !output.is_ok && output.err.contains("`false` failed; nothing was changed"),
         "{}",
         output.err
     );
@@ -106,20 +110,20 @@ fn a_person_amends_in_an_editor_and_accepts_what_came_of_it() {
 }
 
 #[test]
-fn what_is_skipped_waits_and_nobody_to_ask_is_an_error() {
+fn skipped_sets_stay_pending_and_closed_input_is_an_error() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     ws.edit("src/a.py", &with_line(OLD));
     for input in ["s\n", "q\n"] {
         assert!(run(&ws, &["review"], input, &[]).is_ok);
     }
     let output = run(&ws, &["review"], "", &[]);
-    assert!(!output.is_ok && output.err.contains("there is nobody to ask"), "{}", output.err);
+    assert!(!output.is_ok && output.err.contains("standard input is closed"), "{}", output.err);
     assert_eq!(ws.gate.pending().unwrap().len(), 1);
     assert_eq!(ws.text("src/a.py"), OLD);
 }
 
 #[test]
-fn differences_have_colours_and_what_a_worker_wrote_has_none() {
+fn diffs_are_colored_and_escape_workers_text() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     ws.edit("src/a.py", &OLD.replace("six\n", "\u{1b}[2Jseven\n"));
     let colours = run(&ws, &["show"], "", &[("CLICOLOR_FORCE", "1")]).out;
@@ -135,30 +139,44 @@ fn differences_have_colours_and_what_a_worker_wrote_has_none() {
 }
 
 #[test]
-fn what_waits_is_listed_and_what_is_not_complete_is_dropped() {
+fn pending_sets_are_listed_and_incomplete_ones_dropped() {
     let ws = TestWorkspace::new();
-    assert_eq!(run(&ws, &["pending"], "", &[]).out, "nothing waits\n");
+    assert_eq!(
+        run(&ws, &["pending"], "", &[]).out,
+        "no pending change sets
+"
+    );
     let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     let submission = Submission::of(&draft, "one of two").more_to_come();
     let set = ws.gate.worker("w").unwrap().submit(&submission).unwrap().set;
     let output = run(&ws, &["pending"], "", &[]).out;
-    assert!(output.starts_with(&set) && output.contains("waits for more drafts"), "{output}");
-    assert_eq!(run(&ws, &["drop", &set[..6]], "", &[]).out, format!("{set} is dropped\n"));
-    assert_eq!(run(&ws, &["pending"], "", &[]).out, "nothing waits\n");
-    // Two that wait have to be told apart.
+    assert!(output.starts_with(&set) && output.contains("awaits more drafts"), "{output}");
+    assert_eq!(
+        run(&ws, &["drop", &set[..6]], "", &[]).out,
+        format!(
+            "{set} dropped
+"
+        )
+    );
+    assert_eq!(
+        run(&ws, &["pending"], "", &[]).out,
+        "no pending change sets
+"
+    );
+    // With two pending sets an id is required.
     ws.propose_deletion("src/a.py");
     ws.create(".github/x.yml", "x: 1\n");
     let output = run(&ws, &["show"], "", &[]);
     assert!(
-        !output.is_ok && output.err.contains("several change sets wait; name one"),
+        !output.is_ok && output.err.contains("several change sets are pending; name one"),
         "{}",
         output.err
     );
 }
 
-/// As in `draft-gate log | head -1`: who reads has read enough, and nothing has failed.
+/// As in `draft-gate log | head -1`: a closed pipe is not an error.
 #[test]
-fn a_closed_pipe_ends_a_command_quietly() {
+fn closed_pipes_end_commands_quietly() {
     let ws = TestWorkspace::new();
     ws.propose_deletion("src/a.py");
     for command in ["log", "inbox", "pending", "show", "stats", "verify", "prune", "review"] {
@@ -174,7 +192,7 @@ fn a_closed_pipe_ends_a_command_quietly() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn unreadable_files_are_named_in_errors() {
     let ws = TestWorkspace::new();
     let waiting = ws.propose_deletion("src/a.py");
     let fingerprint = waiting.fingerprint.to_string();
@@ -194,9 +212,9 @@ fn a_file_that_cannot_be_read_is_named() {
     }
 }
 
-/// A new file is for whom the user's umask says.
+/// New files follow the user's umask.
 #[test]
-fn a_new_file_has_the_mode_that_the_umask_leaves() {
+fn new_files_follow_the_umask() {
     let ws = TestWorkspace::new();
     for (umask, expect) in [("022", 0o644), ("027", 0o640), ("077", 0o600)] {
         let path = format!("src/{umask}.py");
@@ -210,9 +228,9 @@ fn a_new_file_has_the_mode_that_the_umask_leaves() {
     }
 }
 
-/// What one worker's server leaves to others is not judged by another worker's.
+/// A server does not judge submissions of other workers.
 #[test]
-fn a_server_judges_at_its_start_what_its_own_worker_left() {
+fn servers_judge_leftovers_of_their_own_worker() {
     let ws = TestWorkspace::new();
     ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD)));
     for (worker, expect) in [("v", OLD.to_owned()), ("w", with_line(OLD))] {
@@ -222,25 +240,25 @@ fn a_server_judges_at_its_start_what_its_own_worker_left() {
 }
 
 #[test]
-fn commands_in_a_folder_without_a_gate_say_so_and_make_none() {
+fn commands_without_a_gate_fail_and_create_none() {
     let dir = tempfile::tempdir().unwrap();
     for command in
         [&["log"][..], &["verify"], &["pending"], &["stats"], &["review"], &["prune"], &["judge"]]
     {
         let mut program = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
         let output = program.current_dir(dir.path()).args(command).output().unwrap();
-        let output = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            !output.status.success() && output.contains("has no gate"),
-            "{command:?}: {output}"
+            !output.status.success() && stderr.contains("has no gate"),
+            "{command:?}: {stderr}"
         );
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// A draft that never ends, over the server's standard input: it is left out, and the server goes on.
+/// An endless draft on standard input is skipped, and the server continues.
 #[test]
-fn a_draft_without_end_costs_the_server_little() {
+fn endless_drafts_do_not_exhaust_the_server() {
     let ws = TestWorkspace::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
     command.args(["serve", "--workspace"]).arg(ws.path(""));

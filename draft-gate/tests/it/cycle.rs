@@ -1,4 +1,4 @@
-//! The whole cycle over standard input and output, by the official client of the protocol (PyPI's `mcp`).
+//! Runs the whole cycle over standard input and output with the official MCP client (PyPI package `mcp`).
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::TestWorkspace;
 
-/// The folder with the client, which xtask makes: the name is in `xtask/src/peers.rs`.
+/// Name of the directory that xtask installs the client in; see `xtask/src/peers.rs`.
 const CLIENT: &str = "mcp-2.3.0";
 
 fn client() -> Option<PathBuf> {
@@ -24,8 +24,7 @@ fn client() -> Option<PathBuf> {
     if dir.is_dir() {
         return Some(dir);
     }
-    let why =
-        format!("the client of MCP is not in {}; `cargo xtask test` fetches it", dir.display());
+    let why = format!("the MCP client is not in {}; `cargo xtask test` installs it", dir.display());
     assert!(env::var_os("GRAPH_REQUIRE_MCP").is_none(), "{why}");
     let test = thread::current().name().unwrap_or("a test").to_owned();
     let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
@@ -33,7 +32,7 @@ fn client() -> Option<PathBuf> {
 }
 
 #[test]
-fn the_official_client_does_the_whole_cycle() {
+fn the_official_client_runs_the_whole_cycle() {
     let Some(client) = client() else { return };
     let ws = TestWorkspace::new();
     let old = "import sys\n\n\ndef main():\n    print(\"watching\")\n\n\nmain()\n";
@@ -94,12 +93,12 @@ fn the_official_client_does_the_whole_cycle() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains(&key));
     assert_eq!(seen["deletion"]["status"], "ESCALATE");
 
-    decide_by_the_command_line(&ws);
+    decide_on_the_command_line(&ws);
     ws.check_outside();
 }
 
-/// The person's side of the same workspace.
-fn decide_by_the_command_line(ws: &TestWorkspace) {
+/// Decides on the command line, as a reviewer would.
+fn decide_on_the_command_line(ws: &TestWorkspace) {
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
         let output = command.arg("--workspace").arg(ws.path("")).args(args).output().unwrap();
@@ -109,7 +108,8 @@ fn decide_by_the_command_line(ws: &TestWorkspace) {
     let set = pending.split_whitespace().next().unwrap().to_owned();
     let (_, shown) = run(&["show", &set]);
     assert!(
-        shown.contains("1. look src/old.py: the file is to be deleted") && shown.contains("-x = 1"),
+        shown.contains("1. review src/old.py: the file would be deleted")
+            && shown.contains("-x = 1"),
         "{shown}"
     );
     let fingerprint = shown.lines().last().unwrap().strip_prefix("sight ").unwrap().to_owned();
@@ -119,7 +119,7 @@ fn decide_by_the_command_line(ws: &TestWorkspace) {
     assert!(run(&["undo", &set]).0);
     assert_eq!(ws.text("src/old.py"), "x = 1\n");
     let (is_whole, output) = run(&["verify"]);
-    assert!(is_whole && output.contains("none changed"), "{output}");
+    assert!(is_whole && output.contains("unmodified"), "{output}");
     assert!(run(&["stats"]).1.contains("1 undone"));
     let log = ws.text("_handoff/transition.ndjson");
     fs::write(ws.path("_handoff/transition.ndjson"), log.replace("erik", "eric")).unwrap();

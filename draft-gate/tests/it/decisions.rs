@@ -1,4 +1,4 @@
-//! Verdicts of people: bound to what was seen, kept, taken back, forgotten after a while.
+//! Tests of verdicts: bound to the reviewed state, stored, undone, pruned.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::{OLD, TestWorkspace, files, with_line};
 const SEEN_BY_A_PERSON: &str = r#"{"draft_gate": {"preview": "always"}}"#;
 
 #[test]
-fn a_verdict_counts_for_what_was_seen() {
+fn verdicts_apply_only_to_the_reviewed_state() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     let judgement = ws.edit("src/a.py", &with_line(OLD));
     ws.put("src/a.py", &OLD.replace("one", "ONE"));
@@ -19,18 +19,18 @@ fn a_verdict_counts_for_what_was_seen() {
     ] {
         assert!(matches!(error, Error::StaleReview { .. }), "{error}");
     }
-    // Looked at again, it is a merge.
+    // A new review shows a merge.
     let again = ws.gate.inspect(&judgement.set).unwrap();
     assert_ne!(again.fingerprint, judgement.fingerprint);
     ws.gate.accept(&again.set, again.fingerprint, "p").unwrap();
     assert_eq!(ws.text("src/a.py"), with_line(&OLD.replace("one", "ONE")));
-    // To undo it is to bring back what somebody else wrote.
+    // Undoing restores what the other program wrote.
     ws.gate.undo(&again.set, "p").unwrap();
     assert_eq!(ws.text("src/a.py"), OLD.replace("one", "ONE"));
 }
 
 #[test]
-fn a_rejected_draft_can_be_taken_up_again() {
+fn rejected_drafts_can_be_restored() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     let judgement = ws.edit("src/a.py", &with_line(OLD));
     ws.gate.reject(&judgement.set, judgement.fingerprint, "not\u{1b}[2J like this", "p").unwrap();
@@ -48,13 +48,13 @@ fn a_rejected_draft_can_be_taken_up_again() {
     let request = DraftRequest { restore: true, ..DraftRequest::edit("src/a.py", "t") };
     let draft = worker.request(&request).unwrap();
     assert_eq!(worker.read(&draft.draft_path).unwrap().content, with_line(OLD));
-    // Of another worker or task there is nothing to take up.
+    // Other workers and tasks have nothing to restore.
     assert!(ws.gate.worker("v").unwrap().request(&request).is_err());
     assert!(worker.request(&DraftRequest { task_id: "u".to_owned(), ..request }).is_err());
 }
 
 #[test]
-fn a_person_amends() {
+fn amended_drafts_need_a_new_review() {
     let ws = TestWorkspace::new();
     let judgement = ws.edit("src/a.py", "gone\n");
     assert_eq!(judgement.decision, Decision::Escalate);
@@ -62,7 +62,7 @@ fn a_person_amends() {
     let amended =
         ws.gate.amend(&judgement.set, "src/a.py", &better, judgement.fingerprint, "p").unwrap();
     assert_ne!(amended.fingerprint, judgement.fingerprint);
-    // What was seen before the amendment is not what is accepted now.
+    // The fingerprint from before the amendment is no longer valid.
     assert!(matches!(
         ws.gate.accept(&judgement.set, judgement.fingerprint, "p"),
         Err(Error::StaleReview { .. })
@@ -73,7 +73,7 @@ fn a_person_amends() {
 }
 
 #[test]
-fn an_accepted_set_is_undone_once_and_only_as_it_was_left() {
+fn accepted_sets_can_be_undone_once_if_unchanged() {
     let ws = TestWorkspace::new();
     ws.put("src/gone.py", OLD);
     let worker = ws.gate.worker("w").unwrap();
@@ -93,7 +93,7 @@ fn an_accepted_set_is_undone_once_and_only_as_it_was_left() {
     ws.put("src/a.py", &with_line(OLD));
     for wrong in ["", "zz"] {
         let error = ws.gate.undo(wrong, "p").unwrap_err();
-        assert!(error.to_string().contains("`draft-gate log` lists those"), "{error}");
+        assert!(error.to_string().contains("`draft-gate log` lists decided sets"), "{error}");
     }
     ws.gate.undo(&set[..8], "p").unwrap();
     assert_eq!((ws.text("src/a.py"), ws.text("src/gone.py")), (OLD.to_owned(), OLD.to_owned()));
@@ -103,7 +103,7 @@ fn an_accepted_set_is_undone_once_and_only_as_it_was_left() {
 }
 
 #[test]
-fn what_is_decided_is_forgotten_and_what_waits_is_not() {
+fn decided_sets_are_pruned_and_pending_ones_are_not() {
     let ws = TestWorkspace::new();
     let accepted = ws.edit("src/a.py", &with_line(OLD)).set;
     ws.edit("src/a.py", &format!("{}open('/home/jo/x')\n", with_line(OLD)));
@@ -119,7 +119,7 @@ fn what_is_decided_is_forgotten_and_what_waits_is_not() {
     assert_eq!((pruned.decided, pruned.rejected, pruned.abandoned), (2, 1, 1));
     assert!(pruned.blobs >= 2, "{pruned:?}");
     assert!(matches!(ws.gate.undo(&accepted, "p"), Err(Error::CannotUndo { .. })));
-    // A draft that was never submitted goes as well; what waits for a person stays.
+    // Drafts that were never submitted are pruned too; escalated sets stay.
     assert!(matches!(worker.read(&open.draft_path), Err(Error::NotIssued { .. })));
     assert!(!ws.path(&open.draft_path).exists());
     ws.gate.accept(&waiting.set, waiting.fingerprint, "p").unwrap();
@@ -127,7 +127,7 @@ fn what_is_decided_is_forgotten_and_what_waits_is_not() {
 }
 
 #[test]
-fn messages() {
+fn workers_and_the_manager_receive_messages() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", &with_line(OLD));
     ws.edit("src/a.py", OLD.replace("one", "/home/jo/x").as_str());
@@ -151,16 +151,16 @@ fn messages() {
     );
     assert!(ws.gate.inbox("v", "t", None).unwrap().is_empty());
     assert!(ws.gate.inbox("../w", "t", None).is_err());
-    // A worker's name and task cannot be chosen so that they are the manager's inbox.
+    // No worker and task can have the manager's inbox.
     assert!(ws.gate.inbox("floor", "manager", None).unwrap().is_empty());
-    // A path in place of a task is an attempt, and counted.
+    // A path as a task id is logged as a violation.
     assert!(ws.gate.inbox("w", "../../x", None).unwrap_err().is_violation());
     assert_eq!(ws.count("violation"), 1);
 }
 
-/// A set with thousands of findings is told in a message that can be read.
+/// Messages stay readable for sets with thousands of findings.
 #[test]
-fn messages_are_bounded_and_forgotten() {
+fn messages_are_bounded_and_pruned() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let content = "p = '/home/jo/x'\n".repeat(30);
@@ -178,7 +178,7 @@ fn messages_are_bounded_and_forgotten() {
 }
 
 #[test]
-fn numbers() {
+fn statistics_count_the_log() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", &with_line(OLD));
     ws.edit("src/a.py", &format!("{}open('/home/jo/x')\n", with_line(OLD)));
@@ -197,7 +197,7 @@ fn numbers() {
 }
 
 #[test]
-fn drafts_are_not_for_version_control() {
+fn drafts_are_ignored_by_version_control() {
     let ws = TestWorkspace::new();
     assert_eq!(fs::read_to_string(ws.path("_handoff/.gitignore")).unwrap(), "drafts/\ngate/\n");
 }

@@ -1,4 +1,4 @@
-//! Files out of a model's text: what is found, what is not, and how short the code is.
+//! Tests of extracting files from a model's text.
 
 use draft_gate::{Decision, extract};
 
@@ -13,7 +13,7 @@ fn check(text: &str, expect: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_forms_that_models_write() {
+fn formats_that_models_write_are_recognized() {
     check("Here:\n```python src/a.py\nx\n```\nDone.", &[("src/a.py", "x\n")]);
     check("```src/a.py\nx\n```", &[("src/a.py", "x\n")]);
     check("```python title=\"src/a.py\"\nx\n```", &[("src/a.py", "x\n")]);
@@ -30,13 +30,13 @@ fn the_forms_that_models_write() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_never_half_a_file() {
+fn invalid_texts_are_errors_and_yield_no_partial_files() {
     for text in [
         "no block at all",
         "",
         "```python\nx = 1\n```",
         "```a.py\nx\n```\n```b.py\nnever closed\n",
-        // None of these names a file.
+        // None of these contains a file name.
         "```python\n#!/usr/bin/env python3\nx\n```",
         "```c\n#include <stdio.h>\nx\n```",
         "Version 1.2, e.g. this:\n```\nx\n```",
@@ -46,7 +46,7 @@ fn what_cannot_be_read_is_an_error_and_never_half_a_file() {
 }
 
 #[test]
-fn what_is_taken_from_a_text_goes_through_the_gate() {
+fn extracted_files_pass_through_the_gate() {
     let ws = TestWorkspace::new();
     let text = format!("```src/a.py\n{}```\n```src/new.py\nnew\n```\n", with_line(OLD));
     let submitted = ws.gate.submit_text("w", "t", &text).unwrap();
@@ -54,7 +54,7 @@ fn what_is_taken_from_a_text_goes_through_the_gate() {
     assert_eq!((ws.text("src/a.py"), ws.text("src/new.py")), (with_line(OLD), "new\n".to_owned()));
     assert!(ws.gate.submit_text("w", "t", "```../outside/a.py\nx\n```").is_err());
     ws.check_outside();
-    // A text with one bad file leaves nothing that the next one would take along.
+    // A text with one invalid file leaves nothing that the next one would include.
     let bad = "```src/half.py\nhalf\n```\n```conf/.env\nx\n```";
     assert!(ws.gate.submit_text("w", "t", bad).is_err());
     let next = ws.gate.submit_text("w", "t", "```src/next.py\nnext\n```").unwrap();
@@ -65,15 +65,15 @@ fn what_is_taken_from_a_text_goes_through_the_gate() {
 }
 
 #[test]
-fn the_code_is_shorter_than_fifty_lines() {
+fn the_extraction_code_is_shorter_than_fifty_lines() {
     let code = include_str!("../../src/extract.rs");
     let lines = code.lines().filter(|it| !it.trim().is_empty() && !it.trim().starts_with("//"));
     assert!(lines.clone().count() < 50, "{}", lines.count());
 }
 
-/// Nothing of a text that is refused waits for the next one, and a file that is shown twice is its last version.
+/// A rejected text leaves no drafts behind, and of a file that appears twice the last version counts.
 #[test]
-fn a_text_leaves_no_half_set_behind() {
+fn rejected_texts_leave_no_partial_set() {
     let ws = TestWorkspace::new();
     let bad = "```src/half.py\nhalf\n```\n```src/nul.py\nx\0y\n```\n";
     assert!(ws.gate.submit_text("w", "t", bad).is_err());
@@ -84,9 +84,9 @@ fn a_text_leaves_no_half_set_behind() {
     assert!(!ws.path("src/half.py").exists());
 }
 
-/// A text with too many files is refused as a whole, and drops what was taken of it.
+/// A text with too many files is rejected as a whole.
 #[test]
-fn a_text_of_too_many_files_is_no_beginning_of_the_next() {
+fn texts_with_too_many_files_leave_no_partial_set() {
     let ws = TestWorkspace::new();
     let many: String = (0..201).map(|it| format!("```src/{it}.py\nx = {it}\n```\n")).collect();
     assert!(ws.gate.submit_text("w", "t", &many).is_err());

@@ -1,4 +1,5 @@
-//! Change sets that cannot be applied: nothing of them is, a person hears why, and nobody else waits for them.
+//! Tests of change sets that cannot be applied: none of their files changes, they are escalated with the reason, and
+//! other sets are not affected.
 
 use std::{
     fs,
@@ -9,7 +10,7 @@ use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
 use crate::support::{OLD, TestWorkspace, files, with_line};
 
-/// Two edits in one set, of `src/b.py` and then `src/a.py`.
+/// Submits edits of `src/b.py` and `src/a.py` as one set.
 fn two_edits(ws: &TestWorkspace) -> String {
     ws.put("src/b.py", OLD);
     let first = ws.draft(&DraftRequest::edit("src/b.py", "t"), &with_line(OLD));
@@ -19,7 +20,7 @@ fn two_edits(ws: &TestWorkspace) -> String {
 }
 
 #[test]
-fn a_set_is_not_accepted_without_a_file_that_is_refused() {
+fn sets_with_a_rejected_file_cannot_be_accepted() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
     let set = two_edits(&ws);
     let seen_whole = ws.gate.judge(&set).unwrap();
@@ -42,7 +43,7 @@ fn a_set_is_not_accepted_without_a_file_that_is_refused() {
 }
 
 #[test]
-fn a_file_in_place_of_a_folder_is_rejected() {
+fn files_that_clash_with_directories_are_rejected() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     for (one, other) in [("x", "x/y"), ("src/b.py", "src/B.py")] {
@@ -56,9 +57,9 @@ fn a_file_in_place_of_a_folder_is_rejected() {
     }
 }
 
-/// A folder's name is taken by a file in the last moment.
+/// A file takes the name of a directory at the last moment.
 #[test]
-fn a_set_that_cannot_be_applied_goes_to_a_person_and_stops_nobody() {
+fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
     let ws = TestWorkspace::new();
     let bad = ws.submit(&ws.draft(&DraftRequest::create("deep/new.py", "t"), "x\n")).set;
     let good = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
@@ -80,7 +81,7 @@ fn a_set_that_cannot_be_applied_goes_to_a_person_and_stops_nobody() {
         (judgement.decision, judgement.findings[0].rule.as_str()),
         (Decision::Escalate, "apply")
     );
-    // The reason is still there for who looks later.
+    // The reason is stored for later reviews.
     fs::remove_file(ws.path("deep")).unwrap();
     assert_eq!(gate.find_pending("").unwrap(), bad);
     let seen = gate.inspect(&bad).unwrap();
@@ -92,9 +93,9 @@ fn a_set_that_cannot_be_applied_goes_to_a_person_and_stops_nobody() {
     assert!(gate.pending().unwrap().is_empty());
 }
 
-/// A file that was applied cannot be taken back: its old content is gone.
+/// An applied file cannot be rolled back because its old content is missing.
 #[test]
-fn a_take_back_that_fails_keeps_its_journal_and_says_so() {
+fn failed_rollbacks_keep_the_journal_and_are_reported() {
     let ws = TestWorkspace::new();
     let set = two_edits(&ws);
     let blob = ws.path(&format!("_handoff/gate/blobs/{}", Digest::of(OLD.as_bytes())));
@@ -102,26 +103,35 @@ fn a_take_back_that_fails_keeps_its_journal_and_says_so() {
     let n_exchanges = AtomicUsize::new(0);
     let hook = move |what: &'static str, _: &str| {
         if what == "exchange two files" && n_exchanges.fetch_add(1, Ordering::SeqCst) == 1 {
-            fs::write(&file, "saved in the last moment\n").unwrap();
+            fs::write(
+                &file,
+                "saved concurrently
+",
+            )
+            .unwrap();
             fs::remove_file(&gone).unwrap();
         }
     };
     let gate = Gate::open_with_hook(ws.path(""), hook).unwrap();
     let error = gate.judge(&set).unwrap_err();
-    assert!(error.to_string().contains("`src/b.py` could not be taken back"), "{error}");
+    assert!(error.to_string().contains("`src/b.py` could not be rolled back"), "{error}");
     assert_eq!(ws.text("src/b.py"), with_line(OLD));
     assert_eq!(files(&ws.path("_handoff/gate/journal")).len(), 1);
     assert_eq!(ws.count("taken_back"), 0);
-    // With the content there again the next entry takes all of it back.
+    // With the content restored, the next operation completes the rollback.
     fs::write(blob, OLD).unwrap();
     let again = Gate::open(ws.path("")).unwrap();
     assert_eq!(ws.text("src/b.py"), OLD);
-    assert_eq!(ws.text("src/a.py"), "saved in the last moment\n");
+    assert_eq!(
+        ws.text("src/a.py"),
+        "saved concurrently
+"
+    );
     assert_eq!(ws.count("taken_back"), 1);
     assert_eq!(again.judge(&set).unwrap().decision, Decision::Escalate);
 }
 
-/// Bytes of somebody else that are no text are neither merged nor shown as if they were.
+/// Content of other programs that is not text is neither merged nor shown as text.
 #[test]
 fn what_is_not_utf_8_is_not_merged() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
@@ -135,23 +145,23 @@ fn what_is_not_utf_8_is_not_merged() {
     ws.gate.reject(&set, judgement.fingerprint, "no", "p").unwrap();
 }
 
-/// The drafts' folder is moved away while a decision is carried out.
+/// The drafts directory is moved away while a decision is executed.
 #[test]
-fn drafts_that_were_moved_away_stop_nobody() {
+fn a_moved_drafts_directory_does_not_block_the_gate() {
     let ws = TestWorkspace::new();
     let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let drafts = ws.path("_handoff/drafts");
     fs::rename(&drafts, ws.path("_handoff/elsewhere")).unwrap();
     assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
     assert_eq!(files(&ws.path("_handoff/gate/journal")).len(), 0);
-    // Whoever comes next has a folder again.
+    // The next operation creates the directory again.
     fs::rename(&drafts, ws.path("_handoff/elsewhere-too")).unwrap();
     assert_eq!(ws.edit("src/a.py", OLD).decision, Decision::Accept);
 }
 
-/// A crash between the two writes of a hand-in leaves the held set beside the complete one.
+/// A crash between the two writes of a submission leaves the incomplete set next to the complete one.
 #[test]
-fn a_set_that_was_handed_in_is_not_added_to() {
+fn submitted_sets_are_not_extended() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let first = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
@@ -173,9 +183,9 @@ fn a_set_that_was_handed_in_is_not_added_to() {
     }
 }
 
-/// On other systems two names that differ in letter case are one file, in whichever part of the path.
+/// On some systems names that differ only in case are the same file, in every component of a path.
 #[test]
-fn a_name_in_other_letter_case_is_refused_in_every_part() {
+fn case_collisions_are_rejected_in_every_component() {
     let ws = TestWorkspace::new();
     ws.put("pkg/init/x", "x\n");
     let worker = ws.gate.worker("w").unwrap();
@@ -186,9 +196,9 @@ fn a_name_in_other_letter_case_is_refused_in_every_part() {
     worker.request(&DraftRequest::create("pkg/init/pkg", "t")).unwrap();
 }
 
-/// What tools run by themselves is seen by a person first.
+/// Files that tools execute automatically are reviewed by a person.
 #[test]
-fn configuration_of_tools_goes_to_a_person() {
+fn tool_configuration_is_escalated() {
     let ws = TestWorkspace::new();
     for path in [
         ".github/workflows/ci.yml",
@@ -208,9 +218,9 @@ fn configuration_of_tools_goes_to_a_person() {
     assert_eq!(ws.create("github/ci.yml", "x: 1\n").decision, Decision::Accept);
 }
 
-/// A worker that dies leaves a set that is not complete: it is listed, dropped, and forgotten after a while.
+/// A crashed worker leaves an incomplete set, which is listed, dropped or eventually pruned.
 #[test]
-fn a_set_that_is_never_completed_can_be_dropped() {
+fn incomplete_sets_can_be_dropped() {
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let hold = || {
@@ -227,7 +237,7 @@ fn a_set_that_is_never_completed_can_be_dropped() {
     assert!(ws.gate.incomplete().unwrap().is_empty());
     let told = ws.gate.inbox("w", "t", None).unwrap().pop().unwrap();
     assert_eq!(told.kind, draft_gate::MessageKind::DraftRejected);
-    // Its drafts are free again, and their content can be taken up.
+    // Its drafts can be requested again and their content restored.
     let restore = DraftRequest { restore: true, ..DraftRequest::edit("src/a.py", "t") };
     let draft = worker.request(&restore).unwrap();
     assert_eq!(worker.read(&draft.draft_path).unwrap().content, with_line(OLD));
@@ -240,9 +250,9 @@ fn a_set_that_is_never_completed_can_be_dropped() {
     assert_eq!(ws.edit("src/a.py", &with_line(OLD)).decision, Decision::Accept);
 }
 
-/// One worker cannot fill the gate: what a set holds and how many drafts are open is bounded.
+/// The size of a set and the number of undecided drafts per worker are bounded.
 #[test]
-fn quotas() {
+fn set_size_and_open_drafts_are_limited() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"max_draft_bytes": 9000000}}"#);
     let worker = ws.gate.worker("w").unwrap();
     let large = "x\n".repeat(4_200_000);
@@ -250,7 +260,7 @@ fn quotas() {
     worker.submit(&Submission::of(&one, "x").more_to_come()).unwrap();
     let two = ws.draft(&DraftRequest::create("src/2.py", "t"), &large);
     let error = worker.submit(&Submission::of(&two, "x")).unwrap_err();
-    assert!(error.to_string().contains("make several sets"), "{error}");
+    assert!(error.to_string().contains("submit several sets"), "{error}");
     ws.gate.drop_incomplete("", "p").unwrap();
 
     let mut n_open = 1;
@@ -259,14 +269,14 @@ fn quotas() {
         assert!(n_open <= 500);
     }
     assert_eq!(n_open, 500);
-    // One that is open can be asked for again, and others have drafts of their own.
+    // Open drafts can be requested again, and other workers have their own quota.
     worker.request(&DraftRequest::create("src/n1.py", "u")).unwrap();
     ws.gate.worker("v").unwrap().request(&DraftRequest::create("src/v.py", "u")).unwrap();
 }
 
-/// What was made for a file goes with it, unless somebody else uses it by then.
+/// Directories created for a file are removed with it unless they are used otherwise.
 #[test]
-fn folders_that_were_made_for_a_file_go_with_it() {
+fn directories_created_for_a_file_are_removed_with_it() {
     let ws = TestWorkspace::new();
     for (is_used, is_left) in [(false, false), (true, true)] {
         let set = ws.create("deep/er/new.py", "x = 1\n").set;
@@ -279,9 +289,9 @@ fn folders_that_were_made_for_a_file_go_with_it() {
     }
 }
 
-/// A process dies between making a folder and syncing the one that it is in: whoever completes the set does that.
+/// A process dies between creating a directory and syncing its parent; recovery syncs it.
 #[test]
-fn a_folder_that_a_dead_process_made_is_synced() {
+fn directories_created_before_a_crash_are_synced() {
     let ws = TestWorkspace::new();
     let set = ws.submit(&ws.draft(&DraftRequest::create("deep/er/new.py", "t"), "x\n")).set;
     let dir = ws.path("deep");
@@ -308,9 +318,9 @@ fn a_folder_that_a_dead_process_made_is_synced() {
     }
 }
 
-/// Attempts that come to light only when a set is judged are counted too.
+/// Violations that are only detected at judgement are counted too.
 #[test]
-fn violations_found_by_the_judge_are_counted() {
+fn violations_detected_at_judgement_are_counted() {
     let ws = TestWorkspace::new();
     let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     fs::remove_file(ws.path("src/a.py")).unwrap();
@@ -321,7 +331,7 @@ fn violations_found_by_the_judge_are_counted() {
 }
 
 #[test]
-fn nobody_makes_a_gate_by_looking_for_one() {
+fn opening_a_missing_gate_unchecked_creates_none() {
     let dir = tempfile::tempdir().unwrap();
     assert!(matches!(Gate::open_unchecked(dir.path()), Err(Error::NoGate { .. })));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! The gate as a node: an escalation interrupts the run, and the verdict resumes it.
+//! Tests of the gate as a graph node: an escalation interrupts the run, and the verdict resumes it.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn question(exit: &Exit<Job>) -> Judgement {
 }
 
 #[tokio::test]
-async fn a_safe_change_needs_nobody() {
+async fn safe_changes_do_not_interrupt() {
     let ws = TestWorkspace::new();
     let set =
         ws.submit(&ws.draft(&draft_gate::DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
@@ -43,7 +43,7 @@ async fn a_safe_change_needs_nobody() {
 }
 
 #[tokio::test]
-async fn a_verdict_that_comes_too_late_is_asked_for_again() {
+async fn stale_verdicts_interrupt_again() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
     let set =
         ws.submit(&ws.draft(&draft_gate::DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
@@ -70,7 +70,7 @@ async fn a_verdict_that_comes_too_late_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_rejection_reaches_the_worker() {
+async fn rejections_are_sent_to_the_worker() {
     let ws = TestWorkspace::new();
     let set = ws.propose_deletion("src/a.py").set;
     let graph = compiled();

@@ -1,10 +1,10 @@
-//! What the gate accepts, rejects and escalates, and why.
+//! Tests of what the gate accepts, rejects and escalates.
 
 use draft_gate::{Decision, DraftRequest, Error, Judgement, Operation, Submission};
 
 use crate::support::{OLD, TestWorkspace, with_line};
 
-/// The decision, and the rule that stands first.
+/// Checks the decision and the rule of the first finding.
 #[track_caller]
 fn check(judgement: &Judgement, decision: Decision, rule: &str) {
     let first = judgement.findings.first().map_or("", |it| it.rule.as_str());
@@ -12,7 +12,7 @@ fn check(judgement: &Judgement, decision: Decision, rule: &str) {
 }
 
 #[test]
-fn a_small_safe_change_is_applied() {
+fn small_safe_changes_are_applied() {
     let ws = TestWorkspace::new();
     check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Accept, "");
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
@@ -21,7 +21,7 @@ fn a_small_safe_change_is_applied() {
 }
 
 #[test]
-fn secrets_and_paths_in_new_lines_alone() {
+fn secrets_and_paths_are_detected_only_in_added_lines() {
     let key = format!("AKIA{}", "Z7QXW2LMN4PRSTVB");
     let ws = TestWorkspace::new();
     let judgement = ws.edit("src/a.py", &format!("{OLD}key = '{key}'\n"));
@@ -30,10 +30,10 @@ fn secrets_and_paths_in_new_lines_alone() {
         (judgement.findings[0].line, judgement.findings[0].path.as_ref().unwrap().as_str()),
         (Some(7), "src/a.py")
     );
-    assert!(!format!("{:?}", judgement.findings).contains(&key), "a finding shows the secret");
+    assert!(!format!("{:?}", judgement.findings).contains(&key), "a finding contains the secret");
     let log = std::fs::read_to_string(ws.path("_handoff/transition.ndjson")).unwrap();
     assert!(!log.contains(&key));
-    // What was there before is not this worker's doing.
+    // Existing lines are not attributed to the worker.
     ws.put("src/b.py", &format!("key = '{key}'\nb\nc\n"));
     check(&ws.edit("src/b.py", &format!("key = '{key}'\nb\nc\nd\n")), Decision::Accept, "");
     check(
@@ -43,16 +43,16 @@ fn secrets_and_paths_in_new_lines_alone() {
     );
 }
 
-/// A summary goes to inboxes and lists, where nobody looks for keys.
+/// Summaries are shown in inboxes and lists.
 #[test]
-fn a_summary_with_a_secret_is_refused() {
+fn summaries_with_secrets_are_rejected() {
     let key = format!("AKIA{}", "Z7QXW2LMN4PRSTVB");
     let ws = TestWorkspace::new();
     let worker = ws.gate.worker("w").unwrap();
     let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     let summary = format!("uses the new key\n{key}");
     let error = worker.submit(&Submission::of(&draft, &summary)).unwrap_err();
-    assert!(error.to_string().contains("say what changes without it"), "{error}");
+    assert!(error.to_string().contains("describe the change without it"), "{error}");
     for file in crate::support::files(&ws.path("_handoff")) {
         let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
         assert!(!text.contains(&key), "{}", file.display());
@@ -60,16 +60,16 @@ fn a_summary_with_a_secret_is_refused() {
     assert!(ws.submit(&draft).is_complete);
 }
 
-/// A worker could write the comment too, so it asks a person and decides nothing.
+/// Workers could write the comment too, so it only escalates.
 #[test]
-fn a_line_that_asks_to_be_let_through_goes_to_a_person() {
+fn lines_that_request_an_exception_are_escalated() {
     let ws = TestWorkspace::new();
     let judgement = ws.edit("src/a.py", &format!("{OLD}open('/home/jo/x')  # draft-gate:allow\n"));
     check(&judgement, Decision::Escalate, "home-path");
 }
 
 #[test]
-fn placeholders_stubs_and_empty_drafts() {
+fn placeholders_stubs_and_empty_drafts_are_not_accepted() {
     let ws = TestWorkspace::new();
     check(
         &ws.edit("src/a.py", &format!("{OLD}# ... rest of the code unchanged ...\n")),
@@ -92,7 +92,7 @@ fn placeholders_stubs_and_empty_drafts() {
 }
 
 #[test]
-fn how_much_is_changed() {
+fn large_changes_are_escalated() {
     let ws = TestWorkspace::new();
     check(&ws.edit("src/a.py", "one\ntwo\nthree\nx\ny\nz\n"), Decision::Accept, "");
     ws.put("src/b.py", OLD);
@@ -111,14 +111,14 @@ fn how_much_is_changed() {
 }
 
 #[test]
-fn new_files_and_deletions() {
+fn new_files_are_accepted_and_deletions_escalated() {
     let ws = TestWorkspace::new();
     check(&ws.create("deep/er/new.py", "x = 1\n"), Decision::Accept, "");
     assert_eq!(ws.text("deep/er/new.py"), "x = 1\n");
     check(&ws.propose_deletion("src/a.py"), Decision::Escalate, "deletion");
     assert_eq!(ws.text("src/a.py"), OLD);
     let worker = ws.gate.worker("w").unwrap();
-    // The document's field means the same.
+    // The field `create` means the same.
     let request = DraftRequest { create: true, ..DraftRequest::edit("deep/too.py", "t") };
     let draft = worker.request(&request).unwrap();
     assert_eq!(draft.original_hash, "absent");
@@ -139,7 +139,7 @@ fn new_files_and_deletions() {
 }
 
 #[test]
-fn the_contract_sets_the_limits() {
+fn limits_of_the_contract_apply() {
     let ws = TestWorkspace::with_contract(
         r#"{"status": "open",
             "constraints": {"allowed_paths": ["src", "docs/*.md"], "forbidden_paths": ["src/core"], "delete_allowed": false,
@@ -165,11 +165,11 @@ fn the_contract_sets_the_limits() {
         worker.write(&draft.draft_path, &"x".repeat(201)),
         Err(Error::TooLarge { .. })
     ));
-    // A contract that changes meanwhile counts as it is when it is judged.
+    // The contract at the time of the judgement applies.
     let set = ws.submit(&ws.draft(&DraftRequest::create("src/d.py", "t"), "d\n")).set;
     ws.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden_paths": ["src"]}}"#);
     check(&ws.gate.judge(&set).unwrap(), Decision::Reject, "original");
-    // One that cannot be read accepts nothing.
+    // Nothing is accepted under an invalid contract.
     ws.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden": []}}"#);
     assert!(matches!(
         worker.request(&DraftRequest::create("x.py", "t")),
@@ -178,7 +178,7 @@ fn the_contract_sets_the_limits() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile() {
+fn concurrent_changes_follow_the_conflict_setting() {
     let (theirs, ours) = (OLD.replace("one", "ONE"), OLD.replace("six", "SIX"));
     let merged = theirs.replace("six", "SIX");
     for (rule, clash, decision, text) in [
@@ -191,7 +191,7 @@ fn what_somebody_else_changed_meanwhile() {
             r#"{{"draft_gate": {{"on_conflict": "{rule}"}}}}"#
         ));
         let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &ours);
-        // Between request and submit: the hash of the request counts.
+        // A change between request and submission: the hash at the request counts.
         let meanwhile = if clash { OLD.replace("six", "6") } else { theirs.clone() };
         ws.put("src/a.py", &meanwhile);
         let judgement = ws.gate.judge(&ws.submit(&draft).set).unwrap();
@@ -201,7 +201,7 @@ fn what_somebody_else_changed_meanwhile() {
 }
 
 #[test]
-fn a_file_that_was_made_or_removed_meanwhile() {
+fn concurrently_created_or_removed_files_are_conflicts() {
     let ws = TestWorkspace::new();
     let set = ws.submit(&ws.draft(&DraftRequest::create("src/b.py", "t"), "mine\n")).set;
     ws.put("src/b.py", "theirs\n");
@@ -214,7 +214,7 @@ fn a_file_that_was_made_or_removed_meanwhile() {
 }
 
 #[test]
-fn several_files_are_one_change() {
+fn several_files_form_one_change_set() {
     let ws = TestWorkspace::new();
     ws.put("src/b.py", OLD);
     let worker = ws.gate.worker("w").unwrap();
@@ -238,7 +238,7 @@ fn several_files_are_one_change() {
 }
 
 #[test]
-fn previews() {
+fn the_preview_setting_applies() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
     check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "preview");
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "never"}}"#);
@@ -246,15 +246,15 @@ fn previews() {
 }
 
 #[test]
-fn checks_that_nothing_runs_go_to_a_person() {
+fn checks_without_a_runner_are_escalated() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
     let ws = TestWorkspace::with_contract(contract);
     check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "checks");
 }
 
-/// Between the last look at a file and its exchange somebody else saves it.
+/// Another program saves the file between the last read and the exchange.
 #[test]
-fn an_edit_in_the_last_moment_is_put_back() {
+fn concurrent_edits_are_restored() {
     let ws = TestWorkspace::new();
     ws.put("src/b.py", OLD);
     let worker = ws.gate.worker("w").unwrap();
@@ -266,25 +266,34 @@ fn an_edit_in_the_last_moment_is_put_back() {
     let hook = move |what: &'static str, _: &str| {
         let is_exchange = what == "exchange two files";
         if is_exchange && n_exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
-            std::fs::write(&file, "saved in the last moment\n").unwrap();
+            std::fs::write(
+                &file,
+                "saved concurrently
+",
+            )
+            .unwrap();
         }
     };
     let gate = draft_gate::Gate::open_with_hook(ws.path(""), hook).unwrap();
     check(&gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
-    assert_eq!(ws.text("src/a.py"), "saved in the last moment\n");
-    // The other file of the set was applied by then, and is taken back.
+    assert_eq!(
+        ws.text("src/a.py"),
+        "saved concurrently
+"
+    );
+    // The other file of the set was already applied and is rolled back.
     assert_eq!(ws.text("src/b.py"), OLD);
     assert_eq!(ws.count("taken_back"), 1);
 }
 
-/// Somebody saves in the last moment, and then saves once more, or removes the file, while the first save is being put
-/// back: nothing is lost.
+/// Another program saves concurrently, then saves again or removes the file while the first save is being restored:
+/// nothing is lost.
 #[test]
-fn a_save_while_another_is_put_back_is_kept() {
+fn saves_during_the_restore_are_kept() {
     for second in [Some("second save\n"), None] {
         let ws = TestWorkspace::new();
         let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
-        // The same bytes were stored long ago: what is kept now is kept from now on.
+        // The same content was stored long ago; its retention period starts again.
         let stored = draft_gate::Digest::of(b"first save\n").to_string();
         ws.put(&format!("_handoff/gate/blobs/{stored}"), "first save\n");
         let stored =
@@ -317,9 +326,9 @@ fn a_save_while_another_is_put_back_is_kept() {
     }
 }
 
-/// Whoever saves at every moment cannot make the gate go round in circles.
+/// A program that saves continuously cannot make the gate loop forever.
 #[test]
-fn files_that_keep_changing_go_to_a_person() {
+fn files_that_keep_changing_are_escalated() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
     let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let file = ws.path("src/a.py");

@@ -1,8 +1,8 @@
-//! The power goes before every write and every sync: what was synced is left, and of the rest nothing, only the names,
+//! Simulates a power failure before every write and sync: synced data survives; of the rest nothing, only the names,
 //! or only the content.
 //!
-//! A hook tells each sync with its path, and a model of the disk keeps what has to be there afterwards. From that a
-//! workspace is made as a start after the power cut would find it.
+//! A hook reports each sync, and a model of the disk records what must survive. From that, the test builds the
+//! workspace that would be found after the power failure.
 
 use std::{
     collections::HashMap,
@@ -18,29 +18,29 @@ use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
 use crate::support::{OLD, three_changes, with_line};
 
-/// A file or folder, whatever its name: numbers alone are given again.
+/// Identity of a file or directory, independent of its name. Inode numbers alone can be reused.
 type Id = (u64, SystemTime);
 
-/// What is surely on the disk.
+/// The data that is certainly on disk.
 #[derive(Clone, Default)]
 struct Disk {
     contents: HashMap<Id, Vec<u8>>,
     dirs: HashMap<Id, Vec<(String, Id)>>,
 }
 
-/// What is left of that which was not synced.
+/// What survives of data that was not synced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Left {
     /// Nothing.
     Nothing,
-    /// Where files are, but not what is in them.
+    /// Names, but not content.
     Names,
-    /// What is in files, but not where they are.
+    /// Content, but not names.
     Content,
 }
 
 impl Disk {
-    /// All that is there, as if it had been synced.
+    /// Treats everything as synced.
     fn of(root: &Path) -> Self {
         let mut disk = Self::default();
         disk.take_in(root);
@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// What a start finds, in a folder of its own.
+    /// Builds the workspace after the power failure in its own directory.
     fn restore(&self, root: &Path, left: Left, to: &Path) {
         let now = Self::of(root);
         let names = if left == Left::Names { &now.dirs } else { &self.dirs };
@@ -91,7 +91,7 @@ fn write(
         if names.contains_key(id) || dirs.contains_key(id) {
             write(*id, names, contents, dirs, &to);
         } else {
-            // A name without its content is an empty file.
+            // A name without content is an empty file.
             fs::write(to, contents.get(id).map_or(&[][..], Vec::as_slice)).unwrap();
         }
     }
@@ -102,7 +102,7 @@ fn id(path: &Path) -> Id {
     (metadata.ino(), metadata.created().unwrap())
 }
 
-/// A workspace as it is before the power goes.
+/// The workspace before the power failure.
 struct Stage {
     dir: tempfile::TempDir,
 }
@@ -121,8 +121,8 @@ impl Stage {
         self.dir.path().join("stage")
     }
 
-    /// Lets `act` run until the power goes before a write or sync, at each of them in turn, and shows `check` what a start
-    /// finds. Tells how many there were.
+    /// Runs `act` up to each write or sync in turn, and calls `check` with the workspace after a power failure at
+    /// that point. Returns the number of points.
     fn cut(&self, act: impl Fn(&Gate), check: impl Fn(&Path, IsDone, &str)) -> usize {
         for point in 1.. {
             let root = self.dir.path().join("live");
@@ -140,7 +140,7 @@ impl Stage {
                 if state.1 == point {
                     state.2 = format!("{what} {path}");
                     drop(state);
-                    resume_unwind(Box::new("the power goes"));
+                    resume_unwind(Box::new("power failure"));
                 }
                 if what.starts_with("sync a ") {
                     state.0.sync(&live.join(path));
@@ -164,18 +164,18 @@ impl Stage {
                 return point - 1;
             }
         }
-        unreachable!("some write is the last")
+        unreachable!("one of the writes is the last")
     }
 }
 
-/// Whether what was to be done was, before the power went.
+/// Whether the operation returned before the power failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum IsDone {
     Yes,
     Perhaps,
 }
 
-/// Each file is whole before anybody enters; afterwards all are old or all new, and the log tells which.
+/// Checks that every file is intact before recovery, and that afterwards all are old or all are new, as the log says.
 #[track_caller]
 fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) {
     let edited = fs::read_to_string(start.join("src/edited.py")).unwrap();
@@ -188,12 +188,12 @@ fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) 
     let is_new = fs::read_to_string(start.join("src/edited.py")).unwrap() == with_line(OLD);
     let count = gate.records().unwrap().iter().filter(|it| it.event == "accepted").count();
     assert_eq!(count, usize::from(is_new), "{what}");
-    assert!(is_new || is_done == IsDone::Perhaps, "{what}: what was accepted is lost");
+    assert!(is_new || is_done == IsDone::Perhaps, "{what}: an accepted set is lost");
     (gate, is_new)
 }
 
 #[test]
-fn what_a_person_accepts_is_all_there_or_not_at_all() {
+fn accepted_sets_are_applied_completely_or_not_at_all() {
     let stage = Stage::new();
     let gate = Gate::open(stage.workspace()).unwrap();
     let (set, fingerprint) = three_changes(&gate);
@@ -217,9 +217,9 @@ fn what_a_person_accepts_is_all_there_or_not_at_all() {
     assert!(n_points > 30, "{n_points}");
 }
 
-/// What is under way may be lost, but nobody is stopped by what is left of it.
+/// Work in progress may be lost, but must not block the gate.
 #[test]
-fn a_whole_cycle_leaves_a_gate_that_works() {
+fn the_gate_works_after_a_power_failure_at_any_point() {
     let stage = Stage::new();
     Gate::open(stage.workspace()).unwrap();
     let cycle = |gate: &Gate, content: &str| -> Result<Decision, Error> {
@@ -242,7 +242,7 @@ fn a_whole_cycle_leaves_a_gate_that_works() {
                 assert_eq!(fs::read_to_string(start.join("src/edited.py")).unwrap(), OLD, "{what}");
             }
             for (set, judged) in gate.judge_all().unwrap() {
-                // A set of which nothing but the name is left is named, and keeps nobody waiting.
+                // A set without content is reported and does not block others.
                 assert!(judged.is_ok() || is_empty(start, &set), "{what}: {judged:?}");
             }
             let worker = gate.worker("w").unwrap();
@@ -274,9 +274,9 @@ fn is_empty(start: &Path, set: &str) -> bool {
     fs::metadata(start.join(format!("_handoff/gate/sets/{set}.json"))).is_ok_and(|it| it.len() == 0)
 }
 
-/// What a person was asked to look at can still be looked at, and accepted.
+/// Escalated sets can still be reviewed and accepted.
 #[test]
-fn what_waits_for_a_person_stays() {
+fn escalated_sets_survive() {
     let stage = Stage::new();
     let contract = r#"{"draft_gate": {"preview": "always"}}"#;
     let gate = Gate::open(stage.workspace()).unwrap();
@@ -306,12 +306,12 @@ fn what_waits_for_a_person_stays() {
             }
         },
     );
-    assert!(worker.inbox("t", None).unwrap().is_empty(), "the stage itself is left alone");
+    assert!(worker.inbox("t", None).unwrap().is_empty(), "the original workspace is unchanged");
 }
 
-/// A rejection that was told is remembered, with what was rejected.
+/// Reported rejections survive, with the rejected content.
 #[test]
-fn what_is_rejected_can_be_taken_up_again() {
+fn rejected_drafts_survive_and_can_be_restored() {
     let stage = Stage::new();
     let gate = Gate::open(stage.workspace()).unwrap();
     let worker = gate.worker("w").unwrap();

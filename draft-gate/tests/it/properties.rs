@@ -1,4 +1,4 @@
-//! Random paths: whatever comes through names a file of the workspace, and nothing else is touched.
+//! Random paths: every accepted path names a file of the workspace, and nothing else is touched.
 
 use draft_gate::{Decision, DraftRequest, WorkspacePath};
 use proptest::{
@@ -8,7 +8,7 @@ use proptest::{
 
 use crate::support::{TestWorkspace, files, is_nightly};
 
-/// Pieces that attacks are made of.
+/// Fragments of attacks.
 fn path() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("..".to_owned()),
@@ -41,10 +41,10 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn what_is_made_is_inside_and_nothing_else_is_touched() {
+fn files_are_created_only_inside_the_workspace() {
     let cases = if is_nightly() { 3_000 } else { 150 };
     let ws = TestWorkspace::new();
-    // The log's files are there from the first refusal on.
+    // The files of the log exist from the first rejection on.
     ws.gate.worker("w").unwrap().read("../x").unwrap_err();
     let made = std::cell::RefCell::new(std::collections::BTreeSet::new());
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
@@ -59,19 +59,19 @@ fn what_is_made_is_inside_and_nothing_else_is_touched() {
                     prop_assert_eq!(ws.text(&path), "made\n");
                     made.borrow_mut().insert(path);
                 }
-                // A refusal leaves at most a line in the log.
+                // A rejection changes at most the log.
                 Err(_) => prop_assert_eq!(files(&ws.path("")).len(), before),
             }
             ws.check_outside();
             Ok(())
         })
         .unwrap();
-    // Otherwise this showed nothing.
+    // Otherwise the test would be meaningless.
     assert!(!made.borrow().is_empty());
 }
 
 #[test]
-fn a_path_that_is_taken_is_plain() {
+fn accepted_paths_have_only_normal_components() {
     let cases = if is_nightly() { 1_000_000 } else { 3_000 };
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
         .run(&path(), |path| {

@@ -1,4 +1,4 @@
-//! Folders, files and links change places while four workers are at work: nothing of it leads outside.
+//! Swaps directories, files and links while four workers are active: nothing outside is accessed.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use crate::support::{OLD, TestWorkspace, is_nightly, with_line};
 
 #[test]
-fn nothing_leaves_while_links_are_swapped() {
+fn swapped_links_never_lead_outside() {
     let ws = Arc::new(TestWorkspace::new());
     for number in 0..4 {
         ws.put(&format!("src/f{number}.py"), OLD);
@@ -39,7 +39,7 @@ fn nothing_leaves_while_links_are_swapped() {
                     &ws.path("_handoff/drafts/planted"),
                 );
                 n_swaps.fetch_add(1, Ordering::Relaxed);
-                // The workers are to get something done, too.
+                // Gives the workers time to make progress.
                 if n_swaps.load(Ordering::Relaxed).is_multiple_of(50) {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -62,11 +62,11 @@ fn nothing_leaves_while_links_are_swapped() {
     let n_done: usize = done.iter().map(|it| it.0).sum();
     let n_refused: usize = done.iter().map(|it| it.1).sum();
     println!("{} swaps, {n_done} steps done, {n_refused} refused", n_swaps.load(Ordering::Relaxed));
-    // Otherwise this showed nothing.
+    // Otherwise the test would be meaningless.
     assert!(n_done > 0 && n_refused > 0);
 }
 
-/// Works on one file until the end; counts steps that were done and steps that were refused.
+/// Works on one file until `end`; counts successful and rejected steps.
 fn work(ws: &TestWorkspace, number: usize, end: Instant) -> (usize, usize) {
     let name = format!("w{number}");
     let worker = ws.gate.worker(&name).unwrap();
@@ -80,7 +80,7 @@ fn work(ws: &TestWorkspace, number: usize, end: Instant) -> (usize, usize) {
         };
         count(worker.write(&draft.draft_path, &with_line(OLD)).is_ok());
         if let Ok(read) = worker.read(&draft.draft_path) {
-            assert!(!read.content.contains("nobody"), "read what is outside");
+            assert!(!read.content.contains("must not be read"), "a file outside was read");
         }
         let submitted = worker.submit(&Submission::of(&draft, "x"));
         count(submitted.is_ok_and(|it| ws.gate.judge(&it.set).is_ok()));
@@ -92,7 +92,7 @@ fn swap(one: &Path, other: &Path) {
     let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
 }
 
-/// Leaves folders where they belong.
+/// Moves directories back to their places.
 fn put_back(ws: &TestWorkspace) {
     for (dir, link) in [("src", "link"), ("_handoff/drafts", "_handoff/link")] {
         if fs::symlink_metadata(ws.path(dir)).unwrap().is_symlink() {

@@ -1,4 +1,4 @@
-//! A workspace in a folder of its own, with something outside that nobody may touch.
+//! A temporary workspace, with files outside of it that must stay untouched.
 
 use std::{
     fs,
@@ -10,8 +10,9 @@ use tempfile::TempDir;
 
 pub(crate) const OLD: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
 
-/// What is outside, and must stay as it is.
-const OUTSIDE_TEXT: &str = "nobody may read or write this\n";
+/// Content of the file outside of the workspace.
+const OUTSIDE_TEXT: &str = "outside: must not be read or written
+";
 
 pub(crate) struct TestWorkspace {
     dir: TempDir,
@@ -19,7 +20,7 @@ pub(crate) struct TestWorkspace {
 }
 
 impl TestWorkspace {
-    /// A workspace with `src/a.py`, and beside it a folder with a file.
+    /// Creates a workspace with `src/a.py`, and next to it a directory with a file.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("ws/src")).unwrap();
@@ -55,7 +56,7 @@ impl TestWorkspace {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
-    /// A draft of a file with this content, not submitted.
+    /// Creates a draft with this content without submitting it.
     pub(crate) fn draft(&self, request: &DraftRequest, content: &str) -> Draft {
         let worker = self.gate.worker("w").unwrap();
         let draft = worker.request(request).unwrap();
@@ -67,7 +68,7 @@ impl TestWorkspace {
         self.gate.worker("w").unwrap().submit(&Submission::of(draft, "a change")).unwrap()
     }
 
-    /// Takes an edit all the way to its judgement.
+    /// Edits a file and returns the judgement.
     pub(crate) fn edit(&self, path: &str, content: &str) -> Judgement {
         let draft = self.draft(&DraftRequest::edit(path, "t"), content);
         self.gate.judge(&self.submit(&draft).set).unwrap()
@@ -84,7 +85,7 @@ impl TestWorkspace {
         self.gate.judge(&self.submit(&draft).set).unwrap()
     }
 
-    /// Nothing outside was touched, and nothing was added.
+    /// Asserts that nothing outside of the workspace was changed or added.
     #[track_caller]
     pub(crate) fn check_outside(&self) {
         for outside in ["outside", "ws-evil"] {
@@ -99,18 +100,18 @@ impl TestWorkspace {
         assert_eq!(names.len(), 3, "{names:?}");
     }
 
-    /// How often an event is in the log.
+    /// Counts an event in the log.
     pub(crate) fn count(&self, event: &str) -> usize {
         self.gate.records().unwrap().iter().filter(|it| it.event == event).count()
     }
 }
 
-/// The text with one more line.
+/// Returns the text with one more line.
 pub(crate) fn with_line(text: &str) -> String {
     format!("{text}seven\n")
 }
 
-/// All regular files beneath a folder.
+/// Returns all regular files beneath a directory.
 pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -124,13 +125,12 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether the long forms of tests are wanted.
+/// Returns whether the extended versions of tests should run.
 pub(crate) fn is_nightly() -> bool {
     std::env::var_os("GRAPH_NIGHTLY").is_some()
 }
 
-/// Submits a set in which one file is edited, one made and one removed, and which waits for a person: its name, and what
-/// was seen of it.
+/// Submits a set that edits, creates and deletes one file each and is escalated. Returns its id and fingerprint.
 pub(crate) fn three_changes(gate: &Gate) -> (String, Digest) {
     let worker = gate.worker("w").unwrap();
     let edited = worker.request(&DraftRequest::edit("src/edited.py", "t")).unwrap();

@@ -64,8 +64,8 @@ fn render_judgement(judgement: &Judgement, mode: ColorMode) -> String {
 
 fn render_finding(finding: &Finding, mode: ColorMode) -> String {
     let (colour, word) = match finding.severity {
-        Severity::Reject => (RED, "grave"),
-        Severity::Escalate => (YELLOW, "look"),
+        Severity::Reject => (RED, "reject"),
+        Severity::Escalate => (YELLOW, "review"),
         Severity::Note => (CYAN, "note"),
     };
     format!("{} {}", mode.color(colour, word), escape_invisible(&finding.to_string()))
