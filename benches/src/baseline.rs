@@ -1,4 +1,4 @@
-//! The same workloads written by hand on tokio: what an engine can at best come near to.
+//! The same workloads written directly on tokio, as a lower bound for the cost of an engine.
 
 use std::{future::Future, hint::black_box, pin::Pin, sync::Arc};
 
@@ -11,14 +11,14 @@ use crate::{
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A node as one would write it: it takes the state and gives an update, in a boxed future.
+/// A node written without an engine: takes the state and returns an update in a boxed future.
 type Node<S, U> = Box<dyn Fn(Arc<S>) -> BoxFuture<U> + Send + Sync>;
 
 fn tick() -> Node<Counter, u64> {
     node(|counter: Arc<Counter>| async move { counter.count + 1 })
 }
 
-/// Boxes a node so that the compiler does not see what is in the box: it would take the boxes away.
+/// Boxes a node and hides its contents from the compiler, which would otherwise remove the boxes.
 fn node<S, U, F>(run: impl Fn(Arc<S>) -> F + Send + Sync + 'static) -> Node<S, U>
 where
     F: Future<Output = U> + Send + 'static,
@@ -26,7 +26,7 @@ where
     black_box(Box::new(move |state| Box::pin(run(state))))
 }
 
-/// A loop over a boxed future.
+/// Runs a loop over a boxed future.
 pub async fn run_loop(steps: u64) -> u64 {
     let node = tick();
     let mut state = Arc::new(Counter { count: 0, until: steps });
@@ -40,7 +40,7 @@ pub async fn run_loop(steps: u64) -> u64 {
     }
 }
 
-/// A `JoinSet` of so many tasks.
+/// Runs `parts` tasks in a `JoinSet`.
 pub async fn run_fan_out(parts: u64) -> u64 {
     let mut tasks = JoinSet::new();
     for part in 0..parts {
@@ -48,12 +48,12 @@ pub async fn run_fan_out(parts: u64) -> u64 {
     }
     let mut sum = 0;
     while let Some(part) = tasks.join_next().await {
-        sum += part.expect("the task ends");
+        sum += part.expect("the task does not panic");
     }
     sum
 }
 
-/// A walk over so many boxed nodes.
+/// Runs boxed nodes one after another.
 pub async fn run_chain(nodes: &[Node<Counter, u64>]) -> u64 {
     let mut state = Arc::new(Counter::default());
     for node in nodes {
@@ -64,12 +64,12 @@ pub async fn run_chain(nodes: &[Node<Counter, u64>]) -> u64 {
     state.count
 }
 
-/// The nodes of a chain.
+/// Creates the nodes of a chain.
 pub fn chain(nodes: usize) -> Vec<Node<Counter, u64>> {
     (0..nodes).map(|_| tick()).collect()
 }
 
-/// A loop that appends to a list; the clock runs from the end of the first step to that of the last.
+/// Runs a loop that appends to a list. The stopwatch measures from the end of the first step to the end of the last.
 pub async fn run_append(log: Log, watch: &Stopwatch) -> usize {
     let write = node(|log: Arc<Log>| async move { vec![log.lines.len() as u64] });
     let mut state = Arc::new(log);

@@ -1,5 +1,5 @@
-//! Side-by-side measurements of the engine: the same work on graph-core, by hand on tokio, and in LangGraph; of
-//! stored threads, beside LangGraph's savers; and of what the layers of `llm` add to a call.
+//! Benchmarks: the engine compared with plain tokio and with LangGraph, stored threads compared with LangGraph's
+//! savers, and the overhead of the layers of `llm`.
 
 pub mod baseline;
 pub mod engine;

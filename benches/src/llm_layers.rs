@@ -1,4 +1,4 @@
-//! The layers of `llm`: what each adds to a call, over a model that answers at once.
+//! Measures the overhead of each layer of `llm` with a model that answers immediately.
 
 use std::{
     future::Future,
@@ -23,31 +23,31 @@ use crate::{
     table::{align_columns, nanos, verdict},
 };
 
-/// What it is called on the command line.
+/// Name on the command line.
 pub const NAME: &str = "llm-layers";
 
-/// The most that a layer may add to a call, in nanoseconds.
+/// Maximum overhead of a layer per call, in nanoseconds.
 const LIMIT: f64 = 20_000.0;
 
-/// The name of the stack of several layers.
+/// Name of the combination of several layers.
 const ALL: &str = "all five";
 
-/// How many calls a run has, one after the other.
+/// Number of sequential calls per run.
 const CALLS: usize = 500;
 
-/// How many characters a request has: a prompt of a page.
+/// Number of characters of a prompt, about one page.
 const PROMPT: usize = 2_000;
 
-/// What was measured of one stack of layers.
+/// Measured cost of one layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name of the layer.
     pub name: &'static str,
-    /// A call through it.
+    /// Cost of a call through the layer.
     pub cost: Cost,
 }
 
-/// Measures every layer, all in turn.
+/// Measures all layers in alternation.
 pub fn measure(rounds: usize, runtime: &Handle) -> io::Result<Vec<Row>> {
     let dir = Arc::new(tempfile::tempdir()?);
     let mut sides: Vec<(&str, Side)> = stacks(&dir)
@@ -58,11 +58,11 @@ pub fn measure(rounds: usize, runtime: &Handle) -> io::Result<Vec<Row>> {
     for _ in 0..rounds {
         sides.iter_mut().for_each(|it| it.1.round());
     }
-    let cost = |it: &Side| it.cost().expect("there is at least one round");
+    let cost = |it: &Side| it.cost().expect("at least one round was measured");
     Ok(sides.iter().map(|(name, side)| Row { name, cost: cost(side) }).collect())
 }
 
-/// What was measured, as text.
+/// Formats the results.
 pub fn text(rows: &[Row]) -> String {
     let Some(bare) = rows.first().map(|it| it.cost) else { return String::new() };
     let added = |it: Cost| Cost { median: it.median - bare.median, min: it.min - bare.min };
@@ -72,7 +72,7 @@ pub fn text(rows: &[Row]) -> String {
         let [cost, cost_min, added, added_min] = costs;
         [(*name).to_owned(), cost, cost_min, added, added_min]
     });
-    let table = align_columns(["layer", "ns a call", "(min)", "added ns", "(min)"], cells);
+    let table = align_columns(["layer", "ns per call", "(min)", "added ns", "(min)"], cells);
     let single = rows.iter().filter(|it| it.name != ALL).map(|it| added(it.cost));
     let most_expensive =
         single.reduce(|a, b| Cost { median: a.median.max(b.median), min: a.min.max(b.min) });
@@ -80,11 +80,11 @@ pub fn text(rows: &[Row]) -> String {
     let (holds, limit) = (verdict(median <= LIMIT), nanos(LIMIT));
     let [median, min] = [median, min].map(nanos);
     format!(
-        "{table}\n{NAME}: at most {limit} ns for a layer: {holds} ({median}; quickest rounds {min})\n"
+        "{table}\n{NAME}: at most {limit} ns per layer: {holds} ({median}; fastest rounds {min})\n"
     )
 }
 
-/// Builds a stack of layers anew for every run, which is not part of what is measured.
+/// Builds the layers for a run; not part of the measured time.
 type Stack = Box<dyn Fn(Llm) -> Pin<Box<dyn Future<Output = Llm> + Send>> + Send>;
 
 fn stacks(dir: &Arc<TempDir>) -> Vec<(&'static str, Stack)> {
@@ -127,14 +127,14 @@ fn budget() -> Budget {
     Budget::of_both(u64::MAX, Money::from_dollars(1e9))
 }
 
-/// A recording in a new file, in place of the one before.
+/// Opens a new recording and deletes the previous one.
 fn new_recording(path: PathBuf) -> Recording {
-    // On the first run there is none.
+    // The file does not exist on the first run.
     drop(std::fs::remove_file(&path));
-    Recording::open(path, RecordMode::Record).expect("the folder was made for it")
+    Recording::open(path, RecordMode::Record).expect("the directory is writable")
 }
 
-/// A model that has been asked everything once.
+/// Sends every request once, so that a cache or recording contains all answers.
 async fn warmed_up_model(llm: Llm) -> Llm {
     call_all(&llm, &requests()).await;
     llm
@@ -163,7 +163,7 @@ struct CallCount {
     calls: u32,
 }
 
-/// The same calls in one node, journaled in memory.
+/// Runs the same calls in one node that journals them in memory.
 fn run_journaled(runtime: Handle) -> Run {
     async fn call_model(
         _: &CallCount,
@@ -178,7 +178,7 @@ fn run_journaled(runtime: Handle) -> Run {
     }
     let graph =
         StateGraph::<CallCount, _>::new().node(call_model).edge(START, call_model).compile();
-    let graph = graph.expect("one node is a graph");
+    let graph = graph.expect("the graph is valid");
     Box::new(move || {
         let (graph, watch) = (graph.clone(), Stopwatch::default());
         let deps = (requests(), watch.clone());
@@ -191,7 +191,7 @@ fn run_journaled(runtime: Handle) -> Run {
 async fn call_all(llm: &Llm, requests: &[Request]) {
     for request in requests {
         let response = llm.call(request, &mut Listener::deaf()).await;
-        response.expect("a model that answers at once does not fail");
+        response.expect("the model does not fail");
     }
 }
 
@@ -202,7 +202,7 @@ fn requests() -> Vec<Request> {
         .collect()
 }
 
-/// A model that answers at once.
+/// A model that answers immediately.
 #[derive(Debug)]
 struct InstantModel;
 
@@ -229,18 +229,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_says_what_is_added_and_whether_it_holds() {
+    fn text_contains_the_overhead_and_the_verdict() {
         let row = |name, median| Row { name, cost: Cost { median, min: median / 2.0 } };
         let costs = [("none", 200.0), ("retry", 250.0), ("record", 20_201.0), (ALL, 90_000.0)];
         let text = text(&costs.map(|(name, median)| row(name, median)));
         let expect = "\
-layer     ns a call   (min)  added ns   (min)
-none            200     100       0.0     0.0
-retry           250     125      50.0    25.0
-record       20,201  10,101    20,001  10,001
-all five     90,000  45,000    89,800  44,900
+layer     ns per call   (min)  added ns   (min)
+none              200     100       0.0     0.0
+retry             250     125      50.0    25.0
+record         20,201  10,101    20,001  10,001
+all five       90,000  45,000    89,800  44,900
 
-llm-layers: at most 20,000 ns for a layer: does not hold (20,001; quickest rounds 10,001)
+llm-layers: at most 20,000 ns per layer: not met (20,001; fastest rounds 10,001)
 ";
         assert_eq!(text, expect);
     }

@@ -1,6 +1,6 @@
-//! Stored threads: the same chat on our savers, on LangGraph's, and the bare cost of its fsyncs.
+//! Stored threads: the same workload on our savers and on LangGraph's, compared with the cost of the fsyncs alone.
 //!
-//! Every step is on the disk before the next one starts, on each side.
+//! On each side, every step is on disk before the next one starts.
 
 pub mod chat;
 pub mod counting_hook;
@@ -21,50 +21,50 @@ use tokio::runtime::Handle;
 use crate::langgraph::LangGraph;
 use database::Databases;
 
-/// What is measured.
+/// A storage workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// One thread in a SQLite file.
     SqliteOne,
-    /// Sixteen threads in a SQLite file, all at once.
+    /// Sixteen concurrent threads in a SQLite file.
     SqliteMany,
-    /// How large the SQLite file of a long thread is.
+    /// Size of the SQLite file of a long thread.
     SqliteBytes,
     /// One thread in PostgreSQL.
     PostgresOne,
-    /// Sixteen threads in PostgreSQL, all at once.
+    /// Sixteen concurrent threads in PostgreSQL.
     PostgresMany,
 }
 
-/// Where threads are stored.
+/// Kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// In a file.
+    /// A SQLite file.
     Sqlite,
-    /// On a server.
+    /// A PostgreSQL server.
     Postgres,
 }
 
-/// How much one row runs.
+/// Amount of work of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StorageLoad {
-    /// How many threads, all at once.
+    /// Number of concurrent threads.
     pub threads: usize,
-    /// How many steps each takes.
+    /// Number of steps per thread.
     pub steps: usize,
-    /// How many bytes each step appends.
+    /// Number of bytes appended per step.
     pub message: usize,
 }
 
 impl StorageLoad {
-    /// The steps of all threads.
+    /// Returns the number of steps of all threads.
     pub fn all_steps(self) -> usize {
         self.threads * self.steps
     }
 }
 
 impl Workload {
-    /// All of them, in the order of the tables.
+    /// All workloads, in the order of the tables.
     pub const ALL: [Self; 5] = [
         Self::SqliteOne,
         Self::SqliteMany,
@@ -73,7 +73,7 @@ impl Workload {
         Self::PostgresMany,
     ];
 
-    /// The name, on the command line and in the tables.
+    /// Returns the name used on the command line and in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::SqliteOne => "sqlite-one",
@@ -84,7 +84,7 @@ impl Workload {
         }
     }
 
-    /// Where its threads are stored.
+    /// Returns the database of the workload.
     pub fn store(self) -> Store {
         match self {
             Self::SqliteOne | Self::SqliteMany | Self::SqliteBytes => Store::Sqlite,
@@ -92,7 +92,7 @@ impl Workload {
         }
     }
 
-    /// The rows of a workload that is timed; none for one that is weighed.
+    /// Returns the rows of a workload that measures time; empty for one that measures size.
     pub fn loads(self) -> Vec<StorageLoad> {
         let (threads, steps) = match self {
             Self::SqliteOne | Self::PostgresOne => (1, 300),
@@ -102,7 +102,7 @@ impl Workload {
         [100, 1_024].map(|message| StorageLoad { threads, steps, message }).to_vec()
     }
 
-    /// How many times LangGraph's steps per second it must take.
+    /// Minimum ratio of our steps per second to LangGraph's.
     pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(5.0),
@@ -111,24 +111,24 @@ impl Workload {
         }
     }
 
-    /// How many times the bare cost of its fsyncs it may take.
+    /// Maximum ratio of a step's cost to the cost of its fsyncs.
     pub fn max_floor_ratio(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(2.0),
-            // Several threads share an fsync, so that the bare cost of one each is no floor.
+            // Several threads share an fsync, so the cost of one fsync per step is not a lower bound.
             Self::SqliteMany | Self::PostgresMany | Self::SqliteBytes => None,
         }
     }
 }
 
-/// All that was measured.
+/// All results.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What is to be known about the surroundings.
+    /// Remarks on the environment.
     pub notes: Vec<String>,
-    /// The times.
+    /// Measured times.
     pub timed: Vec<timed::Row>,
-    /// The sizes.
+    /// Measured sizes.
     pub sizes: Vec<size::Row>,
 }
 
@@ -141,7 +141,7 @@ pub fn measure(
 ) -> io::Result<Report> {
     let scratch_dir = disk::scratch_dir()?;
     let mut report = Report {
-        notes: vec![format!("the target folder {}", disk::describe(scratch_dir.path()))],
+        notes: vec![format!("the target directory {}", disk::describe(scratch_dir.path()))],
         ..Report::default()
     };
     report.notes.extend(langgraph::describe(langgraph.as_ref()));
@@ -155,6 +155,6 @@ pub fn measure(
             report.sizes = size::rows(scratch_dir.path(), runtime, langgraph)?;
         }
     }
-    report.notes.extend(databases.about_server());
+    report.notes.extend(databases.describe_server());
     Ok(report)
 }

@@ -1,7 +1,7 @@
-//! The workloads: their sizes, their limits, and how each side runs them.
+//! Workloads: their sizes, limits and implementations.
 //!
-//! Runs are tasks of a multi-thread runtime, as in a server: from there a spawned task goes to the worker's own
-//! queue, on either side.
+//! Runs are tasks of a multi-threaded runtime, as in a server, so that on both sides spawned tasks go to the local
+//! queue of the worker thread.
 
 use std::{
     fmt::Debug,
@@ -19,48 +19,48 @@ use crate::{
     measure::{Run, Stopwatch},
 };
 
-/// What is measured.
+/// An engine workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// A loop of one node.
     Loop,
-    /// Payloads sent to one node, all in one step.
+    /// Payloads sent to one node in one step.
     FanOut,
-    /// Nodes one after the other.
+    /// Nodes that run one after another.
     Chain,
-    /// A loop that appends to a list which is long already.
+    /// A loop that appends to a long list.
     Append,
-    /// The loop, each step stored in memory before the next one.
+    /// The loop, with each step stored in memory before the next one.
     CheckpointedLoop,
-    /// The growing list, each step stored in memory before the next one.
+    /// The growing list, with each step stored in memory before the next one.
     CheckpointedAppend,
 }
 
-/// How much one row measures.
+/// Amount of work of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The number in the table.
+    /// Size shown in the table.
     pub size: usize,
-    /// How many steps, or tasks, one run of ours counts.
+    /// Number of measured steps or tasks per run.
     pub steps: usize,
-    /// What LangGraph is asked for.
+    /// Amount of work of LangGraph.
     pub langgraph: Option<LangGraphSize>,
 }
 
-/// What LangGraph can do in a second or two.
+/// Amount of work that LangGraph completes in a second or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LangGraphSize {
-    /// The size: ours, or the largest it can bear.
+    /// Our size, or the largest one that LangGraph can run.
     pub size: usize,
-    /// How many steps, or tasks, a run of it counts.
+    /// Number of measured steps or tasks per run.
     pub steps: usize,
 }
 
-/// How the sides run one row.
+/// Implementations of one row.
 pub struct Sides {
     /// On the engine.
     pub engine: Run,
-    /// By hand, where there is something to write by hand.
+    /// On plain tokio, if there is a counterpart.
     pub baseline: Option<Run>,
 }
 
@@ -71,7 +71,7 @@ impl Debug for Sides {
 }
 
 impl Workload {
-    /// All of them, in the order of the table.
+    /// All workloads, in the order of the table.
     pub const ALL: [Self; 6] = [
         Self::Loop,
         Self::FanOut,
@@ -81,7 +81,7 @@ impl Workload {
         Self::CheckpointedAppend,
     ];
 
-    /// The name, on the command line and in the table.
+    /// Returns the name used on the command line and in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loop => "loop",
@@ -93,7 +93,7 @@ impl Workload {
         }
     }
 
-    /// How many times slower than by hand it may be.
+    /// Maximum ratio of the engine's cost to that of plain tokio.
     pub fn max_slowdown(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(5.0),
@@ -102,7 +102,7 @@ impl Workload {
         }
     }
 
-    /// How many times faster than LangGraph it must be.
+    /// Minimum ratio of LangGraph's cost to the engine's.
     pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(1_000.0),
@@ -111,7 +111,7 @@ impl Workload {
         }
     }
 
-    /// The three sizes.
+    /// Returns the three sizes.
     pub fn sizes(self) -> [Size; 3] {
         let even = |size, langgraph| Size {
             size,
@@ -133,7 +133,7 @@ impl Workload {
         }
     }
 
-    /// What runs a row of this workload on either side.
+    /// Creates the implementations of one row.
     pub fn sides(self, size: Size, runtime: &Handle) -> Sides {
         let engine = self.on_engine(size, runtime);
         Sides { engine, baseline: self.baseline(size, runtime) }
@@ -232,7 +232,7 @@ impl Size {
     }
 }
 
-/// A run that is a task of the runtime.
+/// Wraps a run in a task of the runtime.
 fn task<F>(runtime: &Handle, run: impl Fn() -> F + 'static) -> Run
 where
     F: Future<Output = Duration> + Send + 'static,
@@ -241,7 +241,7 @@ where
     Box::new(move || runtime.block_on(runtime.spawn(run())).expect("a workload does not panic"))
 }
 
-/// Times a whole run, and looks at what it gives.
+/// Measures a whole run and checks its result.
 async fn timed<T: PartialEq + Debug>(run: impl Future<Output = T>, expect: T) -> Duration {
     let start = Instant::now();
     let result = black_box(run.await);
@@ -250,7 +250,7 @@ async fn timed<T: PartialEq + Debug>(run: impl Future<Output = T>, expect: T) ->
     time
 }
 
-/// Times all steps of a run but the first, which has to make room for the list it is given.
+/// Measures all steps of a run except the first, which has to copy the initial list.
 async fn timed_by_stopwatch(
     run: impl Future<Output = usize>,
     expect: usize,

@@ -57,7 +57,7 @@ impl Body {
                 return Ok(early);
             }
         }
-        script.into_return(output)
+        script.build_return(output)
     }
 }
 
@@ -127,7 +127,7 @@ impl Script {
     }
 
     /// Builds the return value of a node after its last operation.
-    fn into_return(&self, output: NodeOutput) -> Result<JsonReturn, NodeError> {
+    fn build_return(&self, output: NodeOutput) -> Result<JsonReturn, NodeError> {
         let NodeOutput { writes, wrote, goto, goto_parent, .. } = output;
         Ok(match (goto_parent, goto) {
             (Some(goto), _) => {

@@ -1,5 +1,5 @@
-//! The measurements: `bench [--quick] [--langgraph] [NAME...]`.
-#![expect(clippy::print_stdout, reason = "it is a program for the terminal")]
+//! Runs the benchmarks: `bench [--quick] [--langgraph] [NAME...]`.
+#![expect(clippy::print_stdout, reason = "prints its results to stdout")]
 
 use std::{env, fs, io, path::PathBuf, process::ExitCode, thread::available_parallelism};
 
@@ -15,17 +15,22 @@ use tokio::runtime::{Handle, Runtime};
 
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 3;
-/// How often our two sides take turns in a round.
+/// Number of measurements of the engine and of the baseline per round.
 const TURNS: usize = 3;
 
 const HELP: &str = "\
-Usage: bench [--quick] [--langgraph] [NAME...]
+Usage: bench [OPTIONS] [NAME...]
 
-  --quick       three rounds in place of nine
-  --langgraph   installs LangGraph and its savers into target/langgraph-venv first, if no Python has them
-  NAME          measures only these: loop, fan-out, chain, append, checkpointed-loop,
-                checkpointed-append; sqlite-one, sqlite-16, sqlite-bytes, postgres-one,
-                postgres-16, or `storage` for these five; llm-layers
+Measure workloads on the engine, on plain tokio and in LangGraph. Without NAME, measure all of them.
+
+  --quick      Measure three rounds instead of nine
+  --langgraph  Install LangGraph and its savers into target/langgraph-venv if no Python has them
+  -h, --help   Print this help
+
+Workloads:
+  loop, fan-out, chain, append, checkpointed-loop, checkpointed-append
+  sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16; `storage` selects these five
+  llm-layers
 ";
 
 fn main() -> ExitCode {
@@ -39,13 +44,13 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(argument) => {
-            eprint!("error: `{argument}` is no workload and no option\n\n{HELP}");
+            eprint!("error: unknown workload or option `{argument}`\n\n{HELP}");
             ExitCode::from(2)
         }
     }
 }
 
-/// What is to be measured.
+/// What to measure.
 struct Selection {
     workloads: Vec<Workload>,
     stored: Vec<storage::Workload>,
@@ -54,7 +59,7 @@ struct Selection {
     langgraph: fn() -> io::Result<Option<PathBuf>>,
 }
 
-/// Gives the plan, or `None` where help is asked for, or the argument that is wrong.
+/// Parses the arguments. Returns `None` for `--help`, or the invalid argument.
 fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String> {
     let mut selection = Selection {
         workloads: Vec::new(),
@@ -82,7 +87,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
 }
 
 impl Selection {
-    /// Adds the workload of this name, if there is one.
+    /// Adds the workload with this name, if it exists.
     fn add(&mut self, name: &str) -> Option<()> {
         if let Some(workload) = Workload::ALL.into_iter().find(|it| it.name() == name) {
             self.workloads.push(workload);
@@ -101,7 +106,7 @@ fn find_or_install() -> io::Result<Option<PathBuf>> {
 }
 
 fn measure(selection: &Selection) {
-    let runtime = Runtime::new().expect("a runtime needs only threads");
+    let runtime = Runtime::new().expect("a runtime can be created");
     let mut langgraph = start(selection);
     print_environment(selection, langgraph.as_ref());
     if !selection.workloads.is_empty() {
@@ -131,7 +136,7 @@ fn measure_engine(selection: &Selection, runtime: &Handle, langgraph: &mut Optio
 fn measure_storage(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
     match storage::measure(&selection.stored, selection.rounds, runtime, langgraph) {
         Ok(report) => print!("{}", storage::table::text(&report)),
-        Err(error) => eprintln!("the stored workloads cannot be measured: {error}"),
+        Err(error) => eprintln!("cannot measure the storage workloads: {error}"),
     }
 }
 
@@ -139,42 +144,45 @@ fn measure_llm_layers(selection: &Selection, runtime: &Handle) {
     eprintln!("{} …", llm_layers::NAME);
     match llm_layers::measure(selection.rounds, runtime) {
         Ok(rows) => println!("{}", llm_layers::text(&rows)),
-        Err(error) => eprintln!("the layers of llm cannot be measured: {error}"),
+        Err(error) => eprintln!("cannot measure the layers of llm: {error}"),
     }
 }
 
-/// Starts LangGraph, or says why it is not there.
+/// Starts LangGraph, or prints why it is not available.
 fn start(selection: &Selection) -> Option<LangGraph> {
-    let python = (selection.langgraph)().inspect_err(|error| eprintln!("no LangGraph: {error}"));
+    let python = (selection.langgraph)()
+        .inspect_err(|error| eprintln!("LangGraph is not available: {error}"));
     let langgraph = LangGraph::start(&python.ok()??);
-    langgraph.inspect_err(|error| eprintln!("LangGraph does not start: {error}")).ok()
+    langgraph.inspect_err(|error| eprintln!("cannot start LangGraph: {error}")).ok()
 }
 
 fn print_environment(selection: &Selection, langgraph: Option<&LangGraph>) {
     let cores = available_parallelism().map_or(1, usize::from);
     println!(
-        "{} rounds of {TURNS} turns by us and one by LangGraph, on {cores} cores",
+        "{} rounds with {TURNS} measurements of the engine and one of LangGraph each, on {cores} cores",
         selection.rounds
     );
     match langgraph {
-        Some(langgraph) => println!("beside {}", langgraph.version()),
+        Some(langgraph) => println!("compared with {}", langgraph.version()),
         None => println!(
-            "LangGraph is not here: `cargo xtask bench --langgraph` installs it, {} names a Python that has it",
+            "LangGraph is not installed: install it with `cargo xtask bench --langgraph`, or set {} to a Python that has it",
             langgraph::PYTHON
         ),
     }
     if let Some(load) = load().filter(|it| *it > 0.5 * cores as f64) {
-        println!("the machine is busy (load {load:.1}): trust the ratios, not the times");
+        println!(
+            "the machine is busy (load average {load:.1}): the ratios are reliable, the times are not"
+        );
     }
     println!();
 }
 
-/// The load of the last minute, where the system tells it.
+/// Returns the load average of the last minute, if the system reports it.
 fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Measures one row: a round of each side in turn, again and again.
+/// Measures one row: rounds in which all sides take turns.
 fn row(
     workload: Workload,
     size: Size,
@@ -197,23 +205,23 @@ fn row(
     Row {
         workload,
         size: size.size,
-        engine: engine.cost().expect("there is at least one round"),
+        engine: engine.cost().expect("at least one round was measured"),
         baseline: baseline.and_then(|it| it.cost()),
         langgraph: theirs.cost().zip(size.langgraph),
     }
 }
 
-/// Some rounds of our two sides, which cost little beside one of LangGraph.
+/// Measures the engine and the baseline several times, which is cheap compared with LangGraph.
 fn take_turns(engine: &mut Side, baseline: &mut Side, round: usize) {
     let mut pair = [engine, baseline];
-    // Whoever comes first finds the caches as LangGraph left them, so that they take turns in that too.
+    // The side that runs first finds cold caches, so the order alternates.
     pair.rotate_left(round % 2);
     for _ in 0..TURNS {
         pair.iter_mut().for_each(|it| it.round());
     }
 }
 
-/// A round of LangGraph; one that fails is the last.
+/// Measures one round of LangGraph. After a failure, LangGraph is not measured any more.
 fn run_langgraph(
     langgraph: &mut Option<LangGraph>,
     workload: Workload,
@@ -224,7 +232,7 @@ fn run_langgraph(
     match child.run(workload, langgraph_size) {
         Ok(time) => samples.add(time, langgraph_size.steps),
         Err(error) => {
-            eprintln!("LangGraph gives no answer: {error}");
+            eprintln!("LangGraph failed: {error}");
             *langgraph = None;
         }
     }

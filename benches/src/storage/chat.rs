@@ -1,4 +1,4 @@
-//! The stored workload on the engine: a node that says something as often as it is to.
+//! The storage workload on the engine: a node that appends a message in each step.
 
 use std::{fmt, sync::Arc};
 
@@ -10,31 +10,31 @@ use tokio::task::JoinSet;
 
 use super::StorageLoad;
 
-/// A list of messages that grows by one a step.
+/// A list of messages that grows by one per step.
 #[derive(State, Clone, Debug, Default)]
 pub struct Chat {
-    /// How many bytes a message has.
+    /// Number of bytes per message.
     pub size: usize,
-    /// How many messages there are to be.
+    /// Number of messages at which the loop ends.
     pub until: usize,
-    /// How many there are.
+    /// Current number of messages.
     pub count: usize,
     /// The messages.
     #[reduce(append)]
     pub messages: Vec<String>,
 }
 
-async fn add_message(chat: &Chat) -> ChatUpdate {
+async fn say(chat: &Chat) -> ChatUpdate {
     let count = chat.count + 1;
     let mut message = count.to_string();
-    // Not by `format!`, which pads letter by letter: what is measured is how it is stored.
+    // `format!` would pad one character at a time and distort the measurement.
     message.push_str(&" ".repeat(chat.size.saturating_sub(message.len())));
     Chat::update().count(count).messages([message])
 }
 
 #[derive(Route)]
 enum Turn {
-    #[to(add_message)]
+    #[to(say)]
     Again,
     #[to(END)]
     Enough,
@@ -44,14 +44,13 @@ fn turn(chat: &Chat) -> Turn {
     if chat.count < chat.until { Turn::Again } else { Turn::Enough }
 }
 
-/// The chat, its threads kept in this checkpointer.
+/// Builds the graph with this checkpointer.
 pub fn graph(checkpointer: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
-    let graph =
-        StateGraph::new().node(add_message).edge(START, add_message).branch(add_message, turn);
-    graph.shared_checkpointer(checkpointer).compile().expect("the graph is sound")
+    let graph = StateGraph::new().node(say).edge(START, say).branch(say, turn);
+    graph.shared_checkpointer(checkpointer).compile().expect("the graph is valid")
 }
 
-/// Runs the threads of a load, all at once, each step stored before the next.
+/// Runs all threads of a load concurrently, each step stored before the next one starts.
 pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: StorageLoad) {
     let mut threads = JoinSet::new();
     for number in 0..load.threads {
@@ -67,6 +66,6 @@ async fn run_thread(graph: CompiledGraph<Chat>, name: String, load: StorageLoad)
     let input = Chat { size: message, until: steps, ..Chat::default() };
     let options = RunOptions::new().limit(u32::MAX).durability(Durability::Sync);
     let exit = graph.thread(name, ()).with(options).run(input).await;
-    let chat = exit.expect("the chat ends").into_state();
+    let chat = exit.expect("the run succeeds").into_state();
     assert_eq!((chat.count, chat.messages.len()), (steps, steps));
 }

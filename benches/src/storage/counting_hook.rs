@@ -1,4 +1,4 @@
-//! Counts what the engine asks a checkpointer to make durable: the fsyncs that nobody can do without.
+//! Counts the writes that the engine requires to be durable, and thereby the unavoidable fsyncs.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use graph_core::checkpoint::{
 };
 use serde::Serialize;
 
-/// Counts on the way to a checkpointer.
+/// Counts writes to a checkpointer.
 #[derive(Debug, Default)]
 pub struct CountingHook {
     commits: AtomicUsize,
@@ -20,17 +20,17 @@ pub struct CountingHook {
 }
 
 impl CountingHook {
-    /// Counts from zero what goes to a checkpointer.
+    /// Wraps a checkpointer with counters that start at zero.
     pub fn before(inner: Arc<dyn Checkpointer>) -> Around<Self> {
         Around::new(inner, Self::default())
     }
 
-    /// How many writes had to be durable before the run could go on.
+    /// Returns the number of writes that had to be durable before the run could continue.
     pub fn commits(&self) -> usize {
         self.commits.load(Relaxed)
     }
 
-    /// How many bytes they were, as JSON.
+    /// Returns the number of bytes written, as JSON.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
@@ -44,7 +44,7 @@ impl CountingHook {
     }
 }
 
-/// What is counted of a write.
+/// The counted part of a write.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum CountedWrite<'a> {
@@ -86,7 +86,7 @@ mod tests {
         let counting_hook = Arc::new(CountingHook::before(Arc::new(MemorySaver::new())));
         let load = StorageLoad { threads: 2, steps: 10, message: 100 };
         chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;
-        // Each thread stores its input and START beside its steps.
+        // Each thread stores its input and START in addition to its steps.
         assert_eq!(counting_hook.way().commits(), 2 * (10 + 2));
         assert!(counting_hook.way().bytes() > 2 * 10 * 100, "{}", counting_hook.way().bytes());
     }

@@ -1,4 +1,4 @@
-//! The floor: the same bytes written to a plain file, with the same fsyncs and nothing else.
+//! The floor: the same bytes written to a plain file with the same fsyncs and nothing else.
 
 use std::{
     fs::{File, OpenOptions},
@@ -7,16 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What has to reach the disk in one run.
+/// Writes of one run that must reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitProfile {
-    /// How often it is synced.
+    /// Number of fsyncs.
     pub count: usize,
-    /// How many bytes are written before each.
+    /// Number of bytes written before each fsync.
     pub bytes: usize,
 }
 
-/// A plain file that is written and synced as often as a database would be.
+/// A plain file that is written and synced as often as a database.
 #[derive(Debug)]
 pub struct Floor {
     file: File,
@@ -24,18 +24,17 @@ pub struct Floor {
     space: FileSpace,
 }
 
-/// Whether the file has its length already.
+/// Whether the file has its final length from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSpace {
-    /// It is written over, as a write-ahead log is once it has been folded into its database: the least an fsync
-    /// can cost.
+    /// The file is overwritten, like a write-ahead log after a checkpoint. This is the minimum cost of an fsync.
     Preallocated,
-    /// It grows, so that each fsync has to store its new length too.
+    /// The file grows, so each fsync also stores its new length.
     Growing,
 }
 
 impl Floor {
-    /// A file at this path.
+    /// Creates the file.
     pub fn new(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
         let mut floor = Self { file, commits, space };
@@ -46,7 +45,7 @@ impl Floor {
         Ok(floor)
     }
 
-    /// Writes it all once, and gives the time that took.
+    /// Writes everything once and returns the duration.
     pub fn run(&mut self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
         if self.space == FileSpace::Growing {
@@ -71,7 +70,7 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn all_bytes_are_written_each_time() {
+    fn every_run_writes_all_bytes() {
         let scratch_dir = disk::scratch_dir().unwrap();
         for space in [FileSpace::Preallocated, FileSpace::Growing] {
             let path = scratch_dir.path().join("floor");

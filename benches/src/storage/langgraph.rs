@@ -1,4 +1,4 @@
-//! LangGraph's side of the stored workloads.
+//! LangGraph's side of the storage workloads.
 
 use std::{io, time::Duration};
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::{StorageLoad, Store};
 use crate::langgraph::LangGraph;
 
-/// The mode in which SQLite syncs at every commit, and so the one that promises what we promise.
+/// SQLite's mode that syncs every commit, which is the durability of our saver.
 const FULL: u8 = 2;
 
 /// How LangGraph's SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// As LangGraph leaves it.
+    /// LangGraph's default.
     Default,
-    /// At every commit, as ours.
+    /// At every commit, like our saver.
     Full,
 }
 
-/// What is known about the savers on the other side.
+/// Versions and settings of LangGraph's savers.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Savers {
     sqlite_saver: String,
@@ -29,17 +29,17 @@ pub struct Savers {
 }
 
 impl Savers {
-    /// Whether LangGraph, as it is installed, promises less than we do.
+    /// Returns whether LangGraph's default is less durable than our saver.
     pub fn syncs_less(&self) -> bool {
         self.synchronous < FULL
     }
 }
 
-/// Says which savers stand beside ours.
+/// Describes LangGraph's savers.
 pub fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
     let Some(savers) = langgraph?.savers() else {
         return Some(
-            "LangGraph is here without its savers: benches/langgraph/requirements.txt lists them"
+            "LangGraph's savers are not installed; see benches/langgraph/requirements.txt"
                 .to_owned(),
         );
     };
@@ -51,7 +51,7 @@ pub fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
         _ => "EXTRA",
     };
     Some(format!(
-        "beside SqliteSaver {sqlite_saver} (SQLite {sqlite}, synchronous={mode} as installed) \
+        "compared with SqliteSaver {sqlite_saver} (SQLite {sqlite}, synchronous={mode} by default) \
          and PostgresSaver {postgres_saver}"
     ))
 }
@@ -77,7 +77,7 @@ struct Bytes {
     bytes: u64,
 }
 
-/// Runs a load once, under names of its own, and gives the time it took.
+/// Runs a load once under a new thread name and returns the duration.
 pub fn run(
     langgraph: &mut LangGraph,
     (store, at): (Store, &str),
@@ -98,7 +98,7 @@ pub fn run(
     Duration::try_from_secs_f64(seconds).map_err(io::Error::other)
 }
 
-/// Runs a load once in a new SQLite file, and gives the file's size.
+/// Runs a load once in a new SQLite file and returns the file's size.
 pub fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
     let workload = "storage-size";
     let name = "thread".to_owned();

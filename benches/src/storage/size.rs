@@ -1,4 +1,4 @@
-//! How large a SQLite file becomes with one long thread in it.
+//! Size of a SQLite file that contains one long thread.
 
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -12,24 +12,24 @@ use tokio::runtime::Handle;
 use super::{StorageLoad, chat, langgraph};
 use crate::langgraph::LangGraph;
 
-/// The bytes a step appends.
+/// Number of bytes appended per step.
 pub const MESSAGE: usize = 1_024;
 
-/// The threads' lengths, and whether LangGraph can bear one: it stores the whole list at every step.
+/// Numbers of steps, and whether LangGraph can run them: it stores the whole list at every step.
 const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), (100_000, false)];
 
-/// One thread.
+/// Sizes for one number of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// How many steps it took.
+    /// Number of steps.
     pub steps: usize,
-    /// The bytes of our file.
+    /// Size of our file in bytes.
     pub ours: u64,
-    /// Those of LangGraph's.
+    /// Size of LangGraph's file in bytes.
     pub langgraph: Option<u64>,
 }
 
-/// Measures all lengths.
+/// Measures all numbers of steps.
 pub fn rows(
     dir: &Path,
     runtime: &Handle,
@@ -40,7 +40,8 @@ pub fn rows(
             eprintln!("sqlite-bytes {steps} …");
             let load = StorageLoad { threads: 1, steps, message: MESSAGE };
             let ours = ours(&dir.join(format!("size-{steps}.db")), load, runtime)?;
-            let langgraph = if langgraph_feasible { theirs(dir, load, langgraph) } else { None };
+            let langgraph =
+                if langgraph_feasible { langgraph_size(dir, load, langgraph) } else { None };
             Ok(Row { steps, ours, langgraph })
         })
         .into_iter()
@@ -48,11 +49,11 @@ pub fn rows(
 }
 
 fn ours(path: &Path, load: StorageLoad, runtime: &Handle) -> io::Result<u64> {
-    // How often it syncs does not change what is in the file.
+    // The sync mode does not affect the contents of the file.
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let saver = SqliteSaver::new(&settings.open(path).map_err(io::Error::other)?);
     runtime.block_on(chat::run(&chat::graph(Arc::new(saver)), "thread", load));
-    // The log is folded into the file, and counted all the same should somebody still hold it.
+    // Checkpoint the write-ahead log into the file; count the log too, in case it is still in use.
     let connection = Connection::open(path).map_err(io::Error::other)?;
     let checkpoint = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     checkpoint.map_err(io::Error::other)?;
@@ -60,17 +61,17 @@ fn ours(path: &Path, load: StorageLoad, runtime: &Handle) -> io::Result<u64> {
     Ok(fs::metadata(path)?.len() + log)
 }
 
-fn theirs(dir: &Path, load: StorageLoad, langgraph: &mut Option<LangGraph>) -> Option<u64> {
+fn langgraph_size(dir: &Path, load: StorageLoad, langgraph: &mut Option<LangGraph>) -> Option<u64> {
     let child = langgraph.as_mut()?;
     child.savers()?;
     let path = dir.join(format!("their-size-{}.db", load.steps));
     let size = langgraph::size(child, path.to_str()?, load);
-    // Half a gigabyte at a thousand steps.
+    // The file is half a gigabyte after a thousand steps.
     let _ = fs::remove_file(&path);
     match size {
         Ok(size) => Some(size),
         Err(error) => {
-            eprintln!("LangGraph gives no answer: {error}");
+            eprintln!("LangGraph failed: {error}");
             *langgraph = None;
             None
         }
@@ -85,12 +86,12 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn all_messages_are_in_the_file() {
+    fn file_grows_by_the_messages() {
         let (dir, runtime) = (disk::scratch_dir().unwrap(), Runtime::new().unwrap());
-        let weigh = |steps| {
+        let size_of = |steps| {
             let load = StorageLoad { threads: 1, steps, message: MESSAGE };
             ours(&dir.path().join(format!("{steps}.db")), load, runtime.handle()).unwrap()
         };
-        assert!(weigh(50) - weigh(10) > (40 * MESSAGE) as u64);
+        assert!(size_of(50) - size_of(10) > (40 * MESSAGE) as u64);
     }
 }

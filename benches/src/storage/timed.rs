@@ -1,4 +1,4 @@
-//! A row of times: ours, the floor and LangGraph, a round of each in turn.
+//! Measures times: our saver, the floors and LangGraph in alternation.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
@@ -19,7 +19,7 @@ use crate::{
     measure::{Cost, Run, Samples, Side},
 };
 
-/// How often our sides take turns in a round.
+/// Number of measurements of our sides per round.
 const TURNS: usize = 3;
 
 /// One workload at one load.
@@ -27,37 +27,37 @@ const TURNS: usize = 3;
 pub struct Row {
     /// The workload.
     pub workload: Workload,
-    /// How much of it.
+    /// Amount of work.
     pub load: StorageLoad,
-    /// A step of ours and of the floors; `None` where the database is not here.
+    /// Our costs per step; `None` if the database is not available.
     pub ours: Option<OurCosts>,
-    /// A step of LangGraph that promises what ours does.
+    /// LangGraph's cost per step with the same durability as ours.
     pub langgraph: Option<Cost>,
-    /// A step of LangGraph as it is installed, where that promises less.
+    /// LangGraph's cost per step with its default settings, if they are less durable.
     pub default_sync: Option<Cost>,
 }
 
-/// What was measured on our side.
+/// Costs of our saver and of the floors.
 #[derive(Clone, Debug)]
 pub struct OurCosts {
-    /// A step.
+    /// Cost per step.
     pub cost: Cost,
-    /// The bare cost of its fsyncs. The first one is what the limit is held against.
+    /// Costs of the fsyncs alone. The limit applies to the first one.
     pub floors: Vec<(Kind, Cost)>,
-    /// What the floors wrote for each step.
+    /// Number of fsyncs per step.
     pub commits_per_step: f64,
 }
 
-/// What the fsyncs of a floor write.
+/// What a floor writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As many bytes as the database writes for a commit.
+    /// As many bytes as the database writes per commit.
     SameBytes(usize),
-    /// What the engine asks to be stored, in a statement on the server.
+    /// The data of the engine, in a statement on the server.
     Insert,
-    /// What the engine asks to be stored, over what stood there.
+    /// The data of the engine, overwriting a file.
     InPlace,
-    /// The same at the end of a file.
+    /// The data of the engine, appended to a file.
     Growing,
 }
 
@@ -72,20 +72,20 @@ pub fn row(
     let absent = Row { workload, load, ours: None, langgraph: None, default_sync: None };
     let Some(pair) = databases.pair(workload.store())? else { return Ok(absent) };
     let mut sides = Sides::new(&pair, load, databases.runtime())?;
-    let mut theirs = LangGraphSide::new(workload, load, pair.langgraph, langgraph);
-    theirs.round(langgraph);
-    theirs.discard_warm_up();
+    let mut other = LangGraphSide::new(workload, load, pair.langgraph, langgraph);
+    other.round(langgraph);
+    other.discard_warm_up();
     for round in 0..rounds {
         sides.round(round);
-        theirs.round(langgraph);
+        other.round(langgraph);
     }
-    let [langgraph, default_sync] = theirs.costs();
+    let [langgraph, default_sync] = other.costs();
     Ok(Row { ours: sides.costs(), langgraph, default_sync, ..absent })
 }
 
 /// Our side and the floors.
 struct Sides {
-    /// OurCosts, then the floors.
+    /// Our saver, then the floors.
     sides: Vec<Side>,
     floors: Vec<Kind>,
     commits_per_step: f64,
@@ -104,7 +104,7 @@ impl Sides {
                     floor("heavy", actual, FileSpace::Preallocated)?,
                 ));
             }
-            // What it writes cannot be counted here.
+            // The system does not report the number of bytes written.
             (None, None) => {}
         }
         floors.push((Kind::InPlace, floor("kept", commits, FileSpace::Preallocated)?));
@@ -119,7 +119,7 @@ impl Sides {
         })
     }
 
-    /// Some rounds of each, which cost little beside one of LangGraph.
+    /// Measures each side several times, which is cheap compared with LangGraph.
     fn round(&mut self, round: usize) {
         let count = self.sides.len();
         for turn in 0..TURNS {
@@ -138,11 +138,11 @@ impl Sides {
     }
 }
 
-/// What a run makes durable.
+/// Durable writes of one run.
 struct DurableWrites {
-    /// As the engine asks for it.
+    /// As requested by the engine.
     commits: CommitProfile,
-    /// With what this process wrote for it.
+    /// As written by this process.
     actual: Option<CommitProfile>,
 }
 
@@ -177,15 +177,15 @@ fn ours(saver: Arc<dyn Checkpointer>, load: StorageLoad, runtime: &Handle) -> Ru
 
 fn floor(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Run> {
     let mut floor = Floor::new(path, commits, space)?;
-    Ok(Box::new(move || floor.run().expect("the disk took the file before")))
+    Ok(Box::new(move || floor.run().expect("the file is writable")))
 }
 
 fn insert(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Run> {
     let insert = Insert::new(url, commits, runtime)?;
-    Ok(Box::new(move || insert.run().expect("the server took a statement before")))
+    Ok(Box::new(move || insert.run().expect("the server accepts statements")))
 }
 
-/// LangGraph's side, once or twice.
+/// LangGraph's side, with one or two sync modes.
 struct LangGraphSide {
     workload: Workload,
     load: StorageLoad,
@@ -213,7 +213,7 @@ impl LangGraphSide {
         Self { workload, load, at, runs: 0, samples }
     }
 
-    /// A round of each; one that fails is LangGraph's last.
+    /// Measures one round per sync mode. After a failure, LangGraph is not measured any more.
     fn round(&mut self, langgraph: &mut Option<LangGraph>) {
         for (sync_mode, samples) in &mut self.samples {
             let Some(child) = langgraph.as_mut() else { return };
@@ -222,21 +222,21 @@ impl LangGraphSide {
             match langgraph::run(child, database, *sync_mode, name, self.load) {
                 Ok(time) => samples.add(time, self.load.all_steps()),
                 Err(error) => {
-                    eprintln!("LangGraph gives no answer: {error}");
+                    eprintln!("LangGraph failed: {error}");
                     *langgraph = None;
                 }
             }
         }
     }
 
-    /// Forgets the round that warmed it up.
+    /// Discards the samples of the warm-up round.
     fn discard_warm_up(&mut self) {
         for (_, samples) in &mut self.samples {
             *samples = Samples::default();
         }
     }
 
-    /// The cost at our promise, and at LangGraph's own where that is weaker.
+    /// Returns the cost with our durability, and with LangGraph's default if that is weaker.
     fn costs(&self) -> [Option<Cost>; 2] {
         let cost = |index: usize| self.samples.get(index).and_then(|(_, it)| it.cost());
         [cost(0), cost(1)]
@@ -251,7 +251,7 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn our_side_and_the_floors_run() {
+    fn saver_and_floors_run() {
         let (dir, runtime) = (disk::scratch_dir().unwrap(), Runtime::new().unwrap());
         let mut databases = Databases::new(dir.path(), runtime.handle());
         let pair = databases.pair(Store::Sqlite).unwrap().unwrap();
@@ -259,7 +259,7 @@ mod tests {
         let mut sides = Sides::new(&pair, load, runtime.handle()).unwrap();
         sides.round(0);
         let costs = sides.costs().unwrap();
-        // Both threads store their input and START beside their steps.
+        // Both threads store their input and START in addition to their steps.
         assert_eq!(costs.commits_per_step, 14.0 / 10.0);
         // SQLite writes whole pages.
         #[cfg(target_os = "linux")]
