@@ -1,9 +1,9 @@
-"""The workloads of ../src/storage.rs in LangGraph: threads that are stored step by step, on its own savers.
+"""The workloads of ../src/storage.rs in LangGraph, with its own savers.
 
-A request names a database and how many threads of how many steps to run in it at once; each step appends a message of
-so many bytes to a list. Savers stay open from request to request, as they do in a server.
+A request contains a database, the number of concurrent threads, the number of steps per thread, and the number of bytes
+that each step appends to a list. Savers stay open between requests, as in a server.
 
-Threads of the system run them, not tasks of asyncio: with 16 at once the async savers took a third longer.
+Operating system threads are used instead of asyncio: with 16 threads, the async savers took a third longer.
 """
 
 import gc
@@ -60,7 +60,7 @@ def sqlite_graph(path, synchronous):
 
 
 def sqlite_saver(path, synchronous):
-    # As SqliteSaver.from_conn_string connects.
+    # Like SqliteSaver.from_conn_string.
     saver = SqliteSaver(sqlite3.connect(path, check_same_thread=False))
     saver.setup()
     if synchronous is not None:
@@ -70,7 +70,7 @@ def sqlite_saver(path, synchronous):
 
 @cache
 def postgres_graph(url, threads):
-    # As PostgresSaver.from_conn_string connects.
+    # Like PostgresSaver.from_conn_string.
     options = {"autocommit": True, "prepare_threshold": 0, "row_factory": psycopg.rows.dict_row}
     if threads == 1:
         connection = psycopg.Connection.connect(url, **options)
@@ -83,7 +83,7 @@ def postgres_graph(url, threads):
 
 
 def run(request):
-    """The seconds that the threads took, all at once."""
+    """Return the duration of all concurrent threads in seconds."""
     at, threads = request["at"], request["threads"]
     if request["store"] == "sqlite":
         graph = sqlite_graph(at, request["synchronous"])
@@ -96,7 +96,7 @@ def run(request):
         run_thread(graph, names[0], request)
         return {"seconds": time.perf_counter() - start}
     with ThreadPoolExecutor(threads) as pool:
-        # They are all started before the clock is.
+        # All threads are started before the measurement begins.
         list(pool.map(lambda _: time.sleep(0.01), names))
         start = time.perf_counter()
         list(pool.map(lambda it: run_thread(graph, it, request), names))
@@ -104,7 +104,7 @@ def run(request):
 
 
 def size(request):
-    """The bytes of a SQLite file with one thread in it."""
+    """Return the size in bytes of a SQLite file with one thread."""
     path = request["at"]
     saver = sqlite_saver(path, "OFF")
     run_thread(graph(saver), "thread", request)
@@ -115,7 +115,7 @@ def size(request):
 
 
 def about():
-    """Which savers these are, and how SQLite syncs unless it is told otherwise."""
+    """Return the versions of the savers and SQLite's default sync mode."""
     connection = sqlite3.connect(":memory:")
     (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
     connection.close()

@@ -1,7 +1,7 @@
 """The workloads of ../src/workload.rs in LangGraph.
 
 A request is a line of JSON on standard input, {"workload": "loop", "size": 100, "steps": 100};
-the answer is a line on standard output, {"seconds": 0.04}: the time of the steps alone, without building the graph.
+the answer is a line on standard output, {"seconds": 0.04}: the duration of the steps, without building the graph.
 Requests for "storage" and "storage-size" go to storage.py.
 """
 
@@ -19,7 +19,7 @@ from langgraph.types import Send
 
 try:
     import storage
-except ImportError:  # The savers are packages of their own.
+except ImportError:  # The savers are separate packages.
     storage = None
 
 CONFIG = {"recursion_limit": 1_000_000_000}

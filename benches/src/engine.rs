@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 use crate::measure::Stopwatch;
 
-/// More steps than any workload takes.
+/// Larger than the number of steps of any workload.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// A counter: the smallest state there is.
+/// A counter, the smallest possible state.
 #[derive(State, Clone, Debug, Default)]
 pub struct Counter {
-    /// The count so far.
+    /// Current count.
     pub count: u64,
-    /// Where to stop.
+    /// Count at which the loop ends.
     pub until: u64,
 }
 
@@ -39,40 +39,40 @@ fn turn(counter: &Counter) -> Turn {
     if counter.count < counter.until { Turn::Again } else { Turn::Enough }
 }
 
-/// A loop of one node.
+/// Builds a loop of one node.
 pub fn loop_graph() -> CompiledGraph<Counter> {
-    ticking().compile().expect("the graph is sound")
+    ticking().compile().expect("the graph is valid")
 }
 
-/// The same, with a memory of its own.
+/// Builds a loop of one node with a new `MemorySaver`.
 pub fn checkpointed_loop_graph() -> CompiledGraph<Counter> {
-    ticking().checkpointer(MemorySaver::new()).compile().expect("the graph is sound")
+    ticking().checkpointer(MemorySaver::new()).compile().expect("the graph is valid")
 }
 
 fn ticking() -> StateGraph<Counter> {
     StateGraph::new().node(tick).edge(START, tick).branch(tick, turn)
 }
 
-/// Runs the loop so many times round.
+/// Runs the loop for `steps` steps.
 pub async fn run_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     let input = Counter { count: 0, until: steps };
     let exit = graph.invoke(input, (), RunOptions::new().limit(NO_LIMIT)).await;
-    exit.expect("the loop ends").into_state().count
+    exit.expect("the run succeeds").into_state().count
 }
 
-/// Runs the loop so many times round, each step stored before the next.
+/// Runs the loop for `steps` steps, each stored before the next one starts.
 pub async fn run_checkpointed_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     let input = Counter { count: 0, until: steps };
     let exit = graph.thread("counter", ()).with(stored()).run(input).await;
-    exit.expect("the loop ends").into_state().count
+    exit.expect("the run succeeds").into_state().count
 }
 
 /// A sum of many parts.
 #[derive(State, Clone, Debug, Default)]
 pub struct Sum {
-    /// How many parts to send.
+    /// Number of parts to send.
     pub parts: u64,
-    /// Their sum.
+    /// Sum of the parts.
     #[reduce(add)]
     pub sum: u64,
 }
@@ -89,19 +89,19 @@ fn scatter(sum: &Sum) -> Vec<Goto> {
     (0..sum.parts).map(|it| send(add, Part(it))).collect()
 }
 
-/// A fan-out of payloads.
+/// Builds a fan-out of payloads.
 pub fn fan_out_graph() -> CompiledGraph<Sum> {
     let graph = StateGraph::<Sum>::new().node(add).branch(START, scatter);
-    graph.compile().expect("the graph is sound")
+    graph.compile().expect("the graph is valid")
 }
 
-/// Sends so many payloads.
+/// Sends `parts` payloads.
 pub async fn run_fan_out(graph: &CompiledGraph<Sum>, parts: u64) -> u64 {
     let exit = graph.invoke(Sum { parts, sum: 0 }, (), RunOptions::new()).await;
-    exit.expect("the fan-out ends").into_state().sum
+    exit.expect("the run succeeds").into_state().sum
 }
 
-/// A chain of so many nodes.
+/// Builds a chain of `nodes` nodes.
 pub fn chain_graph(nodes: usize) -> CompiledGraph<Counter> {
     let name = |it: usize| Label::from(format!("node{it:06}"));
     let mut graph = StateGraph::<Counter>::new().edge(START, name(0));
@@ -111,7 +111,7 @@ pub fn chain_graph(nodes: usize) -> CompiledGraph<Counter> {
             graph = graph.edge(name(node - 1), name(node));
         }
     }
-    graph.compile().expect("the graph is sound")
+    graph.compile().expect("the graph is valid")
 }
 
 /// Runs the chain once.
@@ -122,9 +122,9 @@ pub async fn run_chain(graph: &CompiledGraph<Counter>) -> u64 {
 /// A list that grows.
 #[derive(State, Clone, Debug, Default)]
 pub struct Log {
-    /// How long it was at the start.
+    /// Length at the start.
     pub from: usize,
-    /// How long it is to become.
+    /// Length at which the loop ends.
     pub until: usize,
     /// The list.
     #[reduce(append)]
@@ -132,7 +132,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A list that has so many items already and is to get so many more.
+    /// Creates a list with `from` items, to which `more` items are appended.
     pub fn filled(from: usize, more: usize) -> Self {
         Self { from, until: from + more, lines: vec![0; from] }
     }
@@ -151,15 +151,16 @@ enum Page {
     Full,
 }
 
-/// A loop that appends to a list; the clock runs from the end of the first step to that of the last.
+/// Builds a loop that appends to a list. The stopwatch measures from the end of the first step to the end of the
+/// last.
 pub fn append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
-    growing(watch).compile().expect("the graph is sound")
+    growing(watch).compile().expect("the graph is valid")
 }
 
-/// The same, with a memory of its own.
+/// Like [`append_graph`], with a new `MemorySaver`.
 pub fn checkpointed_append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
     let graph = growing(watch).checkpointer(MemorySaver::new());
-    graph.compile().expect("the graph is sound")
+    graph.compile().expect("the graph is valid")
 }
 
 fn growing(watch: Stopwatch) -> StateGraph<Log> {
@@ -177,22 +178,22 @@ fn growing(watch: Stopwatch) -> StateGraph<Log> {
     StateGraph::new().node(write).edge(START, write).branch(write, page)
 }
 
-/// Appends items, one a step, and gives the list's length.
+/// Appends one item per step and returns the final length.
 pub async fn run_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
     let exit = graph.invoke(log, (), RunOptions::new().limit(NO_LIMIT)).await;
-    exit.expect("the list ends").into_state().lines.len()
+    exit.expect("the run succeeds").into_state().lines.len()
 }
 
-/// Appends items, one a step, each step stored before the next.
+/// Appends one item per step, each stored before the next step starts.
 pub async fn run_checkpointed_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
     let exit = graph.thread("log", ()).with(stored()).run(log).await;
-    exit.expect("the list ends").into_state().lines.len()
+    exit.expect("the run succeeds").into_state().lines.len()
 }
 
-/// A loop of one node over a state of JSON values.
+/// Builds a loop of one node over a JSON state.
 pub fn json_loop_graph() -> (JsonSchema, CompiledGraph<JsonState>) {
     let fields = [("count", JsonKind::Last), ("until", JsonKind::Last)];
-    let schema = JsonSchema::new(fields).expect("the fields have different names");
+    let schema = JsonSchema::new(fields).expect("field names are unique");
     let tick = json_node("tick", |input: JsonInput, _| async move {
         Ok(json!({"count": number(&input, "count") + 1}))
     });
@@ -205,18 +206,18 @@ pub fn json_loop_graph() -> (JsonSchema, CompiledGraph<JsonState>) {
         .node(tick)
         .edge(START, "tick")
         .json_branch("tick", turn.ends(["tick", "__end__"]));
-    let graph = graph.compile().expect("the graph is sound");
+    let graph = graph.compile().expect("the graph is valid");
     (schema, graph)
 }
 
-/// Runs the JSON loop so many times round.
+/// Runs the JSON loop for `steps` steps.
 pub async fn run_json_loop(
     (schema, graph): &(JsonSchema, CompiledGraph<JsonState>),
     steps: u64,
 ) -> u64 {
     let input = schema.input(json!({"count": 0, "until": steps})).expect("an object");
     let exit = graph.invoke(input, (), RunOptions::new().limit(NO_LIMIT)).await;
-    let state = exit.expect("the loop ends").into_state();
+    let state = exit.expect("the run succeeds").into_state();
     state.get("count").and_then(Value::as_u64).unwrap_or_default()
 }
 
@@ -224,7 +225,7 @@ fn number(input: &JsonInput, field: &str) -> u64 {
     input.get(field).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Every step is stored before the next one starts.
+/// Stores every step before the next one starts.
 fn stored() -> RunOptions {
     RunOptions::new().limit(NO_LIMIT).durability(Durability::Sync)
 }

@@ -1,6 +1,6 @@
-//! LangGraph, as a child process that runs a workload when it is asked to.
+//! LangGraph in a child process that runs workloads on request.
 //!
-//! It stays for the whole bench, so that its rounds lie between ours and it pays for its imports once.
+//! The process runs during the whole benchmark, so that its rounds alternate with ours and its imports are paid once.
 
 use std::{
     env, fmt,
@@ -13,14 +13,14 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    storage::theirs::Savers,
-    workload::{Portion, Workload},
+    storage::langgraph::Savers,
+    workload::{LangGraphSize, Workload},
 };
 
-/// The variable that names the Python interpreter to use.
+/// Environment variable that names the Python interpreter.
 pub const PYTHON: &str = "GRAPH_BENCH_PYTHON";
 
-/// A running LangGraph.
+/// A running LangGraph process.
 #[derive(Debug)]
 pub struct LangGraph {
     child: Child,
@@ -29,12 +29,12 @@ pub struct LangGraph {
     version: Version,
 }
 
-/// What runs on the other side.
+/// Versions of LangGraph and Python.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct Version {
     langgraph: String,
     python: String,
-    /// LangGraph's savers are packages of their own, which may be missing.
+    /// LangGraph's savers are separate packages and may not be installed.
     savers: Option<Savers>,
 }
 
@@ -57,13 +57,13 @@ struct Answer {
 }
 
 impl LangGraph {
-    /// Starts LangGraph in this interpreter.
+    /// Starts LangGraph with this interpreter.
     pub fn start(python: &Path) -> io::Result<Self> {
         let mut command = Command::new(python);
-        command.arg("-u").arg(folder().join("workloads.py"));
-        // Tracing would be measured too, and would talk to a server.
+        command.arg("-u").arg(dir().join("workloads.py"));
+        // Tracing would distort the measurement and contact a server.
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
-        // This folder is part of the repository.
+        // The directory is part of the repository.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = child.stdin.take().expect("standard input is a pipe");
@@ -72,25 +72,32 @@ impl LangGraph {
         Ok(Self { child, requests, answers, version })
     }
 
-    /// What runs on the other side.
+    /// Returns the versions of LangGraph and Python.
     pub fn version(&self) -> &Version {
         &self.version
     }
 
-    /// Its savers, where they are installed.
+    /// Returns information on LangGraph's savers, if they are installed.
     pub fn savers(&self) -> Option<&Savers> {
         self.version.savers.as_ref()
     }
 
-    /// Runs a workload once and gives the time it took.
-    pub fn run(&mut self, workload: Workload, portion: Portion) -> io::Result<Duration> {
-        let Portion { size, steps } = portion;
-        let answer: Answer = self.ask(&Request { workload: workload.name(), size, steps })?;
+    /// Runs a workload once and returns its duration.
+    pub fn run(
+        &mut self,
+        workload: Workload,
+        langgraph_size: LangGraphSize,
+    ) -> io::Result<Duration> {
+        let LangGraphSize { size, steps } = langgraph_size;
+        let answer: Answer = self.request(&Request { workload: workload.name(), size, steps })?;
         Duration::try_from_secs_f64(answer.seconds).map_err(io::Error::other)
     }
 
     /// Sends a request and waits for its answer.
-    pub(crate) fn ask<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> io::Result<T> {
+    pub(crate) fn request<T: DeserializeOwned>(
+        &mut self,
+        request: &impl Serialize,
+    ) -> io::Result<T> {
         let line = serde_json::to_string(request)?;
         writeln!(self.requests, "{line}")?;
         read(&mut self.answers)
@@ -99,7 +106,7 @@ impl LangGraph {
 
 impl Drop for LangGraph {
     fn drop(&mut self) {
-        // Nothing is lost with it, and it may be in the middle of a long run.
+        // The process has no state to save and may be in a long run.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -113,9 +120,8 @@ fn read<T: DeserializeOwned>(answers: &mut impl BufRead) -> io::Result<T> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Finds an interpreter that has LangGraph.
-///
-/// The one that [`PYTHON`] names, or else the one of an earlier [`install`], or else `python3`.
+/// Finds an interpreter with LangGraph: the one named by [`PYTHON`], or else the one of an earlier [`install`], or
+/// else `python3`.
 pub fn find() -> Option<PathBuf> {
     let candidates = match env::var_os(PYTHON) {
         Some(python) => vec![PathBuf::from(python)],
@@ -124,19 +130,19 @@ pub fn find() -> Option<PathBuf> {
     candidates.into_iter().find(|it| has(it, "import langgraph.graph"))
 }
 
-/// Whether an interpreter that has LangGraph has its savers too.
+/// Returns whether LangGraph's savers are installed too.
 pub fn is_complete(python: &Path) -> bool {
     has(python, "import langgraph.checkpoint.sqlite, langgraph.checkpoint.postgres, psycopg_pool")
 }
 
-/// Installs LangGraph with its savers into an environment of its own in the target folder.
+/// Installs LangGraph and its savers into a virtual environment in the target directory.
 pub fn install() -> io::Result<PathBuf> {
-    let venv = venv().ok_or_else(|| io::Error::other("the target folder is not known"))?;
+    let venv = venv().ok_or_else(|| io::Error::other("cannot determine the target directory"))?;
     let python = python_in(&venv);
     succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--requirement"]);
-    succeed(pip.arg(folder().join("requirements.txt")))?;
+    succeed(pip.arg(dir().join("requirements.txt")))?;
     Ok(python)
 }
 
@@ -146,7 +152,7 @@ fn has(python: &Path, imports: &str) -> bool {
     command.status().is_ok_and(|it| it.success())
 }
 
-/// Runs a command; its output goes to standard error, where it does not disturb the table.
+/// Runs a command. Its output is redirected to stderr, so that it does not appear in the table.
 fn succeed(command: &mut Command) -> io::Result<()> {
     let status = command.stdout(io::stderr()).status()?;
     if status.success() {
@@ -155,7 +161,7 @@ fn succeed(command: &mut Command) -> io::Result<()> {
     Err(io::Error::other(format!("`{command:?}` failed: {status}")))
 }
 
-/// This program lies in a profile's folder inside the target folder, whatever sets that.
+/// Returns the virtual environment. The program is in a profile's directory inside the target directory.
 fn venv() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     Some(program.ancestors().nth(2)?.join("langgraph-venv"))
@@ -168,6 +174,6 @@ fn python_in(venv: &Path) -> PathBuf {
     }
 }
 
-fn folder() -> PathBuf {
+fn dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("langgraph")
 }

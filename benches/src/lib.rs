@@ -1,7 +1,7 @@
-//! Side-by-side measurements of the engine: the same work on graph-core, by hand on tokio, and in LangGraph; of
-//! stored threads, beside LangGraph's savers; and of what the layers of `llm` add to a call.
+//! Benchmarks: the engine compared with plain tokio and with LangGraph, stored threads compared with LangGraph's
+//! savers, and the overhead of the layers of `llm`.
 
-pub mod by_hand;
+pub mod baseline;
 pub mod engine;
 pub mod langgraph;
 pub mod llm_layers;

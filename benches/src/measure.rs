@@ -1,24 +1,24 @@
-//! Measuring: rounds of runs, each side in turn, and what they come to.
+//! Measures runs in rounds and computes their cost.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// One run of a workload: it gives the time of the part that counts.
+/// Runs a workload once and returns the duration of the measured part.
 pub type Run = Box<dyn FnMut() -> Duration>;
 
-/// A round shorter than this is made of several runs.
-const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+/// Minimum duration of a round; shorter runs are repeated.
+const MIN_ROUND: Duration = Duration::from_millis(10);
 
-/// The most runs a round is made of.
-const MOST_RUNS: u128 = 1_000;
+/// Maximum number of runs per round.
+const MAX_RUNS_PER_ROUND: u128 = 1_000;
 
-/// One side of a comparison, with what was measured of it.
+/// One side of a comparison and its samples.
 pub struct Side {
     run: Run,
     steps: usize,
-    runs_a_round: u32,
+    runs_per_round: u32,
     samples: Samples,
 }
 
@@ -29,36 +29,36 @@ impl std::fmt::Debug for Side {
 }
 
 impl Side {
-    /// Warms the side up, and finds how many of its runs make a round.
+    /// Runs the side twice to warm up, and determines the number of runs per round.
     pub fn warmed_up(mut run: Run, steps: usize) -> Self {
         let once = run().min(run()).as_nanos().max(1);
-        let runs = (SHORTEST_ROUND.as_nanos() / once).clamp(1, MOST_RUNS);
-        Self { run, steps, runs_a_round: runs as u32, samples: Samples::default() }
+        let runs = (MIN_ROUND.as_nanos() / once).clamp(1, MAX_RUNS_PER_ROUND);
+        Self { run, steps, runs_per_round: runs as u32, samples: Samples::default() }
     }
 
     /// Measures one round.
     pub fn round(&mut self) {
-        let time: Duration = (0..self.runs_a_round).map(|_| (self.run)()).sum();
-        self.samples.add(time / self.runs_a_round, self.steps);
+        let time: Duration = (0..self.runs_per_round).map(|_| (self.run)()).sum();
+        self.samples.add(time / self.runs_per_round, self.steps);
     }
 
-    /// What the rounds came to.
+    /// Returns the cost over all rounds.
     pub fn cost(&self) -> Option<Cost> {
         self.samples.cost()
     }
 }
 
-/// The nanoseconds a step took, round by round.
+/// Nanoseconds per step, one sample per round.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Adds a run of so many steps.
+    /// Adds a run with this number of steps.
     pub fn add(&mut self, time: Duration, steps: usize) {
         self.0.push(time.as_secs_f64() * 1e9 / steps.max(1) as f64);
     }
 
-    /// What the samples come to; `None` without any.
+    /// Returns the cost, or `None` without samples.
     pub fn cost(&self) -> Option<Cost> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -72,43 +72,43 @@ impl Samples {
     }
 }
 
-/// The cost of a step, in nanoseconds.
+/// Cost of a step in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// The median of the rounds.
+    /// Median over all rounds.
     pub median: f64,
-    /// The quickest round: what the machine can do when nobody else uses it.
+    /// Fastest round: the cost on an otherwise idle machine.
     pub min: f64,
 }
 
-/// A clock for a part of a run, which the run itself starts and stops. Clones share it.
+/// A stopwatch that a run starts and stops itself. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
-    // Locked twice a run, by whoever runs the first and the last step.
-    shared: Arc<Mutex<Lap>>,
+    // Locked only twice per run.
+    shared: Arc<Mutex<Interval>>,
 }
 
 #[derive(Debug, Default)]
-struct Lap {
+struct Interval {
     start: Option<Instant>,
     time: Option<Duration>,
 }
 
 impl Stopwatch {
-    /// Starts the clock anew.
+    /// Starts the stopwatch and discards an earlier measurement.
     pub fn start(&self) {
-        let lap = Lap { start: Some(Instant::now()), time: None };
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = lap;
+        let interval = Interval { start: Some(Instant::now()), time: None };
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = interval;
     }
 
-    /// Stops the clock.
+    /// Stops the stopwatch.
     pub fn stop(&self) {
         let now = Instant::now();
-        let mut lap = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        lap.time = lap.start.map(|it| now - it);
+        let mut interval = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        interval.time = interval.start.map(|it| now - it);
     }
 
-    /// The time between the last start and the stop after it.
+    /// Returns the time between the last start and the stop after it.
     pub fn time(&self) -> Option<Duration> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).time
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_medians_a_step() {
+    fn cost_is_the_median_per_step() {
         check(&[], None);
         check(&[7], Some((700.0, 700.0)));
         check(&[9, 1, 4], Some((400.0, 100.0)));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopwatch_needs_both_ends() {
+    fn stopwatch_needs_a_start_and_a_stop() {
         let watch = Stopwatch::default();
         watch.stop();
         assert_eq!(watch.time(), None);

@@ -1,16 +1,16 @@
-//! Stored threads: the same chat on our savers, on LangGraph's, and the bare cost of its fsyncs.
+//! Stored threads: the same workload on our savers and on LangGraph's, compared with the cost of the fsyncs alone.
 //!
-//! Every step is on the disk before the next one starts, on each side.
+//! On each side, every step is on disk before the next one starts.
 
 pub mod chat;
-pub mod counted;
+pub mod counting_hook;
 pub mod database;
 pub mod disk;
 pub mod floor;
 pub mod insert;
+pub mod langgraph;
 pub mod size;
 pub mod table;
-pub mod theirs;
 pub mod timed;
 
 use std::io;
@@ -21,50 +21,50 @@ use tokio::runtime::Handle;
 use crate::langgraph::LangGraph;
 use database::Databases;
 
-/// What is measured.
+/// A storage workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// One thread in a SQLite file.
     SqliteOne,
-    /// Sixteen threads in a SQLite file, all at once.
+    /// Sixteen concurrent threads in a SQLite file.
     SqliteMany,
-    /// How large the SQLite file of a long thread is.
+    /// Size of the SQLite file of a long thread.
     SqliteBytes,
     /// One thread in PostgreSQL.
     PostgresOne,
-    /// Sixteen threads in PostgreSQL, all at once.
+    /// Sixteen concurrent threads in PostgreSQL.
     PostgresMany,
 }
 
-/// Where threads are stored.
+/// Kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// In a file.
+    /// A SQLite file.
     Sqlite,
-    /// On a server.
+    /// A PostgreSQL server.
     Postgres,
 }
 
-/// How much one row runs.
+/// Amount of work of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Load {
-    /// How many threads, all at once.
+pub struct StorageLoad {
+    /// Number of concurrent threads.
     pub threads: usize,
-    /// How many steps each takes.
+    /// Number of steps per thread.
     pub steps: usize,
-    /// How many bytes each step appends.
+    /// Number of bytes appended per step.
     pub message: usize,
 }
 
-impl Load {
-    /// The steps of all threads.
+impl StorageLoad {
+    /// Returns the number of steps of all threads.
     pub fn all_steps(self) -> usize {
         self.threads * self.steps
     }
 }
 
 impl Workload {
-    /// All of them, in the order of the tables.
+    /// All workloads, in the order of the tables.
     pub const ALL: [Self; 5] = [
         Self::SqliteOne,
         Self::SqliteMany,
@@ -73,7 +73,7 @@ impl Workload {
         Self::PostgresMany,
     ];
 
-    /// The name, on the command line and in the tables.
+    /// Returns the name used on the command line and in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::SqliteOne => "sqlite-one",
@@ -84,7 +84,7 @@ impl Workload {
         }
     }
 
-    /// Where its threads are stored.
+    /// Returns the database of the workload.
     pub fn store(self) -> Store {
         match self {
             Self::SqliteOne | Self::SqliteMany | Self::SqliteBytes => Store::Sqlite,
@@ -92,18 +92,18 @@ impl Workload {
         }
     }
 
-    /// The rows of a workload that is timed; none for one that is weighed.
-    pub fn loads(self) -> Vec<Load> {
+    /// Returns the rows of a workload that measures time; empty for one that measures size.
+    pub fn loads(self) -> Vec<StorageLoad> {
         let (threads, steps) = match self {
             Self::SqliteOne | Self::PostgresOne => (1, 300),
             Self::SqliteMany | Self::PostgresMany => (16, 100),
             Self::SqliteBytes => return Vec::new(),
         };
-        [100, 1_024].map(|message| Load { threads, steps, message }).to_vec()
+        [100, 1_024].map(|message| StorageLoad { threads, steps, message }).to_vec()
     }
 
-    /// How many times LangGraph's steps per second it must take.
-    pub fn least_times_faster(self) -> Option<f64> {
+    /// Minimum ratio of our steps per second to LangGraph's.
+    pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(5.0),
             Self::SqliteMany | Self::PostgresMany => Some(20.0),
@@ -111,24 +111,24 @@ impl Workload {
         }
     }
 
-    /// How many times the bare cost of its fsyncs it may take.
-    pub fn most_times_floor(self) -> Option<f64> {
+    /// Maximum ratio of a step's cost to the cost of its fsyncs.
+    pub fn max_floor_ratio(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(2.0),
-            // Several threads share an fsync, so that the bare cost of one each is no floor.
+            // Several threads share an fsync, so the cost of one fsync per step is not a lower bound.
             Self::SqliteMany | Self::PostgresMany | Self::SqliteBytes => None,
         }
     }
 }
 
-/// All that was measured.
+/// All results.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What is to be known about the surroundings.
+    /// Remarks on the environment.
     pub notes: Vec<String>,
-    /// The times.
+    /// Measured times.
     pub timed: Vec<timed::Row>,
-    /// The sizes.
+    /// Measured sizes.
     pub sizes: Vec<size::Row>,
 }
 
@@ -139,22 +139,22 @@ pub fn measure(
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,
 ) -> io::Result<Report> {
-    let scratch = disk::scratch()?;
+    let scratch_dir = disk::scratch_dir()?;
     let mut report = Report {
-        notes: vec![format!("the target folder {}", disk::about(scratch.path()))],
+        notes: vec![format!("the target directory {}", disk::describe(scratch_dir.path()))],
         ..Report::default()
     };
-    report.notes.extend(theirs::about(langgraph.as_ref()));
-    let mut databases = Databases::new(scratch.path(), runtime);
+    report.notes.extend(langgraph::describe(langgraph.as_ref()));
+    let mut databases = Databases::new(scratch_dir.path(), runtime);
     for &workload in workloads {
         for load in workload.loads() {
             eprintln!("{} {} …", workload.name(), load.message);
             report.timed.push(timed::row(workload, load, rounds, &mut databases, langgraph)?);
         }
         if workload == Workload::SqliteBytes {
-            report.sizes = size::rows(scratch.path(), runtime, langgraph)?;
+            report.sizes = size::rows(scratch_dir.path(), runtime, langgraph)?;
         }
     }
-    report.notes.extend(databases.about_server());
+    report.notes.extend(databases.describe_server());
     Ok(report)
 }

@@ -1,8 +1,8 @@
-//! What was measured, as text: the table, how costs grow, and whether the limits hold.
+//! Formats the results: the table, the growth of costs, and whether the limits are met.
 
 use crate::{
     measure::Cost,
-    workload::{Portion, Workload},
+    workload::{LangGraphSize, Workload},
 };
 
 /// One workload at one size.
@@ -12,25 +12,25 @@ pub struct Row {
     pub workload: Workload,
     /// Its size.
     pub size: usize,
-    /// A step, or a task, on the engine.
+    /// Cost of a step or task on the engine.
     pub engine: Cost,
-    /// The same by hand.
-    pub by_hand: Option<Cost>,
-    /// The same in LangGraph, at a size it can bear.
-    pub langgraph: Option<(Cost, Portion)>,
+    /// Cost of a step or task on plain tokio.
+    pub baseline: Option<Cost>,
+    /// Cost of a step or task in LangGraph, and the size at which it was measured.
+    pub langgraph: Option<(Cost, LangGraphSize)>,
 }
 
 impl Row {
-    fn times_slower(&self) -> Option<Ratio> {
-        Some(Ratio::of(self.engine, self.by_hand?))
+    fn slowdown(&self) -> Option<Ratio> {
+        Some(Ratio::of(self.engine, self.baseline?))
     }
 
-    fn times_faster(&self) -> Option<Ratio> {
+    fn speedup(&self) -> Option<Ratio> {
         Some(Ratio::of(self.langgraph?.0, self.engine))
     }
 }
 
-/// How many times one cost is another.
+/// Ratio of two costs.
 #[derive(Clone, Copy)]
 pub(crate) struct Ratio {
     pub(crate) medians: f64,
@@ -47,49 +47,51 @@ impl Ratio {
     }
 }
 
-const HEAD: [&str; 11] = [
+const COLUMNS: [&str; 11] = [
     "workload",
     "size",
     "engine ns",
     "(min)",
-    "by hand ns",
+    "tokio ns",
     "(min)",
     "ratio",
     "(min)",
     "LangGraph µs",
     "at size",
-    "times faster",
+    "speedup",
 ];
 
-/// The table: medians a step, or a task of the fan-out, and the quickest rounds beside them.
+/// Formats the table: median per step or task, and the fastest round.
 pub fn table(rows: &[Row]) -> String {
-    aligned(HEAD, rows.iter().map(cells))
+    align_columns(COLUMNS, rows.iter().map(cells))
 }
 
 fn cells(row: &Row) -> [String; 11] {
     let none = || "-".to_owned();
-    let [by_hand, by_hand_min] = match row.by_hand {
+    let [baseline, baseline_min] = match row.baseline {
         Some(cost) => [nanos(cost.median), nanos(cost.min)],
         None => [none(), none()],
     };
-    let [slower, slower_min] = match row.times_slower() {
+    let [slower, slower_min] = match row.slowdown() {
         Some(Ratio { medians, mins }) => [format!("{medians:.2}"), format!("{mins:.2}")],
         None => [none(), none()],
     };
-    let (langgraph, at, faster) = match (row.langgraph, row.times_faster()) {
-        (Some((cost, portion)), Some(faster)) => {
-            (nanos(cost.median / 1e3), grouped(portion.size), grouped(faster.medians as usize))
-        }
-        _ if row.workload.least_times_faster().is_none() => (none(), none(), none()),
-        _ => ("not here".to_owned(), none(), none()),
+    let (langgraph, at, faster) = match (row.langgraph, row.speedup()) {
+        (Some((cost, langgraph_size)), Some(faster)) => (
+            nanos(cost.median / 1e3),
+            group_digits(langgraph_size.size),
+            group_digits(faster.medians as usize),
+        ),
+        _ if row.workload.min_speedup().is_none() => (none(), none(), none()),
+        _ => ("absent".to_owned(), none(), none()),
     };
     [
         row.workload.name().to_owned(),
-        grouped(row.size),
+        group_digits(row.size),
         nanos(row.engine.median),
         nanos(row.engine.min),
-        by_hand,
-        by_hand_min,
+        baseline,
+        baseline_min,
         slower,
         slower_min,
         langgraph,
@@ -98,7 +100,7 @@ fn cells(row: &Row) -> [String; 11] {
     ]
 }
 
-/// How the cost of a step changes from the smallest size to the largest.
+/// Describes how the cost of a step changes from the smallest to the largest size.
 pub fn growth(rows: &[Row]) -> String {
     let workloads = Workload::ALL.into_iter().filter_map(|it| growth_of(it, rows));
     workloads.collect()
@@ -108,21 +110,21 @@ fn growth_of(workload: Workload, rows: &[Row]) -> Option<String> {
     let mut rows = rows.iter().filter(|it| it.workload == workload);
     let (first, last) = (rows.next()?, rows.next_back()?);
     let engine = Ratio::of(last.engine, first.engine);
-    let by_hand = match (first.by_hand, last.by_hand) {
+    let baseline = match (first.baseline, last.baseline) {
         (Some(first), Some(last)) => {
             let Ratio { medians, mins } = Ratio::of(last, first);
-            format!("; by hand {medians:.2}, {mins:.2}")
+            format!("; tokio {medians:.2}, {mins:.2}")
         }
         _ => String::new(),
     };
-    let (name, from, to) = (workload.name(), grouped(first.size), grouped(last.size));
+    let (name, from, to) = (workload.name(), group_digits(first.size), group_digits(last.size));
     let Ratio { medians, mins } = engine;
     Some(format!(
-        "{name}: from {from} to {to} one costs {medians:.2} times as much (quickest rounds {mins:.2}{by_hand})\n"
+        "{name}: from {from} to {to}, the cost per step changes by a factor of {medians:.2} (fastest rounds {mins:.2}{baseline})\n"
     ))
 }
 
-/// Whether the limits hold, at the worst size of each workload.
+/// Reports whether the limits are met at the worst size of each workload.
 pub fn verdicts(rows: &[Row]) -> String {
     Workload::ALL
         .into_iter()
@@ -132,36 +134,36 @@ pub fn verdicts(rows: &[Row]) -> String {
 }
 
 fn slower(workload: Workload, rows: &[Row]) -> Option<String> {
-    let limit = workload.most_times_slower()?;
-    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::times_slower);
+    let limit = workload.max_slowdown()?;
+    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::slowdown);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
     let (name, verdict) = (workload.name(), verdict(medians <= limit));
     Some(format!(
-        "{name}: at most {limit} times slower than by hand: {verdict} ({medians:.2}; quickest rounds {mins:.2})\n"
+        "{name}: at most {limit} times slower than tokio: {verdict} ({medians:.2}; fastest rounds {mins:.2})\n"
     ))
 }
 
 fn faster(workload: Workload, rows: &[Row]) -> Option<String> {
-    let limit = workload.least_times_faster()?;
-    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::times_faster);
+    let limit = workload.min_speedup()?;
+    let ratios = rows.iter().filter(|it| it.workload == workload).filter_map(Row::speedup);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::min))?;
     let (name, verdict) = (workload.name(), verdict(medians >= limit));
-    let [limit, medians, mins] = [limit, medians, mins].map(|it| grouped(it as usize));
+    let [limit, medians, mins] = [limit, medians, mins].map(|it| group_digits(it as usize));
     Some(format!(
-        "{name}: at least {limit} times faster than LangGraph: {verdict} ({medians}; quickest rounds {mins})\n"
+        "{name}: at least {limit} times faster than LangGraph: {verdict} ({medians}; fastest rounds {mins})\n"
     ))
 }
 
 pub(crate) fn verdict(holds: bool) -> &'static str {
-    if holds { "holds" } else { "does not hold" }
+    if holds { "met" } else { "not met" }
 }
 
 pub(crate) fn nanos(cost: f64) -> String {
-    if cost < 100.0 { format!("{cost:.1}") } else { grouped(cost.round() as usize) }
+    if cost < 100.0 { format!("{cost:.1}") } else { group_digits(cost.round() as usize) }
 }
 
-/// Lines under a head, each column as wide as its widest cell.
-pub(crate) fn aligned<const N: usize>(
+/// Formats lines with aligned columns.
+pub(crate) fn align_columns<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
@@ -179,8 +181,8 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     text + "\n"
 }
 
-/// A number with a comma before every third digit from the end.
-pub(crate) fn grouped(number: usize) -> String {
+/// Formats a number with commas between groups of three digits.
+pub(crate) fn group_digits(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -201,15 +203,15 @@ mod tests {
     }
 
     fn rows() -> Vec<Row> {
-        let row = |workload, size, engine, by_hand| Row {
+        let row = |workload, size, engine, baseline| Row {
             workload,
             size,
             engine: cost(engine),
-            by_hand: Some(cost(by_hand)),
-            langgraph: Some((cost(400_000.0), Portion { size: 100, steps: 100 })),
+            baseline: Some(cost(baseline)),
+            langgraph: Some((cost(400_000.0), LangGraphSize { size: 100, steps: 100 })),
         };
         let checkpointed = Row {
-            by_hand: None,
+            baseline: None,
             langgraph: None,
             ..row(Workload::CheckpointedLoop, 1_000, 2_345.6, 1.0)
         };
@@ -222,39 +224,39 @@ mod tests {
     }
 
     #[test]
-    fn a_table() {
+    fn table_is_aligned() {
         let expect = "\
-workload              size  engine ns  (min)  by hand ns  (min)  ratio  (min)  LangGraph µs  at size  times faster
-loop                 1,000        100   50.0        50.0   25.0   2.00   2.00           400      100         4,000
-loop               100,000        120   60.0        50.0   25.0   2.40   2.40           400      100         3,333
-fan-out              1,000        900    450         400    200   2.25   2.25      not here        -             -
-checkpointed-loop    1,000      2,346  1,173           -      -      -      -             -        -             -
+workload              size  engine ns  (min)  tokio ns  (min)  ratio  (min)  LangGraph µs  at size  speedup
+loop                 1,000        100   50.0      50.0   25.0   2.00   2.00           400      100    4,000
+loop               100,000        120   60.0      50.0   25.0   2.40   2.40           400      100    3,333
+fan-out              1,000        900    450       400    200   2.25   2.25        absent        -        -
+checkpointed-loop    1,000      2,346  1,173         -      -      -      -             -        -        -
 ";
         assert_eq!(table(&rows()), expect);
     }
 
     #[test]
-    fn growth_is_shown_where_there_are_two_sizes() {
-        let expect = "loop: from 1,000 to 100,000 one costs 1.20 times as much \
-                      (quickest rounds 1.20; by hand 1.00, 1.00)\n";
+    fn growth_needs_two_sizes() {
+        let expect = "loop: from 1,000 to 100,000, the cost per step changes by a factor of 1.20 \
+                      (fastest rounds 1.20; tokio 1.00, 1.00)\n";
         assert_eq!(growth(&rows()), expect);
     }
 
     #[test]
-    fn the_worst_size_decides() {
+    fn verdict_uses_the_worst_size() {
         let expect = "\
-loop: at most 5 times slower than by hand: holds (2.40; quickest rounds 2.40)
-loop: at least 1,000 times faster than LangGraph: holds (3,333; quickest rounds 3,333)
-fan-out: at most 2 times slower than by hand: does not hold (2.25; quickest rounds 2.25)
+loop: at most 5 times slower than tokio: met (2.40; fastest rounds 2.40)
+loop: at least 1,000 times faster than LangGraph: met (3,333; fastest rounds 3,333)
+fan-out: at most 2 times slower than tokio: not met (2.25; fastest rounds 2.25)
 ";
         assert_eq!(verdicts(&rows()), expect);
     }
 
     #[test]
-    fn numbers_are_grouped() {
+    fn digits_are_grouped() {
         for (number, expect) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
         {
-            assert_eq!(grouped(number), expect);
+            assert_eq!(group_digits(number), expect);
         }
     }
 }

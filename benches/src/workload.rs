@@ -1,7 +1,7 @@
-//! The workloads: their sizes, their limits, and how each side runs them.
+//! Workloads: their sizes, limits and implementations.
 //!
-//! Runs are tasks of a multi-thread runtime, as in a server: from there a spawned task goes to the worker's own
-//! queue, on either side.
+//! Runs are tasks of a multi-threaded runtime, as in a server, so that on both sides spawned tasks go to the local
+//! queue of the worker thread.
 
 use std::{
     fmt::Debug,
@@ -14,54 +14,54 @@ use std::{
 use tokio::runtime::Handle;
 
 use crate::{
-    by_hand,
+    baseline,
     engine::{self, Log},
     measure::{Run, Stopwatch},
 };
 
-/// What is measured.
+/// An engine workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// A loop of one node.
     Loop,
-    /// Payloads sent to one node, all in one step.
+    /// Payloads sent to one node in one step.
     FanOut,
-    /// Nodes one after the other.
+    /// Nodes that run one after another.
     Chain,
-    /// A loop that appends to a list which is long already.
+    /// A loop that appends to a long list.
     Append,
-    /// The loop, each step stored in memory before the next one.
+    /// The loop, with each step stored in memory before the next one.
     CheckpointedLoop,
-    /// The growing list, each step stored in memory before the next one.
+    /// The growing list, with each step stored in memory before the next one.
     CheckpointedAppend,
 }
 
-/// How much one row measures.
+/// Amount of work of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The number in the table.
+    /// Size shown in the table.
     pub size: usize,
-    /// How many steps, or tasks, one run of ours counts.
+    /// Number of measured steps or tasks per run.
     pub steps: usize,
-    /// What LangGraph is asked for.
-    pub langgraph: Option<Portion>,
+    /// Amount of work of LangGraph.
+    pub langgraph: Option<LangGraphSize>,
 }
 
-/// What LangGraph can do in a second or two.
+/// Amount of work that LangGraph completes in a second or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Portion {
-    /// The size: ours, or the largest it can bear.
+pub struct LangGraphSize {
+    /// Our size, or the largest one that LangGraph can run.
     pub size: usize,
-    /// How many steps, or tasks, a run of it counts.
+    /// Number of measured steps or tasks per run.
     pub steps: usize,
 }
 
-/// How the sides run one row.
+/// Implementations of one row.
 pub struct Sides {
     /// On the engine.
     pub engine: Run,
-    /// By hand, where there is something to write by hand.
-    pub by_hand: Option<Run>,
+    /// On plain tokio, if there is a counterpart.
+    pub baseline: Option<Run>,
 }
 
 impl Debug for Sides {
@@ -71,7 +71,7 @@ impl Debug for Sides {
 }
 
 impl Workload {
-    /// All of them, in the order of the table.
+    /// All workloads, in the order of the table.
     pub const ALL: [Self; 6] = [
         Self::Loop,
         Self::FanOut,
@@ -81,7 +81,7 @@ impl Workload {
         Self::CheckpointedAppend,
     ];
 
-    /// The name, on the command line and in the table.
+    /// Returns the name used on the command line and in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loop => "loop",
@@ -93,8 +93,8 @@ impl Workload {
         }
     }
 
-    /// How many times slower than by hand it may be.
-    pub fn most_times_slower(self) -> Option<f64> {
+    /// Maximum ratio of the engine's cost to that of plain tokio.
+    pub fn max_slowdown(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(5.0),
             Self::FanOut => Some(2.0),
@@ -102,8 +102,8 @@ impl Workload {
         }
     }
 
-    /// How many times faster than LangGraph it must be.
-    pub fn least_times_faster(self) -> Option<f64> {
+    /// Minimum ratio of LangGraph's cost to the engine's.
+    pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(1_000.0),
             Self::FanOut => Some(200.0),
@@ -111,29 +111,32 @@ impl Workload {
         }
     }
 
-    /// The three sizes.
+    /// Returns the three sizes.
     pub fn sizes(self) -> [Size; 3] {
         let even = |size, langgraph| Size {
             size,
             steps: size,
-            langgraph: Some(Portion { size: langgraph, steps: langgraph }),
+            langgraph: Some(LangGraphSize { size: langgraph, steps: langgraph }),
         };
-        let append =
-            |size, steps| Size { size, steps: 10_000, langgraph: Some(Portion { size, steps }) };
+        let append = |size, steps| Size {
+            size,
+            steps: 10_000,
+            langgraph: Some(LangGraphSize { size, steps }),
+        };
         match self {
             Self::Loop => [even(1_000, 1_000), even(10_000, 3_000), even(100_000, 3_000)],
             Self::FanOut => [even(1_000, 1_000), even(10_000, 1_000), even(100_000, 1_000)],
             Self::Chain => [even(100, 100), even(1_000, 1_000), even(10_000, 1_000)],
             Self::Append => [append(10_000, 200), append(100_000, 100), append(1_000_000, 20)],
-            Self::CheckpointedLoop => Self::Loop.sizes().map(Size::of_ours_alone),
-            Self::CheckpointedAppend => Self::Append.sizes().map(Size::of_ours_alone),
+            Self::CheckpointedLoop => Self::Loop.sizes().map(Size::without_langgraph),
+            Self::CheckpointedAppend => Self::Append.sizes().map(Size::without_langgraph),
         }
     }
 
-    /// What runs a row of this workload on either side.
+    /// Creates the implementations of one row.
     pub fn sides(self, size: Size, runtime: &Handle) -> Sides {
         let engine = self.on_engine(size, runtime);
-        Sides { engine, by_hand: self.by_hand(size, runtime) }
+        Sides { engine, baseline: self.baseline(size, runtime) }
     }
 
     fn on_engine(self, size: Size, runtime: &Handle) -> Run {
@@ -168,7 +171,12 @@ impl Workload {
                     let (graph, watch) = (graph.clone(), watch.clone());
                     async move {
                         let log = Log::filled(size, steps + 1);
-                        lapped(engine::run_append(&graph, log), size + steps + 1, &watch).await
+                        timed_by_stopwatch(
+                            engine::run_append(&graph, log),
+                            size + steps + 1,
+                            &watch,
+                        )
+                        .await
                     }
                 })
             }
@@ -180,32 +188,38 @@ impl Workload {
                 let watch = Stopwatch::default();
                 let graph = engine::checkpointed_append_graph(watch.clone());
                 let log = Log::filled(size, steps + 1);
-                lapped(engine::run_checkpointed_append(&graph, log), size + steps + 1, &watch).await
+                timed_by_stopwatch(
+                    engine::run_checkpointed_append(&graph, log),
+                    size + steps + 1,
+                    &watch,
+                )
+                .await
             }),
         }
     }
 
-    fn by_hand(self, size: Size, runtime: &Handle) -> Option<Run> {
+    fn baseline(self, size: Size, runtime: &Handle) -> Option<Run> {
         let Size { size, steps, .. } = size;
         let count = size as u64;
         match self {
             Self::Loop => {
-                Some(task(runtime, move || timed(by_hand::run_loop(black_box(count)), count)))
+                Some(task(runtime, move || timed(baseline::run_loop(black_box(count)), count)))
             }
             Self::FanOut => Some(task(runtime, move || {
-                timed(by_hand::run_fan_out(black_box(count)), sum(count))
+                timed(baseline::run_fan_out(black_box(count)), sum(count))
             })),
             Self::Chain => {
-                let nodes = Arc::new(by_hand::chain(size));
+                let nodes = Arc::new(baseline::chain(size));
                 Some(task(runtime, move || {
                     let nodes = nodes.clone();
-                    async move { timed(by_hand::run_chain(&nodes), count).await }
+                    async move { timed(baseline::run_chain(&nodes), count).await }
                 }))
             }
             Self::Append => Some(task(runtime, move || async move {
                 let watch = Stopwatch::default();
                 let log = Log::filled(size, steps + 1);
-                lapped(by_hand::run_append(log, &watch), size + steps + 1, &watch).await
+                timed_by_stopwatch(baseline::run_append(log, &watch), size + steps + 1, &watch)
+                    .await
             })),
             Self::CheckpointedLoop | Self::CheckpointedAppend => None,
         }
@@ -213,12 +227,12 @@ impl Workload {
 }
 
 impl Size {
-    fn of_ours_alone(self) -> Self {
+    fn without_langgraph(self) -> Self {
         Self { langgraph: None, ..self }
     }
 }
 
-/// A run that is a task of the runtime.
+/// Wraps a run in a task of the runtime.
 fn task<F>(runtime: &Handle, run: impl Fn() -> F + 'static) -> Run
 where
     F: Future<Output = Duration> + Send + 'static,
@@ -227,7 +241,7 @@ where
     Box::new(move || runtime.block_on(runtime.spawn(run())).expect("a workload does not panic"))
 }
 
-/// Times a whole run, and looks at what it gives.
+/// Measures a whole run and checks its result.
 async fn timed<T: PartialEq + Debug>(run: impl Future<Output = T>, expect: T) -> Duration {
     let start = Instant::now();
     let result = black_box(run.await);
@@ -236,8 +250,12 @@ async fn timed<T: PartialEq + Debug>(run: impl Future<Output = T>, expect: T) ->
     time
 }
 
-/// Times all steps of a run but the first, which has to make room for the list it is given.
-async fn lapped(run: impl Future<Output = usize>, expect: usize, watch: &Stopwatch) -> Duration {
+/// Measures all steps of a run except the first, which has to copy the initial list.
+async fn timed_by_stopwatch(
+    run: impl Future<Output = usize>,
+    expect: usize,
+    watch: &Stopwatch,
+) -> Duration {
     assert_eq!(black_box(run.await), expect);
     watch.time().expect("the run takes at least one step")
 }
@@ -257,8 +275,8 @@ mod tests {
             let size = Size { size: 20, steps: 20, langgraph: None };
             let mut sides = workload.sides(size, runtime.handle());
             assert!((sides.engine)() > Duration::ZERO, "{workload:?}");
-            let by_hand = sides.by_hand.map(|mut it| it() > Duration::ZERO);
-            assert_eq!(by_hand, workload.most_times_slower().map(|_| true), "{workload:?}");
+            let baseline = sides.baseline.map(|mut it| it() > Duration::ZERO);
+            assert_eq!(baseline, workload.max_slowdown().map(|_| true), "{workload:?}");
         }
     }
 }

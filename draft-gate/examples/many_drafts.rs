@@ -1,8 +1,8 @@
-//! Many drafts in one workspace: how long one takes from request to decision, and whether that grows.
+//! Benchmark: the time of many drafts from request to decision, and whether it grows.
 //!
-//! `cargo run --release -p draft-gate --example many_drafts -- 10000 [FOLDER]`. An accepted draft waits for the disk
-//! fourteen times, so what the same disk takes to sync a file fourteen times is measured beside it, and a folder in
-//! memory (`/dev/shm`) shows what the gate itself needs.
+//! `cargo run --release -p draft-gate --example many_drafts -- 10000 [DIR]`. Accepting a draft needs fourteen syncs,
+//! so the time of fourteen plain file syncs on the same disk is measured for comparison. A directory in memory
+//! (`/dev/shm`) shows the gate's own cost.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{
@@ -13,54 +13,54 @@ use std::{
     time::{Duration, Instant},
 };
 
-use draft_gate::{Decision, Gate, Request, Submission};
+use draft_gate::{Decision, DraftRequest, Gate, Submission};
 
-/// Files that the drafts are of, in turn.
+/// Number of files; drafts cycle through them.
 const FILES: usize = 50;
 
-/// How often an accepted draft waits for the disk.
+/// Number of syncs of an accepted draft.
 const SYNCS: usize = 14;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = env::args().skip(1);
     let n_drafts: usize = args.next().map_or(Ok(300), |it| it.parse())?;
-    let folder = match args.next() {
-        Some(folder) => tempfile::tempdir_in(folder)?,
+    let dir = match args.next() {
+        Some(dir) => tempfile::tempdir_in(dir)?,
         None => tempfile::tempdir()?,
     };
     let body: String = (0..200).map(|it| format!("value_{it} = {it}\n")).collect();
     for file in 0..FILES {
-        fs::write(folder.path().join(format!("f{file}.py")), &body)?;
+        fs::write(dir.path().join(format!("f{file}.py")), &body)?;
     }
-    let gate = Gate::open(folder.path())?;
-    let mut floor_file = File::create(folder.path().join("floor"))?;
+    let gate = Gate::open(dir.path())?;
+    let mut sync_file = File::create(dir.path().join("floor"))?;
     let mut times = Vec::with_capacity(n_drafts);
-    let mut floors = vec![];
+    let mut sync_times = vec![];
     for number in 0..n_drafts {
         let start = Instant::now();
-        one(&gate, number, &body)?;
+        process_draft(&gate, number, &body)?;
         times.push(start.elapsed());
-        // Now and then, so that both meet the same disk.
+        // Interleaved, so that both see the same disk load.
         if number % 10 == 0 {
-            floors.push(floor(&mut floor_file)?);
+            sync_times.push(measure_syncs(&mut sync_file)?);
         }
     }
-    println!("{n_drafts} drafts in {}", folder.path().display());
+    println!("{n_drafts} drafts in {}", dir.path().display());
     for (number, part) in times.chunks(n_drafts.div_ceil(10)).enumerate() {
         println!("tenth {:>2}: {}", number + 1, row(part));
     }
     println!("all     : {}", row(&times));
-    println!("floor   : {} for {SYNCS} syncs of one file", row(&floors));
-    println!("ratio   : {:.1} of the floor's p50", half(&times) / half(&floors));
+    println!("syncs   : {} for {SYNCS} syncs of one file", row(&sync_times));
+    println!("ratio   : {:.1} times the p50 of plain syncs", median(&times) / median(&sync_times));
     let verified = gate.verify()?;
-    println!("log     : {} lines, none changed", verified.lines);
+    println!("log     : {} lines, unmodified", verified.lines);
     Ok(())
 }
 
-/// Request, write, submit, gate.
-fn one(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn Error>> {
+/// Requests, writes, submits and judges one draft.
+fn process_draft(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn Error>> {
     let worker = gate.worker("bench")?;
-    let draft = worker.request(&Request::edit(&format!("f{}.py", number % FILES), "bench"))?;
+    let draft = worker.request(&DraftRequest::edit(&format!("f{}.py", number % FILES), "bench"))?;
     worker.write(&draft.draft_path, &format!("{body}last = {number}\n"))?;
     let submitted = worker.submit(&Submission::of(&draft, "one more line"))?;
     let judgement = gate.judge(&submitted.set)?;
@@ -68,8 +68,8 @@ fn one(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the disk takes for as many syncs, and nothing else.
-fn floor(file: &mut File) -> io::Result<Duration> {
+/// Measures the same number of plain syncs.
+fn measure_syncs(file: &mut File) -> io::Result<Duration> {
     let start = Instant::now();
     for _ in 0..SYNCS {
         file.write_all(&[b'x'; 300])?;
@@ -78,7 +78,7 @@ fn floor(file: &mut File) -> io::Result<Duration> {
     Ok(start.elapsed())
 }
 
-fn half(times: &[Duration]) -> f64 {
+fn median(times: &[Duration]) -> f64 {
     let mut times = times.to_vec();
     times.sort_unstable();
     times[(times.len() - 1) / 2].as_secs_f64()

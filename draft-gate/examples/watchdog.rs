@@ -1,10 +1,10 @@
-//! A worker adds a flag to a program; the gate accepts small changes, and a person is asked about large ones.
+//! A worker adds a flag to a program. The gate accepts small changes and asks a person about large ones.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{error::Error, sync::Arc};
 
 use draft_gate::{
-    Gate, Request, Submission,
+    DraftRequest, Gate, Submission,
     graph::{self, Verdict},
 };
 use graph_core::{Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
@@ -16,10 +16,10 @@ struct Job {
     decision: String,
 }
 
-/// Stands for a local model that has the tools.
+/// Stands in for a local model with tools.
 async fn implement(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, NodeError> {
     let worker = cx.deps().worker("implementer")?;
-    let draft = worker.request(&Request::edit(&job.path, "phase10_version_flag"))?;
+    let draft = worker.request(&DraftRequest::edit(&job.path, "phase10_version_flag"))?;
     let old = worker.read(&draft.draft_path)?.content;
     let flag = "def main():\n    if '--version' in sys.argv:\n        print('watchdog 1.0')\n        return\n";
     worker.write(&draft.draft_path, &old.replace("def main():\n", flag))?;
@@ -27,7 +27,7 @@ async fn implement(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, Node
     Ok(Job::update().set(submitted.set))
 }
 
-/// An escalation leaves the node here, and the verdict comes back in.
+/// An escalation interrupts the run here; the verdict resumes it.
 async fn review(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, NodeError> {
     let judgement = graph::judge(cx, cx.deps(), &job.set).await?;
     Ok(Job::update().decision(format!("{:?}", judgement.decision)))
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let workspace = tempfile::tempdir()?;
     let file = workspace.path().join("watchdog.py");
     std::fs::write(&file, "import sys\n\n\ndef main():\n    print('watching')\n\n\nmain()\n")?;
-    // This contract wants every change to be seen by a person.
+    // This contract requires a review of every change.
     std::fs::create_dir(workspace.path().join("_handoff"))?;
     let contract = r#"{"draft_gate": {"preview": "always"}}"#;
     std::fs::write(workspace.path().join("_handoff/TASK_CONTRACT.json"), contract)?;
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while let Exit::Interrupted { interrupts, .. } = &exit {
         let question: draft_gate::Judgement = serde_json::from_value(interrupts[0].value.clone())?;
         println!("{}\n{}", question.findings[0], question.diff);
-        exit = thread.resume(Verdict::Accept { sight: question.sight }).await?;
+        exit = thread.resume(Verdict::Accept { fingerprint: question.fingerprint }).await?;
     }
     println!("{:?}\n{}", exit.into_state(), std::fs::read_to_string(file)?);
     Ok(())

@@ -1,31 +1,31 @@
-//! Checks of the project: commands that have to succeed on the changed files before they reach the workspace.
+//! Project checks: commands that must succeed on the changed files before they reach the workspace.
 
 use std::fmt;
 
 use crate::{contract::Check, error::Error, path::WorkspacePath};
 
-/// Runs the checks that a contract asks for, away from the workspace.
+/// Runs the checks of a contract outside of the workspace.
 pub trait ProjectChecks: fmt::Debug + Send + Sync {
-    /// Runs one check on these files, and tells what it said.
+    /// Runs one check on the given files.
     fn run(&self, check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error>;
 }
 
-/// A file as it would be if the change set were accepted.
+/// A file of the project with the change set applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectFile {
-    /// Where.
+    /// Path of the file.
     pub path: WorkspacePath,
-    /// What is in it.
+    /// Content of the file.
     pub bytes: Vec<u8>,
-    /// Whether it can be run.
+    /// Whether the file is executable.
     pub is_executable: bool,
 }
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckOutcome {
-    /// Whether it succeeded.
-    pub is_passed: bool,
-    /// The end of what it printed.
+    /// Whether the check succeeded.
+    pub passed: bool,
+    /// Last part of its output.
     pub output: String,
 }

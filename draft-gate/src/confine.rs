@@ -1,12 +1,13 @@
-//! The one place that touches files: everything is opened beneath a folder's descriptor, and nothing is followed.
+//! The only module that accesses files. Everything is opened relative to a directory descriptor, and links are never
+//! followed.
 //!
-//! A path is never checked and then used: the kernel resolves it in one call (`openat2`) that refuses symbolic links,
-//! magic links, mounts and every way up. What is opened has to be a regular file with one link. Files are
-//! written under a fresh name and moved into place. A folder that was moved away while something was written in it is
-//! noticed, and what was written is taken back.
+//! Paths are never checked first and used later: the kernel resolves them in one call (`openat2`) that rejects
+//! symbolic links, magic links, mount points and `..`. An opened file must be a regular file with one link. Files are
+//! written under a temporary name and renamed into place. If a directory is moved away during a write, the write is
+//! detected and undone.
 
 mod in_place;
-mod mode;
+mod permissions;
 
 use std::{
     fs::File,
@@ -24,41 +25,43 @@ use rustix::{
     io::Errno,
 };
 
-use self::mode::PRIVATE_FILE;
-pub(crate) use self::mode::new_file_mode;
+use self::permissions::PRIVATE_FILE;
+pub(crate) use self::permissions::new_file_mode;
 use crate::{
-    error::{Error, shown},
+    error::{Error, escape_for_message},
     hook::Hook,
 };
 
-/// An open folder, and how it was reached.
+/// An open directory of the workspace.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct Dir {
     root: Arc<OwnedFd>,
     fd: OwnedFd,
-    /// From the root, for messages and for looking whether it still is there.
+    /// Path from the root, for messages and for checking that the directory is still there.
     path: String,
     hook: Hook,
 }
 
-/// What a regular file held when it was read.
+/// Content and mode of a regular file.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
-    /// Permission bits, without those that set an owner.
+    /// Permission bits without setuid and setgid.
     pub(crate) mode: u32,
 }
 
-/// Whether a write has to outlive a power cut, or only this process.
+/// What a write must survive.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Keep {
-    ThroughPowerCut,
-    ThroughCrash,
+pub(crate) enum Durability {
+    /// A power failure: the write is synced.
+    PowerLoss,
+    /// A crash of this process.
+    ProcessCrash,
 }
 
-/// Holds the lock of a file until it is dropped.
+/// Lock of a file, released when dropped.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "closing it lets go of the lock")] OwnedFd);
+pub(crate) struct Lock(#[expect(dead_code, reason = "closing it releases the lock")] OwnedFd);
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -67,59 +70,60 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-impl Folder {
-    /// Opens a workspace. Its own path may lead over links: whoever starts the gate chooses it.
-    pub(crate) fn root(path: &Path, hook: Hook) -> io::Result<Self> {
+impl Dir {
+    /// Opens a workspace. Its own path may contain links, since the operator chooses it.
+    pub(crate) fn open_root(path: &Path, hook: Hook) -> io::Result<Self> {
         let fd = rustix::fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { root: Arc::new(fd.try_clone()?), fd, path: String::new(), hook })
     }
 
-    /// Opens a folder beneath this one; an empty path is this one again.
-    pub(crate) fn folder(&self, path: &str) -> Result<Self, Error> {
+    /// Opens a subdirectory; an empty path reopens this directory.
+    pub(crate) fn subdir(&self, path: &str) -> Result<Self, Error> {
         let beneath = if path.is_empty() { "." } else { path };
         let fd = self
             .open(beneath, FOLDER, Mode::empty())
-            .map_err(|it| self.refused("open", path, it))?;
-        // The whole path, and not as messages show it: it is opened again to see whether the folder is in place.
+            .map_err(|it| self.errno_error("open", path, it))?;
+        // The full path, not the escaped form for messages: it is opened again to check that the directory is in
+        // place.
         let path = match (self.path.as_str(), path) {
             ("", path) => path.to_owned(),
-            (folder, "") => folder.to_owned(),
-            (folder, path) => format!("{folder}/{path}"),
+            (dir, "") => dir.to_owned(),
+            (dir, path) => format!("{dir}/{path}"),
         };
         Ok(Self { root: self.root.clone(), fd, path, hook: self.hook.clone() })
     }
 
-    /// Opens a folder beneath this one, and makes what is missing of it.
-    pub(crate) fn make_folder(&self, path: &str) -> Result<Self, Error> {
-        self.make_folder_as(path, 0o777)
+    /// Opens a subdirectory and creates missing directories.
+    pub(crate) fn create_dir(&self, path: &str) -> Result<Self, Error> {
+        self.create_dir_with_mode(path, 0o777)
     }
 
-    fn make_folder_as(&self, path: &str, mode: u32) -> Result<Self, Error> {
-        let mut folder = self.folder("")?;
+    fn create_dir_with_mode(&self, path: &str, mode: u32) -> Result<Self, Error> {
+        let mut dir = self.subdir("")?;
         for name in path.split('/').filter(|it| !it.is_empty()) {
-            folder.pass("make a folder", name);
-            match mkdirat(&folder.fd, name, Mode::from_raw_mode(mode)) {
+            dir.notify("make a folder", name);
+            match mkdirat(&dir.fd, name, Mode::from_raw_mode(mode)) {
                 Ok(()) => {
-                    folder.sync()?;
-                    folder = folder.folder(name)?;
+                    dir.sync()?;
+                    dir = dir.subdir(name)?;
                 }
-                Err(Errno::EXIST) => folder = folder.folder(name)?,
-                Err(error) => return Err(folder.refused("make", name, error)),
+                Err(Errno::EXIST) => dir = dir.subdir(name)?,
+                Err(error) => return Err(dir.errno_error("create", name, error)),
             }
         }
-        Ok(folder)
+        Ok(dir)
     }
 
-    /// Reads a regular file with one link, which may be `limit` bytes long. Nothing is at the path: `None`.
+    /// Reads a regular file with one link and at most `limit` bytes. Returns `None` if nothing exists at the path.
     pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Option<Content>, Error> {
-        // A pipe without a writer would let us wait for ever.
+        // Opening a pipe without a writer would block forever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let fd = match self.open(path, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(self.refused("open", path, error)),
+            Err(error) => return Err(self.errno_error("open", path, error)),
         };
-        let stat = self.plain(path, &fd)?;
+        let stat = self.require_regular_file(path, &fd)?;
         let too_large = || Error::TooLarge { path: self.join(path), limit };
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         if size > limit {
@@ -127,101 +131,111 @@ impl Folder {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         let read = File::from(fd).take(limit + 1).read_to_end(&mut bytes);
-        read.map_err(|source| self.failed("read", path, source))?;
+        read.map_err(|source| self.io_error("read", path, source))?;
         if bytes.len() as u64 > limit {
             return Err(too_large());
         }
         Ok(Some(Content { bytes, mode: stat.st_mode & 0o777 }))
     }
 
-    /// Writes a file that is not there yet, under exactly this name.
-    pub(crate) fn write_new(&self, name: &str, content: &Content, keep: Keep) -> Result<(), Error> {
-        self.pass("make a file", name);
+    /// Creates a file of exactly this name; fails if the name exists.
+    pub(crate) fn write_new(
+        &self,
+        name: &str,
+        content: &Content,
+        keep: Durability,
+    ) -> Result<(), Error> {
+        self.notify("make a file", name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(content.mode);
-        let fd = self.open(name, flags, mode).map_err(|it| self.refused("make", name, it))?;
+        let fd = self.open(name, flags, mode).map_err(|it| self.errno_error("create", name, it))?;
         let write = || -> io::Result<()> {
-            // The umask may have taken bits away.
+            // The umask may have cleared bits.
             rustix::fs::fchmod(&fd, mode)?;
             if !self.is_in_place() {
-                return Err(io::Error::other("the folder was moved away"));
+                return Err(io::Error::other("the directory was moved away"));
             }
-            self.pass("write a file", name);
-            self.write_halves(&fd, name, &content.bytes)?;
-            if keep == Keep::ThroughPowerCut {
-                self.pass("sync a file", name);
+            self.notify("write a file", name);
+            self.write_in_two_parts(&fd, name, &content.bytes)?;
+            if keep == Durability::PowerLoss {
+                self.notify("sync a file", name);
                 fsync(&fd)?;
             }
             Ok(())
         };
         write().map_err(|source| {
             let _ = unlinkat(&self.fd, name, AtFlags::empty());
-            self.failed("write", name, source)
+            self.io_error("write", name, source)
         })
     }
 
-    /// Puts bytes of the gate's own at a name, whatever was there, in one move.
-    pub(crate) fn replace(&self, name: &str, bytes: Vec<u8>, keep: Keep) -> Result<(), Error> {
-        let fresh = fresh_name();
+    /// Atomically replaces a file of the gate, whatever exists under this name.
+    pub(crate) fn replace(
+        &self,
+        name: &str,
+        bytes: Vec<u8>,
+        keep: Durability,
+    ) -> Result<(), Error> {
+        let fresh = temp_name();
         self.write_new(&fresh, &Content { bytes, mode: PRIVATE_FILE }, keep)?;
-        self.pass("move a file into place", name);
+        self.notify("move a file into place", name);
         if let Err(error) = renameat_with(&self.fd, &fresh, &self.fd, name, RenameFlags::empty()) {
             self.remove(&fresh)?;
-            return Err(self.refused("replace", name, error));
+            return Err(self.errno_error("replace", name, error));
         }
         if !self.is_in_place() {
             self.remove(name)?;
-            return Err(self.moved());
+            return Err(self.moved_error());
         }
-        if keep == Keep::ThroughPowerCut { self.sync() } else { Ok(()) }
+        if keep == Durability::PowerLoss { self.sync() } else { Ok(()) }
     }
 
-    /// Lets two names change places.
+    /// Atomically exchanges two names.
     pub(crate) fn exchange(&self, one: &str, other: &str) -> Result<(), Error> {
-        self.pass("exchange two files", other);
+        self.notify("exchange two files", other);
         renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE)
-            .map_err(|it| self.refused("exchange", other, it))
+            .map_err(|it| self.errno_error("exchange", other, it))
     }
 
-    /// Moves a file to a name that is free.
+    /// Renames a file to a name that must not exist.
     pub(crate) fn rename_new(&self, from: &str, to: &str) -> Result<(), Error> {
-        self.pass("move a file", to);
+        self.notify("move a file", to);
         renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE)
-            .map_err(|it| self.refused("make", to, it))
+            .map_err(|it| self.errno_error("create", to, it))
     }
 
-    /// Moves a file to another folder under the same name, whatever was there.
-    pub(crate) fn move_over(&self, name: &str, folder: &Self) -> Result<(), Error> {
-        self.pass("move a file over", name);
-        renameat_with(&self.fd, name, &folder.fd, name, RenameFlags::empty())
-            .map_err(|it| folder.refused("replace", name, it))
+    /// Moves a file to another directory under the same name, replacing an existing one.
+    pub(crate) fn move_over(&self, name: &str, dir: &Self) -> Result<(), Error> {
+        self.notify("move a file over", name);
+        renameat_with(&self.fd, name, &dir.fd, name, RenameFlags::empty())
+            .map_err(|it| dir.errno_error("replace", name, it))
     }
 
-    /// Removes a name, if it is there, and never what a link leads to.
+    /// Removes a name if it exists. Links are removed, not followed.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
-        self.pass("remove a file", name);
+        self.notify("remove a file", name);
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(self.refused("remove", name, error)),
+            Err(error) => Err(self.errno_error("remove", name, error)),
         }
     }
 
-    /// Waits for the lock of a file, which is made where it is missing.
+    /// Waits for an exclusive lock on a file, creating the file if it is missing.
     pub(crate) fn lock(&self, name: &str) -> Result<Lock, Error> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let fd = self
             .open(name, flags, Mode::from_raw_mode(PRIVATE_FILE))
-            .map_err(|it| self.refused("open", name, it))?;
+            .map_err(|it| self.errno_error("open", name, it))?;
         loop {
             match flock(&fd, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(Lock(fd)),
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(self.refused("lock", name, error)),
+                Err(error) => return Err(self.errno_error("lock", name, error)),
             }
         }
     }
 
-    /// The names in the folder, in order.
+    /// Returns the names in the directory, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let read = || -> rustix::io::Result<Vec<String>> {
             let mut names = vec![];
@@ -234,43 +248,44 @@ impl Folder {
             names.sort();
             Ok(names)
         };
-        read().map_err(|it| self.refused("list", "", it))
+        read().map_err(|it| self.errno_error("list", "", it))
     }
 
-    /// Removes a folder that is empty; any other stays.
+    /// Removes a directory if it is empty.
     pub(crate) fn remove_empty(&self, name: &str) {
-        self.pass("remove a folder", name);
+        self.notify("remove a folder", name);
         let _ = unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
     }
 
-    /// Whether anything has this name, be it what it may.
+    /// Returns whether the name exists, as any kind of file.
     pub(crate) fn has(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// When a file was last written, in seconds since 1970.
+    /// Returns the modification time of a file in seconds since the Unix epoch.
     pub(crate) fn written_at(&self, name: &str) -> Option<i64> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|it| it.st_mtime)
     }
 
-    /// Lets what happened to names in the folder outlive a power cut.
+    /// Syncs the directory, so that changes of its names survive a power failure.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.pass("sync a folder", "");
-        fsync(&self.fd).map_err(|it| self.refused("sync", "", it))
+        self.notify("sync a folder", "");
+        fsync(&self.fd).map_err(|it| self.errno_error("sync", "", it))
     }
 
-    /// Lets a file that was written before outlive a power cut.
+    /// Syncs a file that was written earlier.
     pub(crate) fn sync_file(&self, name: &str) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-        let fd =
-            self.open(name, flags, Mode::empty()).map_err(|it| self.refused("open", name, it))?;
-        self.pass("sync a file", name);
-        fsync(&fd).map_err(|it| self.refused("sync", name, it))
+        let fd = self
+            .open(name, flags, Mode::empty())
+            .map_err(|it| self.errno_error("open", name, it))?;
+        self.notify("sync a file", name);
+        fsync(&fd).map_err(|it| self.errno_error("sync", name, it))
     }
 
-    /// Fails where the folder was moved away, or something else put in its place.
+    /// Fails if the directory was moved away or replaced.
     pub(crate) fn check_in_place(&self) -> Result<(), Error> {
-        if self.is_in_place() { Ok(()) } else { Err(self.moved()) }
+        if self.is_in_place() { Ok(()) } else { Err(self.moved_error()) }
     }
 
     fn is_in_place(&self) -> bool {
@@ -281,27 +296,27 @@ impl Folder {
         (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
     }
 
-    /// Writes bytes so that a test can stop between them: what is there then has to be dealt with anyway.
-    fn write_halves(&self, fd: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
+    /// Writes the bytes in two parts, so that tests can interrupt between them: partial writes can occur anyway.
+    fn write_in_two_parts(&self, fd: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::from(fd.try_clone()?);
         let (half, rest) = bytes.split_at(bytes.len() / 2);
         file.write_all(half)?;
-        self.pass("write the rest of a file", name);
+        self.notify("write the rest of a file", name);
         file.write_all(rest)
     }
 
-    /// Tells whoever watches what is about to happen to which path.
-    fn pass(&self, what: &'static str, name: &str) {
-        self.hook.pass(what, || match (self.path.as_str(), name) {
+    /// Calls the test hook with the operation that is about to happen.
+    fn notify(&self, what: &'static str, name: &str) {
+        self.hook.notify(what, || match (self.path.as_str(), name) {
             ("", path) | (path, "") => path.to_owned(),
-            (folder, name) => format!("{folder}/{name}"),
+            (dir, name) => format!("{dir}/{name}"),
         });
     }
 
-    fn moved(&self) -> Error {
+    fn moved_error(&self) -> Error {
         Error::Unsafe {
-            path: shown(&self.path),
-            fault: "the folder was moved while it was written to",
+            path: escape_for_message(&self.path),
+            fault: "the directory was moved while it was written to",
         }
     }
 
@@ -309,70 +324,70 @@ impl Folder {
         open_beneath(self.fd.as_fd(), path, flags, mode)
     }
 
-    fn plain(&self, path: &str, fd: &OwnedFd) -> Result<Stat, Error> {
-        let stat = fstat(fd).map_err(|it| self.refused("look at", path, it))?;
+    fn require_regular_file(&self, path: &str, fd: &OwnedFd) -> Result<Stat, Error> {
+        let stat = fstat(fd).map_err(|it| self.errno_error("inspect", path, it))?;
         let fault = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if stat.st_nlink == 1 => return Ok(stat),
-            FileType::RegularFile => "the file has several names (hard links)",
-            FileType::Directory => "it is a folder",
-            _ => "it is no regular file",
+            FileType::RegularFile => "the file has several hard links",
+            FileType::Directory => "it is a directory",
+            _ => "it is not a regular file",
         };
         Err(Error::Unsafe { path: self.join(path), fault })
     }
 
     fn join(&self, path: &str) -> String {
         match (self.path.as_str(), path) {
-            ("", path) => shown(path),
-            (folder, "") => folder.to_owned(),
-            (folder, path) => format!("{folder}/{}", shown(path)),
+            ("", path) => escape_for_message(path),
+            (dir, "") => dir.to_owned(),
+            (dir, path) => format!("{dir}/{}", escape_for_message(path)),
         }
     }
 
-    /// What an error of the kernel says about a path.
-    fn refused(&self, what: &'static str, path: &str, error: Errno) -> Error {
+    /// Converts an error of a system call on a path.
+    fn errno_error(&self, action: &'static str, path: &str, error: Errno) -> Error {
         let fault = match error {
-            Errno::LOOP => "a symbolic link is on the way",
-            Errno::XDEV => "the way leads out of the workspace, or over a mount",
-            Errno::NOTDIR => "a part of the path is no folder",
-            Errno::ISDIR => "it is a folder",
-            Errno::NXIO => "it is no regular file",
+            Errno::LOOP => "the path contains a symbolic link",
+            Errno::XDEV => "the path leaves the workspace or crosses a mount point",
+            Errno::NOTDIR => "a component of the path is not a directory",
+            Errno::ISDIR => "it is a directory",
+            Errno::NXIO => "it is not a regular file",
             Errno::NOENT => return Error::Missing { path: self.join(path) },
             Errno::EXIST => return Error::Exists { path: self.join(path), what: "" },
-            _ => return self.failed(what, path, error.into()),
+            _ => return self.io_error(action, path, error.into()),
         };
         Error::Unsafe { path: self.join(path), fault }
     }
 
-    fn failed(&self, what: &'static str, path: &str, source: io::Error) -> Error {
-        Error::Io { what, path: self.join(path), source }
+    fn io_error(&self, action: &'static str, path: &str, source: io::Error) -> Error {
+        Error::Io { action, path: self.join(path), source }
     }
 }
 
-/// A name for a temporary file that nobody can foresee.
-pub(crate) fn fresh_name() -> String {
+/// Returns an unpredictable name for a temporary file.
+pub(crate) fn temp_name() -> String {
     format!(".{}.draft-gate-tmp", random_hex())
 }
 
-/// Whether a name is one of [`fresh_name`]'s.
-pub(crate) fn is_fresh_name(name: &str) -> bool {
+/// Returns whether a name was created by [`temp_name`].
+pub(crate) fn is_temp_name(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(".draft-gate-tmp")
 }
 
-/// Sixteen random digits.
+/// Returns 16 random hexadecimal digits.
 pub(crate) fn random_hex() -> String {
-    let random = getrandom::u64().expect("the system has randomness");
+    let random = getrandom::u64().expect("the operating system provides random bytes");
     format!("{random:016x}")
 }
 
 fn open_beneath(
-    folder: BorrowedFd<'_>,
+    dir: BorrowedFd<'_>,
     path: &str,
     flags: OFlags,
     mode: Mode,
 ) -> rustix::io::Result<OwnedFd> {
     loop {
-        match openat2(folder, path, flags | OFlags::CLOEXEC, mode, RESOLVE) {
-            // The kernel gives up where something was renamed while it looked; it asks to be asked again.
+        match openat2(dir, path, flags | OFlags::CLOEXEC, mode, RESOLVE) {
+            // The kernel returns `EAGAIN` if something was renamed during the lookup; the call must be repeated.
             Err(Errno::AGAIN | Errno::INTR) => {}
             result => return result,
         }
@@ -384,23 +399,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_is_not_crossed() {
-        let root = Folder::root(Path::new("/"), Hook::default()).unwrap();
+    fn mount_points_are_not_crossed() {
+        let root = Dir::open_root(Path::new("/"), Hook::default()).unwrap();
         let error = root.read("proc/version", 1 << 20).unwrap_err();
-        assert!(error.to_string().contains("over a mount"), "{error}");
+        assert!(error.to_string().contains("crosses a mount point"), "{error}");
     }
 
     #[test]
-    fn a_folder_that_was_moved_keeps_nothing() {
+    fn writes_to_a_moved_directory_are_undone() {
         let outer = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(outer.path().join("ws/inner")).unwrap();
-        let root = Folder::root(&outer.path().join("ws"), Hook::default()).unwrap();
-        let inner = root.folder("inner").unwrap();
+        let root = Dir::open_root(&outer.path().join("ws"), Hook::default()).unwrap();
+        let inner = root.subdir("inner").unwrap();
         std::fs::rename(outer.path().join("ws/inner"), outer.path().join("stolen")).unwrap();
-        assert!(inner.replace("file", b"bytes".to_vec(), Keep::ThroughCrash).is_err());
-        // Nor where another one has its place.
+        assert!(inner.replace("file", b"bytes".to_vec(), Durability::ProcessCrash).is_err());
+        // The same if another directory has taken its place.
         std::fs::create_dir(outer.path().join("ws/inner")).unwrap();
-        assert!(inner.replace("file", b"bytes".to_vec(), Keep::ThroughCrash).is_err());
+        assert!(inner.replace("file", b"bytes".to_vec(), Durability::ProcessCrash).is_err());
         assert_eq!(std::fs::read_dir(outer.path().join("stolen")).unwrap().count(), 0);
     }
 }

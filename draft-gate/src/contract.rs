@@ -1,37 +1,37 @@
-//! The task's contract: what workers may propose, and when a person is asked.
+//! The task contract: what workers may propose, and what is escalated to a person.
 //!
-//! `_handoff/TASK_CONTRACT.json` holds much that is not the gate's business. The gate reads two objects of it, and
-//! refuses fields in them that it does not know, and objects whose name is nearly one of theirs: a misspelt limit must
-//! not be no limit.
+//! `_handoff/TASK_CONTRACT.json` has many fields that other programs use. The gate reads two objects of it. It
+//! rejects unknown fields in them and objects with similar names, because a misspelt limit must not mean no limit.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{blob, confine::Folder, error::Error, path::WorkspacePath, registry::Operation};
+use crate::{blob, confine::Dir, error::Error, path::WorkspacePath, records::Operation};
 
-/// What the gate reads of a contract; a contract that says nothing means these defaults.
+/// The part of a contract that the gate reads. Missing fields have the defaults below.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Contract {
-    /// What may be proposed.
+    /// What workers may propose.
     #[serde(default)]
     pub constraints: Constraints,
-    /// How the gate judges.
+    /// Rules of the judgement.
     #[serde(default)]
     pub draft_gate: Rules,
 }
 
-/// What may be proposed.
+/// What workers may propose.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constraints {
-    /// Files and folders that may be edited; `*` stands for anything within a name, `**` for any folders. Empty: all.
+    /// Files and directories that may be changed; `*` matches within a name, `**` any number of directories. Empty:
+    /// all.
     pub allowed_paths: Vec<String>,
-    /// Files and folders that may not, even where they are allowed.
+    /// Files and directories that may not be changed, even if allowed above.
     pub forbidden_paths: Vec<String>,
-    /// Which operations may be proposed.
+    /// Allowed operations.
     pub allowed_operations: Vec<Operation>,
-    /// Whether deletions may be proposed at all.
+    /// Whether deletions may be proposed.
     pub delete_allowed: bool,
-    /// More changed lines (added and removed) go to a person.
+    /// Maximum number of changed lines (added and removed); larger sets are escalated.
     pub max_diff_lines: u32,
 }
 
@@ -47,23 +47,23 @@ impl Default for Constraints {
     }
 }
 
-/// How the gate judges.
+/// Rules of the judgement.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
-    /// A greater share of removed lines goes to a person.
+    /// Maximum share of removed lines per file; larger shares are escalated.
     pub max_deletion_ratio: f64,
-    /// Longer drafts are refused.
+    /// Maximum size of a draft in bytes.
     pub max_draft_bytes: u64,
-    /// A change set of more files goes to a person.
+    /// Maximum number of files per change set; larger sets are escalated.
     pub max_files: usize,
-    /// What happens to a draft whose original was changed meanwhile.
+    /// Treatment of drafts whose original was changed after the request.
     pub on_conflict: OnConflict,
-    /// Which change sets a person sees before they are applied.
+    /// Which change sets a person reviews before they are applied.
     pub preview: Preview,
-    /// How long content of decided drafts is kept.
+    /// Number of days for which the content of decided drafts is kept.
     pub retention_days: u32,
-    /// Commands that have to succeed on the changed files.
+    /// Commands that must succeed on the changed files.
     pub checks: Vec<Check>,
 }
 
@@ -81,88 +81,95 @@ impl Default for Rules {
     }
 }
 
-/// What happens to a draft whose original was changed since it was requested.
+/// Treatment of drafts whose original was changed after the request.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnConflict {
-    /// A person decides, on the three-way merge where that is clean.
+    /// Escalate; the reviewer sees the three-way merge if it is clean.
     Escalate,
-    /// A clean merge is judged as any other draft; a person decides on others.
+    /// Judge a clean merge like any other draft; escalate conflicts.
     Merge,
-    /// The draft is rejected.
+    /// Reject the draft.
     Reject,
 }
 
-/// Which change sets a person sees before they are applied.
+/// Which change sets a person reviews before they are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preview {
-    /// None: what would be escalated is rejected.
+    /// None: sets that would be escalated are rejected.
     Never,
-    /// Those that the gate escalates.
+    /// Sets that the gate escalates.
     Escalated,
-    /// All that are not rejected.
+    /// All sets that are not rejected.
     Always,
 }
 
-/// A command that has to succeed on the changed files.
+/// A command that must succeed on the changed files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Its name in findings.
+    /// Name shown in findings.
     pub name: String,
-    /// The program.
+    /// Program to run.
     pub program: String,
-    /// Its arguments.
+    /// Arguments of the program.
     #[serde(default)]
     pub args: Vec<String>,
-    /// How many seconds it may take; one that takes longer goes to a person.
-    #[serde(default = "usual_timeout")]
+    /// Time limit in seconds; a check that exceeds it is escalated.
+    #[serde(default = "default_timeout")]
     pub timeout_s: u32,
 }
 
-fn usual_timeout() -> u32 {
+fn default_timeout() -> u32 {
     300
 }
 
 const FILE: &str = "TASK_CONTRACT.json";
 
-/// The objects of a contract that are the gate's.
+/// Objects of a contract that the gate reads.
 const OBJECTS: [&str; 2] = ["constraints", "draft_gate"];
 
 impl Contract {
-    pub(crate) fn load(handoff: &Folder) -> Result<Self, Error> {
+    pub(crate) fn load(handoff: &Dir) -> Result<Self, Error> {
         let Some(content) = handoff.read(FILE, 1 << 20)? else { return Ok(Self::default()) };
         Self::parse(&content.bytes)
     }
 
-    /// Reads a contract.
+    /// Parses a contract.
     pub fn parse(json: &[u8]) -> Result<Self, Error> {
-        let refused = |it: serde_json::Error| Error::Contract(it.to_string());
-        let whole: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_slice(json).map_err(refused)?;
-        for (key, meant) in whole.keys().flat_map(|key| OBJECTS.map(|it| (key, it))) {
-            if key != meant && is_nearly(key, meant) {
-                return Err(Error::Contract(format!("`{key}` looks like `{meant}` misspelt")));
+        let invalid = |it: serde_json::Error| Error::InvalidContract(it.to_string());
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(json).map_err(invalid)?;
+        for (key, known) in object.keys().flat_map(|key| OBJECTS.map(|it| (key, it))) {
+            if key != known && is_similar(key, known) {
+                return Err(Error::InvalidContract(format!(
+                    "`{key}` looks like a misspelling of `{known}`"
+                )));
             }
         }
-        let contract: Self = serde_json::from_value(whole.into()).map_err(refused)?;
+        let contract: Self = serde_json::from_value(object.into()).map_err(invalid)?;
         let rules = &contract.draft_gate;
         if !(0.0..=1.0).contains(&rules.max_deletion_ratio) {
-            return Err(Error::Contract("max_deletion_ratio is not between 0 and 1".to_owned()));
+            return Err(Error::InvalidContract(
+                "max_deletion_ratio must be between 0 and 1".to_owned(),
+            ));
         }
-        if rules.max_draft_bytes > blob::MOST {
-            return Err(Error::Contract(format!("max_draft_bytes is over {}", blob::MOST)));
+        if rules.max_draft_bytes > blob::MAX_BYTES {
+            return Err(Error::InvalidContract(format!(
+                "max_draft_bytes must not exceed {}",
+                blob::MAX_BYTES
+            )));
         }
         Ok(contract)
     }
 
-    /// Fails where an operation on a file is not allowed.
+    /// Fails if the contract does not allow the operation on the file.
     pub(crate) fn allow(&self, operation: Operation, path: &WorkspacePath) -> Result<(), Error> {
         let Constraints {
             allowed_paths, forbidden_paths, allowed_operations, delete_allowed, ..
         } = &self.constraints;
-        let matches = |pattern: &String| is_match(pattern, path.as_str());
+        let matches = |pattern: &String| matches_pattern(pattern, path.as_str());
         let reason = if !allowed_operations.contains(&operation) {
             format!("operation `{operation}` is not among allowed_operations")
         } else if operation == Operation::Delete && !delete_allowed {
@@ -174,13 +181,14 @@ impl Contract {
         } else {
             return Ok(());
         };
-        let what_to_do = "leave it as it is, or ask a person to change _handoff/TASK_CONTRACT.json";
+        let what_to_do =
+            "leave the file unchanged, or ask a person to change _handoff/TASK_CONTRACT.json";
         Err(Error::NotAllowed { reason: format!("{reason}; {what_to_do}") })
     }
 }
 
-/// Whether two names are the same but for case, signs, and one letter that is wrong, missing or too much.
-fn is_nearly(one: &str, other: &str) -> bool {
+/// Returns whether two names differ at most in case, punctuation and one letter.
+fn is_similar(one: &str, other: &str) -> bool {
     let letters = |name: &str| -> Vec<char> {
         name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
@@ -192,24 +200,28 @@ fn is_nearly(one: &str, other: &str) -> bool {
         && n_same_start + n_same_end + 1 >= one.len().max(other.len())
 }
 
-/// Whether a pattern covers a path: a folder covers all that is in it.
-fn is_match(pattern: &str, path: &str) -> bool {
+/// Returns whether a pattern matches a path. A pattern that names a directory matches everything in it.
+fn matches_pattern(pattern: &str, path: &str) -> bool {
     let pattern: Vec<&str> = pattern.split('/').filter(|it| !it.is_empty() && *it != ".").collect();
     let path: Vec<&str> = path.split('/').collect();
-    covers(&pattern, &path)
+    matches_components(&pattern, &path)
 }
 
-fn covers(pattern: &[&str], path: &[&str]) -> bool {
+fn matches_components(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern.split_first(), path.split_first()) {
         (None, _) => true,
-        (Some((&"**", rest)), _) => (0..=path.len()).any(|it| covers(rest, &path[it..])),
+        (Some((&"**", rest)), _) => {
+            (0..=path.len()).any(|it| matches_components(rest, &path[it..]))
+        }
         (Some(_), None) => false,
-        (Some((first, pattern)), Some((name, path))) => names(first, name) && covers(pattern, path),
+        (Some((first, pattern)), Some((name, path))) => {
+            matches_name(first, name) && matches_components(pattern, path)
+        }
     }
 }
 
-/// Whether a pattern with stars fits a name: the first part at its start, the last at its end, others in between.
-fn names(pattern: &str, name: &str) -> bool {
+/// Returns whether a pattern with `*` matches a name.
+fn matches_name(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };
     let mut parts = rest.split('*').peekable();
@@ -228,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns() {
+    fn patterns_match_names_and_directories() {
         for (pattern, path, expect) in [
             ("src", "src/a.py", true),
             ("src/", "src/a.py", true),
@@ -242,12 +254,12 @@ mod tests {
             ("a*b*c", "aXc", false),
             ("*", "anything/at/all", true),
         ] {
-            assert_eq!(is_match(pattern, path), expect, "{pattern} {path}");
+            assert_eq!(matches_pattern(pattern, path), expect, "{pattern} {path}");
         }
     }
 
     #[test]
-    fn what_is_misspelt_is_refused() {
+    fn misspelt_and_invalid_settings_are_rejected() {
         for json in [
             r#"{"constraints": {"max_dif_lines": 5}}"#,
             r#"{"draft_gate": {"on_conflict": "shrug"}}"#,
@@ -261,7 +273,10 @@ mod tests {
             r#"{"constreints": {}}"#,
             "[",
         ] {
-            assert!(matches!(Contract::parse(json.as_bytes()), Err(Error::Contract(_))), "{json}");
+            assert!(
+                matches!(Contract::parse(json.as_bytes()), Err(Error::InvalidContract(_))),
+                "{json}"
+            );
         }
         let contract = Contract::parse(
             br#"{"task_id": "x", "roles": {}, "draft": {}, "gate": 1, "constraints": {"max_diff_lines": 5}}"#,

@@ -1,36 +1,36 @@
-//! Decisions of a person: what waits, accept, reject, amend, undo.
+//! A person's decisions: list, accept, reject, amend, undo.
 
 use crate::{
     blob,
-    confine::Keep,
+    confine::Durability,
     digest::Digest,
-    error::{Error, shown},
-    gate::{Gate, Held},
+    error::{Error, escape_for_message},
+    gate::{Gate, LockedGate},
     journal::{Journal, Step, Verdict},
     judge::{Decision, Judgement},
     path::WorkspacePath,
     propose::Proposal,
-    registry::{ChangeSet, SetState},
+    records::{ChangeSet, SetState},
 };
 
-/// A change set that waits for a person.
+/// A change set that awaits a decision.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
-    /// Its id; a beginning that no other has is enough.
+pub struct PendingSet {
+    /// Id of the set; commands also accept a unique prefix.
     pub set: String,
-    /// Whose it is.
+    /// Worker that submitted it.
     pub worker: String,
-    /// For which task.
+    /// Id of the task.
     pub task: String,
-    /// Its files.
+    /// Files of the set.
     pub paths: Vec<WorkspacePath>,
-    /// What the worker says about it.
+    /// Summary by the worker.
     pub summary: String,
-    /// When it was submitted, in milliseconds since 1970.
+    /// Time of submission in milliseconds since the Unix epoch.
     pub submitted_at: i64,
 }
 
-impl Waiting {
+impl PendingSet {
     pub(crate) fn of(set: ChangeSet) -> Self {
         let summaries: Vec<&str> = set.changes.iter().map(|it| it.summary.as_str()).collect();
         Self {
@@ -45,78 +45,84 @@ impl Waiting {
 }
 
 impl Gate {
-    /// What waits for a person, the oldest first.
-    pub fn pending(&self) -> Result<Vec<Waiting>, Error> {
-        Ok(self.sets_in(SetState::Escalated)?.into_iter().map(Waiting::of).collect())
+    /// Returns the change sets that await a person's decision, oldest first.
+    pub fn pending(&self) -> Result<Vec<PendingSet>, Error> {
+        Ok(self.sets_in_state(SetState::Escalated)?.into_iter().map(PendingSet::of).collect())
     }
 
-    /// Shows a change set that waits, as it stands against the files as they are now; of one that was decided, how.
-    pub fn look(&self, set: &str) -> Result<Judgement, Error> {
-        if let Some(judgement) = self.enter()?.decided(set)? {
+    /// Returns the judgement of a pending change set against the current files; for a decided set, the decision.
+    pub fn inspect(&self, set: &str) -> Result<Judgement, Error> {
+        if let Some(judgement) = self.lock()?.decided(set)? {
             return Ok(judgement);
         }
-        Ok(self.checked(set)?.judgement(Decision::Escalate))
+        Ok(self.proposal_with_checks(set)?.judgement(Decision::Escalate))
     }
 
-    /// The new text of one file of a change set that waits, for who wants to amend it.
+    /// Returns the proposed text of one file of a pending change set, for amending it.
     pub fn proposed_text(&self, set: &str, path: &str) -> Result<String, Error> {
         let contract = self.contract()?;
-        let proposal = self.enter()?.proposal(set, &contract)?;
+        let proposal = self.lock()?.proposal(set, &contract)?;
         let file = proposal.files.into_iter().find(|it| it.change.path.as_str() == path);
         file.map(|it| it.new_text).ok_or_else(|| not_in_set(set, path))
     }
 
-    /// The whole id of the set that waits and starts with this; with nothing given, of the only one.
+    /// Returns the full id of the pending set with this prefix; with an empty prefix, of the only pending set.
     pub fn find_pending(&self, start: &str) -> Result<String, Error> {
         let mut ids =
             self.pending()?.into_iter().map(|it| it.set).filter(|it| it.starts_with(start));
         match (ids.next(), ids.next()) {
             (Some(id), None) => Ok(id),
-            (Some(_), Some(_)) => Err(Error::SeveralSets { id: shown(start) }),
-            (None, _) if start.is_empty() => Err(Error::NothingWaits),
-            (None, _) => Err(Error::NoSuchSet { id: shown(start) }),
+            (Some(_), Some(_)) => Err(Error::AmbiguousSet { id: escape_for_message(start) }),
+            (None, _) if start.is_empty() => Err(Error::NoPendingSets),
+            (None, _) => Err(Error::UnknownSet { id: escape_for_message(start) }),
         }
     }
 
-    /// Applies a change set that waits, if it still is what the person saw: all of it, or nothing and an error.
-    pub fn accept(&self, set: &str, sight: Digest, agent: &str) -> Result<(), Error> {
-        let held = self.enter()?;
-        let proposal = held.seen(set, sight)?;
-        proposal.complete()?;
+    /// Applies a pending change set if it is still in the reviewed state: all of it, or nothing and an error.
+    pub fn accept(&self, set: &str, fingerprint: Digest, agent: &str) -> Result<(), Error> {
+        let locked = self.lock()?;
+        let proposal = locked.reviewed_proposal(set, fingerprint)?;
+        proposal.require_complete()?;
         if proposal.lacks_checks {
             let reason =
-                "the contract's checks have not run on the change as it is now; look at it again";
+                "the contract's checks have not run on the current change; review it again";
             return Err(Error::NotAllowed { reason: reason.to_owned() });
         }
-        held.carry_out(proposal.journal(agent, Verdict::Accepted, "accepted by a person"))
+        locked.execute(proposal.journal(agent, Verdict::Accepted, "accepted by a person"))
     }
 
-    /// Rejects a change set that waits, if it still is what the person saw.
-    pub fn reject(&self, set: &str, sight: Digest, reason: &str, agent: &str) -> Result<(), Error> {
-        let held = self.enter()?;
-        let proposal = held.seen(set, sight)?;
-        held.carry_out(proposal.journal(agent, Verdict::Rejected, &shown(reason)))
+    /// Rejects a pending change set if it is still in the reviewed state.
+    pub fn reject(
+        &self,
+        set: &str,
+        fingerprint: Digest,
+        reason: &str,
+        agent: &str,
+    ) -> Result<(), Error> {
+        let locked = self.lock()?;
+        let proposal = locked.reviewed_proposal(set, fingerprint)?;
+        locked.execute(proposal.journal(agent, Verdict::Rejected, &escape_for_message(reason)))
     }
 
-    /// Puts a person's text in place of a draft's. What comes of it is looked at, and accepted, as any other.
+    /// Replaces the text of a draft by the reviewer's. The result has to be reviewed and accepted like any other.
     pub fn amend(
         &self,
         set: &str,
         path: &str,
         content: &str,
-        sight: Digest,
+        fingerprint: Digest,
         agent: &str,
     ) -> Result<Judgement, Error> {
-        let held = self.enter()?;
-        let mut proposal = held.seen(set, sight)?;
-        proposal.complete()?;
+        let locked = self.lock()?;
+        let mut proposal = locked.reviewed_proposal(set, fingerprint)?;
+        proposal.require_complete()?;
         let change = proposal
             .set
             .changes
             .iter_mut()
             .find(|it| it.path.as_str() == path && it.content.is_some());
         let change = change.ok_or_else(|| not_in_set(set, path))?;
-        // The person has seen the file as it is now.
+        // The reviewer has seen the current file.
         let current = proposal
             .files
             .iter()
@@ -128,36 +134,41 @@ impl Gate {
         change.base = current;
         let task = proposal.set.task.clone();
         let id = proposal.set.id.clone();
-        blob::secure(&self.blobs, [Some(digest), current].into_iter().flatten())?;
-        self.sets.put(&id, &proposal.set, Keep::ThroughPowerCut)?;
+        blob::sync_all(&self.blobs, [Some(digest), current].into_iter().flatten())?;
+        self.sets.put(&id, &proposal.set, Durability::PowerLoss)?;
         let fields = [
             ("set", id.as_str().into()),
             ("path", path.into()),
             ("content", digest.to_string().into()),
         ];
-        held.note(agent, "amended", &task, fields)?;
-        drop(held);
-        self.look(&id)
+        locked.log_event(agent, "amended", &task, fields)?;
+        drop(locked);
+        self.inspect(&id)
     }
 
-    /// Takes an accepted change set back, by its id or a beginning of it, if its files are still as it left them.
+    /// Undoes an accepted change set, given its id or a unique prefix, if its files are unchanged since.
     pub fn undo(&self, start: &str, agent: &str) -> Result<Vec<WorkspacePath>, Error> {
-        let held = self.enter()?;
-        let no_undo = |why: &str| Error::NoUndo { id: shown(start), why: why.to_owned() };
+        let locked = self.lock()?;
+        let no_undo =
+            |why: &str| Error::CannotUndo { id: escape_for_message(start), why: why.to_owned() };
         let mut sets = self.decided.names()?;
         sets.retain(|it| !start.is_empty() && it.starts_with(start));
         let decided: Option<Journal> = match sets.as_slice() {
             [set] => self.decided.get(set)?,
             [] => None,
-            _ => return Err(no_undo("several start so; `draft-gate log` has the whole id")),
+            _ => {
+                return Err(no_undo(
+                    "several ids start with this; `draft-gate log` lists full ids",
+                ));
+            }
         };
         let mut journal = decided.ok_or_else(|| {
-            no_undo("it was not decided, or was pruned; `draft-gate log` lists those that were")
+            no_undo("it is not decided or was pruned; `draft-gate log` lists decided sets")
         })?;
         match journal.verdict {
             Verdict::Accepted => {}
             Verdict::Rejected => return Err(no_undo("it was rejected")),
-            Verdict::Undone => return Err(no_undo("it is undone already")),
+            Verdict::Undone => return Err(no_undo("it is already undone")),
         }
         journal.steps = journal
             .steps
@@ -168,16 +179,16 @@ impl Gate {
         journal.agent = agent.to_owned();
         journal.reason = "undone by a person".to_owned();
         let paths = journal.steps.iter().map(|it| it.path.clone()).collect();
-        held.carry_out(journal).map_err(|error| match error {
-            Error::Conflict { path } => no_undo(&format!("`{path}` was changed since")),
+        locked.execute(journal).map_err(|error| match error {
+            Error::Conflict { path } => no_undo(&format!("`{path}` was changed afterwards")),
             other => other,
         })?;
         Ok(paths)
     }
 }
 
-impl Held<'_> {
-    /// What was decided on a set, without its difference.
+impl LockedGate<'_> {
+    /// Returns the decision on a set, without its diff.
     pub(crate) fn decided(&self, set: &str) -> Result<Option<Judgement>, Error> {
         let journal: Option<Journal> = self.gate.decided.get(set)?;
         Ok(journal.map(|it| Judgement {
@@ -187,22 +198,22 @@ impl Held<'_> {
                 Verdict::Rejected | Verdict::Undone => Decision::Reject,
             },
             findings: it.findings,
-            sight: it.sight,
+            fingerprint: it.fingerprint,
             diff: String::new(),
         }))
     }
 
-    /// A proposal that is what the person saw, byte by byte.
-    fn seen(&self, set: &str, sight: Digest) -> Result<Proposal, Error> {
+    /// Returns the proposal if it is exactly what the person reviewed.
+    fn reviewed_proposal(&self, set: &str, fingerprint: Digest) -> Result<Proposal, Error> {
         let proposal = self.proposal(set, &self.gate.contract()?)?;
-        if proposal.sight != sight {
-            let (seen, now) = (sight.short(), proposal.sight.short());
-            return Err(Error::SightChanged { set: shown(set), seen, now });
+        if proposal.fingerprint != fingerprint {
+            let (seen, now) = (fingerprint.short(), proposal.fingerprint.short());
+            return Err(Error::StaleReview { set: escape_for_message(set), seen, now });
         }
         Ok(proposal)
     }
 }
 
 fn not_in_set(set: &str, path: &str) -> Error {
-    Error::NotInSet { set: shown(set), path: shown(path) }
+    Error::NotInSet { set: escape_for_message(set), path: escape_for_message(path) }
 }

@@ -1,26 +1,26 @@
-//! What a draft changes, line by line.
+//! Line differences between two texts.
 
 use std::{fmt::Write, ops::Range};
 
 use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
 
-/// The difference of two texts.
+/// Difference between two texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileDiff {
-    /// As `diff -u` would print it, without the names of the files.
+    /// Unified diff as printed by `diff -u`, without file names.
     pub unified: String,
-    /// The lines that are new, each with its number in the new text and without its end.
+    /// Added lines without their newlines, each with its number in the new text.
     pub added: Vec<(u32, String)>,
-    /// How many lines are gone.
+    /// Number of removed lines.
     pub removed: u32,
-    /// How many lines the old text has.
+    /// Number of lines of the old text.
     pub old_lines: u32,
-    /// Whether nothing but the ends of lines differs.
+    /// Whether only line endings differ.
     pub is_line_ends_only: bool,
 }
 
 impl FileDiff {
-    /// Compares two texts. Time and memory grow with their length, whatever is in them.
+    /// Compares two texts in time and memory linear in their length.
     #[must_use]
     pub fn new(old: &str, new: &str) -> Self {
         let input = InternedInput::new(old, new);
@@ -30,7 +30,7 @@ impl FileDiff {
         let lines =
             |tokens: &[imara_diff::Token]| tokens.iter().map(|it| input.interner[*it]).collect();
         let (before, after): (Vec<&str>, Vec<&str>) = (lines(&input.before), lines(&input.after));
-        let numbered = |at: u32| (at + 1, without_end(after[at as usize]).to_owned());
+        let numbered = |at: u32| (at + 1, without_newline(after[at as usize]).to_owned());
         Self {
             unified: unified(&hunks, &before, &after),
             added: hunks.iter().flat_map(|it| it.after.clone()).map(numbered).collect(),
@@ -40,13 +40,13 @@ impl FileDiff {
         }
     }
 
-    /// Lines that were added or removed.
+    /// Returns the number of added and removed lines.
     #[must_use]
     pub fn changed(&self) -> u32 {
         u32::try_from(self.added.len()).unwrap_or(u32::MAX).saturating_add(self.removed)
     }
 
-    /// Which share of both texts' lines they have in common: a rewrite has little, a few new lines leave much.
+    /// Returns the share of lines that both texts have in common, from 0 to 1.
     #[must_use]
     pub fn similarity(&self) -> f64 {
         let added = u32::try_from(self.added.len()).unwrap_or(u32::MAX);
@@ -55,42 +55,42 @@ impl FileDiff {
         f64::from(common.saturating_mul(2)) / f64::from(all.max(1))
     }
 
-    /// Which share of the old lines is gone.
+    /// Returns the share of old lines that were removed, from 0 to 1.
     #[must_use]
     pub fn deletion_ratio(&self) -> f64 {
         f64::from(self.removed) / f64::from(self.old_lines.max(1))
     }
 }
 
-/// Lines of a text, as `wc` counts them, with a last one that has no end.
+/// Counts the lines of a text, including an unterminated last line.
 #[must_use]
 pub(crate) fn line_count(text: &str) -> usize {
     text.split_inclusive('\n').count()
 }
 
-/// Merges two changes of one text, if they do not touch each other.
+/// Three-way merge; `None` if the changes conflict or a text is too long.
 pub(crate) fn merge(base: &str, ours: &str, theirs: &str) -> Option<String> {
-    // Its time can grow with the square of the lines.
-    let is_short = [base, ours, theirs].iter().all(|it| line_count(it) <= MOST_MERGED);
+    // Merging takes quadratic time in the worst case.
+    let is_short = [base, ours, theirs].iter().all(|it| line_count(it) <= MAX_MERGED_LINES);
     is_short.then(|| diffy::merge(base, ours, theirs).ok()).flatten()
 }
 
-const MOST_MERGED: usize = 5_000;
+const MAX_MERGED_LINES: usize = 5_000;
 
-/// Lines that are shown around a change.
+/// Number of context lines around a change.
 const CONTEXT: u32 = 3;
 
-/// The form that `patch` reads.
+/// Formats the hunks as a unified diff.
 fn unified(hunks: &[Hunk], before: &[&str], after: &[&str]) -> String {
     let mut text = String::new();
-    // Changes whose surroundings touch are shown as one.
+    // Hunks with overlapping context are merged into one.
     for group in hunks.chunk_by(|one, next| next.before.start - one.before.end <= 2 * CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let lead = CONTEXT.min(first.before.start);
         let tail = CONTEXT.min(before.len() as u32 - last.before.end);
         let old = first.before.start - lead..last.before.end + tail;
         let new = first.after.start - lead..last.after.end + tail;
-        let _ = writeln!(text, "@@ -{} +{} @@", place(&old), place(&new));
+        let _ = writeln!(text, "@@ -{} +{} @@", hunk_range(&old), hunk_range(&new));
         let mut at = old.start;
         for hunk in group {
             print_lines(&mut text, ' ', before, at..hunk.before.start);
@@ -103,8 +103,8 @@ fn unified(hunks: &[Hunk], before: &[&str], after: &[&str]) -> String {
     text
 }
 
-/// Where lines are and how many: no lines are after the one before them.
-fn place(range: &Range<u32>) -> String {
+/// Formats the range of a hunk header. An empty range starts at the line before it.
+fn hunk_range(range: &Range<u32>) -> String {
     let start = range.start + u32::from(!range.is_empty());
     format!("{start},{}", range.len())
 }
@@ -119,7 +119,7 @@ fn print_lines(text: &mut String, mark: char, lines: &[&str], range: Range<u32>)
     }
 }
 
-fn without_end(line: &str) -> &str {
+fn without_newline(line: &str) -> &str {
     line.strip_suffix('\n').unwrap_or(line)
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn added_lines_have_their_numbers() {
+    fn added_lines_have_their_line_numbers() {
         let diff = FileDiff::new("a\nb\nc\n", "a\nx\nb\ny\n");
         assert_eq!(diff.added, [(2, "x".to_owned()), (4, "y".to_owned())]);
         assert_eq!((diff.removed, diff.old_lines, diff.changed()), (1, 3, 3));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_looks_as_that_of_diff() {
+    fn unified_diffs_match_the_format_of_diff() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15";
         let new = "1\n2\n3\nx\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\ny";
         let expect = "@@ -1,6 +1,7 @@\n 1\n 2\n 3\n+x\n 4\n 5\n 6\n\
@@ -150,7 +150,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_difference_applied_gives_the_new_text(old in "[ab\r\n]{0,40}", new in "[ab\r\n]{0,40}") {
+        fn applying_the_diff_yields_the_new_text(old in "[ab\r\n]{0,40}", new in "[ab\r\n]{0,40}") {
             check_round_trip(&old, &new);
         }
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_are_a_change() {
+    fn changed_line_endings_are_detected() {
         let diff = FileDiff::new("a\nb\n", "a\r\nb\r\n");
         assert!(diff.is_line_ends_only);
         assert_eq!(diff.removed, 2);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn merges() {
+    fn disjoint_changes_merge_and_overlapping_ones_do_not() {
         let base = "1\n2\n3\n4\n5\n6\n7\n";
         let ours = base.replace('1', "one");
         let theirs = base.replace('7', "seven");
@@ -179,9 +179,9 @@ mod tests {
         assert_eq!(merge(base, &base.replace('4', "a"), &base.replace('4', "b")), None);
     }
 
-    /// Myers' algorithm needs minutes for this one.
+    /// Myers' algorithm would take minutes here.
     #[test]
-    fn texts_without_a_common_line_take_no_long_time() {
+    fn texts_without_common_lines_are_compared_quickly() {
         let numbers =
             |from: u32| (from..from + 100_000).map(|it| format!("{it}\n")).collect::<String>();
         assert_eq!(FileDiff::new(&numbers(0), &numbers(100_000)).removed, 100_000);

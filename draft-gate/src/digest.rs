@@ -1,28 +1,28 @@
-//! SHA-256 of content, which is also its name in the store.
+//! SHA-256 digests, which also name content in the store.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize, de};
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of some bytes.
+/// SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Returns the digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The first digits, for people.
+    /// Returns the first 12 digits, for messages.
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
 
-    /// Half of the digits: enough for a name that nobody can find another content for.
+    /// Returns the first 32 digits, still collision-resistant enough for file names.
     pub(crate) fn half(&self) -> String {
         self.to_string()[..32].to_owned()
     }
@@ -41,25 +41,25 @@ impl fmt::Debug for Digest {
 }
 
 impl FromStr for Digest {
-    type Err = NotADigest;
+    type Err = DigestParseError;
 
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
+    fn from_str(text: &str) -> Result<Self, DigestParseError> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if text.len() != 64 || !text.bytes().all(is_digit) {
-            return Err(NotADigest);
+            return Err(DigestParseError);
         }
         let mut bytes = [0; 32];
         for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| NotADigest)?;
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| DigestParseError)?;
         }
         Ok(Self(bytes))
     }
 }
 
-/// A text that is no digest.
+/// The text is not a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not 64 hexadecimal digits in lower case")]
-pub struct NotADigest;
+#[error("a digest must have 64 lower-case hexadecimal digits")]
+pub struct DigestParseError;
 
 impl Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,27 +1,27 @@
-//! What can go wrong, and what to do about it.
+//! Errors of the gate, with advice.
 
 use std::{io, path::PathBuf};
 
 /// An error of the gate.
 ///
-/// Those for which [`is_violation`](Self::is_violation) holds are attempts to get past it: they are written to the
-/// log with the prefix `SECURITY:`.
+/// Errors for which [`is_violation`](Self::is_violation) holds look like attempts to bypass the gate. They are
+/// logged, and their messages start with `SECURITY:`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A path that names no file of the workspace.
+    /// The path does not name a file of the workspace.
     #[error(
-        "SECURITY: path `{path}` is refused: {fault}; give a path like `src/main.py`, from the workspace's root"
+        "SECURITY: path `{path}` is invalid: {fault}; use a path relative to the workspace root, such as `src/main.py`"
     )]
-    BadPath {
-        /// What was given, shortened and with control characters escaped.
+    InvalidPath {
+        /// The given path, truncated and escaped.
         path: String,
         /// What is wrong with it.
         fault: &'static str,
     },
-    /// A file that no worker may see.
+    /// Workers may not access this file.
     #[error(
-        "SECURITY: `{path}` is not for workers: {why}; leave it as it is, or ask a person to change it"
+        "SECURITY: workers may not access `{path}`: {why}; leave it unchanged, or ask a person to change it"
     )]
     Protected {
         /// The file.
@@ -29,236 +29,244 @@ pub enum Error {
         /// Why it is protected.
         why: &'static str,
     },
-    /// A link, a mount or a special file where a plain one has to be.
-    #[error("SECURITY: `{path}` is refused: {fault}; only plain files with one name are taken")]
+    /// A link, mount point or special file where a regular file is required.
+    #[error(
+        "SECURITY: `{path}` is unsafe: {fault}; only regular files with a single link are supported"
+    )]
     Unsafe {
-        /// The file or folder.
+        /// The file or directory.
         path: String,
-        /// What it is.
+        /// Why it is unsafe.
         fault: &'static str,
     },
-    /// A draft that this worker was not given.
+    /// The draft was not issued to this worker.
     #[error(
         "SECURITY: draft `{draft}` was not issued to `{worker}`; request one with ollama_request_draft"
     )]
     NotIssued {
-        /// The draft's path as given.
+        /// The given path.
         draft: String,
-        /// Who used it.
+        /// The worker.
         worker: String,
     },
-    /// A submission that says something else than the server knows of the draft.
+    /// The submission contradicts what the gate knows about the draft.
     #[error(
-        "SECURITY: the submission says {field} `{given}`, but draft `{draft}` was issued for `{known}`; \
-         submit it with what ollama_request_draft gave"
+        "SECURITY: the submission has {field} `{given}`, but draft `{draft}` was issued for `{known}`; \
+         submit the values that ollama_request_draft returned"
     )]
     Forged {
         /// The draft.
         draft: String,
-        /// Which field differs.
+        /// The field that differs.
         field: &'static str,
-        /// What it says.
+        /// The submitted value.
         given: String,
-        /// What is known.
+        /// The expected value.
         known: String,
     },
-    /// A draft that was submitted and waits for its decision.
+    /// The draft is already submitted.
     #[error(
-        "draft `{draft}` was submitted and waits: for a decision, which the inbox will tell, or for the rest of its change set"
+        "draft `{draft}` is already submitted and awaits a decision (see the inbox) or the rest of its change set"
     )]
-    Submitted {
+    AlreadySubmitted {
         /// The draft.
         draft: String,
     },
-    /// A name of a task or of a worker that is none.
-    #[error("`{given}` is no {what}: use 1 to 64 letters, digits, `_` and `-`")]
-    BadName {
-        /// What was given.
+    /// The name of a task or worker is invalid.
+    #[error("`{given}` is not a valid {what}: use 1 to 64 letters, digits, `_` and `-`")]
+    InvalidName {
+        /// The given text.
         given: String,
-        /// What it should name.
+        /// What the name is for.
         what: &'static str,
     },
-    /// A path where the name of a task or of a worker has to be: names are made into names of files.
+    /// A path was given as the name of a task or worker. Names become parts of file names.
     #[error(
-        "SECURITY: `{given}` is a path and no {what}; use 1 to 64 letters, digits, `_` and `-`"
+        "SECURITY: `{given}` is a path, not a {what}; use 1 to 64 letters, digits, `_` and `-`"
     )]
-    PathForName {
-        /// What was given.
+    PathAsName {
+        /// The given text.
         given: String,
-        /// What it should name.
+        /// What the name is for.
         what: &'static str,
     },
-    /// A file that is not there.
-    #[error("there is no file `{path}`; to propose a new one, request it with operation `create`")]
+    /// The file does not exist.
+    #[error("file `{path}` does not exist; to propose a new file, use operation `create`")]
     Missing {
         /// The file.
         path: String,
     },
-    /// A rejected draft that there is none of.
+    /// The worker has no rejected draft of the file.
     #[error(
-        "no draft of `{path}` was rejected in this task, or it was pruned; request it without `restore`"
+        "there is no rejected draft of `{path}` in this task, or it was pruned; request the file without `restore`"
     )]
-    NothingRejected {
+    NoRejectedDraft {
         /// The file.
         path: String,
     },
-    /// A draft whose file somebody removed.
-    #[error("draft `{draft}` is gone from _handoff/drafts; write it again with ollama_write_draft")]
-    DraftGone {
+    /// The file of the draft was removed.
+    #[error(
+        "draft `{draft}` is missing from _handoff/drafts; write it again with ollama_write_draft"
+    )]
+    DraftMissing {
         /// The draft.
         draft: String,
     },
-    /// A file that is no part of a change set.
+    /// The file is not part of the change set.
     #[error(
-        "`{path}` is not a file that change set `{set}` edits or makes; `draft-gate show {set}` lists them"
+        "change set `{set}` does not edit or create `{path}`; `draft-gate show {set}` lists its files"
     )]
     NotInSet {
         /// The change set.
         set: String,
-        /// The path as given.
+        /// The given path.
         path: String,
     },
-    /// A file that is there already.
-    #[error("`{path}` exists{what}; request it with operation `edit`")]
+    /// The file already exists.
+    #[error("`{path}` already exists{what}; use operation `edit`")]
     Exists {
         /// The file.
         path: String,
-        /// More on it.
+        /// More details, such as a different letter case.
         what: &'static str,
     },
-    /// A file or a draft that is too long.
-    #[error("`{path}` is longer than {limit} bytes; split the work into smaller files")]
+    /// A file or draft is too large.
+    #[error("`{path}` is larger than {limit} bytes; split it into smaller files")]
     TooLarge {
         /// The file.
         path: String,
-        /// How long it may be.
+        /// Maximum size in bytes.
         limit: u64,
     },
-    /// A file that is no text.
-    #[error("`{path}` is not text (UTF-8 without NUL); drafts are for text alone")]
+    /// The file is not text.
+    #[error("`{path}` is not text (UTF-8 without NUL); only text files are supported")]
     NotText {
         /// The file.
         path: String,
     },
-    /// A text that no file can be taken from.
+    /// No file can be extracted from the text.
     #[error(
-        "no file is taken from the text: {0}; write each file as a fenced block with its path on the fence's line"
+        "cannot extract files from the text: {0}; write each file as a fenced block with its path on the line of the fence"
     )]
-    NoFile(&'static str),
-    /// Something that the task's contract, or the kind of draft, does not allow.
+    NoExtractableFile(&'static str),
+    /// The task contract or the kind of draft does not allow the operation.
     #[error("not allowed: {reason}")]
     NotAllowed {
-        /// What it says.
+        /// The submitted value.
         reason: String,
     },
-    /// A change set that is not there, or no longer.
-    #[error("no change set `{id}` waits; `draft-gate pending` lists those that do")]
-    NoSuchSet {
-        /// The id as given.
+    /// No pending change set has this id.
+    #[error("there is no pending change set `{id}`; `draft-gate pending` lists them")]
+    UnknownSet {
+        /// The given id.
         id: String,
     },
-    /// Nothing at all where somebody wants to decide.
-    #[error("no change set waits for a decision")]
-    NothingWaits,
-    /// A beginning of an id that several change sets share.
-    #[error("{}: `draft-gate pending` lists them", several(id))]
-    SeveralSets {
-        /// The beginning as given.
+    /// There are no pending change sets.
+    #[error("there are no pending change sets")]
+    NoPendingSets,
+    /// Several change sets have ids with this prefix.
+    #[error("{} (see `draft-gate pending`)", ambiguity(id))]
+    AmbiguousSet {
+        /// The given prefix.
         id: String,
     },
-    /// A verdict on something else than what is there now.
+    /// The verdict refers to an outdated state of the change set.
     #[error(
-        "what you saw ({seen}) is not what is there now ({now}); look again with `draft-gate review {set}`"
+        "the change set has changed since you reviewed it (fingerprint {seen}, now {now}); review it again with `draft-gate review {set}`"
     )]
-    SightChanged {
+    StaleReview {
         /// The change set.
         set: String,
-        /// The sight that the verdict names.
+        /// Fingerprint that the verdict refers to.
         seen: String,
-        /// The sight as it is.
+        /// Current fingerprint.
         now: String,
     },
-    /// A file that somebody else changed.
-    #[error("`{path}` was changed by somebody else; nothing was applied, look at the change again")]
+    /// Another program changed the file.
+    #[error(
+        "`{path}` was changed by another program; nothing was applied, review the change again"
+    )]
     Conflict {
         /// The file.
         path: String,
     },
-    /// A change set that was applied in part, and could not be taken back.
+    /// The change set was partly applied and could not be rolled back.
     #[error(
-        "change set `{set}` could not be applied ({cause}), and `{path}` could not be taken back ({fault}); \
-         its journal stays, and the next command tries again: make the file and its folder writable, and free some space"
+        "change set `{set}` could not be applied ({cause}), and `{path}` could not be rolled back ({fault}); \
+         the next command tries again: make the file and its directory writable and free some disk space"
     )]
-    NotTakenBack {
+    RollbackFailed {
         /// The change set.
         set: String,
-        /// The file that still has its new content.
+        /// File that still has its new content.
         path: String,
         /// Why the set could not be applied.
         cause: String,
-        /// Why the file could not be taken back.
+        /// Why the file could not be rolled back.
         fault: String,
     },
-    /// An accepted change set that cannot be undone.
+    /// The accepted change set cannot be undone.
     #[error("change set `{id}` cannot be undone: {why}")]
-    NoUndo {
+    CannotUndo {
         /// The change set.
         id: String,
         /// Why.
         why: String,
     },
-    /// A log that is not what the gate wrote.
-    #[error("transition.ndjson is not what the gate wrote: {fault}; {advice}")]
-    Log {
-        /// The first thing that is wrong.
+    /// The log differs from what the gate wrote.
+    #[error("transition.ndjson was modified: {fault}; {advice}")]
+    CorruptLog {
+        /// The first difference.
         fault: String,
-        /// What to do about it.
+        /// How to fix it.
         advice: &'static str,
     },
-    /// A stored file of the gate that cannot be read.
-    #[error("`{file}` is damaged: {fault}; bring it back from a copy, or reject what needs it")]
-    Damaged {
+    /// A file of the gate is corrupt.
+    #[error(
+        "`{file}` is corrupt: {fault}; restore it from a copy, or reject the change set that needs it"
+    )]
+    Corrupt {
         /// The file.
         file: String,
         /// What is wrong.
         fault: String,
     },
-    /// A contract that cannot be read. Nothing is accepted under it.
-    #[error("_handoff/TASK_CONTRACT.json is refused: {0}; nothing is accepted until it is mended")]
-    Contract(String),
-    /// A check of the project that could not be run.
+    /// The contract is invalid. Nothing is accepted until it is fixed.
+    #[error("_handoff/TASK_CONTRACT.json is invalid: {0}; nothing is accepted until it is fixed")]
+    InvalidContract(String),
+    /// A project check could not be completed.
     #[error(
-        "check `{check}` could not be run to its end: {why}; mend it in _handoff/TASK_CONTRACT.json \
-         (programs are those of this machine's /usr), or decide without it"
+        "check `{check}` could not be completed: {why}; fix it in _handoff/TASK_CONTRACT.json \
+         (programs come from /usr of this machine), or decide without it"
     )]
-    Check {
-        /// Its name.
+    CheckNotRun {
+        /// Name of the check.
         check: String,
         /// Why.
         why: String,
     },
-    /// A folder without a gate, where somebody wants to look at one.
+    /// The directory has no gate.
     #[error(
-        "`{}` has no gate; name the workspace with --workspace, or make one with `draft-gate serve`", path.display()
+        "`{}` has no gate; set the workspace with --workspace, or create a gate with `draft-gate serve`", path.display()
     )]
     NoGate {
         /// The folder.
         path: PathBuf,
     },
-    /// A folder that cannot be a workspace.
-    #[error("`{}` cannot be opened as a workspace: {source}", path.display())]
+    /// The workspace cannot be opened.
+    #[error("cannot open the workspace `{}`: {source}", path.display())]
     Workspace {
         /// The folder.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
-    /// The system refused something.
-    #[error("cannot {what} `{path}`: {source}")]
+    /// A system call failed.
+    #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// What was tried.
-        what: &'static str,
-        /// On which file.
+        /// The operation.
+        action: &'static str,
+        /// The file.
         path: String,
         /// What the system says.
         source: io::Error,
@@ -266,13 +274,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether this is an attempt to get past the gate.
+    /// Returns whether the error looks like an attempt to bypass the gate.
     #[must_use]
     pub fn is_violation(&self) -> bool {
         matches!(
             self,
-            Self::BadPath { .. }
-                | Self::PathForName { .. }
+            Self::InvalidPath { .. }
+                | Self::PathAsName { .. }
                 | Self::Protected { .. }
                 | Self::Unsafe { .. }
                 | Self::NotIssued { .. }
@@ -281,15 +289,15 @@ impl Error {
     }
 }
 
-fn several(start: &str) -> String {
+fn ambiguity(start: &str) -> String {
     match start {
-        "" => "several change sets wait; name one of them".to_owned(),
-        _ => format!("several change sets start with `{start}`; give more digits"),
+        "" => "several change sets are pending; name one of them".to_owned(),
+        _ => format!("several ids start with `{start}`; give more digits"),
     }
 }
 
-/// What a worker wrote, fit to stand in a message: short, and without anything that moves a terminal's cursor.
-pub(crate) fn shown(text: &str) -> String {
+/// Makes text of a worker safe for messages: truncated, with control characters escaped.
+pub(crate) fn escape_for_message(text: &str) -> String {
     let escaped: String = text.chars().take(200).flat_map(char::escape_debug).collect();
     escaped.replace("\\'", "'").replace("\\\"", "\"")
 }

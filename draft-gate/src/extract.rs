@@ -1,17 +1,18 @@
-//! The way before drafts: files out of a model's text. Kept for models without tools; its failures are counted.
+//! Extracts files from a model's text, for models without tools. Failures are counted.
 
-/// A file that a text holds.
+/// A file found in a text.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Extracted {
-    /// Its path, as the text names it.
+pub struct ExtractedFile {
+    /// Path as given in the text.
     pub path: String,
-    /// Its content.
+    /// Content of the file.
     pub content: String,
 }
 
-/// Takes fenced blocks with a name out of a text: on the fence's line, on the line before, or in a first comment.
-pub fn extract(text: &str) -> Result<Vec<Extracted>, &'static str> {
-    let mut files: Vec<Extracted> = vec![];
+/// Extracts fenced blocks that have a file name: on the line of the fence, on the line before, or in a comment on the
+/// first line.
+pub fn extract(text: &str) -> Result<Vec<ExtractedFile>, &'static str> {
+    let mut files: Vec<ExtractedFile> = vec![];
     let mut lines = text.lines().peekable();
     let mut before = "";
     while let Some(line) = lines.next() {
@@ -27,7 +28,7 @@ pub fn extract(text: &str) -> Result<Vec<Extracted>, &'static str> {
         let comment = marks.iter().find_map(|it| comment.strip_prefix(it)).unwrap_or_default();
         let named = [line, before].into_iter().find_map(path_in);
         let named = named.map(|it| (it, false)).or_else(|| path_in(comment).map(|it| (it, true)));
-        let (path, is_comment) = named.ok_or("a block has no file name")?;
+        let (path, is_comment) = named.ok_or("a fenced block has no file name")?;
         if is_comment {
             lines.next();
         }
@@ -35,16 +36,16 @@ pub fn extract(text: &str) -> Result<Vec<Extracted>, &'static str> {
         while let Some(line) = lines.next_if(|it| !is_end(it)) {
             content.extend([line, "\n"]);
         }
-        lines.next().ok_or("the last block has no end")?;
-        // A model that shows a file twice means the last one.
+        lines.next().ok_or("the last fenced block is not closed")?;
+        // If a file appears twice, the last version counts.
         files.retain(|it| it.path != path);
-        files.push(Extracted { path, content });
+        files.push(ExtractedFile { path, content });
         before = "";
     }
     if files.is_empty() { Err("there is no fenced block") } else { Ok(files) }
 }
 
-/// The first word with a slash inside, or with an ending that starts with a letter, less what marks it up.
+/// Finds the first word that contains a slash or a file extension starting with a letter, without markup.
 fn path_in(line: &str) -> Option<String> {
     let words = line.split([' ', '`', '*', '"', '\'', '(', ')', '=', ',']);
     let mut words = words.map(|it| it.trim_end_matches([':', '.']).trim());

@@ -1,51 +1,59 @@
-//! From a model's text to drafts, by [`extract`]: what comes out goes through the same gate.
+//! Submits files that were [extracted](extract) from a model's text; they pass through the same gate.
 
 use crate::{
     diff::line_count,
-    error::{Error, shown},
+    error::{Error, escape_for_message},
     extract::extract,
     gate::Gate,
-    path::plain_name,
-    tool::{Request, Submission, Submitted},
+    path::validate_name,
+    tool::{DraftRequest, Submission, SubmissionReceipt},
 };
 
 impl Gate {
-    /// Makes one change set of all files that a text holds. A text that cannot be read is counted in the log.
-    pub fn submit_text(&self, worker: &str, task: &str, text: &str) -> Result<Submitted, Error> {
+    /// Submits all files of a text as one change set. Texts without files are counted in the log.
+    pub fn submit_text(
+        &self,
+        worker: &str,
+        task: &str,
+        text: &str,
+    ) -> Result<SubmissionReceipt, Error> {
         let result = extract(text);
         let (event, detail) = match &result {
             Ok(files) => ("extracted", format!("{} files", files.len())),
             Err(why) => ("extraction_failed", (*why).to_owned()),
         };
-        let agent = plain_name(worker, "worker's name")?;
-        let task = plain_name(task, "task id")?;
-        self.enter()?.note(agent, event, task, [("reason", detail.into())])?;
-        let files = result.map_err(Error::NoFile)?;
+        let agent = validate_name(worker, "worker name")?;
+        let task = validate_name(task, "task id")?;
+        self.lock()?.log_event(agent, event, task, [("reason", detail.into())])?;
+        let files = result.map_err(Error::NoExtractableFile)?;
         let worker = self.worker(worker)?;
-        // All are written before the first is handed in: a file that is refused leaves no half set behind.
+        // All drafts are written before the first is submitted, so a rejected file leaves no partial set.
         let mut drafts = vec![];
         for file in &files {
-            let draft = match worker.request(&Request::edit(&file.path, task)) {
-                Err(Error::Missing { .. }) => worker.request(&Request::create(&file.path, task))?,
+            let draft = match worker.request(&DraftRequest::edit(&file.path, task)) {
+                Err(Error::Missing { .. }) => {
+                    worker.request(&DraftRequest::create(&file.path, task))?
+                }
                 other => other?,
             };
             worker.write(&draft.draft_path, &file.content)?;
             let lines = line_count(&file.content);
-            let summary = format!("{lines} lines taken from text for {}", shown(&file.path));
+            let summary =
+                format!("{lines} lines extracted from text for {}", escape_for_message(&file.path));
             drafts.push(Submission::of(&draft, &summary).more_to_come());
         }
         if let Some(last) = drafts.last_mut() {
             last.more_to_come = false;
         }
-        let mut submitted: Option<Submitted> = None;
+        let mut submitted: Option<SubmissionReceipt> = None;
         for submission in &drafts {
             let done = worker.submit(submission);
             if let (Err(_), Some(before)) = (&done, &submitted) {
-                // The next text must not take along what is left of this one.
-                self.drop_held(&before.set, agent)?;
+                // Otherwise the next text would be added to this incomplete set.
+                self.drop_incomplete(&before.set, agent)?;
             }
             submitted = Some(done?);
         }
-        submitted.ok_or(Error::NoFile("there is no fenced block"))
+        submitted.ok_or(Error::NoExtractableFile("there is no fenced block"))
     }
 }

@@ -1,41 +1,42 @@
-//! What the gate found in a change set.
+//! Findings of the gate in a change set.
 
 use serde::{Deserialize, Serialize};
 
 use crate::path::WorkspacePath;
 
-/// Something in a change set that speaks against applying it as it is.
+/// A reason not to apply a change set as it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which rule found it.
+    /// Rule that produced the finding.
     pub rule: String,
-    /// What follows from it.
-    pub weight: Weight,
-    /// In which file; none where it is about the whole set.
+    /// Consequence of the finding.
+    #[serde(rename = "weight")]
+    pub severity: Severity,
+    /// File of the finding; `None` if it concerns the whole set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<WorkspacePath>,
-    /// In which line of the new text.
+    /// Line in the new text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// For who reads it. A secret that was found is not in here.
+    /// Explanation. Never contains a detected secret.
     pub text: String,
 }
 
-/// What follows from a finding; the greatest of all decides.
+/// Consequence of a finding; the most severe finding of a set decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Weight {
-    /// Nothing; it is good to know.
+pub enum Severity {
+    /// Informational.
     Note,
-    /// A person decides.
+    /// The set is escalated to a person.
     Escalate,
     /// The set is rejected.
     Reject,
 }
 
 impl Finding {
-    pub(crate) fn new(rule: &str, weight: Weight, text: impl Into<String>) -> Self {
-        Self { rule: rule.to_owned(), weight, path: None, line: None, text: text.into() }
+    pub(crate) fn new(rule: &str, severity: Severity, text: impl Into<String>) -> Self {
+        Self { rule: rule.to_owned(), severity, path: None, line: None, text: text.into() }
     }
 
     pub(crate) fn in_file(mut self, path: &WorkspacePath) -> Self {
@@ -49,7 +50,7 @@ impl Finding {
     }
 }
 
-/// The rules that found something, each once: a line of the log does not grow with what a worker repeats.
+/// Returns the distinct rules of the findings, so that the size of a log line is bounded.
 pub(crate) fn rules_of(findings: &[Finding]) -> Vec<&str> {
     let mut rules: Vec<&str> = findings.iter().map(|it| it.rule.as_str()).collect();
     rules.sort_unstable();

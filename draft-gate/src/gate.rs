@@ -1,40 +1,40 @@
-//! The gate of one workspace: its folders, its lock, and what it does before anything else.
+//! The gate of a workspace: its directories, its lock, and recovery.
 
 use std::{path::Path, sync::Arc};
 
 use serde_json::Value;
 
 use crate::{
-    audit::{LOG, Log, NewRecord, Record, Verified, record_fields},
+    audit::{LOG, Log, LogVerification, NewRecord, Record, record_fields},
     checks::ProjectChecks,
-    confine::{Folder, Keep, Lock},
+    confine::{Dir, Durability, Lock},
     contract::Contract,
     error::Error,
     hook::Hook,
-    path::plain_name,
-    registry::Shelf,
+    path::validate_name,
+    records::RecordDir,
     worker::Worker,
 };
 
-/// The folder that the gate lives in, in the workspace.
+/// Directory of the gate in the workspace.
 pub(crate) const HANDOFF: &str = "_handoff";
 
-/// The only folder whose files are written for workers.
+/// The only directory whose files workers may write.
 pub(crate) const DRAFTS: &str = "_handoff/drafts";
 
-/// The gate of a workspace.
+/// Review gate of a workspace.
 ///
-/// Several processes may have it open: each operation holds the workspace's lock, and the first one after a crash
-/// completes or takes back what was under way.
+/// Several processes may open it: each operation holds the lock of the workspace, and the first operation after a
+/// crash completes or rolls back the interrupted one.
 ///
 /// ```
-/// use draft_gate::{Decision, Gate, Request, Submission};
-/// # let folder = tempfile::tempdir()?;
-/// # let workspace = folder.path();
+/// use draft_gate::{Decision, DraftRequest, Gate, Submission};
+/// # let dir = tempfile::tempdir()?;
+/// # let workspace = dir.path();
 /// std::fs::write(workspace.join("hello.py"), "print('hello')\n")?;
 /// let gate = Gate::open(workspace)?;
 /// let worker = gate.worker("implementer")?;
-/// let draft = worker.request(&Request::edit("hello.py", "greeting"))?;
+/// let draft = worker.request(&DraftRequest::edit("hello.py", "greeting"))?;
 /// worker.write(&draft.draft_path, "print('hello')\nprint('world')\n")?;
 /// let submitted = worker.submit(&Submission::of(&draft, "greets everybody"))?;
 /// let judgement = gate.judge(&submitted.set)?;
@@ -44,68 +44,68 @@ pub(crate) const DRAFTS: &str = "_handoff/drafts";
 /// ```
 #[derive(Debug)]
 pub struct Gate {
-    pub(crate) root: Folder,
-    pub(crate) handoff: Folder,
-    /// What is the gate's own.
-    pub(crate) state: Folder,
-    pub(crate) blobs: Folder,
-    /// Drafts that workers have.
-    pub(crate) issued: Shelf,
-    /// Change sets that wait.
-    pub(crate) sets: Shelf,
-    /// What a crash may have left half done.
-    pub(crate) journal: Shelf,
-    /// Change sets that were decided: what `undo` needs, and whoever asks again.
-    pub(crate) decided: Shelf,
-    /// Where content of rejected drafts is, for a worker that asks for it again.
-    pub(crate) rejected: Shelf,
-    pub(crate) inboxes: Folder,
+    pub(crate) root: Dir,
+    pub(crate) handoff: Dir,
+    /// Internal state.
+    pub(crate) state: Dir,
+    pub(crate) blobs: Dir,
+    /// Issued drafts.
+    pub(crate) issued: RecordDir,
+    /// Undecided change sets.
+    pub(crate) sets: RecordDir,
+    /// Decisions that are being executed.
+    pub(crate) journal: RecordDir,
+    /// Decided change sets, for `undo` and repeated queries.
+    pub(crate) decided: RecordDir,
+    /// Digests of rejected drafts, for workers that restore them.
+    pub(crate) rejected: RecordDir,
+    pub(crate) inboxes: Dir,
     pub(crate) checks: Option<Arc<dyn ProjectChecks>>,
 }
 
 impl Gate {
-    /// Opens the gate of a workspace, and makes its folders where they are missing. What it keeps is for the user who
-    /// runs it alone, as the files may be that drafts are copies of.
+    /// Opens the gate of a workspace and creates its directories. Only the current user can access them, because
+    /// drafts are copies of files that may be private.
     pub fn open(workspace: impl AsRef<Path>) -> Result<Self, Error> {
         let gate = Self::open_with(workspace.as_ref(), Hook::default())?;
-        gate.enter()?;
+        gate.lock()?;
         Ok(gate)
     }
 
-    /// Opens a gate that calls `hook` before every write and every sync, with what happens and to which path.
+    /// Opens a gate that calls `hook` before every write and sync, with the operation and the path.
     #[cfg(feature = "testkit")]
-    pub fn open_watched(
+    pub fn open_with_hook(
         workspace: impl AsRef<Path>,
         hook: impl Fn(&'static str, &str) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let gate = Self::open_with(workspace.as_ref(), Hook::new(hook))?;
-        gate.enter()?;
+        gate.lock()?;
         Ok(gate)
     }
 
     fn open_with(workspace: &Path, hook: Hook) -> Result<Self, Error> {
         let refused = |source| Error::Workspace { path: workspace.to_owned(), source };
-        let root = Folder::root(workspace, hook).map_err(refused)?;
-        let handoff = root.make_folder(HANDOFF)?;
-        handoff.private_folder("drafts")?;
-        handoff.close_file_to_others(LOG)?;
+        let root = Dir::open_root(workspace, hook).map_err(refused)?;
+        let handoff = root.create_dir(HANDOFF)?;
+        handoff.private_dir("drafts")?;
+        handoff.restrict_file_to_owner(LOG)?;
         if !handoff.has(".gitignore") {
-            handoff.replace(".gitignore", b"drafts/\ngate/\n".to_vec(), Keep::ThroughPowerCut)?;
+            handoff.replace(".gitignore", b"drafts/\ngate/\n".to_vec(), Durability::PowerLoss)?;
         }
-        let state = handoff.private_folder("gate")?;
-        Self::of_folders(root, handoff, state)
+        let state = handoff.private_dir("gate")?;
+        Self::from_dirs(root, handoff, state)
     }
 
-    fn of_folders(root: Folder, handoff: Folder, state: Folder) -> Result<Self, Error> {
-        let shelf = |name: &str| state.private_folder(name).map(|folder| Shelf { folder });
+    fn from_dirs(root: Dir, handoff: Dir, state: Dir) -> Result<Self, Error> {
+        let record_dir = |name: &str| state.private_dir(name).map(|dir| RecordDir { dir });
         let gate = Self {
-            blobs: state.private_folder("blobs")?,
-            issued: shelf("issued")?,
-            sets: shelf("sets")?,
-            journal: shelf("journal")?,
-            decided: shelf("decided")?,
-            rejected: shelf("rejected")?,
-            inboxes: state.private_folder("inbox")?,
+            blobs: state.private_dir("blobs")?,
+            issued: record_dir("issued")?,
+            sets: record_dir("sets")?,
+            journal: record_dir("journal")?,
+            decided: record_dir("decided")?,
+            rejected: record_dir("rejected")?,
+            inboxes: state.private_dir("inbox")?,
             checks: None,
             root,
             handoff,
@@ -114,70 +114,70 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Opens a gate for who only looks: nothing that a crash left is completed, and a log that was changed is no
-    /// hindrance. A folder that has no gate is an error, and gets none.
-    pub fn open_to_look(workspace: impl AsRef<Path>) -> Result<Self, Error> {
+    /// Opens an existing gate without recovering from a crash and without verifying the log. Fails if the directory
+    /// has no gate.
+    pub fn open_unchecked(workspace: impl AsRef<Path>) -> Result<Self, Error> {
         let workspace = workspace.as_ref();
         let refused = |source| Error::Workspace { path: workspace.to_owned(), source };
-        let root = Folder::root(workspace, Hook::default()).map_err(refused)?;
+        let root = Dir::open_root(workspace, Hook::default()).map_err(refused)?;
         let open = || -> Result<_, Error> {
-            let handoff = root.folder(HANDOFF)?;
-            let state = handoff.folder("gate")?;
+            let handoff = root.subdir(HANDOFF)?;
+            let state = handoff.subdir("gate")?;
             Ok((handoff, state))
         };
         let (handoff, state) = open().map_err(|error| match error {
             Error::Missing { .. } => Error::NoGate { path: workspace.to_owned() },
             other => other,
         })?;
-        Self::of_folders(root, handoff, state)
+        Self::from_dirs(root, handoff, state)
     }
 
-    /// Runs the contract's checks with this. Without it a contract that asks for checks escalates everything.
+    /// Sets the runner of project checks. Without one, contracts with checks escalate every change set.
     #[must_use]
     pub fn with_checks(mut self, checks: impl ProjectChecks + 'static) -> Self {
         self.checks = Some(Arc::new(checks));
         self
     }
 
-    /// The gate's side of one worker.
+    /// Returns the tools of one worker.
     pub fn worker<'a>(&'a self, name: &'a str) -> Result<Worker<'a>, Error> {
-        Ok(Worker { gate: self, name: plain_name(name, "worker's name")? })
+        Ok(Worker { gate: self, name: validate_name(name, "worker name")? })
     }
 
-    /// The contract as it is now.
+    /// Loads the current contract.
     pub fn contract(&self) -> Result<Contract, Error> {
         Contract::load(&self.handoff)
     }
 
-    /// Reads the whole log, and fails at the first line that is not what the gate wrote.
-    pub fn verify(&self) -> Result<Verified, Error> {
+    /// Verifies the whole log; fails at the first line that the gate did not write.
+    pub fn verify(&self) -> Result<LogVerification, Error> {
         let _lock = self.state.lock("lock")?;
         self.log().verify()
     }
 
-    /// Whether the log has a line of this digest: one that was noted elsewhere when it was the last.
+    /// Returns whether any log line has this hash, such as one that was the head earlier.
     pub fn has_line(&self, hash: &str) -> Result<bool, Error> {
         let _lock = self.state.lock("lock")?;
         self.log().has_line(hash)
     }
 
-    /// All that the log tells, in order.
+    /// Returns all log records in order.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
         let _lock = self.state.lock("lock")?;
         self.log().records()
     }
 
-    /// Goes on after the log's end was lost, which stays in the log as a line of its own.
+    /// Accepts the current end of the log after a loss, and records the loss in the log.
     pub fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
         let _lock = self.state.lock("lock")?;
         self.log().acknowledge_loss(agent)
     }
 
-    /// Waits for the lock, and first completes or takes back what a crash left.
-    pub(crate) fn enter(&self) -> Result<Held<'_>, Error> {
-        let held = Held { gate: self, _lock: self.state.lock("lock")? };
-        held.recover()?;
-        Ok(held)
+    /// Waits for the lock, then completes or rolls back what a crash interrupted.
+    pub(crate) fn lock(&self) -> Result<LockedGate<'_>, Error> {
+        let locked = LockedGate { gate: self, _lock: self.state.lock("lock")? };
+        locked.recover()?;
+        Ok(locked)
     }
 
     fn log(&self) -> Log<'_> {
@@ -185,19 +185,19 @@ impl Gate {
     }
 }
 
-/// The gate while its lock is held.
+/// A gate whose lock is held.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct LockedGate<'a> {
     pub(crate) gate: &'a Gate,
     _lock: Lock,
 }
 
-impl Held<'_> {
-    /// Workers' folder, opened anew each time: whoever can write in it may have tried to exchange it.
-    /// Where it was moved away there is a new one: that must stop nobody.
-    pub(crate) fn drafts(&self) -> Result<Folder, Error> {
-        match self.gate.root.folder(DRAFTS) {
-            Err(Error::Missing { .. }) => self.gate.root.folder(HANDOFF)?.private_folder("drafts"),
+impl LockedGate<'_> {
+    /// Opens the drafts directory, each time anew, because workers may have replaced it. If it was moved away, a new
+    /// one is created.
+    pub(crate) fn drafts(&self) -> Result<Dir, Error> {
+        match self.gate.root.subdir(DRAFTS) {
+            Err(Error::Missing { .. }) => self.gate.root.subdir(HANDOFF)?.private_dir("drafts"),
             other => other,
         }
     }
@@ -206,8 +206,8 @@ impl Held<'_> {
         self.gate.log()
     }
 
-    /// Adds a line to the log.
-    pub(crate) fn note<const N: usize>(
+    /// Appends an event to the log.
+    pub(crate) fn log_event<const N: usize>(
         &self,
         agent: &str,
         event: &str,

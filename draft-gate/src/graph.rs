@@ -1,6 +1,6 @@
-//! The gate inside of a graph: an escalation is an interrupt, and the verdict is what the run is resumed with.
+//! The gate as a graph node: an escalation interrupts the run, and the verdict resumes it.
 //!
-//! The workflow of the design document, a new flag for `watchdog.py`, as a graph:
+//! Example: a worker adds a flag to `watchdog.py`.
 //!
 //! ```
 #![doc = include_str!("../examples/watchdog.rs")]
@@ -13,77 +13,81 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Decision, Digest, Error, Gate, Judgement};
 
-/// What a person says to an escalated change set: the value that a run is resumed with.
+/// A person's verdict on an escalated change set: the value that resumes the run.
 ///
-/// Each names the sight that the question showed, so that it counts for exactly that.
+/// Each verdict carries the fingerprint of the reviewed judgement and applies only to that state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Verdict {
-    /// Apply it.
+    /// Apply the change set.
     Accept {
-        /// What was seen.
-        sight: Digest,
+        /// Fingerprint of the reviewed judgement.
+        #[serde(rename = "sight")]
+        fingerprint: Digest,
     },
-    /// Do not.
+    /// Reject the change set.
     Reject {
-        /// What was seen.
-        sight: Digest,
-        /// Why, for the worker.
+        /// Fingerprint of the reviewed judgement.
+        #[serde(rename = "sight")]
+        fingerprint: Digest,
+        /// Reason, for the worker.
         reason: String,
     },
-    /// Take this text for a file instead, and ask again.
+    /// Replace the text of a file, then review again.
     Amend {
-        /// What was seen.
-        sight: Digest,
-        /// Which file.
+        /// Fingerprint of the reviewed judgement.
+        #[serde(rename = "sight")]
+        fingerprint: Digest,
+        /// Path of the file.
         path: String,
-        /// Its new text.
+        /// New text of the file.
         content: String,
     },
 }
 
-/// Judges a change set within a node. Where a person has to decide, the run is interrupted with the [`Judgement`] as
-/// its question and goes on with a [`Verdict`]; it asks again where something was changed meanwhile.
+/// Judges a change set inside a node. If a person must decide, interrupts the run with the [`Judgement`] and expects
+/// a [`Verdict`] when resumed. Interrupts again if the change set has changed in the meantime.
 ///
-/// A run that crashes and goes on neither judges nor applies anything twice.
+/// A run that resumes after a crash judges and applies nothing twice.
 pub async fn judge<C>(cx: &Context<C>, gate: &Arc<Gate>, set: &str) -> Result<Judgement, NodeError>
 where
     C: Send + Sync + 'static,
 {
-    let mut judgement = cx.task("judge", set, on(gate, set, |gate, set| gate.judge(set))).await?;
+    let mut judgement =
+        cx.task("judge", set, run_blocking(gate, set, |gate, set| gate.judge(set))).await?;
     let mut round = 0;
     while judgement.decision == Decision::Escalate {
         let verdict: Verdict = cx.interrupt(&judgement)?;
-        let act = move |gate: &Gate, set: &str| follow(gate, set, &verdict);
-        judgement = cx.task("verdict", (set, round), on(gate, set, act)).await?;
+        let act = move |gate: &Gate, set: &str| apply_verdict(gate, set, &verdict);
+        judgement = cx.task("verdict", (set, round), run_blocking(gate, set, act)).await?;
         round += 1;
     }
     Ok(judgement)
 }
 
-/// Carries a verdict out, or comes back with what there is to see now.
-fn follow(gate: &Gate, set: &str, verdict: &Verdict) -> Result<Judgement, Error> {
+/// Applies a verdict and returns the resulting judgement.
+fn apply_verdict(gate: &Gate, set: &str, verdict: &Verdict) -> Result<Judgement, Error> {
     let done = match verdict {
-        Verdict::Accept { sight } => gate.accept(set, *sight, "person"),
-        Verdict::Reject { sight, reason } => gate.reject(set, *sight, reason, "person"),
-        Verdict::Amend { sight, path, content } => {
-            gate.amend(set, path, content, *sight, "person").map(drop)
+        Verdict::Accept { fingerprint } => gate.accept(set, *fingerprint, "person"),
+        Verdict::Reject { fingerprint, reason } => gate.reject(set, *fingerprint, reason, "person"),
+        Verdict::Amend { fingerprint, path, content } => {
+            gate.amend(set, path, content, *fingerprint, "person").map(drop)
         }
     };
     match done {
         Ok(())
         | Err(
-            Error::SightChanged { .. }
+            Error::StaleReview { .. }
             | Error::Conflict { .. }
             | Error::NotAllowed { .. }
             | Error::NotInSet { .. }
-            | Error::NoSuchSet { .. },
-        ) => gate.look(set),
+            | Error::UnknownSet { .. },
+        ) => gate.inspect(set),
         Err(error) => Err(error),
     }
 }
 
-async fn on(
+async fn run_blocking(
     gate: &Arc<Gate>,
     set: &str,
     act: impl FnOnce(&Gate, &str) -> Result<Judgement, Error> + Send + 'static,

@@ -1,10 +1,10 @@
-//! A place to stand before every write, for tests that end the process there.
+//! Test hook that runs before every write, for tests that kill the process there.
 
 #[cfg(feature = "testkit")]
 use std::sync::Arc;
 
-/// Called before each write and each sync with what is about to happen, and to which path of the workspace. Without
-/// the feature `testkit` it is nothing at all.
+/// Called before each write and sync with the operation and the workspace path. Does nothing without the feature
+/// `testkit`.
 #[derive(Clone, Default)]
 pub(crate) struct Hook {
     #[cfg(feature = "testkit")]
@@ -18,7 +18,7 @@ impl Hook {
     }
 
     #[cfg_attr(not(feature = "testkit"), expect(clippy::unused_self, reason = "there is no hook"))]
-    pub(crate) fn pass(&self, _what: &'static str, _path: impl FnOnce() -> String) {
+    pub(crate) fn notify(&self, _what: &'static str, _path: impl FnOnce() -> String) {
         #[cfg(feature = "testkit")]
         if let Some(call) = &self.call {
             call(_what, &_path());

@@ -1,60 +1,61 @@
-//! Messages: what happened to a draft, for the worker and for the floor manager.
+//! Messages about change sets, for workers and for the floor manager.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    confine::Keep,
+    confine::Durability,
     digest::Digest,
     error::Error,
     finding::Finding,
-    gate::{Gate, Held},
+    gate::{Gate, LockedGate},
 };
 
 /// A message about a change set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// The message's own name; the same message has the same one.
+    /// Id of the message. Repeated messages have the same id.
     pub message_id: String,
-    /// What happened.
+    /// Kind of message.
     #[serde(rename = "type")]
     pub kind: MessageKind,
-    /// The task.
+    /// Id of the task.
     pub task_id: String,
-    /// The change set.
+    /// Id of the change set.
     pub set: String,
-    /// Which files it is about.
+    /// Files of the change set.
     pub paths: Vec<String>,
-    /// Why, in a sentence.
+    /// Reason in one sentence.
     pub reason: String,
-    /// What the gate found.
+    /// Findings of the gate.
     pub findings: Vec<Finding>,
 }
 
-/// What a message tells.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MessageKind {
-    /// A change set is complete.
+    /// The change set is complete and awaits judgement.
     DraftReady,
-    /// It was applied.
+    /// The change set was applied.
     DraftAccepted,
-    /// It was not; its content is kept for a while.
+    /// The change set was rejected; its content is kept for some time.
     DraftRejected,
-    /// A person decides.
+    /// The change set was escalated to a person.
     DraftEscalated,
 }
 
-/// Messages of an inbox come at most so many at a time, the newest.
-const MOST_BYTES: u64 = 1 << 20;
+/// Maximum size of the messages returned at once; the newest are kept.
+const MAX_BYTES: u64 = 1 << 20;
 
-/// A message names so many findings, the gravest; `draft-gate show` has them all.
-const MOST_FINDINGS: usize = 50;
+/// Maximum number of findings in a message, the most severe; `draft-gate show` prints all.
+const MAX_FINDINGS: usize = 50;
 
-/// The inbox of the floor manager. No task can have this name: it holds a space.
-const MANAGER: &str = "floor manager";
+/// Inbox of the floor manager. The space makes a collision with a worker's inbox impossible.
+const MANAGER_INBOX: &str = "floor manager";
 
 impl Gate {
-    /// What the gate told a worker about a task, oldest first; after the message `after`, if that is still there.
+    /// Returns the messages to a worker about a task, oldest first; only those after the message `after`, if it still
+    /// exists.
     pub fn inbox(
         &self,
         worker: &str,
@@ -64,22 +65,22 @@ impl Gate {
         self.worker(worker)?.inbox(task, after)
     }
 
-    /// What waits for the floor manager: submissions and escalations, oldest first.
+    /// Returns the messages to the floor manager (submissions and escalations), oldest first.
     pub fn manager_inbox(&self) -> Result<Vec<Message>, Error> {
-        self.messages(MANAGER)
+        self.messages(MANAGER_INBOX)
     }
 
     pub(crate) fn messages(&self, inbox: &str) -> Result<Vec<Message>, Error> {
         let file = format!("{inbox}.ndjson");
-        let Some((bytes, length)) = self.inboxes.tail(&file, MOST_BYTES)? else {
+        let Some((bytes, length)) = self.inboxes.tail(&file, MAX_BYTES)? else {
             return Ok(vec![]);
         };
-        // Where the beginning is left out the first line is half a line.
+        // If the file was not read from its start, the first line is incomplete.
         let skipped = usize::from(length > bytes.len() as u64);
         let lines = bytes.split(|byte| *byte == b'\n').skip(skipped);
         let mut messages: Vec<Message> = vec![];
         for message in lines.filter_map(|it| serde_json::from_slice::<Message>(it).ok()) {
-            // What a crash interrupted is told again.
+            // Messages may be sent again after a crash.
             if messages.iter().rev().take(100).all(|it| it.message_id != message.message_id) {
                 messages.push(message);
             }
@@ -88,27 +89,27 @@ impl Gate {
     }
 }
 
-impl Held<'_> {
-    /// Tells the worker, and the floor manager where it is his to act.
+impl LockedGate<'_> {
+    /// Sends a message to the worker, and to the floor manager if it requires action.
     pub(crate) fn send(&self, worker: &str, message: &Message) -> Result<(), Error> {
         let mut message = message.clone();
-        message.findings.truncate(MOST_FINDINGS);
+        message.findings.truncate(MAX_FINDINGS);
         let mut line = serde_json::to_vec(&message).expect("plain data");
         line.push(b'\n');
-        // A half line that a crash left must not swallow this one.
+        // Separates the message from an incomplete line that a crash may have left.
         line.insert(0, b'\n');
         let append = |inbox: &str| {
-            self.gate.inboxes.append(&format!("{inbox}.ndjson"), &line, Keep::ThroughCrash)
+            self.gate.inboxes.append(&format!("{inbox}.ndjson"), &line, Durability::ProcessCrash)
         };
         append(&format!("{worker}.{}", message.task_id))?;
         if matches!(message.kind, MessageKind::DraftReady | MessageKind::DraftEscalated) {
-            append(MANAGER)?;
+            append(MANAGER_INBOX)?;
         }
         Ok(())
     }
 
-    /// Removes inboxes to which nothing came since a time, in seconds since 1970, and the beginnings of long ones that
-    /// nobody is shown any more; counts what it touched.
+    /// Removes inboxes without messages since `time` (seconds since the Unix epoch) and truncates long ones to the
+    /// part that is still returned. Returns the number of changed inboxes.
     pub(crate) fn prune_inboxes(&self, time: i64) -> Result<usize, Error> {
         let inboxes = &self.gate.inboxes;
         let mut n_pruned = 0;
@@ -118,10 +119,10 @@ impl Held<'_> {
                 n_pruned += 1;
                 continue;
             }
-            let Some((mut bytes, length)) = inboxes.tail(&name, MOST_BYTES)? else { continue };
-            if length > 2 * MOST_BYTES {
+            let Some((mut bytes, length)) = inboxes.tail(&name, MAX_BYTES)? else { continue };
+            if length > 2 * MAX_BYTES {
                 let start = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
-                inboxes.replace(&name, bytes.split_off(start), Keep::ThroughCrash)?;
+                inboxes.replace(&name, bytes.split_off(start), Durability::ProcessCrash)?;
                 n_pruned += 1;
             }
         }
@@ -129,7 +130,7 @@ impl Held<'_> {
     }
 }
 
-/// The name of a message: of what happened to which set, and when it looked how.
-pub(crate) fn message_id(kind: MessageKind, set: &str, sight: &str) -> String {
-    format!("msg_{}", &Digest::of(format!("{kind:?} {set} {sight}").as_bytes()).short())
+/// Returns the id of a message: a hash of its kind, set and fingerprint.
+pub(crate) fn message_id(kind: MessageKind, set: &str, fingerprint: &str) -> String {
+    format!("msg_{}", &Digest::of(format!("{kind:?} {set} {fingerprint}").as_bytes()).short())
 }

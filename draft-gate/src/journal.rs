@@ -1,33 +1,33 @@
-//! A decision from the moment it is made until all that follows from it is done, whatever happens on the way.
+//! Write-ahead journal: executes decisions so that they survive crashes.
 //!
-//! What is written when, and what a power cut leaves:
+//! Order of writes, and the state after a power failure:
 //!
-//! 1. Content that is needed to go back, then the journal, outlive a power cut before any file is touched. Until here
-//!    nothing has happened.
-//! 2. The files are exchanged, and their folders synced. Until the next step whoever enters does the rest, or takes all
-//!    of it back.
-//! 3. The log's line: with it the decision is made. Whoever finds the journal now touches no file any more.
-//! 4. Message, drafts, the set: nothing of it is synced, because the journal is still there to do it again. Last of all the
-//!    journal moves to what is decided, in one move: it is here, and all is done once more, or there. What a power cut
-//!    brings back of the set or its drafts is known to be over by the journal's new place.
+//! 1. Content needed for a rollback is synced, then the journal, before any file changes. Until here nothing has
+//!    happened.
+//! 2. The files are exchanged and their directories synced. Until the next step, recovery completes the decision or
+//!    rolls it back.
+//! 3. The log line commits the decision. Recovery changes no file any more.
+//! 4. The message, the drafts and the set are updated without syncing, because the journal still exists to repeat
+//!    this. Finally the journal is atomically moved to `decided`. Sets or drafts that a power failure restores are
+//!    recognised as stale by that.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     audit::{NewRecord, record_fields},
     blob,
-    confine::{Keep, fresh_name},
+    confine::{Durability, temp_name},
     digest::Digest,
     error::Error,
     finding::{Finding, rules_of},
-    gate::Held,
+    gate::LockedGate,
     inbox::{Message, MessageKind, message_id},
     path::WorkspacePath,
-    registry::Change,
+    records::Change,
     worker::rejected_key,
 };
 
-/// A decision that is being carried out, and afterwards what is known of it.
+/// A decision: the plan while it is executed, the record afterwards.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Journal {
     pub(crate) set: String,
@@ -38,16 +38,17 @@ pub(crate) struct Journal {
     pub(crate) verdict: Verdict,
     pub(crate) reason: String,
     pub(crate) findings: Vec<Finding>,
-    pub(crate) sight: Digest,
-    /// The drafts that it is about.
+    #[serde(rename = "sight")]
+    pub(crate) fingerprint: Digest,
+    /// Changes of the set.
     pub(crate) changes: Vec<Change>,
     pub(crate) steps: Vec<Step>,
-    /// How long the log was: what came of the decision is behind this line.
+    /// Length of the log when the decision was made; its log line comes after this line.
     pub(crate) after_line: u64,
     pub(crate) decided_at: i64,
 }
 
-/// What was decided.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
@@ -65,7 +66,7 @@ impl Verdict {
         }
     }
 
-    /// What the worker is told; that a person has taken something back is not the worker's affair.
+    /// Returns the kind of message for the worker; undoing is not reported.
     fn message(self) -> Option<MessageKind> {
         match self {
             Self::Accepted => Some(MessageKind::DraftAccepted),
@@ -75,22 +76,22 @@ impl Verdict {
     }
 }
 
-/// What the log says when nothing of a decision was carried out.
-pub(crate) const TAKEN_BACK: &str = "taken_back";
+/// Log event for a decision that was rolled back.
+pub(crate) const ROLLED_BACK: &str = "taken_back";
 
-/// One file, from one content to another.
+/// Replaces the content of one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) path: WorkspacePath,
-    /// What has to be there; absent: nothing.
+    /// Expected current content; `None`: the file must not exist.
     pub(crate) old: Option<Digest>,
-    /// What is to be there; absent: nothing.
+    /// New content; `None`: the file is deleted.
     pub(crate) new: Option<Digest>,
     /// Permission bits of the new file.
     pub(crate) mode: u32,
-    /// The name that the new file has before it is in place, and the old one after.
+    /// Temporary name: of the new file before the exchange, of the old file afterwards.
     pub(crate) fresh: String,
-    /// How many of the folders that it is in are there for its sake alone: they go with it.
+    /// Number of parent directories created for this file; they are removed with it.
     #[serde(default)]
     pub(crate) new_folders: usize,
 }
@@ -103,48 +104,51 @@ impl Step {
         mode: u32,
         new_folders: usize,
     ) -> Self {
-        Self { path, old, new, mode, fresh: fresh_name(), new_folders }
+        Self { path, old, new, mode, fresh: temp_name(), new_folders }
     }
 
-    /// The way back, over a name of its own: what a crash leaves under it can be told apart.
+    /// Returns the reverse step. It has its own temporary name, so that leftovers of a crash can be told apart.
     pub(crate) fn reversed(&self) -> Self {
         let fresh = format!(".back{}", self.fresh);
         Self { old: self.new, new: self.old, fresh, ..self.clone() }
     }
 }
 
-impl Held<'_> {
-    /// Carries a decision out: all of it, or nothing and an error.
-    pub(crate) fn carry_out(&self, mut journal: Journal) -> Result<(), Error> {
-        // Over a log that is not what the gate wrote this fails, before anything is touched.
+impl LockedGate<'_> {
+    /// Executes a decision: all of it, or nothing and an error.
+    pub(crate) fn execute(&self, mut journal: Journal) -> Result<(), Error> {
+        // Fails if the log was modified, before anything changes.
         journal.after_line = self.log().length()?;
         match journal.verdict {
             Verdict::Rejected => {
-                blob::secure(&self.gate.blobs, journal.changes.iter().filter_map(|it| it.content))?;
+                blob::sync_all(
+                    &self.gate.blobs,
+                    journal.changes.iter().filter_map(|it| it.content),
+                )?;
             }
             Verdict::Accepted | Verdict::Undone => {
-                blob::secure(&self.gate.blobs, journal.steps.iter().filter_map(|it| it.old))?;
+                blob::sync_all(&self.gate.blobs, journal.steps.iter().filter_map(|it| it.old))?;
             }
         }
-        self.gate.journal.put(&journal.set, &journal, Keep::ThroughPowerCut)?;
+        self.gate.journal.put(&journal.set, &journal, Durability::PowerLoss)?;
         self.apply(&journal)?;
         self.finish(&journal, IsLogged::NotYet)
     }
 
-    /// Completes what a crash left, or takes it back.
+    /// Completes decisions that a crash interrupted, or rolls them back.
     pub(crate) fn recover(&self) -> Result<(), Error> {
         for name in self.gate.journal.names()? {
             let Some(journal) = self.gate.journal.get::<Journal>(&name)? else { continue };
             match self.outcome(&journal)?.as_deref() {
-                Some(TAKEN_BACK) => {
+                Some(ROLLED_BACK) => {
                     self.gate.journal.remove(&name)?;
                     continue;
                 }
                 Some(_) => self.finish(&journal, IsLogged::Already)?,
                 None => {
-                    self.tidy_up(&journal)?;
+                    self.clean_up_temp_files(&journal)?;
                     if let Err(error) = self.apply(&journal) {
-                        // Taken back: the set waits again, and who judges it will see why.
+                        // Rolled back: the set is pending again, and judging it reports the cause.
                         if self.gate.journal.has(&name) { return Err(error) } else { continue }
                     }
                     self.finish(&journal, IsLogged::NotYet)?;
@@ -154,18 +158,18 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// What the log says came of a decision, if it says anything.
+    /// Returns the log event that ended the decision, if there is one.
     fn outcome(&self, journal: &Journal) -> Result<Option<String>, Error> {
         let set = Some(&serde_json::Value::from(journal.set.as_str()));
         let mut lines = self.log().since(journal.after_line)?.into_iter();
         let line = lines.find(|it| {
             it.more.get("set") == set
-                && (it.event == journal.verdict.event() || it.event == TAKEN_BACK)
+                && (it.event == journal.verdict.event() || it.event == ROLLED_BACK)
         });
         Ok(line.map(|it| it.event))
     }
 
-    /// What follows from a decision, each part as often as you like: the log, the message, the drafts that go.
+    /// Completes a decision: log line, message, removal of drafts. Every part may be repeated.
     fn finish(&self, journal: &Journal, is_logged: IsLogged) -> Result<(), Error> {
         let Journal { set, worker, task, verdict, .. } = journal;
         if is_logged == IsLogged::NotYet {
@@ -175,20 +179,20 @@ impl Held<'_> {
             for change in &journal.changes {
                 if let Some(content) = change.content {
                     let key = rejected_key(worker, task, &change.path);
-                    self.gate.rejected.put(&key, &content, Keep::ThroughPowerCut)?;
+                    self.gate.rejected.put(&key, &content, Durability::PowerLoss)?;
                 }
             }
         }
         if *verdict == Verdict::Undone {
-            self.remove_new_folders(journal);
+            self.remove_new_dirs(journal);
         }
         if let Some(kind) = verdict.message() {
             self.clear_drafts(journal)?;
             self.send(worker, &message(journal, kind))?;
             self.gate.sets.remove(set)?;
-            self.forget_held(worker, task, set)?;
+            self.remove_incomplete(worker, task, set)?;
         }
-        self.gate.journal.hand_over(set, &self.gate.decided)
+        self.gate.journal.move_to(set, &self.gate.decided)
     }
 
     fn log_decision(&self, journal: &Journal) -> Result<(), Error> {
@@ -202,7 +206,7 @@ impl Held<'_> {
             ("worker", journal.worker.as_str().into()),
             ("reason", journal.reason.as_str().into()),
             ("rules", rules_of(&journal.findings).into()),
-            ("sight", journal.sight.to_string().into()),
+            ("sight", journal.fingerprint.to_string().into()),
             ("files", files.into()),
         ]);
         let event = journal.verdict.event();
@@ -210,18 +214,18 @@ impl Held<'_> {
     }
 
     fn clear_drafts(&self, journal: &Journal) -> Result<(), Error> {
-        // A worker may have put a folder in its draft's place, or moved all drafts away; that must not stop anybody.
+        // Errors are ignored: a worker may have replaced its draft by a directory or moved all drafts away.
         let drafts = self.drafts().ok();
         for change in &journal.changes {
             let _ = drafts.as_ref().map(|it| it.remove(&change.draft));
             self.gate.issued.remove(&change.draft)?;
         }
-        self.unlist_submissions(&journal.task, &journal.set);
+        self.remove_submissions(&journal.task, &journal.set);
         Ok(())
     }
 }
 
-/// Whether the log tells of a decision.
+/// Whether the log line of a decision is already written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum IsLogged {
     Already,

@@ -1,93 +1,94 @@
-//! The gate's judgement: what follows from what speaks against a change set.
+//! Judges change sets.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     blob,
-    confine::Keep,
+    confine::Durability,
     contract::Contract,
     digest::Digest,
     error::Error,
-    finding::{Finding, Weight, rules_of},
-    gate::{Gate, Held},
+    evaluate::decision,
+    finding::{Finding, Severity, rules_of},
+    gate::{Gate, LockedGate},
     inbox::{Message, MessageKind, message_id},
     journal::Verdict,
     propose::Proposal,
-    registry::{ChangeSet, Found, SetState},
-    weigh::decision,
+    records::{ChangeSet, RecordedFindings, SetState},
 };
 
-/// What the gate says to a change set.
+/// Decision of the gate on a change set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Decision {
-    /// It is applied.
+    /// The set is applied.
     Accept,
-    /// It is not.
+    /// The set is rejected.
     Reject,
-    /// A person decides.
+    /// A person has to decide.
     Escalate,
 }
 
-/// A decision and its reasons.
+/// A decision with its reasons.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Judgement {
-    /// The change set.
+    /// Id of the change set.
     pub set: String,
     /// The decision.
     pub decision: Decision,
-    /// What was found, the gravest first.
+    /// Findings, most severe first.
     pub findings: Vec<Finding>,
-    /// Stands for exactly this change of exactly these files: a verdict on it names it.
-    pub sight: Digest,
-    /// The change, as `diff -u` shows it.
+    /// Fingerprint of the reviewed state: these changes of these file contents. Verdicts must name it.
+    #[serde(rename = "sight")]
+    pub fingerprint: Digest,
+    /// The changes as a unified diff.
     pub diff: String,
 }
 
-/// Change sets by their names, and what each came to.
-type Judged = Vec<(String, Result<Judgement, Error>)>;
+/// Ids of change sets with their judgements or errors.
+type JudgeResults = Vec<(String, Result<Judgement, Error>)>;
 
-/// The gate's own name in the log.
-pub(crate) const GATE: &str = "draft-gate";
+/// Name of the gate in the log.
+pub(crate) const GATE_AGENT: &str = "draft-gate";
 
-/// How often a set is looked at anew for files that change meanwhile; then a person is asked.
-pub(crate) const ATTEMPTS: usize = 3;
+/// Maximum number of attempts to judge a set whose files keep changing; then it is escalated.
+pub(crate) const MAX_ATTEMPTS: usize = 3;
 
 impl Gate {
-    /// Judges a complete change set, and carries the decision out.
+    /// Judges a complete change set and executes the decision.
     ///
-    /// What is judged is what was frozen when it was submitted, and what is applied is what was judged. Of a set that
-    /// was decided already the answer is how.
+    /// Judges the content that was frozen at submission, and applies exactly what was judged. For a decided set,
+    /// returns the earlier decision.
     pub fn judge(&self, set: &str) -> Result<Judgement, Error> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             if let Some(judgement) = self.try_judge(set)? {
                 return Ok(judgement);
             }
         }
-        let (held, contract) = (self.enter()?, self.contract()?);
-        if let Some(judgement) = held.decided(set)? {
+        let (locked, contract) = (self.lock()?, self.contract()?);
+        if let Some(judgement) = locked.decided(set)? {
             return Ok(judgement);
         }
-        let mut proposal = held.propose_by_id(set, &contract)?;
-        let text = "files kept changing while the set was judged";
-        proposal.findings.push(Finding::new("unsettled", Weight::Escalate, text));
-        let judgement = held.decide(proposal, &contract)?;
-        Ok(judgement.expect("what is not applied cannot meet anybody"))
+        let mut proposal = locked.proposal_by_id(set, &contract)?;
+        let text = "the files kept changing while the set was judged";
+        proposal.findings.push(Finding::new("unsettled", Severity::Escalate, text));
+        let judgement = locked.decide(proposal, &contract)?;
+        Ok(judgement.expect("escalations cannot conflict"))
     }
 
-    /// Judges all change sets that are complete and were not judged, as those that a crash left.
+    /// Judges all complete change sets that are not judged yet, such as those that a crash left.
     ///
-    /// One that cannot be judged has its error beside its name, and keeps nobody from the others.
-    pub fn judge_all(&self) -> Result<Judged, Error> {
+    /// A set that cannot be judged yields an error and does not affect the others.
+    pub fn judge_all(&self) -> Result<JudgeResults, Error> {
         self.judge_where(|_| true)
     }
 
-    /// As [`judge_all`](Self::judge_all), but only what this worker has submitted.
-    pub fn judge_all_of(&self, worker: &str) -> Result<Judged, Error> {
+    /// Like [`judge_all`](Self::judge_all), but only for sets of this worker.
+    pub fn judge_all_of(&self, worker: &str) -> Result<JudgeResults, Error> {
         self.judge_where(|set| set.worker == worker)
     }
 
-    fn judge_where(&self, is_wanted: impl Fn(&ChangeSet) -> bool) -> Result<Judged, Error> {
+    fn judge_where(&self, is_wanted: impl Fn(&ChangeSet) -> bool) -> Result<JudgeResults, Error> {
         let is_waiting = |it: &ChangeSet| it.state == SetState::Ready && !self.decided.has(&it.id);
         let mut judged = vec![];
         for name in self.sets.names()? {
@@ -102,93 +103,93 @@ impl Gate {
         Ok(judged)
     }
 
-    /// Judges a set, or nothing where somebody changed what was looked at.
+    /// Judges a set; returns `None` if its files changed during the judgement.
     ///
-    /// Checks take their time, so the lock is not held meanwhile; they count for exactly the project that they saw, and
-    /// under the contract as it is afterwards.
+    /// The lock is released while checks run. Their results count only for the project state that they saw, and under
+    /// the contract as it is afterwards.
     fn try_judge(&self, set: &str) -> Result<Option<Judgement>, Error> {
-        let (held, contract) = (self.enter()?, self.contract()?);
-        if let Some(judgement) = held.decided(set)? {
+        let (locked, contract) = (self.lock()?, self.contract()?);
+        if let Some(judgement) = locked.decided(set)? {
             return Ok(Some(judgement));
         }
-        let proposal = held.propose_by_id(set, &contract)?;
+        let proposal = locked.proposal_by_id(set, &contract)?;
         let is_rejected = decision(&proposal.findings, &contract) == Decision::Reject;
         if contract.draft_gate.checks.is_empty() || is_rejected {
-            return held.decide(proposal, &contract);
+            return locked.decide(proposal, &contract);
         }
-        drop(held);
+        drop(locked);
         let found = self.run_checks(&proposal, &contract);
-        let (held, contract) = (self.enter()?, self.contract()?);
-        if let Some(judgement) = held.decided(set)? {
+        let (locked, contract) = (self.lock()?, self.contract()?);
+        if let Some(judgement) = locked.decided(set)? {
             return Ok(Some(judgement));
         }
-        let mut again = held.propose_by_id(set, &contract)?;
-        if self.about(&again, &contract) != found.about {
+        let mut again = locked.proposal_by_id(set, &contract)?;
+        if self.judged_state(&again, &contract) != found.applies_to {
             return Ok(None);
         }
-        again.keep(found);
-        held.decide(again, &contract)
+        again.record(found);
+        locked.decide(again, &contract)
     }
 }
 
-impl Held<'_> {
-    /// Carries out what the findings come to; nothing where somebody was faster, and there is something else to look at.
+impl LockedGate<'_> {
+    /// Decides by the findings and executes the decision; returns `None` if a file was changed concurrently, so that
+    /// the set must be judged again.
     fn decide(
         &self,
         mut proposal: Proposal,
         contract: &Contract,
     ) -> Result<Option<Judgement>, Error> {
-        proposal.findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
+        proposal.findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
         let decision = decision(&proposal.findings, contract);
         let judgement = proposal.judgement(decision);
         match decision {
             Decision::Accept => {
-                let journal =
-                    proposal.journal(GATE, Verdict::Accepted, "nothing speaks against it");
-                match self.carry_out(journal) {
+                let journal = proposal.journal(GATE_AGENT, Verdict::Accepted, "no objections");
+                match self.execute(journal) {
                     Err(Error::Conflict { .. }) => return Ok(None),
-                    // Nothing of it is applied: a person hears why, and other sets are not kept waiting.
-                    Err(error) if self.is_taken_back(&proposal)? => {
-                        let finding = Finding::new("apply", Weight::Escalate, error.to_string());
-                        let about = self.gate.about(&proposal, contract);
-                        proposal.keep(Found { about, findings: vec![finding] });
+                    // Rolled back: escalate with the cause instead of failing, so that other sets are not blocked.
+                    Err(error) if self.is_rolled_back(&proposal)? => {
+                        let finding = Finding::new("apply", Severity::Escalate, error.to_string());
+                        let applies_to = self.gate.judged_state(&proposal, contract);
+                        proposal.record(RecordedFindings { applies_to, findings: vec![finding] });
                         return self.decide(proposal, contract);
                     }
                     other => other?,
                 }
             }
             Decision::Reject => {
-                self.note_violations(&proposal)?;
+                self.log_violations(&proposal)?;
                 let reason = proposal.findings.first().map(ToString::to_string).unwrap_or_default();
-                self.carry_out(proposal.journal(GATE, Verdict::Rejected, &reason))?;
+                self.execute(proposal.journal(GATE_AGENT, Verdict::Rejected, &reason))?;
             }
             Decision::Escalate => self.escalate(&proposal)?,
         }
         Ok(Some(judgement))
     }
 
-    /// A file that has become a way out since it was requested is counted as one that was asked for.
-    fn note_violations(&self, proposal: &Proposal) -> Result<(), Error> {
+    /// Logs violations that were only detected at judgement, such as files that became links after the request.
+    fn log_violations(&self, proposal: &Proposal) -> Result<(), Error> {
         let set = &proposal.set;
         for finding in proposal.findings.iter().filter(|it| it.text.starts_with("SECURITY:")) {
             let fields =
                 [("reason", finding.text.as_str().into()), ("in_set", set.id.as_str().into())];
-            self.note(&set.worker, "violation", &set.task, fields)?;
+            self.log_event(&set.worker, "violation", &set.task, fields)?;
         }
         Ok(())
     }
 
-    fn is_taken_back(&self, proposal: &Proposal) -> Result<bool, Error> {
+    fn is_rolled_back(&self, proposal: &Proposal) -> Result<bool, Error> {
         Ok(!self.gate.journal.has(&proposal.set.id))
     }
 
     fn escalate(&self, proposal: &Proposal) -> Result<(), Error> {
         let mut set = proposal.set.clone();
         set.state = SetState::Escalated;
-        // It may wait for long, so it outlives a power cut from here on.
+        // Escalated sets may wait for a long time, so they must survive a power failure.
         let contents = set.changes.iter().flat_map(|it| [it.base, it.content]).flatten();
-        blob::secure(&self.gate.blobs, contents)?;
-        self.gate.sets.put(&set.id, &set, Keep::ThroughPowerCut)?;
+        blob::sync_all(&self.gate.blobs, contents)?;
+        self.gate.sets.put(&set.id, &set, Durability::PowerLoss)?;
         let reason = proposal.findings.first().map(ToString::to_string).unwrap_or_default();
         let rules = rules_of(&proposal.findings);
         let fields = [
@@ -196,14 +197,14 @@ impl Held<'_> {
             ("worker", set.worker.as_str().into()),
             ("reason", reason.as_str().into()),
             ("rules", rules.into()),
-            ("sight", proposal.sight.to_string().into()),
+            ("sight", proposal.fingerprint.to_string().into()),
         ];
-        self.note(GATE, "escalated", &set.task, fields)?;
+        self.log_event(GATE_AGENT, "escalated", &set.task, fields)?;
         let message = Message {
             message_id: message_id(
                 MessageKind::DraftEscalated,
                 &set.id,
-                &proposal.sight.to_string(),
+                &proposal.fingerprint.to_string(),
             ),
             kind: MessageKind::DraftEscalated,
             task_id: set.task.clone(),

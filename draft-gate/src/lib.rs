@@ -1,8 +1,8 @@
-//! Workers propose edits as drafts, and a gate decides what reaches the files.
+//! Review gate for edits: workers propose changes as drafts, and the gate decides which reach the workspace.
 //!
-//! A worker, such as a local model, asks for a draft of a file, writes to it, and submits it. The gate freezes what
-//! was submitted and looks at what it would change: it accepts, rejects, or asks a person. Nothing a worker says
-//! or does reaches any file but its own drafts.
+//! A worker, such as a local model, requests a draft of a file, writes to it, and submits it. The gate freezes the
+//! submitted content, compares it with the file, and accepts it, rejects it, or escalates it to a person. Workers
+//! cannot modify any file except their own drafts.
 #![doc = include_str!("../docs/design.md")]
 
 mod apply;
@@ -15,28 +15,28 @@ mod decide;
 mod diff;
 mod digest;
 mod error;
+mod escape;
+mod evaluate;
 mod extract;
 mod fallback;
 mod finding;
 mod gate;
-mod head;
 mod hook;
 mod inbox;
 mod journal;
 mod judge;
+mod log_head;
 mod path;
-mod project;
+mod project_checks;
 mod propose;
 mod prune;
 mod recheck;
-mod registry;
+mod records;
 mod scan;
 mod sets;
 mod stats;
 mod submissions;
 mod tool;
-mod visible;
-mod weigh;
 mod worker;
 
 #[cfg(feature = "graph")]
@@ -46,23 +46,23 @@ pub mod mcp;
 #[cfg(feature = "sandbox")]
 pub mod sandbox;
 
-pub use audit::{Record, Verified};
+pub use audit::{LogVerification, Record};
 pub use checks::{CheckOutcome, ProjectChecks, ProjectFile};
 pub use contract::{Check, Constraints, Contract, OnConflict, Preview, Rules};
-pub use decide::Waiting;
+pub use decide::PendingSet;
 pub use diff::FileDiff;
-pub use digest::{Digest, NotADigest};
+pub use digest::{Digest, DigestParseError};
 pub use error::Error;
-pub use extract::{Extracted, extract};
-pub use finding::{Finding, Weight};
+pub use escape::escape_invisible;
+pub use extract::{ExtractedFile, extract};
+pub use finding::{Finding, Severity};
 pub use gate::Gate;
 pub use inbox::{Message, MessageKind};
 pub use judge::{Decision, Judgement};
 pub use path::WorkspacePath;
-pub use prune::Pruned;
-pub use registry::Operation;
+pub use prune::PruneSummary;
+pub use records::Operation;
 pub use scan::scan;
 pub use stats::Stats;
-pub use tool::{Read, Request, Requested, Submission, Submitted, Written};
-pub use visible::visible;
+pub use tool::{Draft, DraftContent, DraftRequest, Submission, SubmissionReceipt, WriteReceipt};
 pub use worker::Worker;

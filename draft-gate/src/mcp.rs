@@ -1,4 +1,4 @@
-//! The four tools over the Model Context Protocol, and the inbox.
+//! Serves the four tools and the inbox over the Model Context Protocol.
 
 use std::sync::Arc;
 
@@ -11,86 +11,86 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Decision, Error, Gate, Message, Request,
-    tool::{Read, Requested, Submission, Written},
+    Decision, DraftRequest, Error, Gate, Message,
+    tool::{Draft, DraftContent, Submission, WriteReceipt},
 };
 
-/// A server for one worker: its name is the server's to give, and no tool can change it.
+/// Server for one worker. The worker's name is set by the server and cannot be changed by tool calls.
 #[derive(Clone, Debug)]
 pub struct DraftServer {
     gate: Arc<Gate>,
     worker: Arc<str>,
-    judging: Judging,
+    judging: JudgingMode,
     tool_router: ToolRouter<Self>,
 }
 
-/// Who judges what was submitted.
+/// When submissions are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Judging {
-    /// The server itself, at once.
+pub enum JudgingMode {
+    /// Immediately, by the server.
     #[default]
-    AtOnce,
-    /// Somebody else: `draft-gate judge`, or a graph.
-    Elsewhere,
+    Immediate,
+    /// Later, by `draft-gate judge` or a graph.
+    Deferred,
 }
 
-/// Names a draft.
+/// Path of a draft.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DraftPath {
-    /// The draft, as ollama_request_draft gave it.
+    /// Path of the draft as returned by ollama_request_draft.
     draft_path: String,
 }
 
 /// New content of a draft.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Write {
-    /// The draft, as ollama_request_draft gave it.
+struct WriteDraft {
+    /// Path of the draft as returned by ollama_request_draft.
     draft_path: String,
-    /// The whole new text of the file: every line, also those that stay as they are.
+    /// The complete new text of the file, including unchanged lines.
     content: String,
 }
 
-/// What a submission came to.
+/// Result of a submission.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SubmitReply {
-    /// Whether the draft was handed in.
+    /// Whether the draft was submitted.
     submitted: bool,
-    /// The message DRAFT_READY about it; none while the set waits for more drafts.
+    /// Id of the message DRAFT_READY; absent while the set awaits more drafts.
     message_id: Option<String>,
-    /// The change set that it is part of.
+    /// Id of the change set.
     set: String,
-    /// ACCEPT, REJECT or ESCALATE; HELD while more drafts are to come; READY where somebody judges later.
+    /// ACCEPT, REJECT or ESCALATE; HELD while more drafts are expected; READY if the set is judged later.
     status: String,
-    /// What was found, in words.
+    /// Findings as text.
     findings: Vec<String>,
 }
 
-/// Which messages to read.
+/// Selects messages.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ReadInbox {
-    /// The task.
+struct InboxRequest {
+    /// Id of the task.
     task_id: String,
-    /// Only messages after this one.
+    /// Return only messages after this one.
     #[serde(default)]
     after: Option<String>,
 }
 
-/// Messages, the oldest first.
+/// Messages, oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Inbox {
+struct InboxReply {
     /// DRAFT_READY, DRAFT_ACCEPTED, DRAFT_REJECTED and DRAFT_ESCALATED, each with its reason and findings.
     messages: Vec<serde_json::Value>,
 }
 
-type Reply<T> = Result<Json<T>, String>;
+type ToolResult<T> = Result<Json<T>, String>;
 
 #[tool_router]
 impl DraftServer {
-    /// A server for this worker.
-    pub fn new(gate: Gate, worker: &str, judging: Judging) -> Result<Self, Error> {
+    /// Creates a server for a worker.
+    pub fn new(gate: Gate, worker: &str, judging: JudgingMode) -> Result<Self, Error> {
         gate.worker(worker)?;
         Ok(Self {
             gate: Arc::new(gate),
@@ -102,59 +102,71 @@ impl DraftServer {
 
     #[tool(
         name = "ollama_request_draft",
-        description = "Get a copy of a workspace file to edit. Returns the draft's path for the other tools."
+        description = "Get a draft (an editable copy) of a workspace file. Returns its path for the other tools."
     )]
-    async fn request_draft(&self, Parameters(request): Parameters<Request>) -> Reply<Requested> {
+    async fn request_draft(
+        &self,
+        Parameters(request): Parameters<DraftRequest>,
+    ) -> ToolResult<Draft> {
         self.run(move |gate, worker| gate.worker(worker)?.request(&request)).await
     }
 
     #[tool(
         name = "ollama_write_draft",
-        description = "Replace the whole content of a draft. Write the complete file, never a part of it."
+        description = "Replace the whole content of a draft. Write the complete file, never only a part."
     )]
-    async fn write_draft(&self, Parameters(write): Parameters<Write>) -> Reply<Written> {
+    async fn write_draft(
+        &self,
+        Parameters(write): Parameters<WriteDraft>,
+    ) -> ToolResult<WriteReceipt> {
         self.run(move |gate, worker| gate.worker(worker)?.write(&write.draft_path, &write.content))
             .await
     }
 
-    #[tool(name = "ollama_read_draft", description = "Read what a draft holds now.")]
-    async fn read_draft(&self, Parameters(draft): Parameters<DraftPath>) -> Reply<Read> {
+    #[tool(name = "ollama_read_draft", description = "Read the current content of a draft.")]
+    async fn read_draft(
+        &self,
+        Parameters(draft): Parameters<DraftPath>,
+    ) -> ToolResult<DraftContent> {
         self.run(move |gate, worker| gate.worker(worker)?.read(&draft.draft_path)).await
     }
 
     #[tool(
         name = "ollama_submit_draft",
-        description = "Hand a draft in for review. It is frozen and judged: see status, findings and the inbox."
+        description = "Submit a draft for review. Its content is frozen and judged; see status, findings and the inbox."
     )]
     async fn submit_draft(
         &self,
         Parameters(submission): Parameters<Submission>,
-    ) -> Reply<SubmitReply> {
+    ) -> ToolResult<SubmitReply> {
         let judging = self.judging;
         self.run(move |gate, worker| submit(gate, worker, &submission, judging)).await
     }
 
     #[tool(
         name = "ollama_read_inbox",
-        description = "Read what became of your drafts of a task: DRAFT_READY, then DRAFT_ACCEPTED, DRAFT_REJECTED or DRAFT_ESCALATED, with reasons."
+        description = "Read the messages about your drafts of a task: DRAFT_READY, then DRAFT_ACCEPTED, DRAFT_REJECTED or DRAFT_ESCALATED, with reasons."
     )]
-    async fn read_inbox(&self, Parameters(read): Parameters<ReadInbox>) -> Reply<Inbox> {
+    async fn read_inbox(
+        &self,
+        Parameters(read): Parameters<InboxRequest>,
+    ) -> ToolResult<InboxReply> {
         self.run(move |gate, worker| {
             let messages = gate.worker(worker)?.inbox(&read.task_id, read.after.as_deref())?;
             let value = |it: &Message| serde_json::to_value(it).expect("plain data");
-            Ok(Inbox { messages: messages.iter().map(value).collect() })
+            Ok(InboxReply { messages: messages.iter().map(value).collect() })
         })
         .await
     }
 
-    /// Files and locks may let us wait, so this happens beside the server's own work.
+    /// Runs an operation on a blocking thread, since file access and locks may block.
     async fn run<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Gate, &str) -> Result<T, Error> + Send + 'static,
-    ) -> Reply<T> {
+    ) -> ToolResult<T> {
         let (gate, worker) = (self.gate.clone(), self.worker.clone());
         let done = tokio::task::spawn_blocking(move || act(&gate, &worker)).await;
-        done.map_err(|_| "the gate failed; see its standard error".to_owned())?
+        done.map_err(|_| "internal error; see the standard error output of the server".to_owned())?
             .map(Json)
             .map_err(|it| it.to_string())
     }
@@ -164,13 +176,13 @@ fn submit(
     gate: &Gate,
     worker: &str,
     submission: &Submission,
-    judging: Judging,
+    judging: JudgingMode,
 ) -> Result<SubmitReply, Error> {
     let submitted = gate.worker(worker)?.submit(submission)?;
     let (status, findings) = match judging {
         _ if !submitted.is_complete => ("HELD", vec![]),
-        Judging::Elsewhere => ("READY", vec![]),
-        Judging::AtOnce => {
+        JudgingMode::Deferred => ("READY", vec![]),
+        JudgingMode::Immediate => {
             let judgement = gate.judge(&submitted.set)?;
             let status = match judgement.decision {
                 Decision::Accept => "ACCEPT",
@@ -192,7 +204,7 @@ fn submit(
 #[tool_handler(
     router = self.tool_router,
     name = "draft-gate",
-    instructions = "Edit files by drafts: request one, write the whole new content, read it back if you like, \
-                    submit it. A gate decides what reaches the files; read_inbox tells what it decided and why."
+    instructions = "Edit files through drafts: request a draft, write its complete new content, optionally read it back, \
+                    submit it. A gate decides which changes are applied; ollama_read_inbox returns its decisions and reasons."
 )]
 impl ServerHandler for DraftServer {}

@@ -1,7 +1,7 @@
-//! Names: which paths name a file of the workspace, and which files are not for workers.
+//! Path policy: which paths are valid, and which files workers may not access.
 //!
-//! This is policy on text. What keeps a worker inside is `confine`, which would hold without it; the policy keeps
-//! out names that mean something else to a person, another system or the next program.
+//! This is a policy on text. Confinement itself is enforced by `confine` and does not depend on it; the policy
+//! rejects names that have another meaning to people, other operating systems or other programs.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::is_nfc;
 
 use crate::{
-    error::{Error, shown},
-    visible::is_unseen,
+    error::{Error, escape_for_message},
+    escape::is_invisible,
 };
 
-/// A relative path of plain components.
+/// A relative path of the workspace with only normal components.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct WorkspacePath(String);
@@ -23,40 +23,40 @@ const MAX_COMPONENT: usize = 255;
 const MAX_PATH: usize = 1024;
 
 impl WorkspacePath {
-    /// Takes a path as a worker writes it.
+    /// Parses a path given by a worker.
     pub fn parse(given: &str) -> Result<Self, Error> {
         match fault(given) {
-            Some(fault) => Err(Error::BadPath { path: shown(given), fault }),
+            Some(fault) => Err(Error::InvalidPath { path: escape_for_message(given), fault }),
             None => Ok(Self(given.to_owned())),
         }
     }
 
-    /// The path as text.
+    /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The folder that the file is in; empty for the workspace itself.
+    /// Returns the directory of the file; empty for the workspace root.
     #[must_use]
     pub fn parent(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(parent, _)| parent)
     }
 
-    /// The file's own name.
+    /// Returns the file name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
     }
 
-    /// Whether editors, shells, version control, agents or servers act on the file as soon as it is there.
+    /// Returns whether tools such as editors, shells, version control, agents or CI act on the file by themselves.
     #[must_use]
     pub fn is_tool_configuration(&self) -> bool {
-        self.0.split('/').any(|it| TOOLS.contains(&it.to_lowercase().as_str()))
+        self.0.split('/').any(|it| TOOL_CONFIGURATION.contains(&it.to_lowercase().as_str()))
     }
 
-    /// Refuses files that no worker may read or propose.
-    pub fn unprotected(self) -> Result<Self, Error> {
+    /// Fails if workers may not read or change the file.
+    pub fn ensure_unprotected(self) -> Result<Self, Error> {
         match self.0.split('/').find_map(protection) {
             Some(why) => Err(Error::Protected { path: self.0, why }),
             None => Ok(self),
@@ -70,23 +70,23 @@ impl fmt::Display for WorkspacePath {
     }
 }
 
-/// A path that comes from a stored file goes through the same door.
+/// Stored paths are validated like any other.
 impl<'de> Deserialize<'de> for WorkspacePath {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
-/// Takes the name of a task or a worker. Names are never rewritten: two different ones stay different.
-pub(crate) fn plain_name<'a>(given: &'a str, what: &'static str) -> Result<&'a str, Error> {
+/// Validates the name of a task or worker. Names are never rewritten, so different names stay different.
+pub(crate) fn validate_name<'a>(given: &'a str, what: &'static str) -> Result<&'a str, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if (1..=64).contains(&given.len()) && given.bytes().all(is_plain) {
         return Ok(given);
     }
     if given.contains(['/', '\\', '%', '\0']) || given.contains("..") {
-        return Err(Error::PathForName { given: shown(given), what });
+        return Err(Error::PathAsName { given: escape_for_message(given), what });
     }
-    Err(Error::BadName { given: shown(given), what })
+    Err(Error::InvalidName { given: escape_for_message(given), what })
 }
 
 fn fault(path: &str) -> Option<&'static str> {
@@ -100,7 +100,7 @@ fn fault(path: &str) -> Option<&'static str> {
         return Some("it is absolute");
     }
     if !is_nfc(path) {
-        return Some("it is not in the normal form NFC");
+        return Some("it is not in Unicode normalization form C");
     }
     path.split('/').find_map(component_fault)
 }
@@ -115,11 +115,11 @@ fn component_fault(name: &str) -> Option<&'static str> {
     if name.len() > MAX_COMPONENT {
         return Some("it is too long");
     }
-    if name.chars().any(is_hidden) {
+    if name.chars().any(is_forbidden_char) {
         return Some("it has control or invisible characters");
     }
     if name.contains(['\\', ':', '*', '?', '"', '<', '>', '|']) {
-        return Some("it has a character that other systems read as more than a name");
+        return Some("it has a character with a special meaning on other systems");
     }
     if has_escape(name) {
         return Some("it has a percent escape");
@@ -127,14 +127,14 @@ fn component_fault(name: &str) -> Option<&'static str> {
     if name.ends_with(['.', ' ']) || name.starts_with(' ') {
         return Some("a component starts or ends with a space, or ends with a dot");
     }
-    is_device_name(name).then_some("it is a device's name on other systems")
+    is_device_name(name).then_some("it is a device name on other systems")
 }
 
-/// What has no place in a name.
-fn is_hidden(char: char) -> bool {
+/// Returns whether a character is forbidden in names.
+fn is_forbidden_char(char: char) -> bool {
     char == '\t'
-        || is_unseen(char)
-        // Characters that look like a separator or like the dots of `..`.
+        || is_invisible(char)
+        // Characters that resemble a path separator or the dots of `..`.
         || matches!(char, '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0e}' | '\u{ff0f}' | '\u{ff3c}')
 }
 
@@ -153,14 +153,14 @@ fn is_device_name(name: &str) -> bool {
         || is_numbered("lpt")
 }
 
-/// Folders that are not for workers, in any place of a path.
-const FOLDERS: [&str; 11] = [
+/// Directories that workers may not access, at any depth.
+const PROTECTED_DIRS: [&str; 11] = [
     ".git", ".hg", ".svn", ".jj", ".ssh", ".gnupg", ".aws", ".kube", ".docker", ".codex",
     "_handoff",
 ];
 
-/// Files that hold credentials by their name.
-const FILES: [&str; 16] = [
+/// Names of files that contain credentials.
+const CREDENTIAL_FILES: [&str; 16] = [
     ".vault-token",
     ".s3cfg",
     ".boto",
@@ -179,9 +179,9 @@ const FILES: [&str; 16] = [
     "id_ed25519",
 ];
 
-/// Folders and files that make other people's tools run something, or that agents take orders from, in lower case.
-const TOOLS: [&str; 46] = [
-    // What runs builds elsewhere.
+/// Files and directories that tools execute or that instruct agents, in lower case.
+const TOOL_CONFIGURATION: [&str; 46] = [
+    // CI systems.
     ".github",
     ".gitlab-ci.yml",
     ".circleci",
@@ -234,19 +234,19 @@ const TOOLS: [&str; 46] = [
     "gemini.md",
 ];
 
-/// Endings of files that hold keys.
-const ENDINGS: [&str; 10] =
+/// Extensions of files that contain keys.
+const KEY_EXTENSIONS: [&str; 10] =
     [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".tfvars"];
 
-/// Endings that editors and people give to copies.
-const COPIES: [&str; 7] = ["~", ".bak", ".old", ".orig", ".save", ".swp", ".copy"];
+/// Suffixes of backup copies.
+const BACKUP_SUFFIXES: [&str; 7] = ["~", ".bak", ".old", ".orig", ".save", ".swp", ".copy"];
 
-/// Words that mark a file as one of credentials, where it is data and not code.
-const WORDS: [&str; 6] =
+/// Words that mark a data file (but not source code) as credentials.
+const CREDENTIAL_WORDS: [&str; 6] =
     ["secret", "secrets", "credential", "credentials", "password", "passwords"];
 
-/// Endings of files that are data.
-const DATA: [&str; 13] = [
+/// Extensions of data files.
+const DATA_EXTENSIONS: [&str; 13] = [
     "",
     "json",
     "yaml",
@@ -264,23 +264,26 @@ const DATA: [&str; 13] = [
 
 fn protection(component: &str) -> Option<&'static str> {
     let name = component.to_lowercase();
-    if FOLDERS.contains(&name.as_str()) {
-        return Some("it is in a folder of tools");
+    if PROTECTED_DIRS.contains(&name.as_str()) {
+        return Some("it is in a directory of tools or of the gate");
     }
-    let name = without_copy_marks(&name);
+    let name = strip_backup_suffixes(&name);
     let is_env = name.starts_with(".env") || name.ends_with(".env") || name == ".flaskenv";
-    if is_env || FILES.contains(&name) || ENDINGS.iter().any(|it| name.ends_with(it)) {
-        return Some("files of this kind hold credentials");
+    if is_env
+        || CREDENTIAL_FILES.contains(&name)
+        || KEY_EXTENSIONS.iter().any(|it| name.ends_with(it))
+    {
+        return Some("files of this kind contain credentials");
     }
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut words = name.split(|it: char| !it.is_alphanumeric());
-    (DATA.contains(&ending) && words.any(|it| WORDS.contains(&it)))
-        .then_some("files of this name hold credentials")
+    (DATA_EXTENSIONS.contains(&ending) && words.any(|it| CREDENTIAL_WORDS.contains(&it)))
+        .then_some("files of this name contain credentials")
 }
 
-/// A copy of a file holds what the file holds.
-fn without_copy_marks(mut name: &str) -> &str {
-    while let Some(inner) = COPIES.iter().find_map(|it| name.strip_suffix(it)) {
+/// Strips backup suffixes: a copy is as sensitive as its original.
+fn strip_backup_suffixes(mut name: &str) -> &str {
+    while let Some(inner) = BACKUP_SUFFIXES.iter().find_map(|it| name.strip_suffix(it)) {
         name = inner;
     }
     name
@@ -292,7 +295,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, expect: Option<&str>) {
-        let got = WorkspacePath::parse(path).and_then(WorkspacePath::unprotected);
+        let got = WorkspacePath::parse(path).and_then(WorkspacePath::ensure_unprotected);
         match (got, expect) {
             (Ok(got), None) => assert_eq!(got.as_str(), path),
             (Err(error), Some(expect)) => {
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_paths_pass() {
+    fn normal_paths_are_accepted() {
         for path in [
             "a",
             "src/main.py",
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn traversal_in_all_encodings() {
+    fn path_traversal_is_rejected_in_all_encodings() {
         for (path, expect) in [
             ("..", "`..`"),
             ("../x", "`..`"),
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_for_workers() {
+    fn protected_files_are_rejected() {
         for path in [
             ".env",
             ".ENV",
@@ -396,24 +399,24 @@ mod tests {
         ] {
             check(
                 path,
-                Some("hold credentials")
+                Some("contain credentials")
                     .filter(|_| {
                         !path.to_lowercase().contains("git/")
                             && !path.to_lowercase().contains("handoff")
                             && !path.contains(".ssh")
                     })
-                    .or(Some("folder of tools")),
+                    .or(Some("directory of tools")),
             );
         }
     }
 
     #[test]
-    fn names_of_tasks_are_taken_as_they_are_or_not_at_all() {
+    fn invalid_names_are_rejected_and_never_rewritten() {
         for name in ["a-b", "a_b", "phase10_version_flag"] {
-            assert_eq!(plain_name(name, "task id").unwrap(), name);
+            assert_eq!(validate_name(name, "task id").unwrap(), name);
         }
         for name in ["", "a/b", "..", "a b", "a.b", "ä", &"a".repeat(65)] {
-            assert!(plain_name(name, "task id").is_err(), "{name}");
+            assert!(validate_name(name, "task id").is_err(), "{name}");
         }
     }
 }

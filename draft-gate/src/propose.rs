@@ -1,4 +1,4 @@
-//! What a change set would do to the files as they are now, and what speaks against it.
+//! Computes the effect of a change set on the current files, with findings.
 
 use crate::{
     blob,
@@ -6,72 +6,74 @@ use crate::{
     contract::{Contract, OnConflict},
     diff::{FileDiff, merge},
     digest::Digest,
-    error::{Error, shown},
-    finding::{Finding, Weight},
-    gate::Held,
+    error::{Error, escape_for_message},
+    evaluate::{file_findings, set_findings},
+    finding::{Finding, Severity},
+    gate::LockedGate,
     journal::{Journal, Step, Verdict},
     judge::{Decision, Judgement},
     path::WorkspacePath,
-    registry::{Change, ChangeSet, Found, Operation, SetState},
-    weigh::{of_a_file, of_the_set},
+    records::{Change, ChangeSet, Operation, RecordedFindings, SetState},
 };
 
-/// A decision is kept with so many findings, the gravest: a set of many files has more than a file of the gate holds.
-const MOST_KEPT: usize = 500;
+/// Maximum number of findings stored with a decision, the most severe. All findings of a large set could exceed the
+/// maximum size of a record.
+const MAX_STORED_FINDINGS: usize = 500;
 
-/// A change set, and what it would do to the files as they are now.
+/// A change set and its effect on the current files.
 #[derive(Debug)]
 pub(crate) struct Proposal {
     pub(crate) set: ChangeSet,
     pub(crate) files: Vec<ProposedFile>,
     pub(crate) findings: Vec<Finding>,
-    pub(crate) sight: Digest,
-    /// Whether the contract asks for checks that have not run on it.
+    pub(crate) fingerprint: Digest,
+    /// Whether the contract requires checks that have not run on this state.
     pub(crate) lacks_checks: bool,
 }
 
-/// One file of a proposal.
+/// A file of a proposal.
 #[derive(Debug)]
 pub(crate) struct ProposedFile {
     pub(crate) change: Change,
     pub(crate) current: Option<Digest>,
-    /// What is to be applied: the draft, or its merge with what somebody else wrote.
+    /// Content to apply: the draft, or its merge with a concurrent change.
     pub(crate) new: Option<Digest>,
     pub(crate) new_text: String,
     pub(crate) mode: u32,
-    /// How many folders have to be made for it.
+    /// Number of parent directories to create.
     pub(crate) new_folders: usize,
     pub(crate) diff: FileDiff,
 }
 
-impl Held<'_> {
-    /// A change set that is complete and not decided.
+impl LockedGate<'_> {
+    /// Returns a complete, undecided change set.
     pub(crate) fn set(&self, id: &str) -> Result<ChangeSet, Error> {
         let set: Option<ChangeSet> = self.gate.sets.get(id)?;
-        // A power cut may bring back a set that was decided.
-        let is_waiting = |it: &ChangeSet| it.state != SetState::Held && !self.gate.decided.has(id);
-        set.filter(is_waiting).ok_or_else(|| Error::NoSuchSet { id: shown(id) })
+        // A power failure may restore a set that was already decided.
+        let is_waiting =
+            |it: &ChangeSet| it.state != SetState::Incomplete && !self.gate.decided.has(id);
+        set.filter(is_waiting).ok_or_else(|| Error::UnknownSet { id: escape_for_message(id) })
     }
 
-    pub(crate) fn propose_by_id(&self, id: &str, contract: &Contract) -> Result<Proposal, Error> {
+    pub(crate) fn proposal_by_id(&self, id: &str, contract: &Contract) -> Result<Proposal, Error> {
         self.propose(self.set(id)?, contract)
     }
 
-    /// Looks at what a change set would do to the files as they are now.
+    /// Computes the effect of a change set on the current files.
     pub(crate) fn propose(&self, set: ChangeSet, contract: &Contract) -> Result<Proposal, Error> {
         let mut findings = vec![];
         let mut files = vec![];
         for change in &set.changes {
             match self.propose_file(change, contract, &mut findings) {
                 Ok(file) => files.push(file),
-                // The set cannot be applied: that is for its judgement to say, and must not stop other sets.
+                // The set cannot be applied. This becomes a finding, so that it does not block other sets.
                 Err(error) => findings.push(refusal(&error).in_file(&change.path)),
             }
         }
-        findings.extend(of_the_set(&files, contract));
-        findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
-        let sight = sight(&set, &files);
-        Ok(Proposal { set, files, findings, sight, lacks_checks: false })
+        findings.extend(set_findings(&files, contract));
+        findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
+        let fingerprint = fingerprint(&set, &files);
+        Ok(Proposal { set, files, findings, fingerprint, lacks_checks: false })
     }
 
     fn propose_file(
@@ -80,21 +82,21 @@ impl Held<'_> {
         contract: &Contract,
         findings: &mut Vec<Finding>,
     ) -> Result<ProposedFile, Error> {
-        let path = change.path.clone().unprotected()?;
+        let path = change.path.clone().ensure_unprotected()?;
         contract.allow(change.operation, &path)?;
-        let current = self.gate.root.read(path.as_str(), blob::MOST)?;
+        let current = self.gate.root.read(path.as_str(), blob::MAX_BYTES)?;
         let mode = current.as_ref().map_or_else(new_file_mode, |it| it.mode);
         let current = current.map(|it| it.bytes);
         let digest = current.as_deref().map(Digest::of);
         let is_foreign = digest != change.base;
         if is_foreign && current.as_ref().is_some_and(|it| str::from_utf8(it).is_err()) {
-            // Neither a difference nor a merge would leave somebody's bytes as they are.
+            // A diff or merge would corrupt content that is not UTF-8.
             return Err(Error::NotText { path: path.to_string() });
         }
         let old = text(current.clone());
         let draft = change.content.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
         let mut new = (change.content, text(draft));
-        // To take the set back is to bring these bytes back.
+        // Needed for a rollback.
         if let Some(current) = &current {
             blob::put(&self.gate.blobs, current)?;
         }
@@ -111,24 +113,22 @@ impl Held<'_> {
             new_folders: self.missing_folders(&path),
             diff,
         };
-        findings.extend(of_a_file(&file, &old).into_iter().map(|it| it.in_file(&path)));
+        findings.extend(file_findings(&file, &old).into_iter().map(|it| it.in_file(&path)));
         Ok(file)
     }
 
-    /// How many of the folders that a file is in are not there.
+    /// Counts the missing parent directories of a file.
     fn missing_folders(&self, path: &WorkspacePath) -> usize {
         let mut n_missing = 0;
-        let mut folder = path.parent();
-        while !folder.is_empty()
-            && matches!(self.gate.root.folder(folder), Err(Error::Missing { .. }))
-        {
+        let mut dir = path.parent();
+        while !dir.is_empty() && matches!(self.gate.root.subdir(dir), Err(Error::Missing { .. })) {
             n_missing += 1;
-            folder = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
+            dir = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
         }
         n_missing
     }
 
-    /// Somebody else changed the original since the draft was requested.
+    /// Handles an original that was changed after the draft was requested.
     fn reconcile(
         &self,
         change: &Change,
@@ -141,27 +141,30 @@ impl Held<'_> {
         let base = change.base.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
         let is_edit = change.operation == Operation::Edit;
         let merged = is_edit.then(|| merge(&text(base), old, &new.1)).flatten();
-        let mut find = |weight, text: &str| {
-            findings.push(Finding::new("conflict", weight, text).in_file(&change.path));
+        let mut find = |severity, text: &str| {
+            findings.push(Finding::new("conflict", severity, text).in_file(&change.path));
         };
         match (on_conflict, merged) {
             (OnConflict::Reject, _) => {
-                find(Weight::Reject, "the file was changed since the draft was requested")
+                find(Severity::Reject, "the file was changed after the draft was requested")
             }
             (on_conflict, Some(merged)) => {
-                let weight =
-                    if on_conflict == OnConflict::Merge { Weight::Note } else { Weight::Escalate };
+                let severity = if on_conflict == OnConflict::Merge {
+                    Severity::Note
+                } else {
+                    Severity::Escalate
+                };
                 find(
-                    weight,
-                    "the file was changed since the draft was requested; both changes are merged",
+                    severity,
+                    "the file was changed after the draft was requested; both changes are merged",
                 );
                 let digest = blob::put(&self.gate.blobs, merged.as_bytes())?;
                 return Ok((Some(digest), merged));
             }
             (_, None) => find(
-                Weight::Escalate,
-                "the file was changed since the draft was requested, and the changes touch each other; \
-                 to accept is to lose what the file says now",
+                Severity::Escalate,
+                "the file was changed after the draft was requested, and the changes conflict; \
+                 accepting discards the current content of the file",
             ),
         }
         Ok(new)
@@ -169,11 +172,11 @@ impl Held<'_> {
 }
 
 impl Proposal {
-    /// Adds findings that another look would not bring, and keeps them with the set.
-    pub(crate) fn keep(&mut self, new: Found) {
+    /// Adds findings that a new look at the files would not produce, and stores them with the set.
+    pub(crate) fn record(&mut self, new: RecordedFindings) {
         self.findings.extend(new.findings.iter().cloned());
-        match &mut self.set.found {
-            Some(found) if found.about == new.about => {
+        match &mut self.set.recorded {
+            Some(found) if found.applies_to == new.applies_to => {
                 let is_new = |it: &Finding| !found.findings.contains(it);
                 let findings: Vec<Finding> = new.findings.into_iter().filter(is_new).collect();
                 found.findings.extend(findings);
@@ -182,15 +185,16 @@ impl Proposal {
         }
     }
 
-    /// Fails where a file of the set cannot be looked at: the others are not applied without it.
-    pub(crate) fn complete(&self) -> Result<(), Error> {
+    /// Fails if a file of the set cannot be examined: sets are applied as a whole.
+    pub(crate) fn require_complete(&self) -> Result<(), Error> {
         if self.is_complete() {
             return Ok(());
         }
         let why = self.findings.iter().find(|it| it.rule == "original");
         let why = why.map(ToString::to_string).unwrap_or_default();
-        let reason =
-            format!("a set is applied whole, and a file of it cannot be: {why}; reject the set");
+        let reason = format!(
+            "a change set is applied as a whole, but one of its files cannot be: {why}; reject the set"
+        );
         Err(Error::NotAllowed { reason })
     }
 
@@ -203,12 +207,12 @@ impl Proposal {
             set: self.set.id.clone(),
             decision,
             findings: self.findings.clone(),
-            sight: self.sight,
+            fingerprint: self.fingerprint,
             diff: self.files.iter().map(ProposedFile::unified).collect(),
         }
     }
 
-    /// What has to be done for a verdict.
+    /// Builds the journal that executes a verdict.
     pub(crate) fn journal(&self, agent: &str, verdict: Verdict, reason: &str) -> Journal {
         let steps = self.files.iter().filter(|it| it.current != it.new);
         let steps = steps.map(|it| {
@@ -221,8 +225,8 @@ impl Proposal {
             agent: agent.to_owned(),
             verdict,
             reason: reason.chars().take(500).collect(),
-            findings: self.findings.iter().take(MOST_KEPT).cloned().collect(),
-            sight: self.sight,
+            findings: self.findings.iter().take(MAX_STORED_FINDINGS).cloned().collect(),
+            fingerprint: self.fingerprint,
             changes: self.set.changes.clone(),
             steps: if verdict == Verdict::Rejected { vec![] } else { steps.collect() },
             after_line: 0,
@@ -242,16 +246,17 @@ impl ProposedFile {
     }
 }
 
-/// What is said of a file that cannot be looked at: what is forbidden is rejected, what failed is for a person.
+/// Converts an error of a file into a finding: forbidden changes are rejected, failures are escalated.
 fn refusal(error: &Error) -> Finding {
     let is_forbidden =
         error.is_violation() || matches!(error, Error::NotAllowed { .. } | Error::TooLarge { .. });
-    let weight = if is_forbidden { Weight::Reject } else { Weight::Escalate };
-    Finding::new("original", weight, error.to_string())
+    let severity = if is_forbidden { Severity::Reject } else { Severity::Escalate };
+    Finding::new("original", severity, error.to_string())
 }
 
-/// Binds a verdict to what was looked at: each file as it is and as it would be, or that it could not be looked at.
-fn sight(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
+/// Returns the fingerprint that binds a verdict to the reviewed state: current and new content of each file, or that
+/// a file could not be examined.
+fn fingerprint(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
     let line = |change: &Change| match files.iter().find(|it| it.change == *change) {
         Some(file) => format!("{} {:?} {:?}\n", change.path, file.current, file.new),
         None => format!("{} refused {:?}\n", change.path, change.content),
@@ -267,9 +272,9 @@ fn text(bytes: Option<Vec<u8>>) -> String {
 mod tests {
     use super::*;
 
-    /// Two hundred files have thousands of findings with long paths: with all of them a decision could not be read again.
+    /// With all findings of many files, the record of a decision would be too large to read.
     #[test]
-    fn a_decision_is_kept_with_the_gravest_findings() {
+    fn stored_findings_of_a_decision_are_bounded() {
         let set = ChangeSet {
             id: "1".to_owned(),
             worker: "w".to_owned(),
@@ -277,12 +282,12 @@ mod tests {
             state: SetState::Ready,
             changes: vec![],
             submitted_at: 0,
-            found: None,
+            recorded: None,
         };
-        let sight = Digest::of(&[]);
-        let findings = vec![Finding::new("home-path", Weight::Reject, "x"); 4_000];
-        let proposal = Proposal { set, files: vec![], findings, sight, lacks_checks: false };
+        let fingerprint = Digest::of(&[]);
+        let findings = vec![Finding::new("home-path", Severity::Reject, "x"); 4_000];
+        let proposal = Proposal { set, files: vec![], findings, fingerprint, lacks_checks: false };
         let journal = proposal.journal("draft-gate", Verdict::Rejected, "x");
-        assert_eq!(journal.findings.len(), MOST_KEPT);
+        assert_eq!(journal.findings.len(), MAX_STORED_FINDINGS);
     }
 }

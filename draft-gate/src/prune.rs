@@ -1,57 +1,57 @@
-//! Retention: content of decided drafts goes after a while, what waits stays.
+//! Retention: removes content of decided drafts after some time; undecided ones stay.
 
 use std::collections::BTreeSet;
 
 use crate::{
-    confine::{Folder, is_fresh_name},
+    confine::{Dir, is_temp_name},
     digest::Digest,
     error::Error,
-    gate::{Gate, Held},
+    gate::{Gate, LockedGate},
     journal::Journal,
-    registry::{Change, ChangeSet, Issued},
+    records::{Change, ChangeSet, DraftRecord},
 };
 
-/// What a pruning removed.
+/// Numbers of removed items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Decided change sets: accepted ones can no longer be undone.
+pub struct PruneSummary {
+    /// Decided change sets; accepted ones can no longer be undone.
     pub decided: usize,
-    /// Change sets that were never completed, and drafts that were never submitted.
+    /// Incomplete change sets and drafts that were never submitted.
     pub abandoned: usize,
-    /// Rejected drafts that can no longer be restored.
+    /// Rejected drafts, which can no longer be restored.
     pub rejected: usize,
-    /// Contents that nothing needs.
+    /// Unreferenced contents.
     pub blobs: usize,
-    /// Inboxes that nothing came to, or that were too long.
+    /// Inboxes that were stale or too long.
     pub inboxes: usize,
-    /// Temporary files of processes that died, and files that a power cut damaged.
+    /// Temporary files of crashed processes, and files corrupted by a power failure.
     pub temporary: usize,
 }
 
 const DAY: i64 = 24 * 60 * 60;
 
 impl Gate {
-    /// Removes content of drafts that were decided longer ago than the contract's `retention_days`, and drafts that were
-    /// left alone for as long: those that were never submitted, and those whose change set was never completed.
+    /// Removes content of drafts that were decided more than the contract's `retention_days` ago, and drafts that
+    /// were abandoned for as long: never submitted, or part of a change set that was never completed.
     ///
-    /// The log stays as it is, and so does everything that waits for a decision.
-    pub fn prune(&self) -> Result<Pruned, Error> {
+    /// The log and everything that awaits a decision are kept.
+    pub fn prune(&self) -> Result<PruneSummary, Error> {
         self.prune_before(
             chrono::Utc::now().timestamp()
                 - i64::from(self.contract()?.draft_gate.retention_days) * DAY,
         )
     }
 
-    /// As [`prune`](Self::prune), before a time in seconds since 1970.
-    pub fn prune_before(&self, time: i64) -> Result<Pruned, Error> {
-        let held = self.enter()?;
-        let mut pruned = Pruned {
-            abandoned: held.drop_old_sets(time)? + held.remove_old_drafts(time)?,
-            temporary: held.remove_temporary(time)?,
-            inboxes: held.prune_inboxes(time)?,
-            ..Pruned::default()
+    /// Like [`prune`](Self::prune), but for items older than `time`, in seconds since the Unix epoch.
+    pub fn prune_before(&self, time: i64) -> Result<PruneSummary, Error> {
+        let locked = self.lock()?;
+        let mut pruned = PruneSummary {
+            abandoned: locked.drop_stale_sets(time)? + locked.remove_stale_drafts(time)?,
+            temporary: locked.remove_temporary(time)?,
+            inboxes: locked.prune_inboxes(time)?,
+            ..PruneSummary::default()
         };
-        let mut needed = self.needed_by_waiting()?;
+        let mut needed = self.digests_of_undecided()?;
         for name in self.decided.names()? {
             let Some(journal) = self.decided.readable::<Journal>(&name)? else { continue };
             if journal.decided_at < time {
@@ -64,7 +64,7 @@ impl Gate {
         }
         for name in self.rejected.names()? {
             let is_old =
-                self.rejected.folder.written_at(&format!("{name}.json")).is_none_or(|it| it < time);
+                self.rejected.dir.written_at(&format!("{name}.json")).is_none_or(|it| it < time);
             if is_old {
                 self.rejected.remove(&name)?;
                 pruned.rejected += 1;
@@ -86,15 +86,15 @@ impl Gate {
             ("rejected", pruned.rejected.into()),
             ("blobs", pruned.blobs.into()),
         ];
-        held.note("draft-gate", "pruned", "", counts)?;
+        locked.log_event("draft-gate", "pruned", "", counts)?;
         Ok(pruned)
     }
 
-    /// Content of drafts that are open, held, ready or escalated.
-    fn needed_by_waiting(&self) -> Result<BTreeSet<Digest>, Error> {
+    /// Returns the digests of all content that undecided drafts and sets need.
+    fn digests_of_undecided(&self) -> Result<BTreeSet<Digest>, Error> {
         let mut needed = BTreeSet::new();
         for name in self.issued.names()? {
-            needed.extend(self.issued.readable::<Issued>(&name)?.and_then(|it| it.base));
+            needed.extend(self.issued.readable::<DraftRecord>(&name)?.and_then(|it| it.base));
         }
         for name in self.sets.names()? {
             let set: Option<ChangeSet> = self.sets.readable(&name)?;
@@ -104,10 +104,10 @@ impl Gate {
     }
 }
 
-impl Held<'_> {
-    /// Removes drafts that were requested before a time and never submitted, and what is left of those whose set is
-    /// over.
-    fn remove_old_drafts(&self, time: i64) -> Result<usize, Error> {
+impl LockedGate<'_> {
+    /// Removes drafts that were requested before `time` and never submitted, and leftovers of drafts whose set is
+    /// decided.
+    fn remove_stale_drafts(&self, time: i64) -> Result<usize, Error> {
         let mut n_removed = 0;
         for name in self.gate.issued.names()? {
             let is_wanted = match self.draft(&name)? {
@@ -123,25 +123,24 @@ impl Held<'_> {
         Ok(n_removed)
     }
 
-    /// Removes temporary files that nobody writes any more, for we hold the lock, and sets that are over or
-    /// cannot be read.
+    /// Removes temporary files, which are unused while the lock is held, and sets that are decided or unreadable.
     fn remove_temporary(&self, time: i64) -> Result<usize, Error> {
         let gate = self.gate;
-        let shelves = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];
-        let mut folders: Vec<&Folder> = shelves.map(|it| &it.folder).to_vec();
+        let record_dirs = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];
+        let mut dirs: Vec<&Dir> = record_dirs.map(|it| &it.dir).to_vec();
         let drafts = self.drafts().ok();
-        folders.extend([&gate.state, &gate.handoff, &gate.blobs, &gate.inboxes]);
-        folders.extend(&drafts);
+        dirs.extend([&gate.state, &gate.handoff, &gate.blobs, &gate.inboxes]);
+        dirs.extend(&drafts);
         let mut n_removed = 0;
-        for folder in folders {
-            for name in folder.names()?.into_iter().filter(|it| is_fresh_name(it)) {
-                folder.remove(&name)?;
+        for dir in dirs {
+            for name in dir.names()?.into_iter().filter(|it| is_temp_name(it)) {
+                dir.remove(&name)?;
                 n_removed += 1;
             }
         }
         for name in gate.sets.names()? {
             let file = format!("{name}.json");
-            let is_old = gate.sets.folder.written_at(&file).is_none_or(|it| it < time);
+            let is_old = gate.sets.dir.written_at(&file).is_none_or(|it| it < time);
             let is_over = gate.decided.has(&name);
             if is_over || (is_old && gate.sets.readable::<ChangeSet>(&name)?.is_none()) {
                 gate.sets.remove(&name)?;

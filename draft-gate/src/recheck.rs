@@ -1,52 +1,52 @@
-//! Project checks of a change set that waits for a person: kept with it, and run anew where anything that they saw has
-//! changed since.
+//! Project checks of pending change sets: results are stored with the set, and checks run again when anything they
+//! saw has changed.
 
 use crate::{
-    confine::Keep,
+    confine::Durability,
     contract::Contract,
     error::Error,
-    finding::{Finding, Weight},
-    gate::{Gate, Held},
-    judge::ATTEMPTS,
+    finding::{Finding, Severity},
+    gate::{Gate, LockedGate},
+    judge::MAX_ATTEMPTS,
     propose::Proposal,
 };
 
 impl Gate {
-    /// A proposal for a person to look at. Checks that have not run on it as it is now, after an amendment or
-    /// a merge, run first; the lock is not held meanwhile.
-    pub(crate) fn checked(&self, set: &str) -> Result<Proposal, Error> {
-        for _ in 0..ATTEMPTS {
+    /// Returns a proposal for review. If the checks have not run on its current state, for example after an amendment
+    /// or merge, they run first, without the lock.
+    pub(crate) fn proposal_with_checks(&self, set: &str) -> Result<Proposal, Error> {
+        for _ in 0..MAX_ATTEMPTS {
             let contract = self.contract()?;
-            let proposal = self.enter()?.proposal(set, &contract)?;
+            let proposal = self.lock()?.proposal(set, &contract)?;
             if !proposal.lacks_checks {
                 return Ok(proposal);
             }
-            let found = self.run_checks(&proposal, &contract);
-            let held = self.enter()?;
-            let mut again = held.propose(held.set(set)?, &contract)?;
-            if self.about(&again, &contract) == found.about {
-                again.keep(found);
-                self.sets.put(&again.set.id, &again.set, Keep::ThroughPowerCut)?;
+            let recorded = self.run_checks(&proposal, &contract);
+            let locked = self.lock()?;
+            let mut again = locked.propose(locked.set(set)?, &contract)?;
+            if self.judged_state(&again, &contract) == recorded.applies_to {
+                again.record(recorded);
+                self.sets.put(&again.set.id, &again.set, Durability::PowerLoss)?;
             }
         }
-        self.enter()?.proposal(set, &self.contract()?)
+        self.lock()?.proposal(set, &self.contract()?)
     }
 }
 
-impl Held<'_> {
-    /// A change set as it stands against the files as they are now, with what its checks said.
+impl LockedGate<'_> {
+    /// Returns the effect of a change set on the current files, with the results of its checks.
     pub(crate) fn proposal(&self, set: &str, contract: &Contract) -> Result<Proposal, Error> {
         let mut proposal = self.propose(self.set(set)?, contract)?;
-        let about = self.gate.about(&proposal, contract);
-        let found = proposal.set.found.as_ref().filter(|it| it.about == about);
-        if let Some(found) = found {
-            proposal.findings.extend(found.findings.iter().cloned());
+        let state = self.gate.judged_state(&proposal, contract);
+        let recorded = proposal.set.recorded.as_ref().filter(|it| it.applies_to == state);
+        if let Some(recorded) = recorded {
+            proposal.findings.extend(recorded.findings.iter().cloned());
         } else if !contract.draft_gate.checks.is_empty() && proposal.is_complete() {
-            let text = "the contract's checks have not run on the project as it is now";
-            proposal.findings.push(Finding::new("checks", Weight::Escalate, text));
+            let text = "the contract's checks have not run on the current project";
+            proposal.findings.push(Finding::new("checks", Severity::Escalate, text));
             proposal.lacks_checks = true;
         }
-        proposal.findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
+        proposal.findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
         Ok(proposal)
     }
 }

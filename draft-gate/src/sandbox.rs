@@ -1,4 +1,4 @@
-//! Checks of the project in a sandbox: the change is run, and the workspace is not touched.
+//! Runs project checks in a sandbox on a copy of the project.
 
 use std::time::Duration;
 
@@ -15,18 +15,19 @@ use crate::{
     error::Error,
 };
 
-/// Runs each check in a jail of its own, on a copy of the project, without network.
+/// Runs each check in its own jail, on a copy of the project, without network access.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct SandboxChecks;
 
-/// Turns the process into a guest where it was started as one. First in `main`, before any thread.
+/// Enters guest mode if this process was started as a sandbox guest. Call it first in `main`, before any thread
+/// starts.
 pub fn enter_guest() {
     guest::enter(Agent::new);
 }
 
 impl SandboxChecks {
-    /// Checks in jails whose guest is this very program: its `main` starts with [`enter_guest`].
+    /// Uses this program as the guest of its jails; `main` must call [`enter_guest`] first.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -35,14 +36,14 @@ impl SandboxChecks {
 
 impl ProjectChecks for SandboxChecks {
     fn run(&self, check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
-        let failed = |why: String| Error::Check { check: check.name.clone(), why };
+        let failed = |why: String| Error::CheckNotRun { check: check.name.clone(), why };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|it| failed(it.to_string()))?;
         let output = runtime.block_on(run(check, files)).map_err(|it| failed(it.to_string()))?;
         match output.status {
-            // How long it would have taken says nothing about the change.
+            // A timeout says nothing about the change itself, so it is not a failed check.
             Status::Limit(Cause::Wall | Cause::CpuTime) => {
-                Err(failed(format!("it took longer than {} s", check.timeout_s)))
+                Err(failed(format!("it exceeded the time limit of {} s", check.timeout_s)))
             }
             _ => Ok(outcome_of(&output)),
         }
@@ -76,7 +77,7 @@ async fn run_in(
         }
     }
     let time = Duration::from_secs(check.timeout_s.into());
-    // Processor time is counted over all processors, and a time-out is meant by the clock.
+    // CPU time is summed over all processors, but the time limit refers to wall-clock time.
     let limits =
         ExecLimits { wall: time, cpu_time: time.saturating_mul(64), ..ExecLimits::default() };
     let program = Program::new(&check.program).args(check.args.iter().cloned());
@@ -85,8 +86,5 @@ async fn run_in(
 
 fn outcome_of(output: &Output) -> CheckOutcome {
     let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-    CheckOutcome {
-        is_passed: output.success(),
-        output: String::from_utf8_lossy(&said).into_owned(),
-    }
+    CheckOutcome { passed: output.success(), output: String::from_utf8_lossy(&said).into_owned() }
 }

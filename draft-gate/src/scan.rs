@@ -1,7 +1,7 @@
-//! Looks for secrets, paths of one machine and placeholders in lines that are new.
+//! Scans added lines for secrets, machine-specific paths and placeholders.
 //!
-//! The rules are data (`data/rules.toml`): words that have to be there, a pattern, and how random what the pattern
-//! found has to look. All words are looked for at once; a pattern is compiled when one of its words is first seen.
+//! The rules are data (`data/rules.toml`): keywords that must occur, a pattern, and a minimum entropy of the match.
+//! All keywords are searched in one pass; a pattern is compiled when one of its keywords first occurs.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -10,69 +10,69 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::{
-    finding::{Finding, Weight},
-    visible::{is_unseen, visible},
+    escape::{escape_invisible, is_invisible},
+    finding::{Finding, Severity},
 };
 
-/// A comment that asks to let a line through. It turns a rejection into a question: a worker could write it too.
-const ALLOW: &str = "draft-gate:allow";
+/// Comment that requests an exception for a line. It only turns a rejection into an escalation, because workers could
+/// write it too.
+const ALLOW_COMMENT: &str = "draft-gate:allow";
 
-/// More findings of a file say nothing new to who reads them.
-const MOST_FINDINGS: usize = 20;
+/// Maximum number of findings per file.
+const MAX_FINDINGS: usize = 20;
 
-/// Longer lines are searched in parts of this length, and a person is told.
-const PART: usize = 16 << 10;
+/// Longer lines are escalated and scanned in chunks of this size.
+const CHUNK_BYTES: usize = 16 << 10;
 
-/// How much of a part is searched again with the next one: no key is longer.
-const OVERLAP: usize = 1 << 10;
+/// Overlap of consecutive chunks; no key is longer.
+const CHUNK_OVERLAP: usize = 1 << 10;
 
-/// What is wrong with lines of a file, the gravest first.
+/// Scans lines of a file and returns findings, most severe first.
 ///
-/// All lines are searched, and what is left out of the answer is lighter than what is in it: a grave finding
-/// cannot be hidden behind many light ones.
+/// All lines are scanned. Omitted findings are never more severe than returned ones, so a severe finding cannot be
+/// hidden behind many minor ones.
 #[must_use]
 pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     let mut findings = vec![];
-    let mut n_left_out = 0;
+    let mut n_omitted = 0;
     for (number, line) in lines {
         findings.extend(scan_line(line).into_iter().map(|it| it.at_line(*number)));
-        if findings.len() > 2 * MOST_FINDINGS {
-            n_left_out += keep_the_gravest(&mut findings);
+        if findings.len() > 2 * MAX_FINDINGS {
+            n_omitted += keep_most_severe(&mut findings);
         }
     }
-    n_left_out += keep_the_gravest(&mut findings);
-    if n_left_out > 0 {
-        let text = format!("{n_left_out} more findings, none of them graver, are left out");
-        findings.push(Finding::new("left-out", Weight::Note, text));
+    n_omitted += keep_most_severe(&mut findings);
+    if n_omitted > 0 {
+        let text = format!("{n_omitted} more findings, none more severe, are omitted");
+        findings.push(Finding::new("left-out", Severity::Note, text));
     }
     findings
 }
 
-/// Whether a text holds what looks like a secret: for what is not content, and goes to people and into messages.
-pub(crate) fn holds_secret(text: &str) -> bool {
+/// Returns whether a text that is shown to people or stored in messages contains something that looks like a secret.
+pub(crate) fn contains_secret(text: &str) -> bool {
     let is_secret =
         |part| RULES.of(part).any(|rule| rule.kind == Kind::Secret && rule.search(part).is_some());
     text.lines().flat_map(parts).any(is_secret)
 }
 
-/// Cuts the list to what is shown, and says how many went.
-fn keep_the_gravest(findings: &mut Vec<Finding>) -> usize {
-    let n_left_out = findings.len().saturating_sub(MOST_FINDINGS);
-    findings.sort_by_key(|it| std::cmp::Reverse(it.weight));
-    findings.truncate(MOST_FINDINGS);
-    n_left_out
+/// Truncates the list and returns the number of omitted findings.
+fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
+    let n_omitted = findings.len().saturating_sub(MAX_FINDINGS);
+    findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
+    findings.truncate(MAX_FINDINGS);
+    n_omitted
 }
 
 fn scan_line(line: &str) -> Vec<Finding> {
     let mut findings = vec![];
-    if line.trim_end_matches('\r').chars().any(is_unseen) {
-        let text =
-            "the line has control characters, or ones that show as nothing or turn text around";
-        findings.push(Finding::new("hidden-characters", Weight::Escalate, text));
+    if line.trim_end_matches('\r').chars().any(is_invisible) {
+        let text = "the line has control, invisible or bidirectional formatting characters";
+        findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
     }
-    if line.len() > PART {
-        let text = "the line is longer than anybody reads";
-        findings.push(Finding::new("long-line", Weight::Escalate, text));
+    if line.len() > CHUNK_BYTES {
+        let text = "the line is too long to review";
+        findings.push(Finding::new("long-line", Severity::Escalate, text));
     }
     let mut hits: Vec<(&Rule, &str)> = vec![];
     for part in parts(line) {
@@ -82,42 +82,42 @@ fn scan_line(line: &str) -> Vec<Finding> {
             }
         }
     }
-    let is_allowed = line.contains(ALLOW);
-    // What one rule would quote may be what another one takes for a secret.
+    let is_allowed = line.contains(ALLOW_COMMENT);
+    // The quote of one rule may contain the secret of another.
     let is_secret = hits.iter().any(|it| it.0.kind == Kind::Secret);
     for (rule, found) in hits {
-        let weight = rule.weight.unwrap_or(rule.kind.weight());
-        let weight = if is_allowed { weight.min(Weight::Escalate) } else { weight };
-        let asks = if is_allowed { "; the line asks to be let through" } else { "" };
+        let severity = rule.severity.unwrap_or(rule.kind.severity());
+        let severity = if is_allowed { severity.min(Severity::Escalate) } else { severity };
+        let request = if is_allowed { "; the line requests an exception" } else { "" };
         let quote = if is_secret { String::new() } else { quoted(found) };
-        let text = format!("{}: {}{quote}{asks}", rule.kind.describe(), rule.what);
-        findings.push(Finding::new(&rule.id, weight, text));
+        let text = format!("{}: {}{quote}{request}", rule.kind.describe(), rule.what);
+        findings.push(Finding::new(&rule.id, severity, text));
     }
     findings
 }
 
-/// The line in parts that overlap, so that what lies across a border is found too.
+/// Splits the line into overlapping chunks, so that matches across a border are found.
 fn parts(line: &str) -> impl Iterator<Item = &str> {
-    let starts = (0..line.len()).step_by(PART - OVERLAP);
+    let starts = (0..line.len()).step_by(CHUNK_BYTES - CHUNK_OVERLAP);
     starts.map(move |start| {
-        let end = line.floor_char_boundary(start + PART);
+        let end = line.floor_char_boundary(start + CHUNK_BYTES);
         &line[line.floor_char_boundary(start)..end]
     })
 }
 
 fn quoted(found: &str) -> String {
     let start: String = found.trim().chars().take(60).collect();
-    format!(" (`{}`)", visible(&start))
+    format!(" (`{}`)", escape_invisible(&start))
 }
 
-/// The rules, and where their words lead.
+/// The rules with an index of their keywords.
 #[derive(Debug)]
 struct Rules {
     rules: Vec<Rule>,
     words: AhoCorasick,
-    /// Which rule each word belongs to.
+    /// Index of the rule of each keyword.
     owners: Vec<usize>,
-    /// Parts of what is no secret, in lower case.
+    /// Parts of placeholder values, in lower case.
     stands_in: Vec<String>,
 }
 
@@ -126,17 +126,18 @@ struct Rules {
 struct Rule {
     id: String,
     kind: Kind,
-    /// What follows from it, where that is not what follows from its kind.
-    weight: Option<Weight>,
-    /// What is found, for people.
+    /// Severity, if it differs from that of the kind.
+    #[serde(rename = "weight")]
+    severity: Option<Severity>,
+    /// Description of what was found.
     what: String,
     words: Vec<String>,
-    /// Its last group is what is looked at for randomness.
+    /// The last group is the value whose entropy is measured.
     pattern: String,
-    /// Bits for each character that are needed.
+    /// Minimum entropy in bits per character.
     #[serde(default)]
     entropy: f64,
-    /// Whether what stands in for a secret is none.
+    /// Whether placeholder values are ignored.
     #[serde(default)]
     stands_in_allowed: bool,
     #[serde(skip)]
@@ -153,10 +154,10 @@ enum Kind {
 }
 
 impl Kind {
-    fn weight(self) -> Weight {
+    fn severity(self) -> Severity {
         match self {
-            Self::Secret | Self::Path | Self::Placeholder => Weight::Reject,
-            Self::Stub => Weight::Escalate,
+            Self::Secret | Self::Path | Self::Placeholder => Severity::Reject,
+            Self::Stub => Severity::Escalate,
         }
     }
 
@@ -164,7 +165,7 @@ impl Kind {
         match self {
             Self::Secret => "looks like a secret",
             Self::Path => "hard-coded path",
-            Self::Placeholder => "placeholder in place of content",
+            Self::Placeholder => "placeholder instead of content",
             Self::Stub => "unfinished",
         }
     }
@@ -180,7 +181,7 @@ impl Rules {
             rule: Vec<Rule>,
         }
         let File { stands_in, rule: rules } =
-            toml::from_str(include_str!("../data/rules.toml")).expect("a test reads the rules");
+            toml::from_str(include_str!("../data/rules.toml")).expect("a test parses the rules");
         let (mut words, mut owners) = (vec![], vec![]);
         for (at, rule) in rules.iter().enumerate() {
             words.extend(rule.words.iter());
@@ -190,16 +191,16 @@ impl Rules {
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::Standard)
             .build(words);
-        Self { words: words.expect("a test reads the rules"), owners, stands_in, rules }
+        Self { words: words.expect("a test parses the rules"), owners, stands_in, rules }
     }
 
-    /// Whether a value stands for a secret and is none.
-    fn is_stand_in(&self, found: &str) -> bool {
+    /// Returns whether a value is a placeholder for a secret.
+    fn is_placeholder_value(&self, found: &str) -> bool {
         let found = found.to_lowercase();
         self.stands_in.iter().any(|it| found.contains(it))
     }
 
-    /// The rules whose words are in a line, in the order of the file.
+    /// Returns the rules whose keywords occur in a line, in the order of the file.
     fn of(&self, line: &str) -> impl Iterator<Item = &Rule> {
         let mut found: Vec<usize> = self
             .words
@@ -213,7 +214,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// What the pattern found.
+    /// Returns the match of the rule in a line.
     fn search<'a>(&self, line: &'a str) -> Option<&'a str> {
         let pattern = self
             .compiled
@@ -221,13 +222,13 @@ impl Rule {
         pattern.captures_iter(line).find_map(|captures| {
             let group = captures.iter().skip(1).flatten().last().or_else(|| captures.get(0))?;
             let found = group.as_str();
-            let is_stand_in = self.stands_in_allowed && RULES.is_stand_in(found);
-            (entropy(found) >= self.entropy && !is_stand_in).then_some(found)
+            let is_placeholder_value = self.stands_in_allowed && RULES.is_placeholder_value(found);
+            (entropy(found) >= self.entropy && !is_placeholder_value).then_some(found)
         })
     }
 }
 
-/// Shannon's entropy of a text, in bits for each byte.
+/// Shannon entropy of a text in bits per byte.
 fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);

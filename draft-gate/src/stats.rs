@@ -1,4 +1,4 @@
-//! The metrics of the design: how often parsing fails, how long an edit takes, who tried to get out.
+//! Statistics: parse failures, edit times, violations.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,35 +6,35 @@ use chrono::{DateTime, Utc};
 
 use crate::{audit::Record, error::Error, gate::Gate};
 
-/// Numbers over the whole log.
+/// Statistics of the whole log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Drafts that were requested.
+    /// Requested drafts.
     pub requested: usize,
-    /// Drafts that were submitted.
+    /// Submitted drafts.
     pub submitted: usize,
-    /// Change sets that were accepted.
+    /// Accepted change sets.
     pub accepted: usize,
-    /// Change sets that were rejected.
+    /// Rejected change sets.
     pub rejected: usize,
-    /// Times that a person was asked.
+    /// Escalations.
     pub escalated: usize,
     /// Accepted change sets that were undone.
     pub undone: usize,
-    /// Attempts to get past the gate.
+    /// Attempts to bypass the gate.
     pub violations: usize,
-    /// Texts that files were taken from, and those that none could be taken from.
+    /// Texts from which files were extracted.
     pub extracted: usize,
-    /// Texts that no file could be taken from.
+    /// Texts from which no file could be extracted.
     pub extraction_failed: usize,
-    /// Milliseconds from one step of a draft (request, write, submit) to the next, sorted.
+    /// Milliseconds between consecutive steps of a draft (request, write, submit), sorted.
     pub edit_millis: Vec<i64>,
-    /// Which rules found something, and how often.
+    /// Number of findings per rule.
     pub rules: BTreeMap<String, usize>,
 }
 
 impl Gate {
-    /// Counts what the log tells.
+    /// Computes statistics of the log.
     pub fn stats(&self) -> Result<Stats, Error> {
         Ok(Stats::of(&self.records()?))
     }
@@ -64,13 +64,13 @@ impl Stats {
                     *stats.rules.entry(rule.to_owned()).or_default() += 1;
                 }
             }
-            stats.note_step(record, &mut last_step);
+            stats.record_step(record, &mut last_step);
         }
         stats.edit_millis.sort_unstable();
         stats
     }
 
-    fn note_step<'a>(&mut self, record: &'a Record, last: &mut BTreeMap<&'a str, DateTime<Utc>>) {
+    fn record_step<'a>(&mut self, record: &'a Record, last: &mut BTreeMap<&'a str, DateTime<Utc>>) {
         let draft = record.more.get("draft").and_then(|it| it.as_str());
         let (Some(draft), Ok(time)) = (draft, record.timestamp.parse::<DateTime<Utc>>()) else {
             return;
@@ -80,7 +80,7 @@ impl Stats {
         }
     }
 
-    /// The share of texts that no file could be taken from; none where no text was ever given.
+    /// Returns the share of texts from which no file could be extracted; `None` without texts.
     #[must_use]
     pub fn parse_failure_rate(&self) -> Option<f64> {
         let all = self.extracted + self.extraction_failed;
@@ -88,7 +88,7 @@ impl Stats {
         (all > 0).then(|| share(self.extraction_failed) / share(all))
     }
 
-    /// The time that half of the edits (or another share) take at most.
+    /// Returns the given percentile of the edit times in milliseconds.
     #[must_use]
     pub fn edit_time(&self, percent: usize) -> Option<i64> {
         let last = self.edit_millis.len().checked_sub(1)?;
@@ -104,7 +104,7 @@ impl fmt::Display for Stats {
         };
         let rate = self.parse_failure_rate();
         let rate = rate.map_or_else(
-            || "no text was given".to_owned(),
+            || "no texts".to_owned(),
             |it| format!("{:.1} % of texts failed (target: under 1 %)", it * 100.0),
         );
         writeln!(f, "drafts      {} requested, {} submitted", self.requested, self.submitted)?;
@@ -116,7 +116,7 @@ impl fmt::Display for Stats {
         writeln!(f, "violations  {}", self.violations)?;
         writeln!(
             f,
-            "edit time   half within {}, 95 % within {} (target: 5 s)",
+            "edit time   median {}, 95th percentile {} (target: 5 s)",
             seconds(50),
             seconds(95)
         )?;

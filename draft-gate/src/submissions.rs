@@ -1,16 +1,16 @@
-//! `drafts/{task}.submission.json`: which drafts of a task wait, for whoever looks into the folder.
+//! `drafts/{task}.submission.json`: lists the undecided submissions of a task for people and tools.
 //!
-//! It lies where workers can write, so it is only ever told and never believed.
+//! Workers can write to this directory, so the gate never trusts the file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    confine::Keep,
+    confine::Durability,
     diff::FileDiff,
     error::Error,
-    gate::{DRAFTS, Held},
-    registry::{Change, ChangeSet},
+    gate::{DRAFTS, LockedGate},
+    records::{Change, ChangeSet},
 };
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -18,14 +18,14 @@ struct File {
     submissions: Vec<Value>,
 }
 
-/// Longer differences are cut.
-const LONGEST_DIFF: usize = 64 << 10;
+/// Maximum size of a listed diff in bytes.
+const MAX_DIFF_BYTES: usize = 64 << 10;
 
-/// The file holds the newest of a task that has more.
-const MOST: usize = 50;
+/// Maximum number of listed submissions of a task, the newest.
+const MAX_SUBMISSIONS: usize = 50;
 
-impl Held<'_> {
-    pub(crate) fn list_submission(
+impl LockedGate<'_> {
+    pub(crate) fn add_submission(
         &self,
         set: &ChangeSet,
         change: &Change,
@@ -45,16 +45,16 @@ impl Held<'_> {
             "original_lines": original_lines,
             "draft_lines": draft_lines,
             "set": set.id,
-            "diff": &diff.unified[..diff.unified.floor_char_boundary(LONGEST_DIFF)],
+            "diff": &diff.unified[..diff.unified.floor_char_boundary(MAX_DIFF_BYTES)],
         });
         self.rewrite(&set.task, |submissions| submissions.push(submission));
     }
 
-    pub(crate) fn unlist_submissions(&self, task: &str, set: &str) {
+    pub(crate) fn remove_submissions(&self, task: &str, set: &str) {
         self.rewrite(task, |submissions| submissions.retain(|it| it["set"] != set));
     }
 
-    /// A worker can put anything in the file's place, a folder even; then there is no list, and all goes on.
+    /// Errors are ignored: a worker may have replaced the file by a directory. The list is only informational.
     fn rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) {
         let _ = self.try_rewrite(task, change);
     }
@@ -62,7 +62,7 @@ impl Held<'_> {
     fn try_rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
         let drafts = self.drafts()?;
         let name = format!("{task}.submission.json");
-        // Whatever a worker put there in its place is replaced.
+        // Anything else that a worker put in its place is replaced.
         let known = drafts.read(&name, 8 << 20).ok().flatten();
         let mut file: File =
             known.and_then(|it| serde_json::from_slice(&it.bytes).ok()).unwrap_or_default();
@@ -70,9 +70,9 @@ impl Held<'_> {
         if file.submissions.is_empty() {
             return drafts.remove(&name);
         }
-        let extra = file.submissions.len().saturating_sub(MOST);
-        file.submissions.drain(..extra);
+        let n_excess = file.submissions.len().saturating_sub(MAX_SUBMISSIONS);
+        file.submissions.drain(..n_excess);
         let bytes = serde_json::to_vec_pretty(&file).expect("plain data");
-        drafts.replace(&name, bytes, Keep::ThroughCrash)
+        drafts.replace(&name, bytes, Durability::ProcessCrash)
     }
 }

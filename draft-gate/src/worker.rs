@@ -1,50 +1,51 @@
-//! A worker's four tools: request, write, read, submit.
+//! The worker's four tools: request, write, read, submit.
 //!
-//! What a worker says is checked against what the gate knows of its drafts. What is refused because it looks like an
-//! attempt to get past the gate goes to the log.
+//! Everything a worker claims is checked against the gate's records. Attempts to bypass the gate are logged.
 
 use crate::{
     blob,
-    confine::Keep,
+    confine::Durability,
     diff::{FileDiff, line_count},
     digest::Digest,
-    error::{Error, shown},
-    gate::{DRAFTS, Gate, Held},
+    error::{Error, escape_for_message},
+    gate::{DRAFTS, Gate, LockedGate},
     inbox::{Message, MessageKind, message_id},
-    path::{WorkspacePath, plain_name},
-    registry::{Change, ChangeSet, Issued, Operation, SetState},
-    scan::holds_secret,
-    tool::{Read, Request, Requested, Submission, Submitted, Written},
+    path::{WorkspacePath, validate_name},
+    records::{Change, ChangeSet, DraftRecord, Operation, SetState},
+    scan::contains_secret,
+    tool::{Draft, DraftContent, DraftRequest, Submission, SubmissionReceipt, WriteReceipt},
 };
 
-/// The gate's side of one worker.
+/// Tools of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Worker<'a> {
     pub(crate) gate: &'a Gate,
     pub(crate) name: &'a str,
 }
 
-/// A summary is cut here: it goes to people and into logs.
-const LONGEST_SUMMARY: usize = 500;
+/// Maximum length of a summary in characters.
+const MAX_SUMMARY_CHARS: usize = 500;
 
-/// A worker has no more drafts than this that are not decided.
-const MOST_OPEN: usize = 500;
+/// Maximum number of undecided drafts per worker.
+const MAX_OPEN_DRAFTS: usize = 500;
 
 impl Worker<'_> {
-    /// Copies a file into the sandbox, for this worker alone.
+    /// Issues a draft of a file to this worker.
     ///
-    /// Asking again for the same file starts over from the file as it is now.
-    pub fn request(&self, request: &Request) -> Result<Requested, Error> {
-        self.guarded(&request.task_id, |held| self.request_held(held, request))
+    /// Requesting the same file again resets the draft to the current file.
+    pub fn request(&self, request: &DraftRequest) -> Result<Draft, Error> {
+        self.with_lock(&request.task_id, |locked| self.request_locked(locked, request))
     }
 
-    /// Puts content into a draft.
-    pub fn write(&self, draft_path: &str, content: &str) -> Result<Written, Error> {
-        self.guarded("", |held| {
-            let issued = self.open_draft(held, draft_path)?;
+    /// Replaces the content of a draft.
+    pub fn write(&self, draft_path: &str, content: &str) -> Result<WriteReceipt, Error> {
+        self.with_lock("", |locked| {
+            let issued = self.open_draft(locked, draft_path)?;
             if issued.operation == Operation::Delete {
                 return Err(Error::NotAllowed {
-                    reason: "a draft for a deletion has no content; submit it as it is".to_owned(),
+                    reason:
+                        "a draft for a deletion has no content; submit it without writing to it"
+                            .to_owned(),
                 });
             }
             if content.contains('\0') {
@@ -54,74 +55,84 @@ impl Worker<'_> {
             if content.len() as u64 > limit {
                 return Err(Error::TooLarge { path: issued.name, limit });
             }
-            held.drafts()?.replace(
+            locked.drafts()?.replace(
                 &issued.name,
                 content.as_bytes().to_vec(),
-                Keep::ThroughCrash,
+                Durability::ProcessCrash,
             )?;
             let new_hash = Digest::of(content.as_bytes()).to_string();
             let fields = [("draft", issued.name.into()), ("hash_after", new_hash.clone().into())];
-            held.note(self.name, "written", &issued.task, fields)?;
-            Ok(Written { success: true, new_hash, line_count: line_count(content) })
+            locked.log_event(self.name, "written", &issued.task, fields)?;
+            Ok(WriteReceipt { success: true, new_hash, line_count: line_count(content) })
         })
     }
 
-    /// Reads a draft back.
-    pub fn read(&self, draft_path: &str) -> Result<Read, Error> {
-        self.guarded("", |held| {
-            let issued = self.issued(held, draft_path)?;
-            let content = self.text_of(held, &issued)?;
-            Ok(Read { line_count: line_count(&content), content })
+    /// Returns the content of a draft.
+    pub fn read(&self, draft_path: &str) -> Result<DraftContent, Error> {
+        self.with_lock("", |locked| {
+            let issued = self.issued(locked, draft_path)?;
+            let content = self.draft_text(locked, &issued)?;
+            Ok(DraftContent { line_count: line_count(&content), content })
         })
     }
 
-    /// Freezes a draft and hands it in. [`Gate::judge`] decides on its change set once that is complete.
-    pub fn submit(&self, submission: &Submission) -> Result<Submitted, Error> {
-        self.guarded(&submission.task_id, |held| self.submit_held(held, submission))
+    /// Freezes the content of a draft and submits it. [`Gate::judge`] judges its change set once that is complete.
+    pub fn submit(&self, submission: &Submission) -> Result<SubmissionReceipt, Error> {
+        self.with_lock(&submission.task_id, |locked| self.submit_locked(locked, submission))
     }
 
-    /// What the gate told this worker about a task, oldest first; after the message `after`, if that is still there.
+    /// Returns the messages to this worker about a task, oldest first; only those after the message `after`, if it
+    /// still exists.
     pub fn inbox(&self, task: &str, after: Option<&str>) -> Result<Vec<Message>, Error> {
-        self.guarded(task, |held| {
-            let task = plain_name(task, "task id")?;
-            let messages = held.gate.messages(&format!("{}.{task}", self.name))?;
+        self.with_lock(task, |locked| {
+            let task = validate_name(task, "task id")?;
+            let messages = locked.gate.messages(&format!("{}.{task}", self.name))?;
             let start =
                 after.and_then(|after| messages.iter().position(|it| it.message_id == after));
             Ok(messages.into_iter().skip(start.map_or(0, |it| it + 1)).collect())
         })
     }
 
-    /// Does something under the lock, and logs what looks like an attempt to get past the gate.
-    fn guarded<T>(
+    /// Runs an operation with the lock held and logs attempts to bypass the gate.
+    fn with_lock<T>(
         &self,
         task: &str,
-        act: impl FnOnce(&Held<'_>) -> Result<T, Error>,
+        act: impl FnOnce(&LockedGate<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let held = self.gate.enter()?;
-        let result = act(&held);
+        let locked = self.gate.lock()?;
+        let result = act(&locked);
         if let Err(error) = &result
             && error.is_violation()
         {
-            let task = plain_name(task, "task id").unwrap_or_default();
-            held.note(self.name, "violation", task, [("reason", error.to_string().into())])?;
+            let task = validate_name(task, "task id").unwrap_or_default();
+            locked.log_event(
+                self.name,
+                "violation",
+                task,
+                [("reason", error.to_string().into())],
+            )?;
         }
         result
     }
 
-    fn request_held(&self, held: &Held<'_>, request: &Request) -> Result<Requested, Error> {
-        let path = WorkspacePath::parse(&request.source_path)?.unprotected()?;
-        let task = plain_name(&request.task_id, "task id")?;
+    fn request_locked(
+        &self,
+        locked: &LockedGate<'_>,
+        request: &DraftRequest,
+    ) -> Result<Draft, Error> {
+        let path = WorkspacePath::parse(&request.source_path)?.ensure_unprotected()?;
+        let task = validate_name(&request.task_id, "task id")?;
         let operation = request.operation()?;
         let contract = self.gate.contract()?;
         contract.allow(operation, &path)?;
         let original = self.original(&path, operation, contract.draft_gate.max_draft_bytes)?;
-        let name = self.free_name(held, task, &path)?;
-        self.check_quota(held, &name)?;
+        let name = self.draft_name(locked, task, &path)?;
+        self.check_draft_quota(locked, &name)?;
         let base = original.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
         let base = base.transpose()?;
         let start = if request.restore { self.rejected_content(task, &path)? } else { original };
         let start = start.unwrap_or_default();
-        let issued = Issued {
+        let issued = DraftRecord {
             name: name.clone(),
             worker: self.name.to_owned(),
             task: task.to_owned(),
@@ -131,9 +142,9 @@ impl Worker<'_> {
             requested_at: chrono::Utc::now().timestamp_millis(),
             set: None,
         };
-        self.gate.issued.put(&name, &issued, Keep::ThroughCrash)?;
+        self.gate.issued.put(&name, &issued, Durability::ProcessCrash)?;
         let line_count = line_count(&start);
-        held.drafts()?.replace(&name, start.into_bytes(), Keep::ThroughCrash)?;
+        locked.drafts()?.replace(&name, start.into_bytes(), Durability::ProcessCrash)?;
         let original_hash = base.map_or_else(|| "absent".to_owned(), |it| it.to_string());
         let fields = [
             ("draft", name.clone().into()),
@@ -141,8 +152,8 @@ impl Worker<'_> {
             ("operation", operation.to_string().into()),
             ("original_hash", original_hash.clone().into()),
         ];
-        held.note(self.name, "requested", task, fields)?;
-        Ok(Requested {
+        locked.log_event(self.name, "requested", task, fields)?;
+        Ok(Draft {
             draft_path: format!("{DRAFTS}/{name}"),
             original_hash,
             line_count,
@@ -151,7 +162,7 @@ impl Worker<'_> {
         })
     }
 
-    /// The file as it is now, where it has to be there.
+    /// Returns the current content of the file; fails if its existence does not match the operation.
     fn original(
         &self,
         path: &WorkspacePath,
@@ -162,61 +173,62 @@ impl Worker<'_> {
         let missing = || Error::Missing { path: path.to_string() };
         match operation {
             Operation::Edit | Operation::Delete => {
-                text_in(content.ok_or_else(missing)?.bytes, path.as_str()).map(Some)
+                decode_text(content.ok_or_else(missing)?.bytes, path.as_str()).map(Some)
             }
             Operation::Create if content.is_some() => {
                 Err(Error::Exists { path: path.to_string(), what: "" })
             }
             Operation::Create => {
-                self.refuse_twin(path)?;
+                self.check_case_collision(path)?;
                 Ok(None)
             }
         }
     }
 
-    /// Two names that differ in case alone are one file on other systems.
-    fn refuse_twin(&self, path: &WorkspacePath) -> Result<(), Error> {
-        let mut folder = self.gate.root.folder("")?;
+    /// Fails if a name differs from an existing one only in case: both are the same file on some systems.
+    fn check_case_collision(&self, path: &WorkspacePath) -> Result<(), Error> {
+        let mut dir = self.gate.root.subdir("")?;
         let mut components = path.as_str().split('/').peekable();
         while let Some(name) = components.next() {
             let lower = name.to_lowercase();
-            let names = folder.names()?;
+            let names = dir.names()?;
             if names.iter().any(|it| it != name && it.to_lowercase() == lower) {
                 return Err(Error::Exists {
                     path: path.to_string(),
-                    what: " in other letter case",
+                    what: " in a different letter case",
                 });
             }
             if components.peek().is_none() || !names.iter().any(|it| it == name) {
                 return Ok(());
             }
-            folder = folder.folder(name)?;
+            dir = dir.subdir(name)?;
         }
         Ok(())
     }
 
-    /// Fails where this worker has too many drafts that are not decided. One that it asks for again is no new one.
-    fn check_quota(&self, held: &Held<'_>, name: &str) -> Result<(), Error> {
-        let names = held.gate.issued.names()?;
-        // Whose they are has to be read from each of them, so this is asked only where it may matter.
-        if names.len() < MOST_OPEN || names.iter().any(|it| it == name) {
+    /// Fails if this worker has too many undecided drafts. Requesting one of them again is always allowed.
+    fn check_draft_quota(&self, locked: &LockedGate<'_>, name: &str) -> Result<(), Error> {
+        let names = locked.gate.issued.names()?;
+        // The owner is stored in each record, so they are read only if the limit may be exceeded.
+        if names.len() < MAX_OPEN_DRAFTS || names.iter().any(|it| it == name) {
             return Ok(());
         }
         let mut n_open = 0;
         for name in names {
-            n_open += usize::from(held.draft(&name)?.is_some_and(|it| it.worker == self.name));
+            n_open += usize::from(locked.draft(&name)?.is_some_and(|it| it.worker == self.name));
         }
-        if n_open < MOST_OPEN {
+        if n_open < MAX_OPEN_DRAFTS {
             return Ok(());
         }
-        let reason = format!("you have {n_open} drafts that are not decided; submit some of them");
+        let reason = format!("you have {n_open} undecided drafts; submit some of them first");
         Err(Error::NotAllowed { reason })
     }
 
-    /// The document's name where it is free or ours; one with a hash where another worker or file has it.
-    fn free_name(
+    /// Returns the file name of the draft: a plain one, or one with a hash if another worker or file uses the plain
+    /// one.
+    fn draft_name(
         &self,
-        held: &Held<'_>,
+        locked: &LockedGate<'_>,
         task: &str,
         path: &WorkspacePath,
     ) -> Result<String, Error> {
@@ -226,11 +238,11 @@ impl Worker<'_> {
         let hashed = format!("{start}.{hash}.{task}.draft");
         let is_short = plain.len() <= 200;
         for name in [&hashed, &plain] {
-            let Some(issued) = held.draft(name)? else { continue };
+            let Some(issued) = locked.draft(name)? else { continue };
             if issued.worker == self.name && issued.task == task && issued.path == *path {
                 return match issued.set {
                     None => Ok(name.clone()),
-                    Some(_) => Err(Error::Submitted { draft: name.clone() }),
+                    Some(_) => Err(Error::AlreadySubmitted { draft: name.clone() }),
                 };
             }
             if name == &plain {
@@ -240,20 +252,24 @@ impl Worker<'_> {
         Ok(if is_short { plain } else { hashed })
     }
 
-    /// The content of this worker's draft that was rejected last.
+    /// Returns the content of this worker's last rejected draft of the file.
     fn rejected_content(&self, task: &str, path: &WorkspacePath) -> Result<Option<String>, Error> {
         let content = self.gate.rejected.get::<Digest>(&rejected_key(self.name, task, path))?;
-        let content = content.ok_or_else(|| Error::NothingRejected { path: path.to_string() })?;
+        let content = content.ok_or_else(|| Error::NoRejectedDraft { path: path.to_string() })?;
         let bytes = blob::get(&self.gate.blobs, content)?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    fn submit_held(&self, held: &Held<'_>, submission: &Submission) -> Result<Submitted, Error> {
-        let mut issued = self.open_draft(held, &submission.draft_path)?;
+    fn submit_locked(
+        &self,
+        locked: &LockedGate<'_>,
+        submission: &Submission,
+    ) -> Result<SubmissionReceipt, Error> {
+        let mut issued = self.open_draft(locked, &submission.draft_path)?;
         let forged = |field, given: &str, known: &str| Error::Forged {
             draft: issued.name.clone(),
             field,
-            given: shown(given),
+            given: escape_for_message(given),
             known: known.to_owned(),
         };
         if submission.original_path != issued.path.as_str() {
@@ -262,13 +278,14 @@ impl Worker<'_> {
         if submission.task_id != issued.task {
             return Err(forged("task_id", &submission.task_id, &issued.task));
         }
-        if holds_secret(&submission.change_summary) {
-            let reason = "the summary holds what looks like a secret; say what changes without it";
+        if contains_secret(&submission.change_summary) {
+            let reason =
+                "the summary contains what looks like a secret; describe the change without it";
             return Err(Error::NotAllowed { reason: reason.to_owned() });
         }
         let content = match issued.operation {
             Operation::Delete => None,
-            _ => Some(self.text_of(held, &issued)?),
+            _ => Some(self.draft_text(locked, &issued)?),
         };
         let frozen = content.as_deref().map(|it| blob::put(&self.gate.blobs, it.as_bytes()));
         let content = content.unwrap_or_default();
@@ -279,27 +296,31 @@ impl Worker<'_> {
             base: issued.base,
             content: frozen.transpose()?,
             bytes: content.len() as u64,
-            summary: shown(
-                &submission.change_summary.chars().take(LONGEST_SUMMARY).collect::<String>(),
+            summary: escape_for_message(
+                &submission.change_summary.chars().take(MAX_SUMMARY_CHARS).collect::<String>(),
             ),
         };
         let more_to_come = submission.more_to_come;
-        let set = held.add_to_set(self.name, &issued.task, change.clone(), more_to_come)?;
+        let set = locked.add_to_set(self.name, &issued.task, change.clone(), more_to_come)?;
         issued.set = Some(set.id.clone());
-        self.gate.issued.put(&issued.name, &issued, Keep::ThroughCrash)?;
-        self.tell_of(held, &set, &change, &content)?;
+        self.gate.issued.put(&issued.name, &issued, Durability::ProcessCrash)?;
+        self.record_submission(locked, &set, &change, &content)?;
         let is_complete = set.state == SetState::Ready;
         let ready = is_complete.then(|| ready_message(&set));
         if let Some(ready) = &ready {
-            held.send(self.name, ready)?;
+            locked.send(self.name, ready)?;
         }
-        Ok(Submitted { set: set.id, is_complete, message_id: ready.map(|it| it.message_id) })
+        Ok(SubmissionReceipt {
+            set: set.id,
+            is_complete,
+            message_id: ready.map(|it| it.message_id),
+        })
     }
 
-    /// Writes the task's submission file and the log's line.
-    fn tell_of(
+    /// Adds the submission to the task's submission file and to the log.
+    fn record_submission(
         &self,
-        held: &Held<'_>,
+        locked: &LockedGate<'_>,
         set: &ChangeSet,
         change: &Change,
         content: &str,
@@ -308,7 +329,7 @@ impl Worker<'_> {
             change.base.map(|it| blob::get(&self.gate.blobs, it)).transpose()?.unwrap_or_default();
         let base = String::from_utf8_lossy(&base);
         let diff = FileDiff::new(&base, content);
-        held.list_submission(set, change, &diff, line_count(&base), line_count(content));
+        locked.add_submission(set, change, &diff, line_count(&base), line_count(content));
         let fields = [
             ("draft", change.draft.as_str().into()),
             ("path", change.path.as_str().into()),
@@ -317,55 +338,55 @@ impl Worker<'_> {
             ("added", diff.added.len().into()),
             ("removed", diff.removed.into()),
         ];
-        held.note(self.name, "submitted", &set.task, fields)
+        locked.log_event(self.name, "submitted", &set.task, fields)
     }
 
-    /// The draft's text, read once: whoever changes it later changes nothing.
-    fn text_of(&self, held: &Held<'_>, issued: &Issued) -> Result<String, Error> {
+    /// Reads the text of the draft. Later changes of the file have no effect.
+    fn draft_text(&self, locked: &LockedGate<'_>, issued: &DraftRecord) -> Result<String, Error> {
         let limit = self.gate.contract()?.draft_gate.max_draft_bytes;
-        let content = held.drafts()?.read(&issued.name, limit)?;
-        let content = content.ok_or_else(|| Error::DraftGone { draft: issued.name.clone() })?;
-        text_in(content.bytes, &issued.name)
+        let content = locked.drafts()?.read(&issued.name, limit)?;
+        let content = content.ok_or_else(|| Error::DraftMissing { draft: issued.name.clone() })?;
+        decode_text(content.bytes, &issued.name)
     }
 
-    /// A draft of this worker that is not submitted.
-    fn open_draft(&self, held: &Held<'_>, draft_path: &str) -> Result<Issued, Error> {
-        let issued = self.issued(held, draft_path)?;
+    /// Returns a draft of this worker that is not submitted yet.
+    fn open_draft(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
+        let issued = self.issued(locked, draft_path)?;
         match issued.set {
             None => Ok(issued),
-            Some(_) => Err(Error::Submitted { draft: issued.name }),
+            Some(_) => Err(Error::AlreadySubmitted { draft: issued.name }),
         }
     }
 
-    /// A draft that was issued to this worker: its name is looked up, and never made into a path.
-    fn issued(&self, held: &Held<'_>, draft_path: &str) -> Result<Issued, Error> {
+    /// Returns a draft that was issued to this worker. Its name is looked up in the records and never used as a path.
+    fn issued(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
         let path = WorkspacePath::parse(draft_path)?;
         let name = path.as_str().strip_prefix(DRAFTS).and_then(|it| it.strip_prefix('/'));
         let not_issued =
             || Error::NotIssued { draft: path.to_string(), worker: self.name.to_owned() };
         let name = name.filter(|it| !it.contains('/')).ok_or_else(not_issued)?;
-        let issued = held.draft(name)?;
+        let issued = locked.draft(name)?;
         issued.filter(|it| it.worker == self.name).ok_or_else(not_issued)
     }
 }
 
-impl Held<'_> {
-    /// What is known of a draft. One that a power cut damaged was never issued, and one that it brought back after its
-    /// set was decided is over.
-    pub(crate) fn draft(&self, name: &str) -> Result<Option<Issued>, Error> {
-        let issued: Option<Issued> = self.gate.issued.readable(name)?;
+impl LockedGate<'_> {
+    /// Returns the record of a draft. Corrupt records, and records that a power failure restored after the decision,
+    /// count as missing.
+    pub(crate) fn draft(&self, name: &str) -> Result<Option<DraftRecord>, Error> {
+        let issued: Option<DraftRecord> = self.gate.issued.readable(name)?;
         let is_over = |set: &String| self.gate.decided.has(set);
         Ok(issued.filter(|it| !it.set.as_ref().is_some_and(is_over)))
     }
 }
 
-/// Bytes as the text that drafts are made of.
-fn text_in(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
+/// Decodes bytes as text.
+fn decode_text(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
     let text = String::from_utf8(bytes).ok().filter(|it| !it.contains('\0'));
     text.ok_or_else(|| Error::NotText { path: path.to_owned() })
 }
 
-/// Where the content of a rejected draft is found again.
+/// Returns the name of the record of a rejected draft.
 pub(crate) fn rejected_key(worker: &str, task: &str, path: &WorkspacePath) -> String {
     Digest::of(format!("{worker}\n{task}\n{path}").as_bytes()).half()
 }

@@ -1,4 +1,5 @@
-//! Any compiled graph behind HTTP: runs on threads, their events, states and histories, answers to their questions.
+//! Serves compiled graphs over HTTP: runs on threads, their events, thread states and histories, and answers to
+//! interrupts.
 //!
 //! ```no_run
 //! use std::{sync::Arc, time::Duration};
@@ -27,7 +28,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let essays = StateGraph::<Essay>::new().node(write).edge(START, write);
-//! // Threads outlive the server as the list of runs does, so that runs go on after a restart.
+//! // Threads are stored on disk like the registry, so runs resume after a restart.
 //! let essays = essays.checkpointer(SqliteSaver::open("threads.db")?).compile()?;
 //! let registry = Registry::open("runs.db")?;
 //! let graphs = Graphs::new(registry.clone()).add("essays", essays, || ());
@@ -37,15 +38,15 @@
 //! let open = Router::new()
 //!     .route("/health", get(async || "ok"))
 //!     .route("/openapi.json", get(async move || Json(document)));
-//! let guarded = Guard::new().around(open, locked, metrics);
+//! let guarded = Guard::new().wrap(open, locked, metrics);
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8000").await?;
 //! serve(listener, guarded, service, Duration::from_secs(5), std::future::pending()).await?;
 //! # Ok(())
 //! # }
 //! ```
 
+mod any_graph;
 mod routes;
-mod served;
 
 use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
@@ -57,52 +58,52 @@ use serde_json::{Map, Value};
 
 pub use routes::routes;
 
-use self::served::{Served, Typed};
+use self::any_graph::{AnyGraph, TypedGraph};
 use crate::{
     registry::Registry,
     run::{RunEvent, RunInfo},
-    runner::{Ended, Failure, Runner, Teller},
+    runner::{EventSender, Runner, RunnerError, RunnerOutcome},
 };
 
-/// Compiled graphs, by name, as runs of a [`Service`](crate::Service).
+/// Compiled graphs by name; the [`Runner`] of their runs.
 ///
-/// Events lie in the service's own file. A step that a crash interrupted runs again, and then tells again what it does:
-/// as new events, with new numbers.
+/// Events are stored in the registry's database. A step that was interrupted by a crash runs again and emits its
+/// events again, with new sequence numbers.
 #[derive(Clone)]
 pub struct Graphs {
     registry: Registry,
-    served: BTreeMap<String, Arc<dyn Served>>,
+    graphs: BTreeMap<String, Arc<dyn AnyGraph>>,
 }
 
 impl fmt::Debug for Graphs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.served.keys()).finish()
+        f.debug_set().entries(self.graphs.keys()).finish()
     }
 }
 
-/// What a run of a graph is given.
+/// Input of a run as stored in the registry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Given {
+struct RunConfig {
     graph: String,
     thread: String,
     input: Map<String, Value>,
     modes: Vec<Mode>,
 }
 
-/// Answers to the questions of a run, by their ids.
+/// Arguments of a resume as stored in the registry: answers by interrupt id.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Answers {
+struct ResumeArgs {
     #[serde(default)]
     answers: Map<String, Value>,
 }
 
 impl Graphs {
-    /// No graphs yet; their events go where the runs are listed.
+    /// Creates an empty set of graphs whose events are stored in `registry`.
     pub fn new(registry: Registry) -> Self {
-        Self { registry, served: BTreeMap::new() }
+        Self { registry, graphs: BTreeMap::new() }
     }
 
-    /// One more graph. It needs a checkpointer; each run gets what its nodes depend on from `deps`.
+    /// Adds a graph, which needs a checkpointer. `deps` creates the dependencies of the nodes for each run.
     #[must_use]
     pub fn add<S: State, C: Send + Sync + 'static>(
         mut self,
@@ -110,25 +111,29 @@ impl Graphs {
         graph: CompiledGraph<S, C>,
         deps: impl Fn() -> C + Send + Sync + 'static,
     ) -> Self {
-        self.served.insert(name.into(), Arc::new(Typed { graph, deps: Box::new(deps) }));
+        self.graphs.insert(name.into(), Arc::new(TypedGraph { graph, deps: Box::new(deps) }));
         self
     }
 
-    fn get(&self, name: &str) -> Option<&Arc<dyn Served>> {
-        self.served.get(name)
+    fn get(&self, name: &str) -> Option<&Arc<dyn AnyGraph>> {
+        self.graphs.get(name)
     }
 
-    /// Whether a run has told anything yet.
-    fn has_begun(&self, run: &str) -> bool {
+    /// Returns whether the run has stored any event.
+    fn has_events(&self, run: &str) -> bool {
         self.events(run, 0, 1).is_ok_and(|it| !it.is_empty())
     }
 
-    /// Stores events under the numbers that follow those of the run.
-    async fn store(&self, run: &str, events: Vec<Value>) -> Result<Vec<RunEvent>, Failure> {
+    /// Appends events with the next sequence numbers of the run.
+    async fn append_events(
+        &self,
+        run: &str,
+        events: Vec<Value>,
+    ) -> Result<Vec<RunEvent>, RunnerError> {
         let (registry, run) = (self.registry.clone(), run.to_owned());
         let stored = tokio::task::spawn_blocking(move || append(&registry, &run, events)).await;
         let failed =
-            |error: &dyn fmt::Display| Failure(format!("events cannot be stored: {error}"));
+            |error: &dyn fmt::Display| RunnerError(format!("cannot store events: {error}"));
         stored.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
 }
@@ -159,29 +164,36 @@ fn append(
 
 #[async_trait]
 impl Runner for Graphs {
-    async fn go(&self, run: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
-        let given: Given = serde_json::from_value(run.input.clone())
-            .map_err(|error| Failure(format!("what the run was given cannot be read: {error}")))?;
-        let Some(graph) = self.get(&given.graph) else {
-            return Err(Failure(format!("this server has no graph `{}`", given.graph)));
+    async fn execute(
+        &self,
+        run: &RunInfo,
+        sender: &EventSender,
+    ) -> Result<RunnerOutcome, RunnerError> {
+        let config: RunConfig = serde_json::from_value(run.input.clone())
+            .map_err(|error| RunnerError(format!("cannot read the input of the run: {error}")))?;
+        let Some(graph) = self.get(&config.graph) else {
+            return Err(RunnerError(format!(
+                "graph `{}` does not exist on this server",
+                config.graph
+            )));
         };
-        let answers: Answers = serde_json::from_value(run.order.clone()).unwrap_or_default();
-        graph.go(self, &run.id, given, answers.answers, teller).await
+        let args: ResumeArgs = serde_json::from_value(run.resume_args.clone()).unwrap_or_default();
+        graph.execute(self, &run.id, config, args.answers, sender).await
     }
 
-    fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
+    fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
         let connection = self.registry.lock();
         let read = || -> rusqlite::Result<Vec<RunEvent>> {
             let sql =
                 "SELECT seq, data FROM events WHERE run = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
             let mut statement = connection.prepare_cached(sql)?;
-            let (after, most) = (i64::try_from(after), i64::try_from(most));
-            let (after, most) = (after.unwrap_or(i64::MAX), most.unwrap_or(i64::MAX));
+            let (after, limit) = (i64::try_from(after), i64::try_from(limit));
+            let (after, limit) = (after.unwrap_or(i64::MAX), limit.unwrap_or(i64::MAX));
             let event = |row: &rusqlite::Row<'_>| {
                 let (seq, data): (i64, String) = (row.get(0)?, row.get(1)?);
                 Ok(RunEvent { seq: seq.unsigned_abs(), data: data.into() })
             };
-            statement.query_map(params![run, after, most], event)?.collect()
+            statement.query_map(params![run, after, limit], event)?.collect()
         };
         read().map_err(io::Error::other)
     }

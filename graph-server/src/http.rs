@@ -1,20 +1,20 @@
-//! What every HTTP server here needs, whatever it serves.
+//! Building blocks of HTTP servers: extractors, authentication, rate limits, event streams, metrics, error responses.
 
 mod body;
-mod document;
 mod events;
 mod guard;
 mod key;
 mod metrics;
+mod openapi;
 mod page;
 mod problem;
-mod rate;
-mod request;
+mod rate_limiter;
+mod request_log;
 
 pub use body::{Body, Params, Path};
-pub use events::{EventStreams, Message, Place, stream};
+pub use events::{LastEventId, Message, StreamLimit, stream_events};
 pub use guard::{Guard, Guarded};
-pub use key::{KeyHash, KeyHashError, ShortKey};
+pub use key::{KeyHash, KeyHashError, ShortKeyError};
 pub use metrics::Metrics;
 pub use page::{Asset, page};
 pub use problem::{Problem, ProblemBody, ProblemDetail};

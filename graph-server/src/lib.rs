@@ -1,9 +1,10 @@
-//! Runs behind HTTP: started, watched live over server-sent events, stopped, and gone on with after a restart.
+//! HTTP server for runs: start them, stream their events (server-sent events), cancel them, and resume them after a
+//! restart.
 //!
-//! - A [`Service`] has runs and knows nothing of HTTP. What a run does is its [`Runner`]'s business; that of a compiled
-//!   graph is [`Graphs`](graph::Graphs).
-//! - [`http`] has what every server needs: who may ask, how errors look, how events are streamed.
-//! - [`graph::routes`] serves any compiled graph; applications have routes of their own over the same service.
+//! - A [`Service`] manages runs and is independent of HTTP. A [`Runner`] does the work of a run;
+//!   [`Graphs`](graph::Graphs) is the runner of compiled graphs.
+//! - [`http`] holds what every server needs: authentication, error responses, event streams.
+//! - [`graph::routes`] serves any compiled graph. Applications define their own routes on the same service.
 #![forbid(unsafe_code)]
 
 pub mod graph;
@@ -16,6 +17,6 @@ mod service;
 
 pub use registry::{Registry, RegistryError};
 pub use run::{NewRun, RunEvent, RunInfo, Status};
-pub use runner::{Ended, Failure, Runner, Teller};
-pub use server::{lift_descriptor_limit, serve};
-pub use service::{Capacity, Read, Reader, Service, ServiceError};
+pub use runner::{EventSender, Runner, RunnerError, RunnerOutcome};
+pub use server::{raise_descriptor_limit, serve};
+pub use service::{Capacity, EventReader, ReadOutcome, Service, ServiceError};

@@ -1,4 +1,4 @@
-//! The list of all runs, in a file of SQLite.
+//! The registry of all runs, a SQLite database.
 
 use std::{
     path::Path,
@@ -11,18 +11,18 @@ use serde_json::Value;
 
 use crate::run::{NewRun, RunInfo, Status, from_millis, to_millis};
 
-/// The list of all runs. Clones share it.
+/// The registry of all runs. Clones share one connection.
 #[derive(Debug, Clone)]
 pub struct Registry {
     connection: Arc<Mutex<Connection>>,
 }
 
-/// Why the list of runs cannot be read or written.
+/// The registry could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("the list of runs: {0}")]
+#[error("cannot access the run registry: {0}")]
 pub struct RegistryError(#[from] rusqlite::Error);
 
-/// Files with another number are not this program's.
+/// Schema version; databases with another version are rejected.
 const VERSION: i64 = 1;
 
 const SCHEMA: &str = "
@@ -50,24 +50,26 @@ CREATE TABLE IF NOT EXISTS events (
 const COLUMNS: &str = "id, subject, input, told, status, error, created, updated, ended, outcome";
 
 impl Registry {
-    /// Opens the list in a file, which is made if it is not there.
+    /// Opens the registry at `path`, creating the file if it does not exist.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RegistryError> {
-        Self::with(Connection::open(path)?)
+        Self::init(Connection::open(path)?)
     }
 
-    /// A list that ends with the process.
+    /// Opens a registry in memory, which is lost when the process exits.
     pub fn in_memory() -> Result<Self, RegistryError> {
-        Self::with(Connection::open_in_memory()?)
+        Self::init(Connection::open_in_memory()?)
     }
 
-    fn with(connection: Connection) -> Result<Self, RegistryError> {
-        // A status that was told to somebody has reached the disk.
+    fn init(connection: Connection) -> Result<Self, RegistryError> {
+        // A status that a client has seen must survive a power failure.
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 10000;",
         )?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         if version != 0 && version != VERSION {
-            let text = format!("its version is {version}, this program knows {VERSION}");
+            let text = format!(
+                "its schema version is {version}, but this program supports only version {VERSION}"
+            );
             return Err(RegistryError(rusqlite::Error::ToSqlConversionFailure(text.into())));
         }
         connection.execute_batch(SCHEMA)?;
@@ -75,13 +77,13 @@ impl Registry {
         Ok(Self { connection: Arc::new(Mutex::new(connection)) })
     }
 
-    /// The connection. Whoever panicked with it left no transaction open: a dropped one rolls back.
+    /// Locks the connection. A poisoned lock is safe to use: the transaction of a panicked holder was rolled back.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Adds a run that waits for its turn; `None` if there is one with its id.
-    pub(crate) fn add(&self, new: &NewRun) -> Result<Option<RunInfo>, RegistryError> {
+    /// Adds a queued run; returns `None` if its id is already in use.
+    pub(crate) fn insert(&self, new: &NewRun) -> Result<Option<RunInfo>, RegistryError> {
         let now = SystemTime::now();
         let millis = to_millis(now);
         let added = self.lock().execute(
@@ -92,11 +94,11 @@ impl Registry {
         if added == 0 { Ok(None) } else { self.get(&new.id) }
     }
 
-    /// Adds a run that came to its end without this service. One that is known already is noted as complete if it
-    /// rested before that and nobody works on it here.
-    pub fn adopt(
+    /// Adds a run that was completed outside of this service. If the run is already registered, it is marked complete
+    /// only if it is inactive and was last updated before `ended_at`.
+    pub fn import_complete_run(
         &self,
-        done: &NewRun,
+        run: &NewRun,
         outcome: &Value,
         created_at: SystemTime,
         ended_at: SystemTime,
@@ -108,9 +110,9 @@ impl Registry {
                  ended = excluded.ended, outcome = excluded.outcome \
              WHERE status NOT IN ('queued', 'running') AND updated < excluded.updated",
             params![
-                done.id,
-                done.subject,
-                done.input.to_string(),
+                run.id,
+                run.subject,
+                run.input.to_string(),
                 to_millis(created_at),
                 to_millis(ended_at),
                 outcome.to_string()
@@ -119,17 +121,17 @@ impl Registry {
         Ok(())
     }
 
-    /// A run.
+    /// Returns the run with this id.
     pub fn get(&self, id: &str) -> Result<Option<RunInfo>, RegistryError> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE id = ?1");
-        Ok(self.lock().prepare_cached(&sql)?.query_row([id], read).optional()?)
+        Ok(self.lock().prepare_cached(&sql)?.query_row([id], run_from_row).optional()?)
     }
 
-    /// Runs, the newest first, from the one made before this one on.
+    /// Lists up to `limit` runs, newest first; with `before`, only runs created before that one.
     pub(crate) fn list(
         &self,
         before: Option<&str>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<RunInfo>, RegistryError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM runs \
@@ -138,24 +140,24 @@ impl Registry {
         );
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&sql)?;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![before, most], read)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![before, limit], run_from_row)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Runs that are to go on by themselves, the oldest first.
-    pub(crate) fn unfinished(&self) -> Result<Vec<RunInfo>, RegistryError> {
+    /// Lists the active runs, oldest first.
+    pub(crate) fn list_active(&self) -> Result<Vec<RunInfo>, RegistryError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM runs WHERE status IN ('queued', 'running') ORDER BY number"
         );
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement.query_map([], read)?;
+        let rows = statement.query_map([], run_from_row)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How many runs have each status.
-    pub(crate) fn count(&self) -> Result<Vec<(Status, u64)>, RegistryError> {
+    /// Counts the runs of each status.
+    pub(crate) fn count_by_status(&self) -> Result<Vec<(Status, u64)>, RegistryError> {
         let connection = self.lock();
         let mut statement =
             connection.prepare_cached("SELECT count(*) FROM runs WHERE status = ?1")?;
@@ -166,8 +168,8 @@ impl Registry {
         Status::ALL.into_iter().map(&mut count).collect()
     }
 
-    /// Changes where a run stands.
-    pub(crate) fn set(
+    /// Sets the status of a run, with its error or result.
+    pub(crate) fn set_status(
         &self,
         id: &str,
         status: Status,
@@ -175,7 +177,7 @@ impl Registry {
         outcome: &Value,
     ) -> Result<(), RegistryError> {
         let now = to_millis(SystemTime::now());
-        let ended = (!status.is_live()).then_some(now);
+        let ended = (!status.is_active()).then_some(now);
         self.lock().execute(
             "UPDATE runs SET status = ?2, error = ?3, updated = ?4, ended = ?5, outcome = ?6 WHERE id = ?1",
             params![id, status.name(), error, now, ended, outcome.to_string()],
@@ -183,18 +185,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts a run that nobody works on back into the queue, with an order.
-    pub(crate) fn requeue(&self, id: &str, order: &Value) -> Result<(), RegistryError> {
+    /// Queues an inactive run again and stores the arguments of the resume.
+    pub(crate) fn requeue(&self, id: &str, resume_args: &Value) -> Result<(), RegistryError> {
         self.lock().execute(
             "UPDATE runs SET status = 'queued', error = NULL, told = ?2, updated = ?3, ended = NULL \
              WHERE id = ?1",
-            params![id, order.to_string(), to_millis(SystemTime::now())],
+            params![id, resume_args.to_string(), to_millis(SystemTime::now())],
         )?;
         Ok(())
     }
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<RunInfo> {
+fn run_from_row(row: &Row<'_>) -> rusqlite::Result<RunInfo> {
     let json = |at: usize, text: String| {
         serde_json::from_str(&text).map_err(|error| {
             rusqlite::Error::FromSqlConversionFailure(
@@ -209,7 +211,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<RunInfo> {
         id: row.get(0)?,
         subject: row.get(1)?,
         input: json(2, row.get(2)?)?,
-        order: json(3, row.get(3)?)?,
+        resume_args: json(3, row.get(3)?)?,
         status: Status::ALL.into_iter().find(|it| it.name() == status).unwrap_or(Status::Error),
         error: row.get(5)?,
         created_at: from_millis(row.get(6)?),
@@ -228,60 +230,61 @@ mod tests {
     use super::{NewRun, Registry, Status};
 
     #[test]
-    fn runs_are_kept_in_order_and_only_those_that_rest_are_queued_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("runs.db");
+    fn runs_persist_in_order_and_can_be_queued_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.db");
         let registry = Registry::open(&path).unwrap();
         let new =
             |id: &str| NewRun { id: id.into(), subject: "x".into(), input: json!({ "a": 1 }) };
         for id in ["c", "a", "b"] {
-            assert_eq!(registry.add(&new(id)).unwrap().unwrap().status, Status::Queued);
+            assert_eq!(registry.insert(&new(id)).unwrap().unwrap().status, Status::Queued);
         }
-        assert_eq!(registry.add(&new("a")).unwrap(), None);
-        registry.set("a", Status::Error, Some("why"), &Value::Null).unwrap();
+        assert_eq!(registry.insert(&new("a")).unwrap(), None);
+        registry.set_status("a", Status::Error, Some("why"), &Value::Null).unwrap();
         drop(registry);
 
         let registry = Registry::open(&path).unwrap();
-        let ids = |before, most| -> Vec<String> {
-            registry.list(before, most).unwrap().into_iter().map(|it| it.id).collect()
+        let ids = |before, limit| -> Vec<String> {
+            registry.list(before, limit).unwrap().into_iter().map(|it| it.id).collect()
         };
         assert_eq!(ids(None, 9), ["b", "a", "c"]);
         assert_eq!(ids(Some("b"), 1), ["a"]);
         let a = registry.get("a").unwrap().unwrap();
-        assert_eq!((a.error.as_deref(), a.order), (Some("why"), Value::Null));
+        assert_eq!((a.error.as_deref(), a.resume_args), (Some("why"), Value::Null));
         assert!(a.ended_at.is_some());
         registry.requeue("a", &json!(1)).unwrap();
-        let unfinished: Vec<_> = registry.unfinished().unwrap();
-        assert_eq!(unfinished.len(), 3);
-        assert_eq!((unfinished[1].order.clone(), unfinished[1].ended_at), (json!(1), None));
-        assert_eq!(registry.count().unwrap()[0], (Status::Queued, 3));
+        let active: Vec<_> = registry.list_active().unwrap();
+        assert_eq!(active.len(), 3);
+        assert_eq!((active[1].resume_args.clone(), active[1].ended_at), (json!(1), None));
+        assert_eq!(registry.count_by_status().unwrap()[0], (Status::Queued, 3));
     }
 
     #[test]
-    fn what_others_brought_to_its_end_is_complete_unless_it_was_touched_since() {
+    fn imported_runs_are_complete_unless_active_or_updated_later() {
         let registry = Registry::in_memory().unwrap();
         let new = |id: &str| NewRun { id: id.into(), subject: "x".into(), input: json!({}) };
         let (past, future) = (SystemTime::UNIX_EPOCH, SystemTime::now() + Duration::from_secs(60));
-        for id in ["live", "rests", "older"] {
-            registry.add(&new(id)).unwrap();
+        for id in ["active", "failed", "older"] {
+            registry.insert(&new(id)).unwrap();
         }
-        for id in ["rests", "older"] {
-            registry.set(id, Status::Error, Some("why"), &Value::Null).unwrap();
+        for id in ["failed", "older"] {
+            registry.set_status(id, Status::Error, Some("why"), &Value::Null).unwrap();
         }
-        for (id, ended) in [("live", future), ("rests", future), ("older", past), ("new", past)] {
-            registry.adopt(&new(id), &json!(id), past, ended).unwrap();
+        for (id, ended) in [("active", future), ("failed", future), ("older", past), ("new", past)]
+        {
+            registry.import_complete_run(&new(id), &json!(id), past, ended).unwrap();
         }
         let run = |id| registry.get(id).unwrap().unwrap();
-        let stands = ["live", "rests", "older", "new"].map(|id| run(id).status);
+        let statuses = ["active", "failed", "older", "new"].map(|id| run(id).status);
         use Status::{Complete, Error, Queued};
-        assert_eq!(stands, [Queued, Complete, Error, Complete]);
-        assert_eq!((run("rests").error, run("rests").outcome), (None, json!("rests")));
+        assert_eq!(statuses, [Queued, Complete, Error, Complete]);
+        assert_eq!((run("failed").error, run("failed").outcome), (None, json!("failed")));
     }
 
     #[test]
-    fn a_file_of_another_program_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("runs.db");
+    fn databases_of_another_version_are_rejected() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.db");
         rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
         let error = Registry::open(&path).unwrap_err().to_string();
         assert!(error.contains("version is 7"), "{error}");

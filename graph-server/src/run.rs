@@ -1,4 +1,4 @@
-//! Runs as the service knows them.
+//! The data of a run: its status, input and events.
 
 use std::{
     sync::Arc,
@@ -8,35 +8,35 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where a run stands.
+/// Status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It waits for its turn.
+    /// Waits in the queue.
     Queued,
-    /// Somebody works on it.
+    /// Is executing.
     Running,
-    /// It waits for a person's answer.
+    /// Is interrupted and waits for a person's answer.
     Waiting,
-    /// It came to its end.
+    /// Finished.
     Complete,
-    /// It failed. Whether it can go on is seen by trying.
+    /// Failed. Resuming retries it.
     Error,
-    /// Somebody stopped it. It can go on.
+    /// Was cancelled. It can be resumed.
     Cancelled,
 }
 
 impl Status {
-    /// All there are.
+    /// All statuses.
     pub const ALL: [Self; 6] =
         [Self::Queued, Self::Running, Self::Waiting, Self::Complete, Self::Error, Self::Cancelled];
 
-    /// Whether the service goes on with such a run by itself.
-    pub fn is_live(self) -> bool {
+    /// Returns whether the run is queued or executing. Such runs are resumed when the service restarts.
+    pub fn is_active(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
 
-    /// Its name, as it stands in JSON and in the registry.
+    /// Returns the name used in JSON and in the registry.
     pub fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -49,61 +49,62 @@ impl Status {
     }
 }
 
-/// A run that is to be started.
+/// A run to start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRun {
-    /// Its id; [`is_id`] says what can be one.
+    /// Id of the run; see [`is_valid_id`].
     pub id: String,
-    /// What it is a run of: a graph, a company.
+    /// What the run is about, such as the name of a graph or a company.
     pub subject: String,
-    /// What it is given, as its [`Runner`](crate::Runner) understands it.
+    /// Input, in the format that the [`Runner`](crate::Runner) expects.
     pub input: Value,
 }
 
-/// A run, as it stands in the registry.
+/// A run as stored in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunInfo {
-    /// Its id.
+    /// Id of the run.
     pub id: String,
-    /// What it is a run of.
+    /// What the run is about.
     pub subject: String,
-    /// What it was given.
+    /// Input of the run.
     pub input: Value,
-    /// What it was told when it was last gone on with by hand; null if it never was.
-    pub order: Value,
-    /// Where it stands.
+    /// Arguments of the last [`Service::resume`](crate::Service::resume); null if the run was never resumed by a
+    /// caller.
+    pub resume_args: Value,
+    /// Current status.
     pub status: Status,
-    /// Why it failed.
+    /// Error message of a failed run.
     pub error: Option<String>,
-    /// What it came to, in short, as its runner says; null before its end.
+    /// Short result, in the runner's format; null until the run completes.
     pub outcome: Value,
-    /// When it was made.
+    /// Creation time.
     pub created_at: SystemTime,
-    /// When its status changed last.
+    /// Time of the last status change.
     pub updated_at: SystemTime,
-    /// When it came to where it does not go on from by itself.
+    /// Time at which the run became inactive (complete, waiting, failed or cancelled).
     pub ended_at: Option<SystemTime>,
 }
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEvent {
-    /// Counts the run's events, from 1, without a gap.
+    /// Sequence number within the run, starting at 1, without gaps.
     pub seq: u64,
-    /// What happened, as JSON.
+    /// The event as JSON.
     pub data: Arc<str>,
 }
 
-/// Whether a text can be a run's id: up to 100 letters, digits, `-`, `_` and `.`, and a letter or digit first. So it is
-/// safe as part of a path and of an address.
-pub fn is_id(text: &str) -> bool {
+/// Returns whether `text` is a valid run id: up to 100 letters, digits, `-`, `_` and `.`, starting with a letter or
+/// digit. Such ids are safe in file paths and URLs.
+pub fn is_valid_id(text: &str) -> bool {
     let all = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     text.len() <= 100
         && text.starts_with(|it: char| it.is_ascii_alphanumeric())
         && text.chars().all(all)
 }
 
-/// A time as milliseconds since 1970, in which form it is stored.
+/// Converts a time to milliseconds since the Unix epoch, the stored format.
 pub(crate) fn to_millis(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -115,15 +116,15 @@ pub(crate) fn from_millis(millis: i64) -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use super::is_id;
+    use super::is_valid_id;
 
     #[test]
-    fn ids_are_safe_in_paths() {
+    fn only_ids_that_are_safe_in_paths_are_valid() {
         for id in ["a", "nvda-20261115-121630-4f1c", "BRK.B_1"] {
-            assert!(is_id(id), "{id}");
+            assert!(is_valid_id(id), "{id}");
         }
         for id in ["", ".", "..", "a/b", "-x", "a b", "é", &"a".repeat(101), "a\0"] {
-            assert!(!is_id(id), "{id}");
+            assert!(!is_valid_id(id), "{id}");
         }
     }
 }

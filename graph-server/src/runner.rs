@@ -1,4 +1,4 @@
-//! What a service runs.
+//! The interface between the service and the code that executes its runs.
 
 use std::{io, sync::Arc};
 
@@ -7,52 +7,58 @@ use serde_json::Value;
 
 use crate::{
     run::{RunEvent, RunInfo},
-    service::Feed,
+    service::RecentEvents,
 };
 
-/// Does the work of a service's runs.
+/// Executes the runs of a service.
 ///
-/// A runner keeps its runs' progress and events on disk itself: whatever happens to the process, the service asks it
-/// to go on with the run, and it goes on from where it stood.
+/// A runner persists the progress and the events of its runs itself. After a crash the service calls
+/// [`execute`](Self::execute) again, and the runner continues from the persisted state.
 #[async_trait]
 pub trait Runner: Send + Sync + 'static {
-    /// Goes on with a run from wherever it stands, and tells what happens once it is stored.
+    /// Executes a run, or resumes it from its last persisted state, and sends each event after storing it.
     ///
-    /// The future is dropped when the run is cancelled or the server ends; later it may be asked for again.
-    async fn go(&self, run: &RunInfo, teller: &Teller) -> Result<Ended, Failure>;
+    /// The future is dropped when the run is cancelled or the server shuts down; `execute` may be called for the run
+    /// again later.
+    async fn execute(
+        &self,
+        run: &RunInfo,
+        sender: &EventSender,
+    ) -> Result<RunnerOutcome, RunnerError>;
 
-    /// Whether a complete run has something left that going on with it may still bring. It may block.
-    fn is_open(&self, _run: &RunInfo) -> bool {
+    /// Returns whether resuming a complete run can produce more results. May block.
+    fn can_continue(&self, _run: &RunInfo) -> bool {
         false
     }
 
-    /// The stored events of a run after this number, at most so many. It may block.
-    fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>>;
+    /// Returns up to `limit` stored events of the run with sequence numbers greater than `after`. May block.
+    fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>>;
 }
 
-/// Where a runner left a run.
+/// How [`Runner::execute`] ended without an error.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ended {
-    /// At its end, with what it came to in short: it is shown in lists of runs.
+pub enum RunnerOutcome {
+    /// The run finished. The value is a short result that is shown in lists of runs.
     Complete(Value),
-    /// At a question.
+    /// The run is interrupted and waits for an answer.
     Waiting,
 }
 
-/// Why a run failed, in words for whoever asked for it.
+/// The run failed. The message is shown to clients.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub String);
+pub struct RunnerError(pub String);
 
-/// Tells the readers of a run what happens in it.
+/// Sends the events of one run to its readers.
 #[derive(Debug)]
-pub struct Teller {
-    pub(crate) feed: Arc<Feed>,
+pub struct EventSender {
+    pub(crate) recent: Arc<RecentEvents>,
 }
 
-impl Teller {
-    /// Tells an event that is stored already. Its number is one above that of the event before.
-    pub fn tell(&self, event: RunEvent) {
-        self.feed.tell(event);
+impl EventSender {
+    /// Sends an event that is already stored. Its sequence number must be one greater than that of the previous
+    /// event.
+    pub fn send(&self, event: RunEvent) {
+        self.recent.push(event);
     }
 }

@@ -1,6 +1,6 @@
-//! Listening, and ending well.
+//! Accepts connections and shuts down gracefully.
 
-mod impatient;
+mod write_timeout;
 
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -18,96 +18,100 @@ use tokio::{
 };
 use tower::ServiceExt;
 
-use self::impatient::Impatient;
+use self::write_timeout::WriteTimeout;
 use crate::{http::Guarded, service::Service};
 
-/// Connections that are still open after the runs are put aside get so long.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Time that connections get to close after the service has shut down.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
-/// A connection on which no whole head of a request comes for so long is closed.
-const HEAD: Duration = Duration::from_secs(15);
+/// Time limit for receiving the header of a request.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A connection on which an answer waits for so long, and the client takes nothing of it, is closed. It would keep its
-/// place for as long as the client likes. Streams send signs of life, so that those that nobody reads end too.
-const UNREAD: Duration = Duration::from_secs(60);
+/// Time after which a connection is closed if the client accepts no bytes of a pending response. Otherwise it would
+/// occupy a connection slot indefinitely. Event streams send keep-alive messages, so unread streams time out too.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where no connection can be taken, it is tried again after so long.
-const BREATH: Duration = Duration::from_millis(200);
+/// Pause before accepting again after `accept` failed.
+const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
-/// Connections at once, at most; fewer where this process may have few open files.
-const CONNECTIONS: u64 = 4096;
+/// Maximum number of concurrent connections; lower if the file descriptor limit is low.
+const MAX_CONNECTIONS: u64 = 4096;
 
-/// Lets this process have as many open files and connections as it may: the usual bound is meant for programs that
-/// have few. Says how many that is.
-pub fn lift_descriptor_limit() -> io::Result<u64> {
+/// Raises the limit of open file descriptors of this process to the maximum allowed and returns it. The default limit
+/// is too low for a server with many connections.
+pub fn raise_descriptor_limit() -> io::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
-/// Serves until it is told to end; then takes no new runs, gives the live ones so much time, and puts the others aside.
+/// Serves until `shutdown_signal` completes; then stops accepting runs, gives active runs `grace` to finish, and
+/// preempts the rest.
 ///
-/// An address that others than this machine can reach is refused where the guard has no key.
+/// Fails if `listener` is reachable from other machines and the guard has no key.
 pub async fn serve(
     listener: TcpListener,
     guarded: Guarded,
     service: Service,
     grace: Duration,
-    end: impl Future<Output = ()> + Send + 'static,
+    shutdown_signal: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let Guarded { router, guard } = guarded;
-    if !guard.suits(listener.local_addr()?) {
-        let why = "others can reach this address, so the guard around its routes needs a key";
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    if !guard.may_listen_on(listener.local_addr()?) {
+        let message = "this address is reachable from other machines, so the server needs a key";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let connections = GracefulShutdown::new();
-    // Half of the files are for the runs: a crowd of clients must not make one fail.
-    let most =
-        getrlimit(Resource::Nofile).current.map_or(CONNECTIONS, |it| CONNECTIONS.min(it / 2));
-    let free = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(1).max(1)));
-    let ending = async {
-        end.await;
-        tracing::info!("ends");
+    // Half of the descriptors are reserved for runs, so that many clients cannot make a run fail.
+    let max_connections = getrlimit(Resource::Nofile)
+        .current
+        .map_or(MAX_CONNECTIONS, |it| MAX_CONNECTIONS.min(it / 2));
+    let free = Arc::new(Semaphore::new(usize::try_from(max_connections).unwrap_or(1).max(1)));
+    let shutdown = async {
+        shutdown_signal.await;
+        tracing::info!("shutting down");
         service.shut_down(grace).await;
     };
-    tokio::pin!(ending);
+    tokio::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
-            () = &mut ending => break,
+            () = &mut shutdown => break,
             accepted = accept(&listener, &free) => accepted,
         };
         match accepted {
-            Ok((stream, client, place)) => talk(stream, client, place, &router, &connections),
+            Ok((stream, client, permit)) => {
+                serve_connection(stream, client, permit, &router, &connections)
+            }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
-                time::sleep(BREATH).await;
+                tracing::warn!(%error, "cannot accept a connection");
+                time::sleep(ACCEPT_RETRY).await;
             }
         }
     }
     drop(listener);
-    if time::timeout(LAST_WORDS, connections.shutdown()).await.is_err() {
-        tracing::info!("leaves connections that do not end");
+    if time::timeout(CLOSE_GRACE, connections.shutdown()).await.is_err() {
+        tracing::info!("closing connections that did not finish in time");
     }
     Ok(())
 }
 
-/// Takes a connection, once there is room for one.
+/// Accepts a connection as soon as fewer than the maximum are open.
 async fn accept(
     listener: &TcpListener,
     free: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let place = free.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let permit = free.clone().acquire_owned().await.map_err(io::Error::other)?;
     let (stream, client) = listener.accept().await?;
-    // Or an event waits for the receipt of the one before.
+    // Without this, Nagle's algorithm would delay small events.
     stream.set_nodelay(true)?;
-    Ok((stream, client, place))
+    Ok((stream, client, permit))
 }
 
-/// Answers a connection's requests, in the background.
-fn talk(
+/// Serves the requests of a connection in the background.
+fn serve_connection(
     stream: TcpStream,
     client: SocketAddr,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     router: &Router,
     connections: &GracefulShutdown,
 ) {
@@ -122,12 +126,12 @@ fn talk(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(Impatient::new(stream, UNREAD)), answer);
+        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)), answer);
     let connection = connections.watch(connection);
     tokio::spawn(async move {
-        // Clients go as they like.
+        // Errors are ignored: clients may disconnect at any time.
         let _ = connection.await;
-        drop(place);
+        drop(permit);
     });
 }

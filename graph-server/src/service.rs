@@ -1,12 +1,12 @@
-//! The service: runs that are started, watched, stopped and gone on with. It knows nothing of HTTP.
+//! Run lifecycle: start, watch, cancel and resume runs. Independent of HTTP.
 //!
-//! A run is *live* while it waits for its turn or somebody works on it. All live runs are in one map; whoever wants to
-//! know how another one stands asks the registry. A run enters the map before the registry calls it live, and leaves it
-//! after the registry calls it something else, so that nobody finds it in neither.
+//! A run is *active* while it is queued or executing. Active runs live in one map; the status of all other runs comes
+//! from the registry. A run is inserted into the map before the registry marks it active and removed after the
+//! registry marks it inactive, so every run is always visible in at least one of the two.
 
-mod feed;
+mod execute;
 mod reader;
-mod work;
+mod recent_events;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -21,92 +21,92 @@ use tokio::{
     time,
 };
 
-pub(crate) use feed::Feed;
-pub use reader::{Read, Reader};
+pub use reader::{EventReader, ReadOutcome};
+pub(crate) use recent_events::RecentEvents;
 
 use crate::{
     registry::{Registry, RegistryError},
-    run::{NewRun, RunEvent, RunInfo, Status, is_id},
+    run::{NewRun, RunEvent, RunInfo, Status, is_valid_id},
     runner::Runner,
 };
 
-/// Runs that are put aside get so long to let go.
-const ASIDE: Duration = Duration::from_secs(10);
+/// Time that preempted runs get to release their resources.
+const PREEMPTION_GRACE: Duration = Duration::from_secs(10);
 
-/// Runs that are started, watched, stopped and gone on with. Clones are the same service.
+/// Starts, watches, cancels and resumes runs. Cloning is cheap; clones share the same runs.
 #[derive(Debug, Clone)]
 pub struct Service {
     inner: Arc<Inner>,
 }
 
-/// How much a service takes on.
+/// Admission limits of a [`Service`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// So many runs are worked on at once.
-    pub at_once: usize,
-    /// So many more may wait for their turn.
+    /// Maximum number of runs that execute concurrently.
+    pub concurrent: usize,
+    /// Maximum number of runs that wait in the queue.
     pub queued: usize,
 }
 
 impl Default for Capacity {
     fn default() -> Self {
-        Self { at_once: 8, queued: 1000 }
+        Self { concurrent: 8, queued: 1000 }
     }
 }
 
-/// Why a service cannot do what it is asked for.
+/// An operation on a [`Service`] that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// There is no such run.
-    #[error("there is no run `{0}`")]
-    Unknown(String),
-    /// A run's id cannot be one, or is taken.
-    #[error("`{0}` cannot be a new run's id")]
-    Id(String),
-    /// The run is live.
-    #[error("the run `{0}` goes on already")]
-    Live(String),
-    /// The run is complete.
-    #[error("the run `{0}` is complete; there is nothing to go on with")]
-    Over(String),
-    /// The run rests.
-    #[error("the run `{id}` is {}; there is nothing to stop", status.name())]
-    NotLive {
+    /// The run does not exist.
+    #[error("run `{0}` does not exist")]
+    UnknownRun(String),
+    /// The requested run id is invalid or already in use.
+    #[error("run id `{0}` is invalid or already in use")]
+    InvalidId(String),
+    /// The run is queued or executing.
+    #[error("run `{0}` is already active")]
+    AlreadyActive(String),
+    /// The run finished; there is nothing to resume.
+    #[error("run `{0}` is complete and cannot be resumed; start a new run or fork it")]
+    Complete(String),
+    /// The run is not active, so it cannot be cancelled.
+    #[error("run `{id}` is {} and cannot be cancelled", status.name())]
+    NotActive {
         /// The run.
         id: String,
-        /// Where it stands.
+        /// Its status.
         status: Status,
     },
-    /// Too many runs wait.
-    #[error("{0} runs wait for their turn already; try again later")]
-    Full(usize),
-    /// The server ends.
+    /// The queue is full. Holds the number of waiting runs.
+    #[error("the queue is full ({0} runs waiting); try again later")]
+    QueueFull(usize),
+    /// The server is shutting down.
     #[error("the server is shutting down; try again when it is back")]
-    Closing,
-    /// The list of runs cannot be read or written.
+    ShuttingDown,
+    /// The registry could not be read or written.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A run's events cannot be read.
-    #[error("the events of `{id}`: {source}")]
+    /// The events of a run could not be read.
+    #[error("cannot read the events of run `{id}`: {source}")]
     Events {
         /// The run.
         id: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A thread that reads or writes files panicked.
-    #[error("an internal thread failed: {0}")]
+    /// A blocking task panicked.
+    #[error("an internal task failed: {0}")]
     Thread(#[from] tokio::task::JoinError),
 }
 
-/// What all clones share.
+/// State shared by all clones of a [`Service`].
 pub(crate) struct Inner {
     registry: Registry,
     runner: Arc<dyn Runner>,
     capacity: Capacity,
-    turns: Arc<Semaphore>,
-    live: Mutex<HashMap<String, Arc<Live>>>,
+    permits: Arc<Semaphore>,
+    active: Mutex<HashMap<String, Arc<ActiveRun>>>,
     closing: watch::Sender<bool>,
 }
 
@@ -116,14 +116,14 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// A run that is live.
-struct Live {
-    feed: Arc<Feed>,
+/// A run that is active.
+struct ActiveRun {
+    recent: Arc<RecentEvents>,
     stop: watch::Sender<Option<Stop>>,
 }
 
-impl Live {
-    /// Tells it to stop, unless it was told before.
+impl ActiveRun {
+    /// Requests that the run stop. The first reason given is the one that counts.
     fn stop(&self, why: Stop) {
         self.stop.send_if_modified(|it| {
             let is_first = it.is_none();
@@ -133,17 +133,17 @@ impl Live {
     }
 }
 
-/// Why a live run is to stop.
+/// Why a active run is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// Somebody wants it to.
+    /// A caller cancelled the run.
     Cancelled,
-    /// The server ends. It goes on when the server is back.
-    PutAside,
+    /// The server shuts down. The next server resumes the run.
+    Preempted,
 }
 
 impl Service {
-    /// Opens a service, and goes on with every run that a server before it did not finish.
+    /// Opens a service and resumes every run that an earlier server left active.
     pub async fn open(
         registry: Registry,
         runner: Arc<dyn Runner>,
@@ -153,251 +153,261 @@ impl Service {
             registry,
             runner,
             capacity,
-            turns: Arc::new(Semaphore::new(capacity.at_once.max(1))),
-            live: Mutex::default(),
+            permits: Arc::new(Semaphore::new(capacity.concurrent.max(1))),
+            active: Mutex::default(),
             closing: watch::Sender::new(false),
         });
-        for run in inner.blocking(|it| it.unfinished()).await? {
-            tracing::info!(run = run.id, "goes on after a restart");
-            let live = Inner::enter(&mut inner.map(), &run.id)?;
-            inner.work(run, live);
+        for run in inner.with_registry(|it| it.list_active()).await? {
+            tracing::info!(run = run.id, "run resumes after a restart");
+            let active = Inner::insert(&mut inner.active_runs(), &run.id)?;
+            inner.spawn(run, active);
         }
         Ok(Self { inner })
     }
 
-    /// Starts a run. Whoever stops waiting for it has started it all the same.
+    /// Starts a run. Dropping the returned future does not undo the start.
     pub async fn start(&self, new: NewRun) -> Result<RunInfo, ServiceError> {
         let service = self.clone();
-        tokio::spawn(async move { service.start_now(new).await }).await?
+        tokio::spawn(async move { service.start_detached(new).await }).await?
     }
 
-    async fn start_now(&self, new: NewRun) -> Result<RunInfo, ServiceError> {
-        if !is_id(&new.id) {
-            return Err(ServiceError::Id(new.id));
+    async fn start_detached(&self, new: NewRun) -> Result<RunInfo, ServiceError> {
+        if !is_valid_id(&new.id) {
+            return Err(ServiceError::InvalidId(new.id));
         }
         let id = new.id.clone();
-        let live = self.inner.admit(&id)?;
-        let added = self.inner.blocking(move |it| it.add(&new)).await;
+        let active = self.inner.admit(&id)?;
+        let added = self.inner.with_registry(move |it| it.insert(&new)).await;
         match added {
             Ok(Some(run)) => {
-                self.inner.work(run.clone(), live);
+                self.inner.spawn(run.clone(), active);
                 Ok(run)
             }
             other => {
-                self.inner.leave(&id);
-                other.and(Err(ServiceError::Id(id)))
+                self.inner.remove(&id);
+                other.and(Err(ServiceError::InvalidId(id)))
             }
         }
     }
 
-    /// Goes on with a run that rests, with an order that its runner understands; with a complete one only where its
-    /// runner says that something is left. Whoever stops waiting for it has asked for it all the same.
-    pub async fn resume(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
+    /// Resumes an inactive run; `args` are passed to its runner. A complete run is resumed only if
+    /// [`Runner::can_continue`] allows it. Dropping the returned future does not undo the request.
+    pub async fn resume(&self, id: &str, args: Value) -> Result<RunInfo, ServiceError> {
         let (service, id) = (self.clone(), id.to_owned());
-        tokio::spawn(async move { service.resume_now(&id, order).await }).await?
+        tokio::spawn(async move { service.resume_detached(&id, args).await }).await?
     }
 
-    async fn resume_now(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
+    async fn resume_detached(&self, id: &str, args: Value) -> Result<RunInfo, ServiceError> {
         self.inner.get(id).await?;
-        let live = self.inner.admit(id)?;
-        match self.inner.requeue(id, order).await {
+        let active = self.inner.admit(id)?;
+        match self.inner.requeue(id, args).await {
             Ok(run) => {
-                self.inner.work(run.clone(), live);
+                self.inner.spawn(run.clone(), active);
                 Ok(run)
             }
             Err(error) => {
-                self.inner.leave(id);
+                self.inner.remove(id);
                 Err(error)
             }
         }
     }
 
-    /// Stops a live run, and waits until nobody works on it any more. One that waits for an answer is given up. Either
-    /// can still be gone on with.
+    /// Cancels an active run and waits until nothing executes it any more, or cancels a run that waits for an answer.
+    /// Cancelled runs can be resumed.
     pub async fn cancel(&self, id: &str) -> Result<RunInfo, ServiceError> {
         let run = self.inner.get(id).await?;
-        if let Some(live) = self.inner.live(id) {
-            live.stop(Stop::Cancelled);
-            let mut head = live.feed.watch();
-            let _ = head.wait_for(|it| it.is_done).await;
+        if let Some(active) = self.inner.active(id) {
+            active.stop(Stop::Cancelled);
+            let mut head = active.recent.watch();
+            let _ = head.wait_for(|it| it.is_closed).await;
             return self.inner.get(id).await;
         }
         if run.status != Status::Waiting {
-            return Err(ServiceError::NotLive { id: run.id, status: run.status });
+            return Err(ServiceError::NotActive { id: run.id, status: run.status });
         }
         let inner = self.inner.clone();
-        tokio::spawn(async move { inner.give_up(&run.id).await }).await?
+        tokio::spawn(async move { inner.cancel_waiting(&run.id).await }).await?
     }
 
-    /// A run.
+    /// Returns a run.
     pub async fn get(&self, id: &str) -> Result<RunInfo, ServiceError> {
         self.inner.get(id).await
     }
 
-    /// Runs, the newest first, at most so many; with `before`, those that were made before that one.
+    /// Lists up to `limit` runs, newest first; with `before`, only runs created before that one.
     pub async fn list(
         &self,
         before: Option<String>,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<RunInfo>, ServiceError> {
-        self.inner.blocking(move |it| it.list(before.as_deref(), most)).await
+        self.inner.with_registry(move |it| it.list(before.as_deref(), limit)).await
     }
 
-    /// How many runs have each status.
-    pub async fn count(&self) -> Result<Vec<(Status, u64)>, ServiceError> {
-        self.inner.blocking(|it| it.count()).await
+    /// Counts the runs of each status.
+    pub async fn count_by_status(&self) -> Result<Vec<(Status, u64)>, ServiceError> {
+        self.inner.with_registry(|it| it.count_by_status()).await
     }
 
-    /// Says whether new runs are taken, and the list of runs can be read.
-    pub async fn ready(&self) -> Result<(), ServiceError> {
-        self.inner.room(self.inner.map().len())?;
-        self.count().await.map(drop)
+    /// Fails if no new run can be accepted or the registry cannot be read.
+    pub async fn check_ready(&self) -> Result<(), ServiceError> {
+        self.inner.check_room(self.inner.active_runs().len())?;
+        self.count_by_status().await.map(drop)
     }
 
-    /// Reads a run's events, those after this number.
-    pub async fn read(&self, id: &str, after: u64) -> Result<Reader, ServiceError> {
+    /// Returns a reader of the run's events with sequence numbers greater than `after`.
+    pub async fn read_events(&self, id: &str, after: u64) -> Result<EventReader, ServiceError> {
         self.inner.get(id).await?;
-        Ok(Reader { inner: self.inner.clone(), id: id.to_owned(), after })
+        Ok(EventReader { inner: self.inner.clone(), id: id.to_owned(), after })
     }
 
-    /// The stored events of a run after a number, at most so many.
-    pub async fn stored(
+    /// Returns up to `limit` stored events of a run with sequence numbers greater than `after`.
+    pub async fn stored_events(
         &self,
         id: &str,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<RunEvent>, ServiceError> {
         self.inner.get(id).await?;
-        self.inner.stored(id, after, most).await
+        self.inner.stored_events(id, after, limit).await
     }
 
-    /// Takes no more runs, gives the live ones so much time to come to their end, and puts the others aside: they go on
-    /// when the service is opened again. Readers are sent away at once.
+    /// Stops accepting runs, waits up to `grace` for active runs to finish, then preempts the rest; the next service
+    /// resumes them. Readers are disconnected immediately.
     pub async fn shut_down(&self, grace: Duration) {
         self.inner.closing.send_replace(true);
-        let all_done = async {
-            for live in self.inner.all_live() {
-                let _ = live.feed.watch().wait_for(|it| it.is_done).await;
+        let all_finished = async {
+            for active in self.inner.all_active() {
+                let _ = active.recent.watch().wait_for(|it| it.is_closed).await;
             }
         };
-        if time::timeout(grace, all_done).await.is_ok() {
+        if time::timeout(grace, all_finished).await.is_ok() {
             return;
         }
-        let left = self.inner.all_live();
-        tracing::info!(runs = left.len(), "puts runs aside");
-        for live in &left {
-            live.stop(Stop::PutAside);
+        let left = self.inner.all_active();
+        tracing::info!(runs = left.len(), "preempting runs");
+        for active in &left {
+            active.stop(Stop::Preempted);
         }
-        let all_aside = async {
-            for live in left {
-                let _ = live.feed.watch().wait_for(|it| it.is_done).await;
+        let all_stopped = async {
+            for active in left {
+                let _ = active.recent.watch().wait_for(|it| it.is_closed).await;
             }
         };
-        if time::timeout(ASIDE, all_aside).await.is_err() {
-            tracing::warn!("runs do not let go; they go on at the next start all the same");
+        if time::timeout(PREEMPTION_GRACE, all_stopped).await.is_err() {
+            tracing::warn!("some runs did not stop in time; the next server resumes them");
         }
     }
 }
 
 impl Inner {
-    fn map(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active_runs(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<ActiveRun>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn live(&self, id: &str) -> Option<Arc<Live>> {
-        self.map().get(id).cloned()
+    fn active(&self, id: &str) -> Option<Arc<ActiveRun>> {
+        self.active_runs().get(id).cloned()
     }
 
-    fn all_live(&self) -> Vec<Arc<Live>> {
-        self.map().values().cloned().collect()
+    fn all_active(&self) -> Vec<Arc<ActiveRun>> {
+        self.active_runs().values().cloned().collect()
     }
 
-    /// Refuses one more run, besides so many that are live, where there is no room for it.
-    fn room(&self, live: usize) -> Result<(), ServiceError> {
+    /// Fails if no further run can be accepted while `active` runs are active.
+    fn check_room(&self, active: usize) -> Result<(), ServiceError> {
         if *self.closing.borrow() {
-            return Err(ServiceError::Closing);
+            return Err(ServiceError::ShuttingDown);
         }
-        let Capacity { at_once, queued } = self.capacity;
-        let is_full = live >= at_once.saturating_add(queued);
-        if is_full { Err(ServiceError::Full(live.saturating_sub(at_once))) } else { Ok(()) }
+        let Capacity { concurrent, queued } = self.capacity;
+        let is_full = active >= concurrent.saturating_add(queued);
+        if is_full {
+            Err(ServiceError::QueueFull(active.saturating_sub(concurrent)))
+        } else {
+            Ok(())
+        }
     }
 
-    /// Puts a run into the map, unless it is there or there is no room.
-    fn admit(&self, id: &str) -> Result<Arc<Live>, ServiceError> {
-        let mut map = self.map();
-        self.room(map.len())?;
-        Self::enter(&mut map, id)
+    /// Inserts a run into the map unless it is already there or the limits are reached.
+    fn admit(&self, id: &str) -> Result<Arc<ActiveRun>, ServiceError> {
+        let mut map = self.active_runs();
+        self.check_room(map.len())?;
+        Self::insert(&mut map, id)
     }
 
-    fn enter(map: &mut HashMap<String, Arc<Live>>, id: &str) -> Result<Arc<Live>, ServiceError> {
+    fn insert(
+        map: &mut HashMap<String, Arc<ActiveRun>>,
+        id: &str,
+    ) -> Result<Arc<ActiveRun>, ServiceError> {
         match map.entry(id.to_owned()) {
-            Entry::Occupied(_) => Err(ServiceError::Live(id.to_owned())),
+            Entry::Occupied(_) => Err(ServiceError::AlreadyActive(id.to_owned())),
             Entry::Vacant(place) => {
-                let live = Live { feed: Arc::new(Feed::new()), stop: watch::Sender::new(None) };
-                Ok(place.insert(Arc::new(live)).clone())
+                let active = ActiveRun {
+                    recent: Arc::new(RecentEvents::new()),
+                    stop: watch::Sender::new(None),
+                };
+                Ok(place.insert(Arc::new(active)).clone())
             }
         }
     }
 
-    fn leave(&self, id: &str) {
-        if let Some(live) = self.map().remove(id) {
-            live.feed.close();
+    fn remove(&self, id: &str) {
+        if let Some(active) = self.active_runs().remove(id) {
+            active.recent.close();
         }
     }
 
-    /// Notes that nobody waits for a run's answer any more.
-    async fn give_up(&self, id: &str) -> Result<RunInfo, ServiceError> {
-        // In the map, so that nobody goes on with it meanwhile.
-        Self::enter(&mut self.map(), id)?;
+    /// Cancels a run that waits for an answer.
+    async fn cancel_waiting(&self, id: &str) -> Result<RunInfo, ServiceError> {
+        // While it is in the map, no other caller can resume it.
+        Self::insert(&mut self.active_runs(), id)?;
         let name = id.to_owned();
-        let given_up = self.blocking(move |it| {
+        let cancelled = self.with_registry(move |it| {
             if it.get(&name)?.is_some_and(|run| run.status == Status::Waiting) {
-                it.set(&name, Status::Cancelled, None, &Value::Null)?;
+                it.set_status(&name, Status::Cancelled, None, &Value::Null)?;
             }
             it.get(&name)
         });
-        let run = given_up.await;
-        self.leave(id);
-        run?.ok_or_else(|| ServiceError::Unknown(id.to_owned()))
+        let run = cancelled.await;
+        self.remove(id);
+        run?.ok_or_else(|| ServiceError::UnknownRun(id.to_owned()))
     }
 
-    /// Puts a run that was admitted back into the queue, unless nothing of it is left to do.
-    async fn requeue(&self, id: &str, order: Value) -> Result<RunInfo, ServiceError> {
+    /// Queues an admitted run again, unless it is complete and its runner cannot continue it.
+    async fn requeue(&self, id: &str, args: Value) -> Result<RunInfo, ServiceError> {
         let (runner, name) = (self.runner.clone(), id.to_owned());
-        let queued = self.blocking(move |it| {
-            let over = |it: &RunInfo| it.status == Status::Complete && !runner.is_open(it);
-            if it.get(&name)?.as_ref().is_none_or(over) {
+        let queued = self.with_registry(move |it| {
+            let is_done = |it: &RunInfo| it.status == Status::Complete && !runner.can_continue(it);
+            if it.get(&name)?.as_ref().is_none_or(is_done) {
                 return Ok(None);
             }
-            it.requeue(&name, &order)?;
+            it.requeue(&name, &args)?;
             it.get(&name)
         });
-        queued.await?.ok_or_else(|| ServiceError::Over(id.to_owned()))
+        queued.await?.ok_or_else(|| ServiceError::Complete(id.to_owned()))
     }
 
     async fn get(&self, id: &str) -> Result<RunInfo, ServiceError> {
         let name = id.to_owned();
-        let found = self.blocking(move |it| it.get(&name)).await?;
-        found.ok_or_else(|| ServiceError::Unknown(id.to_owned()))
+        let found = self.with_registry(move |it| it.get(&name)).await?;
+        found.ok_or_else(|| ServiceError::UnknownRun(id.to_owned()))
     }
 
-    async fn stored(
+    async fn stored_events(
         &self,
         id: &str,
         after: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<RunEvent>, ServiceError> {
         let (runner, name) = (self.runner.clone(), id.to_owned());
-        let read = tokio::task::spawn_blocking(move || runner.events(&name, after, most)).await?;
+        let read = tokio::task::spawn_blocking(move || runner.events(&name, after, limit)).await?;
         read.map_err(|source| ServiceError::Events { id: id.to_owned(), source })
     }
 
-    /// Asks the registry, which may have to wait for the disk.
-    async fn blocking<T: Send + 'static>(
+    /// Runs a query of the registry on a blocking thread.
+    async fn with_registry<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Registry) -> Result<T, RegistryError> + Send + 'static,
+        query: impl FnOnce(&Registry) -> Result<T, RegistryError> + Send + 'static,
     ) -> Result<T, ServiceError> {
         let registry = self.registry.clone();
-        Ok(tokio::task::spawn_blocking(move || ask(&registry)).await??)
+        Ok(tokio::task::spawn_blocking(move || query(&registry)).await??)
     }
 }

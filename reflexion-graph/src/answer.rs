@@ -1,37 +1,37 @@
-//! What models answer with, as types.
+//! Types that models answer with.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A program, as the generator writes it.
+/// A program written by the generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratedCode {
-    /// The whole program.
+    /// The complete program.
     pub code: String,
-    /// Packages that it needs besides the standard library, by the names they are installed by.
+    /// Required packages other than the standard library, by the names used to install them.
     #[serde(default)]
     pub dependencies: Vec<String>,
-    /// Why it is written so.
+    /// Why the program is written this way.
     #[serde(default)]
     pub reasoning: String,
-    /// How sure its author is that it works, from 0 to 1.
+    /// The generator's confidence that the program works, from 0 to 1.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
 }
 
-/// What is wrong with a program that failed, as the critic sees it.
+/// The critic's explanation of why a program failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Critique {
-    /// Why it failed.
+    /// Why the program failed.
     pub diagnosis: String,
-    /// What to do instead.
+    /// How to fix it.
     #[serde(default)]
     pub fix_suggestion: String,
     /// Whether another attempt may succeed.
     #[serde(default = "yes")]
     pub should_retry: bool,
-    /// How sure the critic is, from 0 to 1.
+    /// The critic's confidence in this diagnosis, from 0 to 1.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,

@@ -1,4 +1,4 @@
-//! The benchmark: how many problems are solved, in how many attempts, at what cost and how fast.
+//! The benchmark: measures how many problems are solved, in how many attempts, at what cost and how fast.
 
 mod measure;
 mod summary;
@@ -12,35 +12,35 @@ use graph_core::{BuildError, CompiledGraph, RunError, RunOptions};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-pub use measure::{Measured, measure};
+pub use measure::{SandboxTimings, measure};
 pub use summary::{Summary, pass_at_k};
 
 use crate::{
     graph::{self, Deps},
-    job::{BadJob, Job, Limits, Strategy},
+    job::{Job, JobError, Limits, Strategy},
     state::Session,
 };
 
-/// A problem with tests.
+/// A task with a way to check its solution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// What it is called.
+    /// Unique name of the problem.
     pub id: String,
-    /// The task.
+    /// The task given to the model.
     pub task: String,
-    /// What has to hold behind the program.
+    /// Assertions that are executed after the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<String>,
-    /// What it has to print.
+    /// Output that the program must print.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
-    /// What the scripted model answers, attempt by attempt; the last answer stays.
+    /// Programs that the scripted model answers with, one per attempt; the last one is repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<String>,
 }
 
-/// A file of problems.
+/// Contents of a TOML file of problems.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Problems {
@@ -48,20 +48,20 @@ struct Problems {
 }
 
 impl Problem {
-    /// The problems that come with the program.
+    /// Returns the built-in problems.
     pub fn builtin() -> Vec<Self> {
-        Self::parse(include_str!("../data/problems.toml")).expect("a test reads it")
+        Self::parse(include_str!("../data/problems.toml")).expect("the built-in problems are valid")
     }
 
-    /// Reads a file of problems, in TOML.
+    /// Parses problems from TOML.
     pub fn parse(text: &str) -> Result<Vec<Self>, toml::de::Error> {
         Ok(toml::from_str::<Problems>(text)?.problem)
     }
 
-    /// Reads a file of problems as HumanEval has them: a line of JSON each.
+    /// Parses problems in the format of HumanEval: one JSON object per line.
     pub fn parse_lines(text: &str) -> Result<Vec<Self>, serde_json::Error> {
         let lines = text.lines().filter(|it| !it.trim().is_empty());
-        lines.map(|it| Ok(serde_json::from_str::<Begun>(it)?.into())).collect()
+        lines.map(|it| Ok(serde_json::from_str::<HumanEvalProblem>(it)?.into())).collect()
     }
 
     fn job(&self, options: &Options) -> Job {
@@ -76,9 +76,9 @@ impl Problem {
     }
 }
 
-/// A problem of HumanEval: the beginning of a function, and a test of it.
+/// A HumanEval problem: the signature and docstring of a function, and a test for it.
 #[derive(Debug, Deserialize)]
-struct Begun {
+struct HumanEvalProblem {
     task_id: String,
     prompt: String,
     entry_point: String,
@@ -87,12 +87,12 @@ struct Begun {
     canonical_solution: Option<String>,
 }
 
-impl From<Begun> for Problem {
-    fn from(it: Begun) -> Self {
+impl From<HumanEvalProblem> for Problem {
+    fn from(it: HumanEvalProblem) -> Self {
         let prompt = it.prompt.trim_end();
         Self {
             id: it.task_id,
-            task: format!("Write the whole of this function, with what it needs:\n\n{prompt}"),
+            task: format!("Write this function completely, with all imports it needs:\n\n{prompt}"),
             tests: Some(format!("{}\n\ncheck({})\n", it.test, it.entry_point)),
             expect: None,
             answers: it
@@ -104,67 +104,67 @@ impl From<Begun> for Problem {
     }
 }
 
-/// How problems are tried.
+/// Options of a benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Attempts of each session.
+    /// Maximum number of attempts per session.
     pub max_attempts: u32,
-    /// What happens after a failure.
+    /// What to do after a failed attempt.
     pub strategy: Strategy,
-    /// What an execution may use.
+    /// Resource limits of each execution.
     pub limits: Limits,
-    /// Sessions of each problem, independent of each other.
+    /// Number of independent sessions per problem.
     pub samples: usize,
-    /// Sessions at once.
-    pub at_once: usize,
+    /// Maximum number of concurrent sessions.
+    pub concurrency: usize,
 }
 
-/// What one session of a problem came to.
+/// Result of one session.
 #[derive(Clone, Debug)]
-pub struct Tried {
-    /// The problem.
+pub struct SessionResult {
+    /// Id of the problem.
     pub problem: String,
-    /// How the session ended, or why it did not.
+    /// Final state of the session, or the error that aborted it.
     pub session: Result<Session, String>,
-    /// How long it took.
-    pub took: Duration,
+    /// Duration of the session.
+    pub elapsed: Duration,
 }
 
-/// Why problems cannot be tried.
+/// An error that prevents a benchmark from starting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BenchProblem {
-    /// One of them cannot be, as it is or with these limits.
+pub enum BenchError {
+    /// A problem is invalid, alone or with the given limits.
     #[error("problem `{id}`: {problem}")]
     Job {
-        /// Which.
+        /// Id of the problem.
         id: String,
-        /// Why not.
-        problem: BadJob,
+        /// What is invalid.
+        problem: JobError,
     },
     /// The graph does not compile.
     #[error(transparent)]
     Graph(#[from] BuildError),
 }
 
-/// Refuses problems that cannot be tried: before a model is paid for the others.
-pub fn check(problems: &[Problem], options: &Options) -> Result<(), BenchProblem> {
+/// Rejects invalid problems, before any model is called.
+pub fn check(problems: &[Problem], options: &Options) -> Result<(), BenchError> {
     problems.iter().try_for_each(|it| {
-        let bad = |problem| BenchProblem::Job { id: it.id.clone(), problem };
+        let bad = |problem| BenchError::Job { id: it.id.clone(), problem };
         it.job(options).check().map_err(bad)
     })
 }
 
-/// Tries all problems, and tells of each session that has ended.
+/// Runs all sessions and calls `on_result` after each one. Results are in the order of the problems.
 pub async fn run(
     problems: &[Problem],
     deps: &Deps,
     options: Options,
-    mut tell: impl FnMut(&Tried),
-) -> Result<Vec<Tried>, BenchProblem> {
+    mut on_result: impl FnMut(&SessionResult),
+) -> Result<Vec<SessionResult>, BenchError> {
     check(problems, &options)?;
-    let graph = graph::unstored()?;
-    let turns = Arc::new(Semaphore::new(options.at_once.max(1)));
+    let graph = graph::without_checkpointer()?;
+    let turns = Arc::new(Semaphore::new(options.concurrency.max(1)));
     let mut sessions = JoinSet::new();
     let each = problems.iter().flat_map(|it| std::iter::repeat_n(it, options.samples.max(1)));
     for (idx, problem) in each.enumerate() {
@@ -174,14 +174,14 @@ pub async fn run(
             let _turn = turns.acquire().await;
             let started = Instant::now();
             let session = solve(&graph, job, deps).await.map_err(|error| error.to_string());
-            (idx, Tried { problem: id, session, took: started.elapsed() })
+            (idx, SessionResult { problem: id, session, elapsed: started.elapsed() })
         });
     }
     let mut all = Vec::new();
     while let Some(ended) = sessions.join_next().await {
-        let (idx, tried) = ended.expect("the graph turns panics of its nodes into errors");
-        tell(&tried);
-        all.push((idx, tried));
+        let (idx, result) = ended.expect("the graph turns panics of its nodes into errors");
+        on_result(&result);
+        all.push((idx, result));
     }
     all.sort_by_key(|it| it.0);
     Ok(all.into_iter().map(|it| it.1).collect())
@@ -192,7 +192,7 @@ async fn solve(
     job: Job,
     deps: Deps,
 ) -> Result<Session, RunError> {
-    let options = RunOptions::new().limit(graph::most_steps(&job));
+    let options = RunOptions::new().limit(graph::max_steps(&job));
     let session = Session { job, ..Session::default() };
     Ok(graph.invoke(session, deps, options).await?.into_state())
 }

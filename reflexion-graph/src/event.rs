@@ -1,4 +1,4 @@
-//! What a session tells while it goes on.
+//! Progress events of a session.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,92 +9,93 @@ use crate::{
     state::Outcome,
 };
 
-/// Something that happened in a session. Nothing but a failure happens twice in one, so two events that are equal are one.
+/// A progress event of a session. Except for `Error`, no event occurs twice in a session, so equal events are
+/// duplicates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Progress {
-    /// It began.
+    /// The session started.
     Started {
         /// The task.
         task: String,
-        /// Who writes.
+        /// The model that writes programs.
         model: String,
     },
-    /// A program is being written.
+    /// The model is writing a program.
     Generating {
-        /// The attempt.
+        /// Attempt number, from 1.
         attempt: u32,
-        /// Whether it is written afresh because the last two failed in the same way.
+        /// Whether the program is written from scratch because the last two attempts failed in the same way.
         resampled: bool,
     },
-    /// A program was written.
+    /// The model has written a program.
     Code {
-        /// The attempt.
+        /// Attempt number, from 1.
         attempt: u32,
         /// The program.
         code: String,
-        /// What it needs.
+        /// Packages that the program requires.
         dependencies: Vec<String>,
-        /// Why it is so.
+        /// Why the program is written this way.
         reasoning: String,
-        /// How sure its author is.
+        /// The model's confidence that the program works, from 0 to 1.
         confidence: f64,
     },
-    /// It is being run.
+    /// The program is being executed.
     Executing {
-        /// The attempt.
+        /// Attempt number, from 1.
         attempt: u32,
     },
-    /// It was run.
+    /// The program has been executed.
     ExecutionResult {
-        /// The attempt.
+        /// Attempt number, from 1.
         attempt: u32,
-        /// How it ended.
+        /// How the execution ended.
         status: Status,
-        /// The code it ended with.
+        /// Exit code, if the program exited by itself.
         exit_code: Option<i32>,
-        /// Its output.
+        /// Standard output.
         stdout: String,
-        /// Its error output.
+        /// Standard error.
         stderr: String,
-        /// How long it took.
+        /// Duration in milliseconds.
         duration_ms: u64,
-        /// Whether it ran apart from the host; nothing where it did not run.
+        /// Whether the program ran isolated from the host; `None` if it did not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         isolated: Option<bool>,
     },
-    /// It failed, and is being criticised.
+    /// The program failed and the critic is analysing it.
     Critiquing {
-        /// The attempt.
+        /// Attempt number, from 1.
         attempt: u32,
-        /// What kind of failure it is.
+        /// Class of the failure.
         class: Class,
-        /// The error.
+        /// The error in one line.
         error: String,
     },
-    /// It was criticised.
+    /// The critic has answered.
     Critique {
-        /// The attempt.
+        /// Attempt number, from 1.
         attempt: u32,
-        /// What was said.
+        /// The critic's answer.
         #[serde(flatten)]
         critique: Critique,
     },
-    /// Another attempt is made.
+    /// The next attempt follows.
     Retrying {
-        /// The next attempt.
+        /// Number of the next attempt.
         attempt: u32,
     },
-    /// It came to its end.
+    /// The session is complete.
     Complete {
-        /// What it came to.
+        /// Outcome of the session.
         #[serde(flatten)]
         outcome: Outcome,
     },
-    /// It failed, and can be gone on with.
+    /// The session failed and can be resumed.
     Error {
-        /// Why.
+        /// Error message.
         message: String,
     },
 }

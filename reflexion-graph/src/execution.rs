@@ -1,30 +1,30 @@
-//! What came of running a program.
+//! Result of executing a program.
 
 use serde::{Deserialize, Serialize};
 
-/// How much of each output is kept: as much of its head as of its tail.
-const KEPT: usize = 8 << 10;
+/// Number of bytes kept from the start and from the end of each output stream.
+const KEPT_BYTES: usize = 8 << 10;
 
-/// What came of running a program.
+/// Result of executing a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    /// How it ended.
+    /// How the execution ended.
     pub status: Status,
-    /// The code it ended with, if it ended by itself.
+    /// Exit code, if the program exited by itself.
     pub exit_code: Option<i32>,
-    /// Its standard output, without the middle where it is long.
+    /// Standard output; the middle of long output is omitted.
     pub stdout: String,
-    /// Its standard error, without the middle where it is long.
+    /// Standard error; the middle of long output is omitted.
     pub stderr: String,
-    /// How long it took, in milliseconds.
+    /// Wall-clock time in milliseconds.
     pub duration_ms: u64,
-    /// Processor time that it used, in milliseconds.
+    /// CPU time in milliseconds.
     pub cpu_ms: u64,
-    /// The most memory that was seen, in MiB.
+    /// Peak memory usage in MiB.
     pub memory_mb: u64,
-    /// The sandbox it ran in, by name; empty if it did not run.
+    /// Name of the sandbox; empty if the program did not run.
     pub sandbox: String,
-    /// Whether that kept it apart from the host.
+    /// Whether the sandbox isolated the program from the host.
     pub isolated: bool,
 }
 
@@ -32,59 +32,59 @@ pub struct Execution {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// By itself, with code 0, and all that was asked of it held.
+    /// The program exited with code 0 and passed all checks of its job.
     Success,
-    /// By itself, with another code.
+    /// The program exited with another code.
     Error,
-    /// It printed something else than it was to print.
+    /// The program did not print the expected output.
     WrongOutput,
-    /// It ended before its tests did.
+    /// The program exited before its tests completed.
     TestsCutShort,
-    /// Execution timed out.
+    /// The program exceeded its wall-clock limit.
     Timeout,
-    /// It used up its processor time.
+    /// The program exceeded its CPU time limit.
     CpuTime,
-    /// It ran out of memory.
+    /// The program ran out of memory.
     OutOfMemory,
-    /// It had too many processes.
+    /// The program exceeded the limit on processes.
     TooManyProcesses,
-    /// It had too many files.
+    /// The program exceeded the limit on files.
     TooManyFiles,
-    /// It filled its disk.
+    /// The program exceeded the disk quota.
     DiskFull,
-    /// It wrote too much to its output.
+    /// The program exceeded the output limit.
     TooMuchOutput,
-    /// By a signal.
+    /// The program was killed by a signal.
     Killed,
-    /// It took its sandbox down.
+    /// The sandbox crashed while the program ran.
     Crashed,
-    /// Its sandbox failed in a way that is not known to be the program's doing.
+    /// The sandbox failed for an unknown reason, possibly unrelated to the program.
     Internal,
-    /// It needs a package that is not there, and was not run.
+    /// The program requires an unavailable package and was not run.
     DependencyUnavailable,
-    /// The model gave no program that could be run. What never ran is no success, so this is the default.
+    /// The model returned no runnable program. The default, because a program that did not run is not a success.
     #[default]
     NoProgram,
 }
 
 impl Status {
-    /// The status in words for people.
-    pub fn words(self) -> &'static str {
+    /// Describes the status in a few words that can follow "the program".
+    pub fn description(self) -> &'static str {
         match self {
             Self::Success => "success",
-            Self::Error => "ended with an error",
-            Self::WrongOutput => "printed something else",
-            Self::TestsCutShort => "ended before its tests did",
+            Self::Error => "exited with an error",
+            Self::WrongOutput => "printed unexpected output",
+            Self::TestsCutShort => "exited before its tests completed",
             Self::Timeout => "timed out",
-            Self::CpuTime => "used up its processor time",
+            Self::CpuTime => "exceeded its CPU time",
             Self::OutOfMemory => "ran out of memory",
-            Self::TooManyProcesses => "had too many processes",
-            Self::TooManyFiles => "had too many files",
-            Self::DiskFull => "filled its disk",
+            Self::TooManyProcesses => "started too many processes",
+            Self::TooManyFiles => "created too many files",
+            Self::DiskFull => "exceeded its disk quota",
             Self::TooMuchOutput => "wrote too much output",
             Self::Killed => "was killed by a signal",
-            Self::Crashed => "took its sandbox down",
-            Self::Internal => "met an internal error",
+            Self::Crashed => "crashed its sandbox",
+            Self::Internal => "failed because of an internal error",
             Self::DependencyUnavailable => "dependency unavailable",
             Self::NoProgram => "no program",
         }
@@ -92,45 +92,45 @@ impl Status {
 }
 
 impl Execution {
-    /// One that never ran, and why.
+    /// Creates the result of a program that was not run.
     pub fn not_run(status: Status, why: impl Into<String>) -> Self {
         Self { status, stderr: why.into(), ..Self::default() }
     }
 
-    /// Whether it ran apart from the host; nothing where it did not run.
+    /// Returns whether the program ran isolated from the host; `None` if it did not run.
     pub fn isolation(&self) -> Option<bool> {
         (!self.sandbox.is_empty()).then_some(self.isolated)
     }
 
-    /// Whether all that was asked of it held.
+    /// Returns whether the program passed all checks of its job.
     pub fn success(&self) -> bool {
         self.status == Status::Success
     }
 }
 
-/// A text of bytes, without the middle where it is long, and with a mark there.
-pub(crate) fn clip(bytes: &[u8]) -> String {
-    if bytes.len() <= 2 * KEPT {
+/// Converts bytes to text, replacing the middle of long texts with a marker.
+pub(crate) fn truncate_middle(bytes: &[u8]) -> String {
+    if bytes.len() <= 2 * KEPT_BYTES {
         return String::from_utf8_lossy(bytes).into_owned();
     }
-    let (head, rest) = bytes.split_at(KEPT);
-    let (middle, tail) = rest.split_at(rest.len() - KEPT);
+    let (head, rest) = bytes.split_at(KEPT_BYTES);
+    let (middle, tail) = rest.split_at(rest.len() - KEPT_BYTES);
     let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
-    format!("{head}\n[… {} bytes left out …]\n{tail}", middle.len())
+    format!("{head}\n[… {} bytes omitted …]\n{tail}", middle.len())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, clip};
+    use super::{KEPT_BYTES, truncate_middle};
 
     #[test]
-    fn head_and_tail_of_a_long_output_are_kept() {
-        assert_eq!(clip(b"short"), "short");
-        let long = [b"first ".as_slice(), &vec![b'x'; 3 * KEPT], b" last"].concat();
-        let clipped = clip(&long);
+    fn middle_of_long_output_is_omitted() {
+        assert_eq!(truncate_middle(b"short"), "short");
+        let long = [b"first ".as_slice(), &vec![b'x'; 3 * KEPT_BYTES], b" last"].concat();
+        let clipped = truncate_middle(&long);
         assert!(clipped.starts_with("first ") && clipped.ends_with(" last"), "{clipped}");
-        assert!(clipped.contains(&format!("[… {} bytes left out …]", KEPT + 11)), "{clipped}");
-        // Cut within a character.
-        assert!(clip("é".repeat(2 * KEPT).as_bytes()).contains('é'));
+        assert!(clipped.contains(&format!("[… {} bytes omitted …]", KEPT_BYTES + 11)), "{clipped}");
+        // The cut is inside a multi-byte character.
+        assert!(truncate_middle("é".repeat(2 * KEPT_BYTES).as_bytes()).contains('é'));
     }
 }

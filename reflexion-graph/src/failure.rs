@@ -1,4 +1,4 @@
-//! Failures: their class, which of them are the same, and whether the loop is stuck.
+//! Failures of attempts: their classes, which of them are equal, and whether the loop is stuck.
 
 use std::borrow::Cow;
 
@@ -9,46 +9,46 @@ use crate::{
     execution::{Execution, Status},
 };
 
-/// What kind of failure it is.
+/// Class of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// The program cannot be read.
+    /// The program has a syntax error.
     Syntax,
-    /// It uses a name that does not exist.
+    /// The program uses an undefined name.
     Name,
-    /// It uses a value in a way that its type does not allow.
+    /// The program uses a value of the wrong type.
     Type,
-    /// A value is not what it should be.
+    /// A value is invalid.
     Value,
-    /// A key, an index or an attribute is not there.
+    /// A key, an index or an attribute does not exist.
     Lookup,
-    /// A file is not there or cannot be used.
+    /// A file does not exist or cannot be used.
     File,
-    /// An assertion or a test does not hold.
+    /// An assertion or a test fails.
     Assertion,
-    /// Its output is not the one that was asked for.
+    /// The output is not the expected one.
     Output,
-    /// It took too long.
+    /// The program exceeded a time limit.
     Timeout,
-    /// It used too much memory.
+    /// The program ran out of memory.
     Memory,
-    /// It used too much of something else.
+    /// The program exceeded another resource limit.
     Resources,
-    /// A package is not there.
+    /// A package is not available.
     Dependency,
-    /// It wanted the network, or what else the sandbox forbids.
+    /// The program used the network or another forbidden resource.
     Forbidden,
-    /// The model's answer held no program.
+    /// The model's answer contains no program.
     Format,
     /// The sandbox failed.
     Internal,
-    /// Anything else.
+    /// Any other error.
     Runtime,
 }
 
 impl Class {
-    /// The class in words.
+    /// Returns the lower-case name of the class.
     pub fn name(self) -> &'static str {
         match self {
             Self::Syntax => "syntax",
@@ -71,21 +71,21 @@ impl Class {
     }
 }
 
-/// One attempt from its program to its end.
+/// A finished attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Counted from 1.
+    /// Attempt number, from 1.
     pub number: u32,
     /// The program.
     pub generated: GeneratedCode,
-    /// Whether it was written afresh because the loop was stuck.
+    /// Whether the program was written from scratch because the loop was stuck.
     pub resampled: bool,
-    /// What came of it.
+    /// Result of the execution.
     pub execution: Execution,
-    /// Why it failed, if it did.
+    /// Why the attempt failed; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// What the critic said, if it was asked.
+    /// The critic's answer, if the critic was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critique: Option<Critique>,
 }
@@ -93,25 +93,25 @@ pub struct Attempt {
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind it is.
+    /// Class of the failure.
     pub class: Class,
     /// The error in one line.
     pub error: String,
 }
 
 impl Failure {
-    /// Why an execution failed.
+    /// Derives the failure from the result of an execution.
     pub fn of(execution: &Execution) -> Self {
         let status = execution.status;
-        let said = &*match status {
+        let message = &*match status {
             Status::Success | Status::Error | Status::Killed | Status::Crashed => {
                 exception(&execution.stderr)
             }
-            // What is said of the others by the sandbox stands last.
+            // For these, the sandbox appends its own message.
             _ => last_line(&execution.stderr).into(),
         };
         let class = match status {
-            Status::Success | Status::Error | Status::Killed | Status::Crashed => of_error(said),
+            Status::Success | Status::Error | Status::Killed | Status::Crashed => of_error(message),
             Status::WrongOutput => Class::Output,
             Status::TestsCutShort => Class::Assertion,
             Status::Timeout | Status::CpuTime => Class::Timeout,
@@ -126,25 +126,26 @@ impl Failure {
         };
         let error = match status {
             Status::Timeout => "execution timed out".to_owned(),
-            // These say what went wrong; of the others the limit is the reason, whatever was said on the way to it.
+            // For these, the error output names the cause. For the others, the exceeded limit is the cause, whatever
+            // was printed before.
             Status::Error
             | Status::WrongOutput
             | Status::TestsCutShort
             | Status::DependencyUnavailable
             | Status::Internal
             | Status::NoProgram
-                if !said.is_empty() =>
+                if !message.is_empty() =>
             {
-                said.to_owned()
+                message.to_owned()
             }
-            _ => format!("the program {}", status.words()),
+            _ => format!("the program {}", status.description()),
         };
         Self { class, error }
     }
 
-    /// What it is known by: the same mistake has the same, though a number or an address in its words differs. Where the
-    /// numbers are what was asked and what came of it they count: the next assertion that fails, or another wrong result,
-    /// is another failure.
+    /// Returns the key by which failures are compared. Equal mistakes have equal keys, even if a number or an address
+    /// in the message differs. For assertions and outputs, numbers count: the next failing assertion, or another
+    /// wrong result, is a different failure.
     fn identity(&self) -> (Class, String) {
         let error: String = self.error.chars().take(300).collect();
         let words = without_addresses(&error);
@@ -155,13 +156,13 @@ impl Failure {
     }
 }
 
-/// A text with one sign for each place in memory, like `0x7f3c51b2e0a0`: they differ from run to run.
+/// Replaces memory addresses such as `0x7f3c51b2e0a0`, which differ from run to run.
 fn without_addresses(text: &str) -> String {
     let mut parts = text.split("0x");
     let mut words = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let rest = part.trim_start_matches(|it: char| it.is_ascii_hexdigit());
-        // A shorter one is a number that somebody wrote.
+        // A shorter hexadecimal number is a literal.
         let is_address = part.len() - rest.len() >= 8;
         words += if is_address { "0x#" } else { "0x" };
         words += if is_address { rest } else { part };
@@ -169,7 +170,7 @@ fn without_addresses(text: &str) -> String {
     words
 }
 
-/// A text with one sign for each number.
+/// Replaces each number with `#`.
 fn without_numbers(text: &str) -> String {
     let mut words = String::new();
     for it in text.chars() {
@@ -182,18 +183,18 @@ fn without_numbers(text: &str) -> String {
     words
 }
 
-/// Failures that are the same, as the generator is told of them: the newest program, and all attempts that ended so.
+/// Attempts that failed in the same way, as presented to the generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lesson<'a> {
-    /// The attempts.
+    /// Numbers of the attempts.
     pub attempts: Vec<u32>,
-    /// The newest of them.
+    /// The newest of these attempts.
     pub newest: &'a Attempt,
-    /// How they failed.
+    /// The common failure.
     pub failure: &'a Failure,
 }
 
-/// All failures, each once, in the order in which they were seen last.
+/// Groups equal failures. The groups are ordered by their newest attempts.
 pub fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
     let mut lessons: Vec<Lesson<'_>> = Vec::new();
     for newest in attempts {
@@ -206,7 +207,7 @@ pub fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
     lessons
 }
 
-/// Whether the last two attempts failed in the same way: to repair once more would be to fail once more.
+/// Returns whether the last two attempts failed in the same way, so that another repair would likely fail too.
 pub fn is_stuck(attempts: &[Attempt]) -> bool {
     let [.., before, last] = attempts else { return false };
     match (&before.failure, &last.failure) {
@@ -215,10 +216,11 @@ pub fn is_stuck(attempts: &[Attempt]) -> bool {
     }
 }
 
-/// The line that names what went wrong: that of the last exception, or the last of all.
+/// Returns the line of the last exception, or the last line if there is no exception.
 ///
-/// An exception's line is the first behind its frames that is not indented. Others may follow: a message can have several
-/// lines, and test frameworks sum up. An assertion often says nothing; then its source, which stands above, does.
+/// The exception is the first line after the stack frames that is not indented. More lines can follow: messages with
+/// several lines and summaries of test frameworks. For an assertion without a message, the source line above it is
+/// appended.
 fn exception(text: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
     let frame = lines.iter().rposition(|it| it.trim_start().starts_with("File \""));
@@ -234,15 +236,16 @@ fn exception(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The last line that says anything.
+/// Returns the last line that is not blank.
 fn last_line(text: &str) -> &str {
     text.lines().rev().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default()
 }
 
-/// What the kernel says of a limit that it holds by a refusal.
-const TOO_MUCH: [&str; 3] = ["Too many open files", "File too large", "No space left on device"];
+/// Messages of the kernel for a system call refused because of a limit.
+const LIMIT_MESSAGES: [&str; 3] =
+    ["Too many open files", "File too large", "No space left on device"];
 
-/// The class of an error by the name of Python's exception, which begins its line, or by the shell's words.
+/// Classifies an error by the name of the Python exception at the start of the line, or by the shell's message.
 fn of_error(line: &str) -> Class {
     let name = line.split([':', ' ', '(']).next().unwrap_or_default();
     let name = name.rsplit('.').next().unwrap_or_default();
@@ -266,7 +269,7 @@ fn of_error(line: &str) -> Class {
         | "ConnectionRefusedError"
         | "gaierror"
         | "URLError" => Class::Forbidden,
-        "OSError" if TOO_MUCH.iter().any(|it| line.contains(it)) => Class::Resources,
+        "OSError" if LIMIT_MESSAGES.iter().any(|it| line.contains(it)) => Class::Resources,
         "OSError" if line.contains("Network is unreachable") => Class::Forbidden,
         "OSError" if line.contains("Read-only file system") => Class::Forbidden,
         _ if line.contains(": Syntax error: ") => Class::Syntax,
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_classes() {
+    fn failures_are_classified() {
         for (error, class) in [
             ("SyntaxError: invalid syntax", Class::Syntax),
             ("NameError: name 'x' is not defined", Class::Name),
@@ -333,19 +336,19 @@ mod tests {
     }
 
     #[test]
-    fn the_error_is_the_exceptions_line_whatever_follows_it() {
+    fn error_is_the_line_of_the_last_exception() {
         let frame = "Traceback (most recent call last):\n  File \"main.py\", line 3, in f\n    g()\n    ~^^\n";
         for (stderr, error) in [
-            // A test framework sums up.
+            // A test framework prints a summary.
             (
                 format!(
                     "F\n====\n{frame}AssertionError: 4 != 8\n\n----\nRan 1 test in 0.0s\n\nFAILED (failures=1)\n"
                 ),
                 "AssertionError: 4 != 8",
             ),
-            // A message of several lines.
+            // A message with several lines.
             (format!("{frame}ValueError: no\n  - a\nand b\n"), "ValueError: no"),
-            // One exception behind another.
+            // A chain of exceptions.
             (
                 format!(
                     "{frame}KeyError: 1\n\nDuring handling, another occurred:\n\n{frame}TypeError: x\n"
@@ -360,21 +363,22 @@ mod tests {
         ] {
             assert_eq!(failed(&stderr).error, error, "{stderr}");
         }
-        // What the sandbox itself says counts for what it found wrong.
+        // The sandbox's own message takes precedence.
         let handled = format!("{frame}KeyError: 1\nit printed 1");
         let execution = Execution::not_run(Status::WrongOutput, handled);
         assert_eq!(Failure::of(&execution).error, "it printed 1");
     }
 
     #[test]
-    fn the_same_failure_is_told_once_and_twice_in_a_row_is_stuck() {
+    fn equal_failures_are_grouped_and_two_in_a_row_are_stuck() {
         let attempts = [
             attempt(1, "ValueError: got 17"),
             attempt(2, "KeyError: 'a'"),
             attempt(3, "ValueError: got 4"),
         ];
-        let told = lessons(&attempts);
-        let seen: Vec<_> = told.iter().map(|it| (it.attempts.clone(), it.newest.number)).collect();
+        let groups = lessons(&attempts);
+        let seen: Vec<_> =
+            groups.iter().map(|it| (it.attempts.clone(), it.newest.number)).collect();
         assert_eq!(seen, [(vec![2], 2), (vec![1, 3], 3)]);
         assert!(!is_stuck(&attempts));
         assert!(is_stuck(&[attempt(1, "ValueError: got 17"), attempt(2, "ValueError: got 4")]));
@@ -382,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn another_assertion_or_another_wrong_result_is_another_failure() {
+    fn different_assertions_and_outputs_are_different_failures() {
         let same = |before: Failure, last: Failure| {
             let attempts = [(1, before), (2, last)]
                 .map(|(number, it)| Attempt { failure: Some(it), ..attempt(number, "") });
@@ -398,7 +402,7 @@ mod tests {
         let printed = |it: &str| Failure::of(&Execution::not_run(Status::WrongOutput, it));
         assert!(!same(printed("it printed \"54\""), printed("it printed \"53\"")));
         assert!(!same(printed("it printed \"0x1f\""), printed("it printed \"0x2f\"")));
-        // Where something lies in memory is no difference, with letters or without.
+        // Memory addresses are ignored, with or without letters in them.
         let objects =
             ["it printed \"<A at 0x7f3c51b2e0a0>\"", "it printed \"<A at 0x7f3c51b2e0bf>\""];
         assert!(same(printed(objects[0]), printed(objects[1])));

@@ -1,13 +1,13 @@
-//! The loop as a graph.
+//! The generate–execute–critique loop as a graph.
 //!
 //! ```text
 //! START → generate → execute ─decide┬→ critique ─retry┬→ generate
 //!                                   └→ finalize ←─────┘
 //! ```
 //!
-//! Where the budget allows no more calls, generate leads to finalize.
+//! If the budget allows no further call, `generate` leads to `finalize`.
 //!
-//! Calls of models and executions are effects: a session that is killed and gone on with repeats none of them.
+//! Model calls and executions are journaled: a session that is resumed after a crash repeats none of them.
 
 use std::sync::Arc;
 
@@ -22,54 +22,54 @@ use crate::{
     answer::{Critique, GeneratedCode},
     event::Progress,
     execution::{Execution, Status},
+    executor::Executor,
     failure::{Attempt, Failure, is_stuck},
     job::{Job, Strategy},
     prompt,
-    state::{Outcome, Paid, Session, SessionUpdate},
-    workshop::Workshop,
+    state::{CallCost, Outcome, Session, SessionUpdate},
 };
 
-/// The graph's name.
+/// Name of the graph.
 pub const GRAPH: &str = "reflexion";
 
-/// The node behind which a session goes further whose budget was spent: it decides whether there is another attempt.
-pub(crate) const REOPENED_AT: &str = "critique";
+/// The node after which a session with a new budget continues: its branch decides whether there is another attempt.
+pub(crate) const REOPEN_AFTER: &str = "critique";
 
-/// How often an answer is asked for that cannot be read: each time with one request for repair.
-const READINGS: u32 = 2;
+/// Maximum number of calls until an answer can be parsed. Each call includes one request for repair.
+const MAX_PARSE_ATTEMPTS: u32 = 2;
 
-/// What the nodes work with.
+/// Dependencies of the nodes.
 #[derive(Clone, Debug)]
 pub struct Deps {
-    /// Who writes programs.
+    /// The model that writes programs.
     pub generator: Llm,
-    /// Who criticises them.
+    /// The model that explains failures.
     pub critic: Llm,
-    /// Where they are run.
-    pub workshop: Workshop,
-    /// What both may spend; without a bound where there is none. A [`Run`](crate::run::Run) makes its own.
+    /// Executes programs.
+    pub executor: Executor,
+    /// Budget of both models; `None`: unlimited. A [`Run`](crate::run::Run) sets its own.
     pub budget: Option<Budget>,
 }
 
 impl Deps {
-    /// One model that writes and criticises, without a budget.
-    pub fn new(llm: Llm, workshop: Workshop) -> Self {
-        Self { generator: llm.clone(), critic: llm, workshop, budget: None }
+    /// Uses one model in both roles, without a budget.
+    pub fn new(llm: Llm, executor: Executor) -> Self {
+        Self { generator: llm.clone(), critic: llm, executor, budget: None }
     }
 }
 
-/// The graph, its threads kept by a checkpointer.
+/// Builds the graph with a checkpointer.
 pub fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Session, Deps>, BuildError> {
     nodes().shared_checkpointer(saver).compile()
 }
 
-/// The graph without threads: a session that nobody goes on with.
-pub fn unstored() -> Result<CompiledGraph<Session, Deps>, BuildError> {
+/// Builds the graph without a checkpointer. Its sessions cannot be resumed.
+pub fn without_checkpointer() -> Result<CompiledGraph<Session, Deps>, BuildError> {
     nodes().compile()
 }
 
-/// The most steps that a session can take.
-pub(crate) fn most_steps(job: &Job) -> u32 {
+/// Returns the maximum number of steps of a session.
+pub(crate) fn max_steps(job: &Job) -> u32 {
     job.max_attempts.saturating_mul(4).saturating_add(4)
 }
 
@@ -87,10 +87,10 @@ fn nodes() -> StateGraph<Session, Deps> {
         .edge(finalize, END)
 }
 
-/// Has a program written, with all that is known of earlier ones.
+/// Calls the generator with the task and the earlier failures.
 async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
     let deps = cx.deps();
-    let llm = voice(&deps.generator, cx);
+    let llm = journaled(&deps.generator, cx);
     let attempt = session.history.len() as u32 + 1;
     if session.calls.is_empty() {
         let model = llm::Model::id(&llm).to_string();
@@ -99,14 +99,14 @@ async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate
     }
     let resampled = session.job.strategy == Strategy::Reflect && is_stuck(&session.history);
     cx.emit(Progress::Generating { attempt, resampled }).await;
-    let request = prompt::generate(&session.job, &session.history, resampled, &deps.workshop);
-    let asked = ask::<GeneratedCode>(&llm, request).await?;
-    let calls = asked.paid("generator", attempt);
-    if asked.refused.is_some() {
-        return Ok(Session::update().calls(calls).spent(asked.refused));
+    let request = prompt::generate(&session.job, &session.history, resampled, &deps.executor);
+    let reply = request_json::<GeneratedCode>(&llm, request).await?;
+    let calls = reply.paid("generator", attempt);
+    if reply.refused.is_some() {
+        return Ok(Session::update().calls(calls).spent(reply.refused));
     }
-    // An attempt without a program is one that failed: the next is told why.
-    let generated = asked.value.unwrap_or_default();
+    // An answer without a program is a failed attempt; the next one is told why.
+    let generated = reply.value.unwrap_or_default();
     tracing::info!(
         task = session.job.task.chars().take(100).collect::<String>(),
         code_lines = generated.code.lines().count(),
@@ -133,21 +133,22 @@ enum Written {
     Spent,
 }
 
-/// A program is run, if it could be paid for.
+/// Skips the execution if the budget did not allow the call.
 fn written(session: &Session) -> Written {
     if session.spent.is_some() { Written::Spent } else { Written::Program }
 }
 
-/// Runs the program.
+/// Executes the program.
 async fn execute(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
     let attempt = session.attempt;
     let GeneratedCode { code, dependencies, .. } = &session.generated;
     cx.emit(Progress::Executing { attempt }).await;
-    let run = async { Ok(cx.deps().workshop.run(code, dependencies, &session.job).await?) };
+    let run = async { Ok(cx.deps().executor.run(code, dependencies, &session.job).await?) };
     let mut execution: Execution = cx.task("execute", attempt, run).await?;
     if execution.status == Status::NoProgram && code.is_empty() {
         execution.stderr =
-            "the answer held no program; answer with JSON that has it in `code`".to_owned();
+            "the answer contained no program; answer with JSON that has the program in `code`"
+                .to_owned();
     }
     cx.emit(Progress::of_execution(attempt, &execution)).await;
     Ok(Session::update().execution(Some(execution)))
@@ -161,7 +162,7 @@ enum Decision {
     Failure,
 }
 
-/// Success is more than exit code 0: no limit was reached, the output is the expected one, and the tests hold.
+/// Success requires more than exit code 0: no limit exceeded, the expected output, and passing tests.
 fn decide(session: &Session) -> Decision {
     match &session.execution {
         Some(execution) if execution.success() => Decision::Success,
@@ -169,30 +170,30 @@ fn decide(session: &Session) -> Decision {
     }
 }
 
-/// Has the failure looked at, and puts the attempt to the others.
+/// Calls the critic and adds the attempt to the history.
 async fn critique(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
-    let mut attempt = ended(session);
+    let mut attempt = current_attempt(session);
     let failure = Failure::of(&attempt.execution);
     attempt.failure = Some(failure.clone());
     if session.job.strategy == Strategy::Resample {
         return Ok(Session::update().history([attempt]));
     }
     cx.emit(Progress::critiquing(attempt.number, &failure)).await;
-    let llm = voice(&cx.deps().critic, cx);
+    let llm = journaled(&cx.deps().critic, cx);
     let request = prompt::critique(&session.job, &attempt, &failure);
-    let asked = ask::<Critique>(&llm, request).await?;
-    let calls = asked.paid("critic", attempt.number);
-    if asked.refused.is_some() {
-        return Ok(Session::update().history([attempt]).calls(calls).spent(asked.refused));
+    let reply = request_json::<Critique>(&llm, request).await?;
+    let calls = reply.paid("critic", attempt.number);
+    if reply.refused.is_some() {
+        return Ok(Session::update().history([attempt]).calls(calls).spent(reply.refused));
     }
-    // Without a critic the error itself is what there is to learn from.
-    let critique = asked.value.unwrap_or_else(|| Critique {
+    // Without a readable critique, the error itself is the diagnosis.
+    let critique = reply.value.unwrap_or_else(|| Critique {
         diagnosis: failure.error.clone(),
         should_retry: true,
         ..Critique::default()
     });
     cx.emit(Progress::Critique { attempt: attempt.number, critique: critique.clone() }).await;
-    if goes_on(&session.job, attempt.number, Some(&critique)) {
+    if may_retry(&session.job, attempt.number, Some(&critique)) {
         cx.emit(Progress::Retrying { attempt: attempt.number + 1 }).await;
     }
     attempt.critique = Some(critique.clone());
@@ -207,9 +208,10 @@ enum Next {
     GiveUp,
 }
 
-/// Another attempt, unless all are used up, the critic sees no sense in one, or nobody could pay for it.
+/// Retries unless all attempts are used, the critic advises against it, or the budget is spent.
 fn retry(session: &Session) -> Next {
-    if session.spent.is_none() && goes_on(&session.job, session.attempt, session.critique.as_ref())
+    if session.spent.is_none()
+        && may_retry(&session.job, session.attempt, session.critique.as_ref())
     {
         Next::Retry
     } else {
@@ -217,24 +219,24 @@ fn retry(session: &Session) -> Next {
     }
 }
 
-fn goes_on(job: &Job, attempt: u32, critique: Option<&Critique>) -> bool {
+fn may_retry(job: &Job, attempt: u32, critique: Option<&Critique>) -> bool {
     attempt < job.max_attempts && critique.is_none_or(|it| it.should_retry)
 }
 
-/// Says what the session came to.
+/// Sets the outcome of the session.
 async fn finalize(session: &Session, cx: &Context<Deps>) -> SessionUpdate {
-    let last = ended(session);
+    let last = current_attempt(session);
     let success = last.execution.success();
     let message = if success {
-        "the program ran, and all that was asked of it holds".to_owned()
+        "the program ran and passed all checks".to_owned()
     } else if let Some(why) = &session.spent {
         format!(
-            "the budget is spent: {why}; resume the session with a larger --max-tokens or --max-cost to go further"
+            "the budget is spent: {why}; resume the session with a larger --max-tokens or --max-cost"
         )
     } else if session.attempt >= session.job.max_attempts {
         "max retries exceeded".to_owned()
     } else {
-        "given up: the critic sees no way to do this here".to_owned()
+        "given up: the critic advises against another attempt".to_owned()
     };
     tracing::info!(success, attempts = session.attempt, "Agent workflow completed");
     let outcome = Outcome {
@@ -246,12 +248,12 @@ async fn finalize(session: &Session, cx: &Context<Deps>) -> SessionUpdate {
     };
     cx.emit(Progress::Complete { outcome: outcome.clone() }).await;
     let update = Session::update().outcome(Some(outcome));
-    // One that failed was put to the others when it was criticised.
+    // A failed attempt was already added by `critique`.
     if success { update.history([last]) } else { update }
 }
 
-/// The attempt under way, as it stands.
-fn ended(session: &Session) -> Attempt {
+/// Assembles the current attempt from the state.
+fn current_attempt(session: &Session) -> Attempt {
     Attempt {
         number: session.attempt,
         generated: session.generated.clone(),
@@ -262,9 +264,9 @@ fn ended(session: &Session) -> Attempt {
     }
 }
 
-/// A model whose answers are journaled. The budget stands above the journal: so what a node asked for before a crash counts
-/// in the one that goes on, too.
-fn voice(llm: &Llm, cx: &Context<Deps>) -> Llm {
+/// Wraps a model so that its answers are journaled. The budget is outside of the journal, so calls made before a
+/// crash count against it after a resume.
+fn journaled(llm: &Llm, cx: &Context<Deps>) -> Llm {
     let llm = llm.clone().journal(cx);
     match &cx.deps().budget {
         Some(budget) => llm.budget(budget),
@@ -272,47 +274,47 @@ fn voice(llm: &Llm, cx: &Context<Deps>) -> Llm {
     }
 }
 
-/// What came of asking for a value.
-struct Asked<T> {
-    /// The value, if an answer could be read.
+/// Answers to a request for a JSON value.
+struct ModelReply<T> {
+    /// The value, if an answer could be parsed.
     value: Option<T>,
-    /// All answers.
+    /// All answers, including those that could not be parsed.
     responses: Vec<llm::Response>,
-    /// Why the budget allowed no more of them.
+    /// Why the budget refused a call.
     refused: Option<String>,
 }
 
-impl<T> Asked<T> {
-    fn paid(&self, role: &str, attempt: u32) -> Vec<Paid> {
-        self.responses.iter().map(|it| Paid::of(role, attempt, it)).collect()
+impl<T> ModelReply<T> {
+    fn paid(&self, role: &str, attempt: u32) -> Vec<CallCost> {
+        self.responses.iter().map(|it| CallCost::of(role, attempt, it)).collect()
     }
 }
 
-/// Asks for a value, and again where no answer can be read. A call that fails is the node's failure, unless the budget
-/// does not allow it.
-async fn ask<T: JsonSchema + DeserializeOwned>(
+/// Requests a JSON value, and repeats the request if the answer cannot be parsed. A failed call fails the node,
+/// unless the budget refused it.
+async fn request_json<T: JsonSchema + DeserializeOwned>(
     llm: &Llm,
     request: Request,
-) -> Result<Asked<T>, NodeError> {
+) -> Result<ModelReply<T>, NodeError> {
     let mut responses = Vec::new();
-    for _ in 0..READINGS {
+    for _ in 0..MAX_PARSE_ATTEMPTS {
         match llm.generate_json::<T>(request.clone()).await {
             Ok(Structured { value, response, rung, .. }) => {
-                tracing::debug!(%rung, "an answer was read");
+                tracing::debug!(%rung, "parsed an answer");
                 responses.push(response);
-                return Ok(Asked { value: Some(value), responses, refused: None });
+                return Ok(ModelReply { value: Some(value), responses, refused: None });
             }
             Err(JsonError::Unreadable { unreadable, response }) => {
-                tracing::warn!(%unreadable, "an answer cannot be read");
+                tracing::warn!(%unreadable, "cannot parse an answer");
                 responses.push(*response);
             }
             Err(JsonError::Call(error)) if error.kind == ErrorKind::Budget => {
-                // What follows is for those who program with budgets.
+                // The rest of the message is advice for developers.
                 let why = error.message.split(';').next().unwrap_or_default().to_owned();
-                return Ok(Asked { value: None, responses, refused: Some(why) });
+                return Ok(ModelReply { value: None, responses, refused: Some(why) });
             }
             Err(JsonError::Call(error)) => return Err(error.into()),
         }
     }
-    Ok(Asked { value: None, responses, refused: None })
+    Ok(ModelReply { value: None, responses, refused: None })
 }

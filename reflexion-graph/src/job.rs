@@ -1,16 +1,16 @@
-//! What is asked for: a task, how its program is judged, and what it may use.
+//! Jobs: a task, the checks of its program, and resource limits.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest task, in characters.
+/// Maximum length of a task in characters.
 pub const MAX_TASK: usize = 10_000;
 
-/// The longest program that is run, in characters.
+/// Maximum length of a program in characters.
 pub const MAX_CODE: usize = 100_000;
 
-/// A task, how its program is judged, and what it may use.
+/// A task, the checks of its program, and resource limits.
 ///
 /// ```
 /// use reflexion_graph::Job;
@@ -22,43 +22,43 @@ pub const MAX_CODE: usize = 100_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Job {
-    /// The task, in words.
+    /// Description of the task.
     pub task: String,
-    /// A program that is run behind the one that was written, in the same names. It fails where those are wrong.
+    /// Assertions that are executed after the program, in the same namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tests: Option<String>,
-    /// What the program has to print, apart from blanks around it.
+    /// Output that the program must print; surrounding whitespace is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
-    /// How often a program is written at most.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// What happens after a failure.
+    /// What to do after a failed attempt.
     pub strategy: Strategy,
-    /// What one execution may use.
+    /// Resource limits of each execution.
     pub limits: Limits,
 }
 
-/// What happens after a failure.
+/// What to do after a failed attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// It is criticised, and the next attempt is told of it.
+    /// The critic explains the failure, and the next attempt uses the explanation.
     #[default]
     Reflect,
-    /// The next attempt starts afresh and knows nothing of it: what reflection is measured against.
+    /// The next attempt starts from scratch without knowing the failure. Serves as a baseline for `Reflect`.
     Resample,
 }
 
-/// What one execution may use.
+/// Resource limits of one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Seconds that it may take.
+    /// Wall-clock limit in seconds.
     pub timeout: f64,
-    /// Seconds of processor time that it may use; as many as it may take, where nothing is said.
+    /// CPU time limit in seconds. `None`: same as `timeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_time: Option<f64>,
-    /// MiB of memory, its files included.
+    /// Memory limit in MiB; files in memory count.
     pub memory: u64,
 }
 
@@ -69,74 +69,74 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How long it may take.
+    /// Returns the wall-clock limit.
     pub fn wall(&self) -> Duration {
         Duration::try_from_secs_f64(self.timeout).unwrap_or_default()
     }
 
-    /// How much processor time it may use.
+    /// Returns the CPU time limit.
     pub fn cpu(&self) -> Duration {
         let seconds = self.cpu_time.unwrap_or(self.timeout);
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 }
 
-/// Why a job cannot be done.
+/// An invalid job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadJob(pub(crate) String);
+pub struct JobError(pub(crate) String);
 
 impl Job {
-    /// A task with the usual limits: three attempts, five seconds, 256 MiB.
+    /// Creates a job with the default limits: three attempts, five seconds, 256 MiB.
     pub fn new(task: impl Into<String>) -> Self {
         Self { task: task.into(), max_attempts: 3, ..Self::default() }
     }
 
-    /// Runs these tests behind every program.
+    /// Sets the tests.
     #[must_use]
     pub fn tests(mut self, tests: impl Into<String>) -> Self {
         self.tests = Some(tests.into());
         self
     }
 
-    /// Wants this to be printed.
+    /// Sets the expected output.
     #[must_use]
     pub fn expect(mut self, text: impl Into<String>) -> Self {
         self.expect = Some(text.into());
         self
     }
 
-    /// Has so many attempts.
+    /// Sets the maximum number of attempts.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
         self
     }
 
-    /// Refuses what cannot be done, or should not.
-    pub fn check(&self) -> Result<(), BadJob> {
+    /// Rejects an invalid job.
+    pub fn check(&self) -> Result<(), JobError> {
         let Limits { timeout, cpu_time, memory } = self.limits;
         let length = self.task.chars().count();
         let problem = if self.task.trim().is_empty() {
-            "the task is empty; say what the program is to do".to_owned()
+            "the task is empty; describe what the program should do".to_owned()
         } else if length > MAX_TASK {
-            format!("the task has {length} characters; at most {MAX_TASK} are read")
+            format!("the task has {length} characters; the maximum is {MAX_TASK}")
         } else if !(1..=10).contains(&self.max_attempts) {
-            "attempts are from 1 to 10".to_owned()
+            "the number of attempts must be from 1 to 10".to_owned()
         } else if !(0.1..=60.0).contains(&timeout) {
-            "the timeout is from 0.1 to 60 seconds".to_owned()
+            "the timeout must be from 0.1 to 60 seconds".to_owned()
         } else if cpu_time.is_some_and(|it| !(0.1..=60.0).contains(&it)) {
-            "the processor time is from 0.1 to 60 seconds".to_owned()
+            "the CPU time must be from 0.1 to 60 seconds".to_owned()
         } else if !(64..=2048).contains(&memory) {
-            "the memory is from 64 to 2048 MiB".to_owned()
+            "the memory must be from 64 to 2048 MiB".to_owned()
         } else if self.tests.as_ref().is_some_and(|it| it.len() > MAX_CODE) {
-            format!("the tests are longer than {MAX_CODE} bytes; leave some out")
+            format!("the tests are longer than {MAX_CODE} bytes; shorten them")
         } else if self.expect.as_ref().is_some_and(|it| it.len() > MAX_CODE) {
-            format!("the expected output is longer than {MAX_CODE} bytes; check it with tests")
+            format!("the expected output is longer than {MAX_CODE} bytes; use tests instead")
         } else {
             return Ok(());
         };
-        Err(BadJob(problem))
+        Err(JobError(problem))
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     use super::{Job, Limits};
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn invalid_jobs_are_rejected() {
         assert!(Job::new("x").check().is_ok());
         let limits = |limits| Job { limits, ..Job::new("x") };
         for bad in [

@@ -1,4 +1,4 @@
-//! Languages: how a program of one is run.
+//! Programming languages and how their programs are run.
 
 use std::fmt;
 
@@ -6,36 +6,37 @@ use sandbox_vm::Program;
 
 /// A language that programs can be written in.
 pub trait Language: Send + Sync + fmt::Debug {
-    /// Its name, as it stands in prompts.
+    /// Name used in prompts.
     fn name(&self) -> &'static str;
 
-    /// Two tasks with good answers, for prompts: one that computes, one that would like to read what is not there.
+    /// Two example tasks with good answers for prompts: a computation, and a task that reads a file that does not
+    /// exist.
     fn examples(&self) -> &'static str;
 
-    /// The program's file, in the workspace.
+    /// Name of the program file in the working directory.
     fn file(&self) -> &'static str;
 
-    /// Runs the program that lies in its file.
+    /// Runs the program file.
     fn run(&self) -> Program;
 
-    /// Runs the program and then its tests, which see its names. When both are through it writes `proof` to the file
-    /// [`PROOF`]: a program that ends early must not pass for one whose tests hold.
+    /// Runs the program and then its tests in the same namespace. After both completed, writes `proof` to the file
+    /// [`PROOF`], so that a program that exits early does not pass its tests.
     fn test(&self, tests: &str, proof: &str) -> Program;
 
-    /// Whether a package comes with the language, and need not be installed.
+    /// Returns whether the package is part of the language's standard library.
     fn has(&self, package: &str) -> bool;
 
-    /// Lets a program find the packages that lie in these folders of its sandbox. They are wheels, so this is what
-    /// Python looks at unless a language says otherwise.
-    fn find(&self, program: Program, folders: &[String]) -> Program {
-        if folders.is_empty() { program } else { program.env("PYTHONPATH", folders.join(":")) }
+    /// Adds the package directories of the sandbox to the program's search path. The default is for Python, since
+    /// packages are wheels.
+    fn find(&self, program: Program, dirs: &[String]) -> Program {
+        if dirs.is_empty() { program } else { program.env("PYTHONPATH", dirs.join(":")) }
     }
 }
 
-/// The file that says that tests came to their end, in the workspace.
+/// File in the working directory that proves that the tests ran to completion.
 pub const PROOF: &str = ".proof";
 
-/// The language of a name, if it is known.
+/// Returns the language with this name.
 pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
     match name {
         "python" => Some(Box::new(Python)),
@@ -44,21 +45,22 @@ pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
     }
 }
 
-/// The names of all languages.
+/// Names of all languages.
 pub const LANGUAGES: [&str; 2] = ["python", "sh"];
 
-/// Python 3, as the image has it.
+/// Python 3 as installed in the image.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Python;
 
-/// Runs the program and then its tests, which come by its input: no file of the workspace holds them, or the proof.
+/// Runs the program and then its tests, which it reads from standard input together with the proof: no file in the
+/// working directory contains them.
 ///
-/// A program that ends the process in the middle of its tests, by whatever way, leaves no proof. A test framework may
-/// end it, as `unittest.main` does.
+/// A program that exits during its tests leaves no proof. The test framework itself may exit, as `unittest.main`
+/// does.
 const HARNESS: &str = r#"
 import linecache, sys, traceback, types
 proof, tests = sys.stdin.read().split("\n", 1)
-# Test frameworks look for tests in the module of this name.
+# Test frameworks look for tests in the module `__main__`.
 harness = sys.modules["__main__"]
 sys.modules["__main__"] = types.ModuleType("__main__")
 names = sys.modules["__main__"].__dict__
@@ -73,7 +75,7 @@ def run(text, file):
         if end.code not in (None, 0):
             raise
         if file == "tests.py" and "main.py" in frames:
-            sys.exit("the program ended the process while it was tested")
+            sys.exit("the program exited the process during its tests")
     except BaseException as error:
         traceback.print_exception(error.with_traceback(error.__traceback__.tb_next))
         sys.exit(1)
@@ -87,7 +89,7 @@ with open(".proof", "w") as file:
 "#;
 
 impl Python {
-    /// The same program gives the same output; nothing is written beside it.
+    /// Makes output deterministic and writes no bytecode files.
     fn python() -> Program {
         let python = Program::new("/usr/bin/python3").args(["-B", "-s", "-X", "utf8"]);
         python.env("PYTHONHASHSEED", "0")
@@ -107,7 +109,7 @@ Task: Count the lines of log.txt.
 {"code": "import os\nopen('log.txt', 'w').write('first\\nsecond\\n') if not os.path.exists('log.txt') else None\nwith open('log.txt') as file:\n    print(sum(1 for _ in file))", "dependencies": [], "reasoning": "The sandbox starts empty, so the program makes the file it needs.", "confidence": 0.8}"#
     }
 
-    // Not `code.py`: that is the name of a module that the standard library itself uses.
+    // Not `code.py`, which would shadow a module of the standard library.
     fn file(&self) -> &'static str {
         "main.py"
     }
@@ -126,7 +128,7 @@ Task: Count the lines of log.txt.
     }
 }
 
-/// The shell, as the image has it.
+/// The POSIX shell as installed in the image.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shell;
 
@@ -167,7 +169,7 @@ mod tests {
     use crate::answer::GeneratedCode;
 
     #[test]
-    fn examples_are_answers_that_can_be_read() {
+    fn examples_are_valid_answers() {
         for language in LANGUAGES.into_iter().filter_map(by_name) {
             let answers = language.examples().lines().filter(|it| it.starts_with('{'));
             let answers: Vec<GeneratedCode> =
@@ -177,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_library_is_there() {
-        for (package, is_there) in
+    fn standard_library_modules_are_known() {
+        for (package, is_standard) in
             [("json", true), ("os.path", true), ("numpy", false), ("requests>=2", false)]
         {
-            assert_eq!(Python.has(package), is_there, "{package}");
+            assert_eq!(Python.has(package), is_standard, "{package}");
         }
         assert!(LANGUAGES.into_iter().all(|it| by_name(it).is_some()));
     }

@@ -1,47 +1,47 @@
-//! Who writes programs and criticises them.
+//! Selection of the model that writes and criticises programs.
 
 use llm::{Backoff, Budget, Gate, Llm, Money, Pace, Provider, Request, Scripted, SetupError};
 use serde::{Deserialize, Serialize};
 
-use crate::{offline, state::Paid};
+use crate::{offline, state::CallCost};
 
-/// Calls of one provider at once.
-const AT_ONCE: usize = 16;
+/// Maximum number of concurrent calls per provider.
+const MAX_CONCURRENT_CALLS: usize = 16;
 
-/// A provider, and one of its models.
+/// A provider and one of its models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Choice {
-    /// The provider.
+pub struct ModelChoice {
+    /// Name of the provider.
     pub provider: String,
-    /// The model; the provider's default where none is named.
+    /// Name of the model. `None`: the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
-/// What may be spent on models; without a bound where nothing is said.
+/// Maximum spending on models. `None`: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Allowance {
-    /// Tokens, in and out together.
+pub struct RunBudget {
+    /// Maximum number of input and output tokens together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Money.
+    /// Maximum cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<Money>,
 }
 
-impl Allowance {
-    /// Refuses a bound in money where nobody knows what the model costs: it would allow no call at all.
-    pub fn check(&self, llm: &Llm) -> Result<(), ChoiceError> {
+impl RunBudget {
+    /// Rejects a cost limit for a model without a known price, because it would refuse every call.
+    pub fn check(&self, llm: &Llm) -> Result<(), ModelError> {
         let Some(money) = self.money else { return Ok(()) };
         let id = llm::Model::id(llm);
         match Budget::of_money(money).most(&id, &Request::new("")) {
             Ok(_) => Ok(()),
-            Err(_) => Err(ChoiceError::NoPrice(id.to_string())),
+            Err(_) => Err(ModelError::NoPrice(id.to_string())),
         }
     }
 
-    /// What is left of it when this is paid; nothing where it has no bound.
-    pub fn budget(&self, paid: &[Paid]) -> Option<Budget> {
+    /// Returns the budget that is left after these calls, or `None` if it is unlimited.
+    pub fn remaining(&self, paid: &[CallCost]) -> Option<Budget> {
         let used = paid.iter().map(|it| it.input.saturating_add(it.output));
         let tokens = self.tokens.map(|it| used.fold(it, u64::saturating_sub));
         let cost = paid.iter().filter_map(|it| it.cost).sum();
@@ -54,68 +54,71 @@ impl Allowance {
     }
 }
 
-/// Why nobody can write.
+/// A model that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ChoiceError {
-    /// The provider cannot be set up.
+pub enum ModelError {
+    /// The provider is unknown or not configured.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The scripted model's script is wrong.
+    /// The built-in script is invalid.
     #[error(transparent)]
     Script(#[from] llm::ScriptError),
-    /// No model is named.
+    /// The provider has no default model.
     #[error("provider `{0}` has no default model; name one with --model")]
     NoModel(String),
-    /// A bound in money, for a model without a price.
+    /// A cost limit is set for a model without a known price.
     #[error(
-        "what {0} costs is not known, so no bound in money can hold; bound the tokens (--max-tokens, max_tokens) in its place"
+        "the price of {0} is unknown, so its cost cannot be limited; limit the tokens instead (--max-tokens, max_tokens)"
     )]
     NoPrice(String),
-    /// A model by name, where a script answers.
+    /// A model is named, but the scripted model is selected.
     #[error(
-        "a scripted model would answer, and not `{0}`; name its provider with --provider, or set the provider's key"
+        "model `{0}` would be ignored because the scripted model is selected; name its provider with --provider, or set the provider's API key"
     )]
     NoProvider(String),
 }
 
-impl Choice {
-    /// The provider whose key is in the environment; without one, the scripted model.
-    pub fn by_environment() -> Self {
+impl ModelChoice {
+    /// Selects the provider whose API key is in the environment, or else the scripted model.
+    pub fn from_environment() -> Self {
         let provider = Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name());
         Self { provider: provider.to_owned(), model: None }
     }
 
-    /// The scripted model.
+    /// Selects the scripted model.
     pub fn scripted() -> Self {
         Self { provider: Scripted::PROVIDER.to_owned(), model: None }
     }
 
-    /// Whether a script makes the answers up.
+    /// Returns whether the scripted model is selected.
     pub fn is_scripted(&self) -> bool {
         self.provider == Scripted::PROVIDER
     }
 
-    /// Refuses a model's name where a script answers, whatever that name is.
-    pub fn check(&self) -> Result<(), ChoiceError> {
+    /// Rejects a model name in combination with the scripted model.
+    pub fn check(&self) -> Result<(), ModelError> {
         match &self.model {
-            Some(model) if self.is_scripted() => Err(ChoiceError::NoProvider(model.clone())),
+            Some(model) if self.is_scripted() => Err(ModelError::NoProvider(model.clone())),
             _ => Ok(()),
         }
     }
 
-    /// The model, behind a rate gate and retries.
-    pub fn make(&self) -> Result<Llm, ChoiceError> {
+    /// Builds the model with a rate limiter and retries.
+    pub fn build(&self) -> Result<Llm, ModelError> {
         if self.is_scripted() {
             self.check()?;
             return Ok(offline::model()?);
         }
-        Ok(self.bare()?.gate(&Gate::new(Pace::new(AT_ONCE))).retry(Backoff::default()))
+        Ok(self
+            .connect()?
+            .gate(&Gate::new(Pace::new(MAX_CONCURRENT_CALLS)))
+            .retry(Backoff::default()))
     }
 
-    fn bare(&self) -> Result<Llm, ChoiceError> {
+    fn connect(&self) -> Result<Llm, ModelError> {
         let provider = Provider::new(&self.provider).map_err(|error| match error {
-            // There is one more here.
+            // The scripted model is a provider too.
             SetupError::Unknown { name, known } => {
                 SetupError::Unknown { name, known: format!("{known}, {}", Scripted::PROVIDER) }
             }
@@ -123,7 +126,7 @@ impl Choice {
         })?;
         let default = provider.default_model().map(str::to_owned);
         let Some(model) = self.model.clone().or(default) else {
-            return Err(ChoiceError::NoModel(self.provider.clone()));
+            return Err(ModelError::NoModel(self.provider.clone()));
         };
         Ok(provider.model(model).build()?)
     }

@@ -1,7 +1,7 @@
-//! Who writes when no provider is configured: a scripted model, whose script comes with the program.
+//! The scripted model, used when no provider is configured.
 //!
-//! It plays back programs that were written beforehand: for the tasks of the worked examples, and for the problems of
-//! the [benchmark](crate::bench), attempt by attempt. What it does not know it says.
+//! It plays back prepared programs: for the example tasks and, attempt by attempt, for the problems of the
+//! [benchmark](crate::bench). For any other task, it answers that it has no program.
 
 use llm::{Llm, Rule, Script, ScriptError, Scripted};
 use serde_json::json;
@@ -10,12 +10,12 @@ use crate::bench::Problem;
 
 const SCRIPT: &str = include_str!("../data/scripted.toml");
 
-/// The scripted model, which knows the problems that come with the program.
+/// Creates a scripted model for the built-in problems.
 pub fn model() -> Result<Llm, ScriptError> {
     model_for(&Problem::builtin())
 }
 
-/// A scripted model that knows these problems.
+/// Creates a scripted model for these problems.
 pub fn model_for(problems: &[Problem]) -> Result<Llm, ScriptError> {
     let mut script: Script = toml::from_str(SCRIPT).map_err(|error| ScriptError {
         script: "coder".to_owned(),
@@ -27,7 +27,7 @@ pub fn model_for(problems: &[Problem]) -> Result<Llm, ScriptError> {
     Ok(Llm::new(Scripted::new(script)?))
 }
 
-/// The answers to a problem: one for each attempt, and the last for all that follow.
+/// Returns one rule per answer. The last answer also applies to all later attempts.
 fn rules(problem: &Problem) -> Vec<Rule> {
     let task = problem.task.trim();
     let last = problem.answers.len();
@@ -39,7 +39,7 @@ fn rules(problem: &Problem) -> Vec<Rule> {
         Rule::json(json!({
             "code": literal(code),
             "dependencies": [],
-            "reasoning": "It was written beforehand.",
+            "reasoning": "This program was prepared in advance.",
             "confidence": 0.5,
         }))
         .when_schema("GeneratedCode")
@@ -48,7 +48,7 @@ fn rules(problem: &Problem) -> Vec<Rule> {
     problem.answers.iter().enumerate().map(rule).collect()
 }
 
-/// A text as a template that stands for itself.
+/// Escapes a text so that the template engine leaves it unchanged.
 fn literal(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }

@@ -1,15 +1,15 @@
-//! A session in a folder: everything that is needed to go on with it.
+//! A session stored in a directory, with everything needed to resume it.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `run.json` | what it was given: the [`Manifest`] |
-//! | `state.db` | its thread: no call is paid for twice, no program is run twice |
-//! | `events.jsonl` | what happened, in order |
-//! | `lock` | held by the one process that is at work on it |
-//! | `result.json`, `program.*` | what it came to |
+//! | `run.json` | configuration: the [`Manifest`] |
+//! | `state.db` | checkpoints and journal, so that completed calls and executions are not repeated |
+//! | `events.jsonl` | event log |
+//! | `lock` | locked by the process that runs the session |
+//! | `result.json`, `program.*` | result |
 
 mod fork;
-mod new;
+mod id;
 
 use std::{
     fs::{self, File, TryLockError},
@@ -24,112 +24,113 @@ use graph_trace::{End, Header, Trace, TraceBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use new::run_id;
+pub use id::run_id;
 
 use crate::{
     event::Progress,
     failure::Attempt,
     graph::{self, Deps},
-    job::{BadJob, Job},
-    log::{EventLog, Numbered},
-    models::{Allowance, Choice},
-    state::{Outcome, Paid, Session},
+    job::{Job, JobError},
+    log::{EventLog, NumberedEvent},
+    models::{ModelChoice, RunBudget},
+    state::{CallCost, Outcome, Session},
 };
 
-/// The thread's name.
+/// Name of the thread in the checkpointer.
 const THREAD: &str = "session";
 
-/// The file of the events.
+/// Name of the event log.
 pub(crate) const EVENTS: &str = "events.jsonl";
 
-/// What a session was given.
+/// Configuration of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The task.
+    /// The task and how its program is checked.
     pub job: Job,
-    /// Who writes.
-    pub choice: Choice,
-    /// Where programs run.
-    pub place: Place,
-    /// What it may spend.
-    #[serde(default)]
-    pub allowance: Allowance,
-    /// Attempts of another session that this one begins with, as if it had made them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kept: Vec<Attempt>,
+    /// The model that writes programs.
+    pub choice: ModelChoice,
+    /// Configuration of the sandboxes.
+    #[serde(rename = "place")]
+    pub sandbox: SandboxConfig,
+    /// Maximum spending.
+    #[serde(default, rename = "allowance")]
+    pub budget: RunBudget,
+    /// Attempts of another session that this one continues from.
+    #[serde(default, rename = "kept", skip_serializing_if = "Vec::is_empty")]
+    pub earlier_attempts: Vec<Attempt>,
 }
 
-/// Where programs run.
+/// Configuration of the sandboxes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
-    /// The one back end to use.
+pub struct SandboxConfig {
+    /// Name of the back end. `None`: the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// Sandboxes at once.
+    /// Maximum number of sandboxes.
     pub pool: usize,
-    /// How much of a processor each gets.
+    /// CPU share of each sandbox; 1.0 is one processor.
     pub cpus: f64,
-    /// What programs are written in.
+    /// Name of the programs' language.
     pub language: String,
-    /// The folder of packages.
+    /// Directory of packages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wheels: Option<PathBuf>,
 }
 
-/// What a session came to, as it stands in `result.json`.
+/// Contents of `result.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The task.
     pub task: String,
-    /// Who wrote.
+    /// The model that wrote the programs.
     pub model: String,
-    /// What it came to.
+    /// Outcome of the session.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// All attempts.
     pub history: Vec<Attempt>,
-    /// What was paid.
-    pub calls: Vec<Paid>,
+    /// Cost of each model call.
+    pub calls: Vec<CallCost>,
 }
 
-/// Why a session does not go on.
+/// A session operation that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RunProblem {
-    /// What is asked for cannot be done.
+pub enum RunError {
+    /// The job is invalid.
     #[error(transparent)]
-    Job(#[from] BadJob),
-    /// There is no session.
-    #[error("{} holds no session; `agent-sandbox run` makes one", .0.display())]
+    Job(#[from] JobError),
+    /// The directory contains no session.
+    #[error("{} contains no session; create one with `agent-sandbox run`", .0.display())]
     NoRun(PathBuf),
-    /// The folder of a new session is not empty.
-    #[error("{} is not empty; name another folder with --out", .0.display())]
+    /// The directory of a new session is not empty.
+    #[error("{} is not empty; choose another folder with --out", .0.display())]
     NotEmpty(PathBuf),
-    /// It has no result yet.
-    #[error("{folder} has not come to its end; bring it there with: agent-sandbox resume {folder}", folder = .0.display())]
+    /// The session is not complete.
+    #[error("the session in {dir} is not complete; finish it with `agent-sandbox resume {dir}`", dir = .0.display())]
     Unfinished(PathBuf),
-    /// There is no such attempt.
-    #[error("no session can begin anew at attempt {at} of {folder}; give one from 1 to {most}", folder = folder.display())]
+    /// The attempt does not exist.
+    #[error("cannot fork {dir} at attempt {at}; choose an attempt from 1 to {most}", dir = dir.display())]
     NoAttempt {
-        /// The session.
-        folder: PathBuf,
-        /// The attempt that was asked for.
+        /// Directory of the session.
+        dir: PathBuf,
+        /// The requested attempt.
         at: u32,
-        /// The last that there is, or that could follow.
+        /// The last valid attempt number.
         most: u32,
     },
-    /// Another process is at work on it.
-    #[error("another process is at work on {}; wait for it, or end it", .0.display())]
+    /// Another process is running the session.
+    #[error("another process is running the session in {}; wait for it or stop it", .0.display())]
     Busy(PathBuf),
-    /// A file cannot be used.
+    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The thread cannot be stored.
+    /// The session's database cannot be opened.
     #[error(transparent)]
     Store(#[from] graph_store::OpenError),
     /// The graph does not compile.
@@ -138,85 +139,86 @@ pub enum RunProblem {
     /// The graph failed.
     #[error(transparent)]
     Run(#[from] graph_core::RunError),
-    /// It stopped before its end.
-    #[error("the session stopped before its end")]
+    /// The session stopped before it was complete.
+    #[error("the session stopped before it was complete")]
     Stopped,
 }
 
-/// A session in a folder.
+/// A session stored in a directory.
 #[derive(Clone, Debug)]
 pub struct Run {
-    folder: PathBuf,
+    dir: PathBuf,
     manifest: Manifest,
-    /// Whether it was allowed another budget, and goes further where it ended because the old one was spent.
+    /// Whether the budget was changed, so that a session that ended for lack of budget continues.
     reopened: bool,
 }
 
 impl Run {
-    /// Makes a new session in a folder, which may be there already if it is empty.
-    pub fn create(folder: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, RunProblem> {
-        let folder = folder.into();
+    /// Creates a session in a directory that does not exist or is empty.
+    pub fn create(dir: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, RunError> {
+        let dir = dir.into();
         manifest.check()?;
-        if fs::read_dir(&folder).is_ok_and(|mut it| it.next().is_some()) {
-            return Err(RunProblem::NotEmpty(folder));
+        if fs::read_dir(&dir).is_ok_and(|mut it| it.next().is_some()) {
+            return Err(RunError::NotEmpty(dir));
         }
-        fs::create_dir_all(&folder).map_err(with(&folder))?;
-        let run = Self { folder, manifest, reopened: false };
+        fs::create_dir_all(&dir).map_err(file_error(&dir))?;
+        let run = Self { dir, manifest, reopened: false };
         run.write("run.json", &pretty(&run.manifest))?;
         Ok(run)
     }
 
-    /// Opens a session.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RunProblem> {
-        let folder = folder.into();
-        let path = folder.join("run.json");
+    /// Opens an existing session.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, RunError> {
+        let dir = dir.into();
+        let path = dir.join("run.json");
         if !path.is_file() {
-            return Err(RunProblem::NoRun(folder));
+            return Err(RunError::NoRun(dir));
         }
-        let text = fs::read_to_string(&path).map_err(with(&path))?;
-        let manifest = serde_json::from_str(&text).map_err(io::Error::from).map_err(with(&path))?;
-        Ok(Self { folder, manifest, reopened: false })
+        let text = fs::read_to_string(&path).map_err(file_error(&path))?;
+        let manifest =
+            serde_json::from_str(&text).map_err(io::Error::from).map_err(file_error(&path))?;
+        Ok(Self { dir, manifest, reopened: false })
     }
 
-    /// Where it lies.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Returns the session's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
-    /// What it was given.
+    /// Returns the session's configuration.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Allows it to spend this much in place of what it was allowed; what it has paid counts. If it ended because its
-    /// budget was spent, it goes further from there.
-    pub fn allow(&mut self, allowance: Allowance) -> Result<(), RunProblem> {
+    /// Replaces the budget. What the session has already spent counts against the new budget. If the session ended
+    /// for lack of budget, the next run continues it.
+    pub fn set_budget(&mut self, budget: RunBudget) -> Result<(), RunError> {
         let _lock = self.lock()?;
-        self.manifest.allowance = allowance;
+        self.manifest.budget = budget;
         self.reopened = true;
         self.write("run.json", &pretty(&self.manifest))
     }
 
-    /// Goes on to the end, from wherever it stands, and tells what happens. Nobody else may be at work on it. Its budget
-    /// is what is left of its own allowance.
-    pub async fn go(
+    /// Runs the session to its end from its last checkpoint and calls `on_event` for each new event. Fails if another
+    /// process runs the session. The models share the rest of the session's budget.
+    pub async fn run(
         &self,
         deps: Deps,
-        tell: impl FnMut(&Numbered) + Send,
-    ) -> Result<Report, RunProblem> {
-        self.go_on(deps, tell, None).await
+        on_event: impl FnMut(&NumberedEvent) + Send,
+    ) -> Result<Report, RunError> {
+        self.run_to_end(deps, on_event, None).await
     }
 
-    /// The same, with what was done now, step by step.
-    pub async fn go_traced(
+    /// Like [`Run::run`], and also returns a trace of the steps executed by this call.
+    pub async fn run_traced(
         &self,
         deps: Deps,
-        tell: impl FnMut(&Numbered) + Send,
-    ) -> Result<(Report, Trace), RunProblem> {
+        on_event: impl FnMut(&NumberedEvent) + Send,
+    ) -> Result<(Report, Trace), RunError> {
         let mut builder = TraceBuilder::new();
-        let report = self.go_on(deps, tell, Some(&mut builder)).await?;
+        let report = self.run_to_end(deps, on_event, Some(&mut builder)).await?;
         let header = Header {
-            graph: graph::unstored()?.identity(),
+            graph: graph::without_checkpointer()?.identity(),
             engine: graph_core::VERSION.to_owned(),
             input: Value::Null,
             then: Vec::new(),
@@ -224,48 +226,49 @@ impl Run {
         Ok((report, builder.finish(header, End::Done)))
     }
 
-    async fn go_on(
+    async fn run_to_end(
         &self,
         deps: Deps,
-        tell: impl FnMut(&Numbered) + Send,
+        on_event: impl FnMut(&NumberedEvent) + Send,
         trace: Option<&mut TraceBuilder>,
-    ) -> Result<Report, RunProblem> {
+    ) -> Result<Report, RunError> {
         let _lock = self.lock()?;
-        let mut teller = Teller::open(self.folder.join(EVENTS), tell)?;
-        let file = deps.workshop.language().file();
-        let saver = Arc::new(SqliteSaver::open(self.folder.join("state.db"))?);
+        let mut sender = EventSender::open(self.dir.join(EVENTS), on_event)?;
+        let file = deps.executor.language().file();
+        let saver = Arc::new(SqliteSaver::open(self.dir.join("state.db"))?);
         let modes = if trace.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
         let options = RunOptions::new().modes(modes);
-        let options = options.limit(graph::most_steps(&self.manifest.job));
+        let options = options.limit(graph::max_steps(&self.manifest.job));
         let graph = graph::graph(saver)?;
         let here = graph.thread(THREAD, deps.clone()).state().await?;
         let paid = here.as_ref().map_or(&[][..], |it| &it.values.calls);
-        let deps = Deps { budget: self.manifest.allowance.budget(paid), ..deps };
+        let deps = Deps { budget: self.manifest.budget.remaining(paid), ..deps };
         let thread = graph.thread(THREAD, deps).with(options);
         let session = match here {
             Some(here) if here.is_done() && here.values.spent.is_some() && self.reopened => {
                 let update = Session::update().spent(None).outcome(None);
-                thread.update_state(update, AsNode::node(graph::REOPENED_AT)).await?;
-                stream(&thread, Input::proceed(), trace, &mut teller).await?
+                thread.update_state(update, AsNode::node(graph::REOPEN_AFTER)).await?;
+                stream(&thread, Input::proceed(), trace, &mut sender).await?
             }
             Some(here) if here.is_done() => here.values,
-            Some(_) => stream(&thread, Input::proceed(), trace, &mut teller).await?,
+            Some(_) => stream(&thread, Input::proceed(), trace, &mut sender).await?,
             None => {
-                let Manifest { job, kept, .. } = self.manifest.clone();
-                let attempt = kept.len() as u32;
-                let session = Session { job, attempt, history: kept, ..Session::default() };
-                stream(&thread, session.into(), trace, &mut teller).await?
+                let Manifest { job, earlier_attempts, .. } = self.manifest.clone();
+                let attempt = earlier_attempts.len() as u32;
+                let session =
+                    Session { job, attempt, history: earlier_attempts, ..Session::default() };
+                stream(&thread, session.into(), trace, &mut sender).await?
             }
         };
         let report = self.finish(session, file)?;
-        // A process that died between the last step and the list's last line has not told it.
-        teller.tell(Progress::Complete { outcome: report.outcome.clone() })?;
+        // A process that died after the last step may not have logged this event.
+        sender.send(Progress::Complete { outcome: report.outcome.clone() })?;
         Ok(report)
     }
 
-    /// Writes what it came to, which is the same however often it is written.
-    fn finish(&self, session: Session, file: &str) -> Result<Report, RunProblem> {
-        let outcome = session.outcome.ok_or(RunProblem::Stopped)?;
+    /// Writes the result files. Idempotent.
+    fn finish(&self, session: Session, file: &str) -> Result<Report, RunError> {
+        let outcome = session.outcome.ok_or(RunError::Stopped)?;
         let model = session.calls.first().map(|it| it.model.clone()).unwrap_or_default();
         let (history, calls) = (session.history, session.calls);
         let report = Report { task: session.job.task, model, outcome, history, calls };
@@ -275,31 +278,32 @@ impl Run {
         Ok(report)
     }
 
-    /// Takes the session for this process; the lock goes with it.
-    fn lock(&self) -> Result<File, RunProblem> {
-        let path = self.folder.join("lock");
-        let file = File::options().create(true).append(true).open(&path).map_err(with(&path))?;
+    /// Locks the session for this process until the returned file is dropped.
+    fn lock(&self) -> Result<File, RunError> {
+        let path = self.dir.join("lock");
+        let file =
+            File::options().create(true).append(true).open(&path).map_err(file_error(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(RunProblem::Busy(self.folder.clone())),
-            Err(TryLockError::Error(source)) => Err(RunProblem::File { path, source }),
+            Err(TryLockError::WouldBlock) => Err(RunError::Busy(self.dir.clone())),
+            Err(TryLockError::Error(source)) => Err(RunError::File { path, source }),
         }
     }
 
-    /// Writes a file as a whole: nobody finds half of it.
-    fn write(&self, name: &str, text: &str) -> Result<(), RunProblem> {
-        let (path, fresh) = (self.folder.join(name), self.folder.join(format!(".{name}")));
-        fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(with(&path))
+    /// Writes a file atomically, through a temporary file.
+    fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
+        let (path, fresh) = (self.dir.join(name), self.dir.join(format!(".{name}")));
+        fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(file_error(&path))
     }
 }
 
-/// Runs the graph until it stops, and tells and notes what it does.
-async fn stream<T: FnMut(&Numbered) + Send>(
+/// Runs the graph until it stops; logs its events and adds them to the trace.
+async fn stream<T: FnMut(&NumberedEvent) + Send>(
     thread: &Thread<Session, Deps>,
     input: Input<Session>,
     mut trace: Option<&mut TraceBuilder>,
-    teller: &mut Teller<T>,
-) -> Result<Session, RunProblem> {
+    sender: &mut EventSender<T>,
+) -> Result<Session, RunError> {
     if let Some(trace) = &mut trace {
         trace.begin(thread.graph().describe(&input).unwrap_or_default());
     }
@@ -307,7 +311,7 @@ async fn stream<T: FnMut(&Numbered) + Send>(
     while let Some(event) = events.next().await {
         if let EventKind::Custom(value) = event.kind {
             if let Ok(event) = serde_json::from_value(value) {
-                teller.tell(event)?;
+                sender.send(event)?;
             }
         } else if let Some(trace) = &mut trace {
             trace.note(&event);
@@ -315,39 +319,39 @@ async fn stream<T: FnMut(&Numbered) + Send>(
     }
     match events.finish().await {
         Ok(Exit::Done(session)) => Ok(session),
-        Ok(_) => Err(RunProblem::Stopped),
+        Ok(_) => Err(RunError::Stopped),
         Err(error) => {
-            teller.tell(Progress::Error { message: error.to_string() })?;
+            sender.send(Progress::Error { message: error.to_string() })?;
             Err(error.into())
         }
     }
 }
 
-/// Tells what happens, each thing once.
-struct Teller<T> {
+/// Appends events to the log and passes those that are new to `on_event`.
+struct EventSender<T> {
     path: PathBuf,
     log: EventLog,
-    tell: T,
+    on_event: T,
 }
 
-impl<T: FnMut(&Numbered) + Send> Teller<T> {
-    fn open(path: PathBuf, tell: T) -> Result<Self, RunProblem> {
-        let log = EventLog::open(&path).map_err(with(&path))?;
-        Ok(Self { path, log, tell })
+impl<T: FnMut(&NumberedEvent) + Send> EventSender<T> {
+    fn open(path: PathBuf, on_event: T) -> Result<Self, RunError> {
+        let log = EventLog::open(&path).map_err(file_error(&path))?;
+        Ok(Self { path, log, on_event })
     }
 
-    fn tell(&mut self, event: Progress) -> Result<(), RunProblem> {
-        if let Some(numbered) = self.log.tell(event).map_err(with(&self.path))? {
-            (self.tell)(&numbered);
+    fn send(&mut self, event: Progress) -> Result<(), RunError> {
+        if let Some(numbered) = self.log.append(event).map_err(file_error(&self.path))? {
+            (self.on_event)(&numbered);
         }
         Ok(())
     }
 }
 
 fn pretty(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("it holds nothing that JSON cannot") + "\n"
+    serde_json::to_string_pretty(value).expect("the value is representable as JSON") + "\n"
 }
 
-fn with(path: &Path) -> impl FnOnce(io::Error) -> RunProblem + '_ {
-    |source| RunProblem::File { path: path.to_owned(), source }
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> RunError + '_ {
+    |source| RunError::File { path: path.to_owned(), source }
 }

@@ -1,8 +1,8 @@
-//! Sessions behind HTTP, with server-sent events: `agent-sandbox serve`.
+//! Serves sessions over HTTP, with progress as server-sent events: `agent-sandbox serve`.
 //!
-//! Every job lies in a folder like any other session, so that `agent-sandbox resume` works on it too. A list of all
-//! jobs, `runs.db`, lies beside them; after a restart the server goes on with those that were not finished. All jobs
-//! share one pool of sandboxes.
+//! Each job is a session in its own directory, so `agent-sandbox resume` works on it too. The registry of all jobs is
+//! `runs.db` in the parent directory. After a restart, the server resumes unfinished jobs. All jobs share one pool of
+//! sandboxes.
 
 mod routes;
 mod runner;
@@ -13,7 +13,7 @@ use std::{fs, io, path::PathBuf, sync::Arc, time::Instant};
 use axum::{Json, routing::get};
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
-    http::{EventStreams, Guard, Guarded, Metrics},
+    http::{Guard, Guarded, Metrics, StreamLimit},
 };
 use utoipa::OpenApi;
 
@@ -21,52 +21,52 @@ use self::runner::Sessions;
 use crate::{
     Limits,
     graph::Deps,
-    models::{Allowance, Choice},
-    run::Place,
+    models::{ModelChoice, RunBudget},
+    run::SandboxConfig,
 };
 
-/// What a server is given.
+/// Options of a server.
 #[derive(Debug)]
 pub struct Options {
-    /// The folder of all jobs.
+    /// Directory that contains one subdirectory per job.
     pub runs: PathBuf,
-    /// Who writes.
-    pub choice: Choice,
-    /// Where programs run, as it stands in the jobs' folders.
-    pub place: Place,
-    /// What the nodes of all sessions work with.
+    /// The model that writes programs.
+    pub choice: ModelChoice,
+    /// Sandbox configuration, stored with each job.
+    pub sandbox: SandboxConfig,
+    /// Dependencies of all sessions.
     pub deps: Deps,
-    /// What an execution may use, where a client says nothing. No client may say more memory, or anything of the
-    /// processor time; the timeout is a default, and a job's processor time where none is said here.
+    /// Default limits of an execution. A request may set its own timeout and lower the memory limit. It cannot set
+    /// the CPU time; if `cpu_time` is `None`, a job's CPU time limit equals its timeout.
     pub limits: Limits,
-    /// Attempts, where a client says nothing.
+    /// Maximum number of attempts of a job that does not set it.
     pub max_attempts: u32,
-    /// What a job may spend, where a client says nothing; no client may say more.
-    pub allowance: Allowance,
-    /// How many jobs are worked on at once, and wait.
+    /// Budget of a job that does not set it. A request can only lower it.
+    pub budget: RunBudget,
+    /// Maximum numbers of running and of queued jobs.
     pub capacity: Capacity,
-    /// How many readers of events there may be at once.
+    /// Maximum number of concurrent event streams.
     pub streams: usize,
-    /// Who may ask, and how much.
+    /// Access control and rate limits.
     pub guard: Guard,
 }
 
-/// Why a server cannot be started.
+/// An error that prevents the server from starting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ServeProblem {
-    /// The list of jobs cannot be used.
+pub enum ServeError {
+    /// The registry of jobs cannot be opened.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The service cannot be opened.
+    /// The service cannot be started.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The folder of all jobs cannot be used.
+    /// The directory of jobs cannot be created.
     #[error("{}: {source}", path.display())]
     File {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -74,50 +74,50 @@ pub enum ServeProblem {
 #[derive(OpenApi)]
 #[openapi(info(
     title = "agent-sandbox",
-    description = "From a task to a program that ran: written by a model, run in a sandbox, criticised and written again."
+    description = "Solves tasks with programs: a model writes a program, a sandbox runs it, and a critic explains failures until it works."
 ))]
-struct Document;
+struct ApiDoc;
 
-/// What the routes share.
+/// State shared by all routes.
 #[derive(Clone, Debug)]
-struct Desk {
+struct AppState {
     service: Service,
     sessions: Sessions,
-    streams: EventStreams,
+    streams: StreamLimit,
     metrics: Metrics,
-    choice: Choice,
-    place: Arc<Place>,
+    choice: ModelChoice,
+    sandbox: Arc<SandboxConfig>,
     limits: Limits,
     max_attempts: u32,
-    allowance: Allowance,
+    budget: RunBudget,
     since: Instant,
 }
 
-/// Opens the service, goes on with unfinished jobs, and gives all routes.
-pub async fn open(options: Options) -> Result<(Service, Guarded), ServeProblem> {
-    let in_runs = |source| ServeProblem::File { path: options.runs.clone(), source };
+/// Opens the service, resumes unfinished jobs and returns the router.
+pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
+    let in_runs = |source| ServeError::File { path: options.runs.clone(), source };
     fs::create_dir_all(&options.runs).map_err(in_runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;
     let sessions = Sessions { runs: options.runs, deps: options.deps };
     let service = Service::open(registry, Arc::new(sessions.clone()), options.capacity).await?;
     let metrics = Metrics::default();
-    let desk = Desk {
+    let state = AppState {
         service: service.clone(),
         sessions,
-        streams: EventStreams::new(options.streams, metrics.clone()),
+        streams: StreamLimit::new(options.streams, metrics.clone()),
         metrics: metrics.clone(),
         choice: options.choice,
-        place: Arc::new(options.place),
+        sandbox: Arc::new(options.sandbox),
         limits: options.limits,
         max_attempts: options.max_attempts,
-        allowance: options.allowance,
+        budget: options.budget,
         since: Instant::now(),
     };
-    let (locked, mut locked_api) = routes::locked().with_state(desk.clone()).split_for_parts();
-    options.guard.describe(&mut locked_api);
-    let (open, mut api) = routes::open().with_state(desk).split_for_parts();
+    let (locked, mut locked_api) = routes::locked().with_state(state.clone()).split_for_parts();
+    options.guard.add_security_schemes(&mut locked_api);
+    let (open, mut api) = routes::open().with_state(state).split_for_parts();
     api.merge(locked_api);
-    let document = Document::openapi().merge_from(api);
+    let document = ApiDoc::openapi().merge_from(api);
     let open = open.route("/openapi.json", get(move || async move { Json(document) }));
-    Ok((service, options.guard.around(open, locked, metrics)))
+    Ok((service, options.guard.wrap(open, locked, metrics)))
 }

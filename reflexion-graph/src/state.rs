@@ -11,68 +11,68 @@ use crate::{
     job::Job,
 };
 
-/// The state of a session: from a task to a program that ran.
+/// State of a session.
 #[derive(State, Clone, Debug, Default)]
 pub struct Session {
-    /// What is asked for.
+    /// The task and how its program is checked.
     pub job: Job,
-    /// The attempt under way, counted from 1.
+    /// Number of the current attempt, from 1.
     pub attempt: u32,
-    /// Its program.
+    /// Program of the current attempt.
     pub generated: GeneratedCode,
-    /// Whether it is written afresh because the one before failed as its predecessor did.
+    /// Whether this program is written from scratch because the two attempts before it failed in the same way.
     pub resampled: bool,
-    /// What came of it.
+    /// Result of executing the current program.
     pub execution: Option<Execution>,
-    /// What the critic said of it.
+    /// The critic's answer to the current attempt.
     pub critique: Option<Critique>,
-    /// All attempts that came to their end.
+    /// All finished attempts.
     #[reduce(append)]
     pub history: Vec<Attempt>,
-    /// What was paid.
+    /// Cost of each model call.
     #[reduce(append)]
-    pub calls: Vec<Paid>,
-    /// Why no more calls are made: the budget is spent.
+    pub calls: Vec<CallCost>,
+    /// Why the budget allowed no further call; `None` while it does.
     pub spent: Option<String>,
-    /// What the session came to.
+    /// Outcome of the session, once it is complete.
     pub outcome: Option<Outcome>,
 }
 
-/// What a session came to.
+/// Outcome of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whether there is a program for which all that was asked holds.
+    /// Whether a program passed all checks.
     pub success: bool,
-    /// Attempts that were made.
+    /// Number of attempts made.
     pub attempts: u32,
-    /// What the last program printed.
+    /// Standard output of the last program.
     pub output: String,
     /// The last program.
     pub code: String,
-    /// In words.
+    /// Explanation of the outcome.
     pub message: String,
 }
 
-/// What one call of a model cost.
+/// Cost of one model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paid {
-    /// Who spoke: `generator` or `critic`.
+pub struct CallCost {
+    /// `generator` or `critic`.
     pub role: String,
     /// The model.
     pub model: String,
-    /// The attempt.
+    /// Attempt number, from 1.
     pub attempt: u32,
-    /// Tokens that went in.
+    /// Number of input tokens.
     pub input: u64,
-    /// Tokens that came out.
+    /// Number of output tokens.
     pub output: u64,
-    /// The price, where it is known.
+    /// Price, if it is known.
     pub cost: Option<Money>,
-    /// How long it took, in milliseconds.
+    /// Latency in milliseconds.
     pub latency_ms: u64,
 }
 
-impl Paid {
+impl CallCost {
     pub(crate) fn of(role: &str, attempt: u32, response: &Response) -> Self {
         let usage = response.usage.unwrap_or_default();
         let known = || Catalog::builtin().entry(&response.model)?.cost(&usage);

@@ -1,7 +1,7 @@
-//! Packages: a folder of files that need no network, and a list of those that may be used.
+//! Packages that programs may use, from a local directory and without network access.
 //!
-//! The list is the file `wheels.toml` in the folder. What is not on it cannot be used, and a file that is not the one
-//! whose hash stands there is not either:
+//! The file `wheels.toml` in the directory lists them. Only listed packages can be used, and only if the hash of the
+//! file matches:
 //!
 //! ```toml
 //! [[wheel]]
@@ -11,9 +11,9 @@
 //! needs = []
 //! ```
 //!
-//! Packages are unpacked once, before the first program is written, and sandboxes are shown them to read only.
+//! Packages are unpacked once, before the first program is written, and mounted read-only into the sandboxes.
 
-mod shelf;
+mod unpack;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,26 +26,26 @@ use sha2::{Digest, Sha256};
 
 use crate::language::Language;
 
-/// The list's name.
-pub const LIST: &str = "wheels.toml";
+/// Name of the list file.
+pub const LIST_FILE: &str = "wheels.toml";
 
-const HOW: &str = "write it, with `[[wheel]]`, `name`, `file`, `sha256` and `needs` for each package that may be used";
+const CREATE_LIST_HINT: &str = "create it with `[[wheel]]`, `name`, `file`, `sha256` and `needs` for each package that may be used";
 
 /// The packages that programs may use.
 #[derive(Clone, Debug, Default)]
 pub struct Wheels {
-    folder: PathBuf,
+    dir: PathBuf,
     by_name: BTreeMap<String, Wheel>,
 }
 
-/// A package that may be used.
+/// An entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wheel {
     name: String,
     file: String,
     sha256: String,
-    /// Other packages that it needs.
+    /// Other packages that this one requires.
     #[serde(default)]
     needs: Vec<String>,
 }
@@ -57,7 +57,7 @@ struct List {
     wheel: Vec<Wheel>,
 }
 
-/// Why packages cannot be used.
+/// An error in the package directory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WheelError {
@@ -66,52 +66,52 @@ pub enum WheelError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The list cannot be read.
+    /// The list is missing or invalid.
     #[error("{}: {problem}", path.display())]
     List {
         /// The list.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the list.
         problem: String,
     },
-    /// A file is the right one, and yet no package.
-    #[error("{} cannot be unpacked: {problem}; programs need a wheel, as `pip download` gets", path.display())]
+    /// A file has the listed hash but is not a valid wheel.
+    #[error("cannot unpack {}: {problem}; use a wheel, for example from `pip download`", path.display())]
     Unpack {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         problem: zip::result::ZipError,
     },
-    /// A file is not the one that the list names.
+    /// The hash of a file differs from the listed one.
     #[error(
-        "{} is not the file that {LIST} names: its SHA-256 is {found}; get the right file, or correct the list",
+        "{} is not the file listed in {LIST_FILE}: its SHA-256 is {found}; replace the file or correct the list",
         path.display()
     )]
     Hash {
         /// The file.
         path: PathBuf,
-        /// Its hash.
+        /// SHA-256 of the file.
         found: String,
     },
 }
 
-/// Packages that are not to be had.
+/// A program requires packages that are not listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "dependency unavailable: {}; {}",
     missing.join(", "),
-    if available.is_empty() { "only the standard library can be used".to_owned() }
-    else { format!("besides the standard library there are: {}", available.join(", ")) }
+    if available.is_empty() { "only the standard library is available".to_owned() }
+    else { format!("available besides the standard library: {}", available.join(", ")) }
 )]
-pub struct Unavailable {
+pub struct UnavailableError {
     missing: Vec<String>,
     available: Vec<String>,
 }
 
-/// A package's file.
+/// Contents of a package file.
 #[derive(Debug)]
 struct Package {
     path: PathBuf,
@@ -119,60 +119,60 @@ struct Package {
 }
 
 impl Wheels {
-    /// Reads a folder's list.
-    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, WheelError> {
-        let folder = folder.into();
-        let path = folder.join(LIST);
-        let wrong = |problem: String| WheelError::List { path: path.clone(), problem };
+    /// Reads the list in a directory.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, WheelError> {
+        let dir = dir.into();
+        let path = dir.join(LIST_FILE);
+        let invalid = |problem: String| WheelError::List { path: path.clone(), problem };
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(wrong(format!("it is not there; {HOW}")));
+                return Err(invalid(format!("the file does not exist; {CREATE_LIST_HINT}")));
             }
             read => read.map_err(|source| WheelError::File { path: path.clone(), source })?,
         };
-        let list: List = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let list: List = toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         for wheel in &list.wheel {
             if Path::new(&wheel.file).file_name().is_none_or(|it| it != wheel.file.as_str()) {
-                return Err(wrong(format!("`{}` is no file of this folder", wheel.file)));
+                return Err(invalid(format!("`{}` is not a plain file name", wheel.file)));
             }
-            let name = plain(&wheel.name);
+            let name = normalize_name(&wheel.name);
             let is_name = |it: char| it.is_ascii_alphanumeric() || it == '-';
             if name.is_empty() || !name.chars().all(is_name) {
-                return Err(wrong(format!("`{}` is no package's name", wheel.name)));
+                return Err(invalid(format!("`{}` is not a valid package name", wheel.name)));
             }
         }
-        let by_name = list.wheel.into_iter().map(|it| (plain(&it.name), it)).collect();
-        Ok(Self { folder, by_name })
+        let by_name = list.wheel.into_iter().map(|it| (normalize_name(&it.name), it)).collect();
+        Ok(Self { dir, by_name })
     }
 
-    /// Whether there are none.
+    /// Returns whether no package is listed.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// The names of all that there are.
+    /// Returns the names of all listed packages.
     pub fn names(&self) -> Vec<String> {
         self.by_name.values().map(|it| it.name.clone()).collect()
     }
 
-    /// Which packages a program needs that asks for these, with what those need.
-    pub fn wanted(
+    /// Returns the listed packages that a program with these dependencies needs, including transitive dependencies.
+    pub fn resolve(
         &self,
         dependencies: &[String],
         language: &dyn Language,
-    ) -> Result<BTreeSet<String>, Unavailable> {
-        let mut wanted = BTreeSet::new();
+    ) -> Result<BTreeSet<String>, UnavailableError> {
+        let mut resolved = BTreeSet::new();
         let mut missing = Vec::new();
-        let mut open: Vec<String> = dependencies.to_vec();
-        while let Some(name) = open.pop() {
+        let mut pending: Vec<String> = dependencies.to_vec();
+        while let Some(name) = pending.pop() {
             if name.trim().is_empty() || language.has(&name) {
                 continue;
             }
-            match self.by_name.get(&plain(&name)) {
+            match self.by_name.get(&normalize_name(&name)) {
                 None => missing.push(name),
                 Some(wheel) => {
-                    if wanted.insert(plain(&name)) {
-                        open.extend(wheel.needs.iter().cloned());
+                    if resolved.insert(normalize_name(&name)) {
+                        pending.extend(wheel.needs.iter().cloned());
                     }
                 }
             }
@@ -180,22 +180,22 @@ impl Wheels {
         missing.sort();
         missing.dedup();
         if missing.is_empty() {
-            Ok(wanted)
+            Ok(resolved)
         } else {
-            Err(Unavailable { missing, available: self.names() })
+            Err(UnavailableError { missing, available: self.names() })
         }
     }
 
-    /// Unpacks those that are not yet, each file seen to be the right one, and gives the folder that holds them all,
-    /// each in a folder of its name.
-    pub(crate) fn lay_out(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
-        shelf::lay_out(self, cache.unwrap_or(&shelf::usual_cache()))
+    /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that
+    /// contains one subdirectory per package.
+    pub(crate) fn unpack_all(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
+        unpack::unpack_all(self, cache.unwrap_or(&unpack::default_cache_dir()))
     }
 
-    /// Reads a package's file, and sees that it is the right one.
+    /// Reads a package file and checks its hash.
     fn read(&self, name: &str) -> Result<Package, WheelError> {
         let wheel = &self.by_name[name];
-        let path = self.folder.join(&wheel.file);
+        let path = self.dir.join(&wheel.file);
         let bytes =
             fs::read(&path).map_err(|source| WheelError::File { path: path.clone(), source })?;
         let found = hex(&Sha256::digest(&bytes));
@@ -210,22 +210,22 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
-/// A package's name as it is compared: without version and extras, `_` and `.` as `-`, in small letters.
-fn plain(name: &str) -> String {
+/// Normalizes a package name: removes version and extras, replaces `_` and `.` with `-`, converts to lower case.
+fn normalize_name(name: &str) -> String {
     let end = name.find(['=', '<', '>', '!', '~', '[', ';', ' ']).unwrap_or(name.len());
     name[..end].trim().to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LIST, WheelError, Wheels};
+    use super::{LIST_FILE, WheelError, Wheels};
     use crate::language::Python;
 
-    fn folder(list: &str) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(LIST), list).unwrap();
-        std::fs::write(folder.path().join("a.whl"), "bytes").unwrap();
-        folder
+    fn dir(list: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(LIST_FILE), list).unwrap();
+        std::fs::write(dir.path().join("a.whl"), "bytes").unwrap();
+        dir
     }
 
     const LISTED: &str = r#"
@@ -241,12 +241,12 @@ mod tests {
     "#;
 
     #[test]
-    fn only_what_is_listed_can_be_used() {
-        let folder = folder(LISTED);
-        let wheels = Wheels::open(folder.path()).unwrap();
+    fn only_listed_packages_resolve() {
+        let dir = dir(LISTED);
+        let wheels = Wheels::open(dir.path()).unwrap();
         let wanted = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
-            wheels.wanted(&names, &Python)
+            wheels.resolve(&names, &Python)
         };
         assert!(wanted(&["json", "sys"]).unwrap().is_empty());
         let both = wanted(&["my_package>=1.0"]).unwrap();
@@ -254,18 +254,18 @@ mod tests {
         let error = wanted(&["numpy", "other"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "dependency unavailable: numpy; besides the standard library there are: My.Package, other"
+            "dependency unavailable: numpy; available besides the standard library: My.Package, other"
         );
-        let error = Wheels::default().wanted(&["numpy".to_owned()], &Python).unwrap_err();
-        assert!(error.to_string().ends_with("only the standard library can be used"), "{error}");
+        let error = Wheels::default().resolve(&["numpy".to_owned()], &Python).unwrap_err();
+        assert!(error.to_string().ends_with("only the standard library is available"), "{error}");
     }
 
     #[test]
-    fn a_file_that_was_exchanged_is_refused() {
-        let folder = folder(LISTED);
-        let wheels = Wheels::open(folder.path()).unwrap();
+    fn files_with_another_hash_or_an_unsafe_name_are_rejected() {
+        let dir = dir(LISTED);
+        let wheels = Wheels::open(dir.path()).unwrap();
         assert_eq!(wheels.read("my-package").unwrap().bytes, b"bytes");
-        std::fs::write(folder.path().join("a.whl"), "others").unwrap();
+        std::fs::write(dir.path().join("a.whl"), "others").unwrap();
         assert!(matches!(wheels.read("my-package"), Err(WheelError::Hash { .. })));
         for (word, out) in [
             ("a.whl", "../a.whl"),
@@ -274,7 +274,7 @@ mod tests {
             ("My.Package", "../other/x"),
         ] {
             let list = LISTED.replace(word, out);
-            assert!(Wheels::open(self::folder(&list).path()).is_err(), "{out}");
+            assert!(Wheels::open(self::dir(&list).path()).is_err(), "{out}");
         }
     }
 }

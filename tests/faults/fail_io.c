@@ -1,13 +1,13 @@
 /*
- * A disk that fails: loaded before libc by LD_PRELOAD, it lets the k-th call that writes to a database's files fail.
+ * Simulates disk failures: loaded with LD_PRELOAD, it makes the k-th call that writes to a database's files fail.
  *
- *   FAIL_IO_PREFIX  the files whose names begin so
- *   FAIL_IO_AT      which of the calls on them fails, from 1; 0 for none
- *   FAIL_IO_ERRNO   the number of the error
- *   FAIL_IO_EVER    set: all calls from that one on fail
- *   FAIL_IO_COUNT   a file that gets the number of calls when the process ends
+ *   FAIL_IO_PREFIX  path prefix of the affected files
+ *   FAIL_IO_AT      number of the call that fails, from 1; 0: none
+ *   FAIL_IO_ERRNO   errno of the failure
+ *   FAIL_IO_EVER    if set, all later calls fail too
+ *   FAIL_IO_COUNT   file to which the number of calls is written when the process exits
  *
- * The SQLite that is built into the program calls these functions through libc, so it meets them here first.
+ * The bundled SQLite calls these functions through libc, so the definitions here take precedence.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +21,7 @@
 
 static atomic_long calls;
 
-static int is_ours(int fd) {
+static int is_affected(int fd) {
     const char *prefix = getenv("FAIL_IO_PREFIX");
     if (prefix == NULL) return 0;
     char link[64], name[4096];
@@ -32,9 +32,9 @@ static int is_ours(int fd) {
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Counts a call, and says whether it is to fail. */
-static int fails(int fd) {
-    if (!is_ours(fd)) return 0;
+/* Counts a call and returns whether it should fail. */
+static int should_fail(int fd) {
+    if (!is_affected(fd)) return 0;
     long nth = atomic_fetch_add(&calls, 1) + 1;
     const char *at = getenv("FAIL_IO_AT"), *number = getenv("FAIL_IO_ERRNO");
     long first = at == NULL ? 0 : atol(at);
@@ -44,7 +44,7 @@ static int fails(int fd) {
     return 1;
 }
 
-__attribute__((destructor)) static void tell(void) {
+__attribute__((destructor)) static void write_count(void) {
     const char *path = getenv("FAIL_IO_COUNT");
     FILE *file = path == NULL ? NULL : fopen(path, "w");
     if (file == NULL) return;
@@ -55,21 +55,21 @@ __attribute__((destructor)) static void tell(void) {
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t write(int fd, const void *bytes, size_t length) {
-    return fails(fd) ? -1 : REAL(write)(fd, bytes, length);
+    return should_fail(fd) ? -1 : REAL(write)(fd, bytes, length);
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset) {
-    return fails(fd) ? -1 : REAL(pwrite)(fd, bytes, length, offset);
+    return should_fail(fd) ? -1 : REAL(pwrite)(fd, bytes, length, offset);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t length, off64_t offset) {
-    return fails(fd) ? -1 : REAL(pwrite64)(fd, bytes, length, offset);
+    return should_fail(fd) ? -1 : REAL(pwrite64)(fd, bytes, length, offset);
 }
 
-int fsync(int fd) { return fails(fd) ? -1 : REAL(fsync)(fd); }
+int fsync(int fd) { return should_fail(fd) ? -1 : REAL(fsync)(fd); }
 
-int fdatasync(int fd) { return fails(fd) ? -1 : REAL(fdatasync)(fd); }
+int fdatasync(int fd) { return should_fail(fd) ? -1 : REAL(fdatasync)(fd); }
 
-int ftruncate(int fd, off_t length) { return fails(fd) ? -1 : REAL(ftruncate)(fd, length); }
+int ftruncate(int fd, off_t length) { return should_fail(fd) ? -1 : REAL(ftruncate)(fd, length); }
 
-int ftruncate64(int fd, off64_t length) { return fails(fd) ? -1 : REAL(ftruncate64)(fd, length); }
+int ftruncate64(int fd, off64_t length) { return should_fail(fd) ? -1 : REAL(ftruncate64)(fd, length); }

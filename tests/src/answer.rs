@@ -1,4 +1,4 @@
-//! Answers: what a run's events and a thread's states look like in the words of the format.
+//! Converts events of a run and states of a thread to answers in the conformance format.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use graph_core::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::board::Board;
+use crate::counters::Counters;
 
-/// What a run showed.
+/// Events collected from a run.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     values: Vec<Value>,
@@ -20,26 +20,26 @@ pub(crate) struct Trace {
     output: Option<Value>,
 }
 
-/// What a run showed of a task.
+/// Events collected from one task.
 #[derive(Debug)]
 struct TaskTrace {
     id: Option<TaskId>,
     name: String,
     handler: bool,
     input: Option<Value>,
-    finish: Option<Finish>,
+    finish: Option<TaskResult>,
 }
 
 #[derive(Debug)]
-struct Finish {
+struct TaskResult {
     result: Value,
     error: Option<String>,
     interrupts: Vec<Value>,
 }
 
 impl Trace {
-    /// Takes in an event of the root graph.
-    pub(crate) fn note(&mut self, event: Event) {
+    /// Records an event of the root graph.
+    pub(crate) fn record(&mut self, event: Event) {
         let node = event.node.as_deref().unwrap_or_default();
         let name =
             |handler: bool| if handler { format!("on_error:{node}") } else { node.to_owned() };
@@ -71,7 +71,7 @@ impl Trace {
             }
             EventKind::TaskFinished { writes, error, interrupts, handler, .. } => {
                 let interrupts = interrupts.into_iter().map(|it| it.value).collect();
-                let finish = Finish { result: writes_to_json(&writes), error, interrupts };
+                let finish = TaskResult { result: writes_to_json(&writes), error, interrupts };
                 let name = name(handler);
                 self.finished(event.step, event.task, name, handler, finish);
             }
@@ -85,7 +85,7 @@ impl Trace {
         id: Option<TaskId>,
         name: String,
         handler: bool,
-        finish: Finish,
+        finish: TaskResult,
     ) {
         let tasks = self.steps.entry(step).or_default();
         match tasks.iter_mut().find(|it| it.id == id && it.handler == handler) {
@@ -96,16 +96,16 @@ impl Trace {
         }
     }
 
-    /// What the run showed last of its output.
+    /// Returns the last output that the run emitted.
     pub(crate) fn take_output(&mut self) -> Option<Value> {
         self.output.take()
     }
 
-    /// The part of a run's answer that its events tell.
-    pub(crate) fn answer(self, board: &Board) -> Map<String, Value> {
+    /// Returns the part of a run's answer that is derived from its events.
+    pub(crate) fn answer(self, counters: &Counters) -> Map<String, Value> {
         let steps = self.steps.into_iter().map(|(step, tasks)| {
             let (handlers, nodes): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|it| it.handler);
-            let tasks = nodes.into_iter().chain(handlers).map(|it| it.answer(board));
+            let tasks = nodes.into_iter().chain(handlers).map(|it| it.answer(counters));
             json!({ "step": step, "tasks": tasks.collect::<Vec<_>>() })
         });
         Map::from_iter([
@@ -118,18 +118,18 @@ impl Trace {
 }
 
 impl TaskTrace {
-    fn answer(self, board: &Board) -> Value {
+    fn answer(self, counters: &Counters) -> Value {
         let mut task = Map::from_iter([("name".to_owned(), Value::from(self.name))]);
         if let Some(input) = self.input {
             task.insert("input".to_owned(), input);
         }
-        let Some(Finish { result, error, interrupts }) = self.finish else {
+        let Some(TaskResult { result, error, interrupts }) = self.finish else {
             task.insert("result".to_owned(), Value::Null);
             return Value::Object(task);
         };
         task.insert("result".to_owned(), result);
         if let Some(error) = error {
-            task.insert("error".to_owned(), Value::from(board.word(&error)));
+            task.insert("error".to_owned(), Value::from(counters.error_code(&error)));
         }
         if !interrupts.is_empty() {
             task.insert("interrupts".to_owned(), Value::from(interrupts));
@@ -138,62 +138,63 @@ impl TaskTrace {
     }
 }
 
-/// A task's update as the stream of updates shows it.
+/// Formats a task's update as in the updates stream.
 fn update(writes: &[FieldWrite]) -> Value {
-    let twice = |it: &FieldWrite| writes.iter().filter(|other| other.field == it.field).count() > 1;
+    let written_twice =
+        |it: &FieldWrite| writes.iter().filter(|other| other.field == it.field).count() > 1;
     if writes.is_empty() {
         Value::Null
-    } else if writes.iter().any(twice) {
+    } else if writes.iter().any(written_twice) {
         writes.iter().map(|it| writes_to_json(std::slice::from_ref(it))).collect()
     } else {
         writes_to_json(writes)
     }
 }
 
-/// A thread's state.
-pub(crate) fn state(state: &ThreadState<JsonState>, board: &Board) -> Value {
+/// Formats a thread's state.
+pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters) -> Value {
     json!({
         "values": state.values.to_full_value(),
         "next": state.next,
         "step": state.step,
         "source": state.source.as_str(),
-        "tasks": tasks(&state.tasks, board),
+        "tasks": tasks(&state.tasks, counters),
     })
 }
 
-/// The state of a thread that never ran.
+/// Returns the state of a thread that never ran.
 pub(crate) fn no_state() -> Value {
     json!({ "values": {}, "next": [], "step": null, "source": null, "tasks": [] })
 }
 
-fn subgraph_state(state: &SubgraphState, board: &Board) -> Value {
+fn subgraph_state(state: &SubgraphState, counters: &Counters) -> Value {
     json!({
         "values": state.values,
         "next": state.next,
         "step": state.step,
         "source": state.source.map(|it| it.as_str()),
-        "tasks": tasks(&state.tasks, board),
+        "tasks": tasks(&state.tasks, counters),
     })
 }
 
-fn tasks(tasks: &[TaskState], board: &Board) -> Value {
-    tasks.iter().map(|it| task(it, board)).collect()
+fn tasks(tasks: &[TaskState], counters: &Counters) -> Value {
+    tasks.iter().map(|it| task(it, counters)).collect()
 }
 
-fn task(task: &TaskState, board: &Board) -> Value {
+fn task(task: &TaskState, counters: &Counters) -> Value {
     let mut shown = json!({
         "name": task.node,
-        "error": task.error.as_deref().map(|it| board.word(it)),
+        "error": task.error.as_deref().map(|it| counters.error_code(it)),
         "interrupts": task.interrupts.iter().map(|it| &it.value).collect::<Vec<_>>(),
         "result": task.result.as_deref().map(writes_to_json),
     });
     if let Some(subgraph) = &task.subgraph {
-        shown["state"] = subgraph_state(subgraph, board);
+        shown["state"] = subgraph_state(subgraph, counters);
     }
     shown
 }
 
-/// A namespace whose task ids are written `<task>`.
+/// Replaces the task ids in a namespace with `<task>`.
 pub(crate) fn without_task_ids(namespace: &str) -> String {
     let part = |part: &str| match part.rsplit_once(':') {
         Some((node, id)) if id.len() == 32 && id.bytes().all(|it| it.is_ascii_hexdigit()) => {

@@ -1,4 +1,4 @@
-//! From a graph as data to a compiled one.
+//! Builds compiled graphs from their description.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,52 +12,52 @@ use graph_core::{
 };
 
 use crate::{
-    board::Board,
     case::{BranchSpec, GraphSpec, NodeSpec, Op, Sources},
-    error::Scripted,
+    counters::Counters,
+    error::ScriptedError,
     node::{Body, Script, route},
 };
 
 /// A compiled graph with its schema.
-pub(crate) struct Built {
+pub(crate) struct BuiltGraph {
     pub(crate) graph: CompiledGraph<JsonState>,
     pub(crate) schema: JsonSchema,
 }
 
-/// What all graphs of a case share.
+/// Dependencies shared by all graphs of a case.
 #[derive(Clone)]
-pub(crate) struct Kit {
-    pub(crate) board: Arc<Board>,
+pub(crate) struct CaseDeps {
+    pub(crate) counters: Arc<Counters>,
     pub(crate) saver: Arc<dyn Checkpointer>,
     cache: MemoryCache,
 }
 
-impl Kit {
+impl CaseDeps {
     pub(crate) fn new(saver: Arc<dyn Checkpointer>) -> Self {
-        Self { board: Arc::default(), saver, cache: MemoryCache::default() }
+        Self { counters: Arc::default(), saver, cache: MemoryCache::default() }
     }
 }
 
-/// A graph that cannot be built.
+/// A graph description that cannot be built.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BuildFault {
+pub(crate) enum BuildCaseError {
     #[error(transparent)]
     Graph(#[from] BuildError),
     #[error(transparent)]
     Field(#[from] FieldError),
 }
 
-/// Builds the graph of a case, with a checkpointer unless it says otherwise.
-pub(crate) fn root(spec: &GraphSpec, kit: &Kit) -> Result<Built, BuildFault> {
+/// Builds the root graph of a case, with a checkpointer unless the case disables it.
+pub(crate) fn root(spec: &GraphSpec, deps: &CaseDeps) -> Result<BuiltGraph, BuildCaseError> {
     let schema = schema(spec)?;
-    let mut graph = plan(spec, &schema, &schema, kit)?;
+    let mut graph = plan(spec, &schema, &schema, deps)?;
     if spec.compile.checkpointer != Some(false) {
-        graph = graph.shared_checkpointer(kit.saver.clone());
+        graph = graph.shared_checkpointer(deps.saver.clone());
     }
-    Ok(Built { graph: graph.compile()?, schema })
+    Ok(BuiltGraph { graph: graph.compile()?, schema })
 }
 
-/// What the option `checkpointer` of a graph inside another says.
+/// Converts the option `checkpointer` of a subgraph.
 pub(crate) fn persistence(checkpointer: Option<bool>) -> Persistence {
     match checkpointer {
         None => Persistence::Visit,
@@ -66,10 +66,14 @@ pub(crate) fn persistence(checkpointer: Option<bool>) -> Persistence {
     }
 }
 
-fn nested(spec: &GraphSpec, parent: &JsonSchema, kit: &Kit) -> Result<Built, BuildFault> {
+fn nested(
+    spec: &GraphSpec,
+    parent: &JsonSchema,
+    deps: &CaseDeps,
+) -> Result<BuiltGraph, BuildCaseError> {
     let schema = schema(spec)?;
-    let graph = plan(spec, &schema, parent, kit)?.compile()?;
-    Ok(Built { graph, schema })
+    let graph = plan(spec, &schema, parent, deps)?.compile()?;
+    Ok(BuiltGraph { graph, schema })
 }
 
 fn schema(spec: &GraphSpec) -> Result<JsonSchema, FieldError> {
@@ -86,17 +90,17 @@ fn schema(spec: &GraphSpec) -> Result<JsonSchema, FieldError> {
 
 type Graph = StateGraph<JsonState>;
 
-/// `parent` is the schema of the graph around this one; a root is taken for its own parent.
+/// `parent` is the schema of the enclosing graph. A root graph is its own parent.
 fn plan(
     spec: &GraphSpec,
     schema: &JsonSchema,
     parent: &JsonSchema,
-    kit: &Kit,
-) -> Result<Graph, BuildFault> {
+    deps: &CaseDeps,
+) -> Result<Graph, BuildCaseError> {
     let mut graph = schema.graph();
     for (name, node) in &spec.nodes {
-        let maker = Maker { schema, parent, kit };
-        graph = maker.node(graph, name, node)?;
+        let builder = NodeBuilder { schema, parent, deps };
+        graph = builder.node(graph, name, node)?;
     }
     for (from, to) in &spec.edges {
         graph = match from {
@@ -106,30 +110,35 @@ fn plan(
     }
     for (index, branch) in spec.branches.iter().enumerate() {
         let name = format!("branch {index}");
-        graph = graph.json_branch(branch.from.clone(), self::branch(name, branch, &kit.board));
+        graph = graph.json_branch(branch.from.clone(), self::branch(name, branch, &deps.counters));
     }
     if spec.compile.cache {
-        graph = graph.cache(kit.cache.clone());
+        graph = graph.cache(deps.cache.clone());
     }
     let stops = |stops: &Option<_>| stops.as_ref().map_or(Stops::Nowhere, Stops::from);
     let before = stops(&spec.compile.interrupt_before);
     Ok(graph.stop_before(before).stop_after(stops(&spec.compile.interrupt_after)))
 }
 
-/// Makes the nodes of one graph.
+/// Builds the nodes of one graph.
 #[derive(Clone, Copy)]
-struct Maker<'a> {
+struct NodeBuilder<'a> {
     schema: &'a JsonSchema,
     parent: &'a JsonSchema,
-    kit: &'a Kit,
+    deps: &'a CaseDeps,
 }
 
-impl Maker<'_> {
-    fn node(self, graph: Graph, name: &str, spec: &NodeSpec) -> Result<Graph, BuildFault> {
+impl NodeBuilder<'_> {
+    fn node(self, graph: Graph, name: &str, spec: &NodeSpec) -> Result<Graph, BuildCaseError> {
         if let Some(inner) = &spec.graph {
-            let inner = nested(inner, self.schema, self.kit)?;
-            let kept = persistence(spec.checkpointer);
-            return self.configured(graph, name, spec, json_subgraph(name, &inner.graph, kept));
+            let inner = nested(inner, self.schema, self.deps)?;
+            let persistence_mode = persistence(spec.checkpointer);
+            return self.configured(
+                graph,
+                name,
+                spec,
+                json_subgraph(name, &inner.graph, persistence_mode),
+            );
         }
         let body = self.body(name.to_owned(), &spec.ops)?;
         let mut node = json_node(name, move |input, cx| body.clone().run(input, cx));
@@ -145,7 +154,7 @@ impl Maker<'_> {
         name: &str,
         spec: &NodeSpec,
         node: impl Configure + IntoNode<JsonState, (), M>,
-    ) -> Result<Graph, BuildFault> {
+    ) -> Result<Graph, BuildCaseError> {
         let retry = Retry::attempts(spec.retry.unwrap_or(1));
         let mut node = node.retry(retry.backoff(Duration::ZERO, 1.0).without_jitter());
         if spec.defer {
@@ -161,11 +170,11 @@ impl Maker<'_> {
         Ok(graph.node(node.on_error(handler)))
     }
 
-    fn body(self, name: String, ops: &[Op]) -> Result<Body, BuildFault> {
+    fn body(self, name: String, ops: &[Op]) -> Result<Body, BuildCaseError> {
         let mut called = BTreeMap::new();
         for (place, op) in ops.iter().enumerate() {
             if let Op::Call { call, .. } = op {
-                called.insert(place, nested(call, self.schema, self.kit)?);
+                called.insert(place, nested(call, self.schema, self.deps)?);
             }
         }
         let script = Script {
@@ -174,18 +183,18 @@ impl Maker<'_> {
             called,
             schema: self.schema.clone(),
             parent: self.parent.clone(),
-            board: self.kit.board.clone(),
+            counters: self.deps.counters.clone(),
         };
         Ok(Body { script: Arc::new(script) })
     }
 }
 
-fn branch(name: String, spec: &BranchSpec, board: &Arc<Board>) -> JsonBranch {
-    let (rules, board) = (spec.clone(), board.clone());
+fn branch(name: String, spec: &BranchSpec, counters: &Arc<Counters>) -> JsonBranch {
+    let (rules, counters) = (spec.clone(), counters.clone());
     let place = format!("{}#{name}", spec.from);
     let mut branch = JsonBranch::new(name, move |input: &JsonInput| match &rules.fail {
-        Some(message) if board.fails(place.clone(), rules.times) => {
-            Err(NodeError::from(Scripted { message: message.clone() }))
+        Some(message) if counters.should_fail(place.clone(), rules.times) => {
+            Err(NodeError::from(ScriptedError { message: message.clone() }))
         }
         _ => route(&rules, input),
     });

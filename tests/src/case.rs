@@ -1,6 +1,6 @@
-//! The cases as they stand in the files: see `fixtures/conformance/FORMAT.md`.
+//! Cases as stored in the fixtures; see `fixtures/conformance/FORMAT.md`.
 //!
-//! Unknown keys are refused: a word of the format that the driver does not know must not pass for one that it does.
+//! Unknown keys are rejected, so that the driver does not silently ignore a feature of the format.
 
 mod call;
 
@@ -17,53 +17,53 @@ pub use call::{Call, DurabilitySpec, EditSpec, InputCommand};
 
 use crate::expr::Expr;
 
-/// A graph, a script of calls on it, and what LangGraph answered.
+/// A graph, a script of calls on it, and LangGraph's answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Its name.
+    /// Unique id.
     pub id: String,
-    /// What it is about.
+    /// Short description.
     pub about: String,
     /// The graph.
     pub graph: GraphSpec,
     /// The calls.
     pub script: Vec<Call>,
-    /// The answers to them.
+    /// Recorded answers, one per call.
     pub expect: Vec<Value>,
 }
 
-/// A graph as data.
+/// Description of a graph.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
-    /// The fields and their kinds.
-    pub state: InOrder<Kind>,
-    /// The fields taken from an input, if not all are.
+    /// State fields and their kinds.
+    pub state: OrderedMap<Kind>,
+    /// Fields of the input schema; `None`: all.
     pub input: Option<Vec<String>>,
-    /// The fields that come out, if not all do.
+    /// Fields of the output schema; `None`: all.
     pub output: Option<Vec<String>>,
-    /// The nodes by name.
+    /// Nodes by name.
     pub nodes: BTreeMap<String, NodeSpec>,
-    /// The plain edges and the joins.
+    /// Plain edges and joins.
     pub edges: Vec<(Sources, String)>,
-    /// The conditional edges.
+    /// Conditional edges.
     #[serde(default)]
     pub branches: Vec<BranchSpec>,
-    /// What is said at compile.
+    /// Compile options.
     #[serde(default)]
     pub compile: CompileSpec,
 }
 
-/// The entries of an object, in the order of the text: it is the order of a schema, and of a node's writes.
+/// Entries of an object in textual order, which determines the order of a schema and of a node's writes.
 #[derive(Clone, Debug)]
-pub struct InOrder<V>(pub Vec<(String, V)>);
+pub struct OrderedMap<V>(pub Vec<(String, V)>);
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for InOrder<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries<V>(PhantomData<V>);
         impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
-            type Value = InOrder<V>;
+            type Value = OrderedMap<V>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
@@ -72,17 +72,17 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for InOrder<V> {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(InOrder(entries))
+                Ok(OrderedMap(entries))
             }
         }
         deserializer.deserialize_map(Entries(PhantomData))
     }
 }
 
-/// What a field does with writes.
+/// How a field combines writes.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words of the format, explained there")]
+#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum Kind {
     Last,
     Append,
@@ -119,7 +119,7 @@ impl From<Kind> for JsonKind {
     }
 }
 
-/// Where an edge comes from: a node, or all of several.
+/// Source of an edge: one node, or several that are joined.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Sources {
@@ -129,35 +129,35 @@ pub enum Sources {
     All(Vec<String>),
 }
 
-/// A node: ops, or a graph.
+/// A node: a list of operations or a subgraph.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeSpec {
-    /// What its body does.
+    /// Operations of the node's body.
     pub ops: Vec<Op>,
-    /// The graph, where the node is one.
+    /// The subgraph, if the node is one.
     pub graph: Option<GraphSpec>,
-    /// Whether it runs only when nothing else would.
+    /// Whether the node runs only when no other node is left to run.
     pub defer: bool,
-    /// How many attempts it has in all.
+    /// Maximum number of attempts.
     pub retry: Option<u32>,
-    /// What its error handler does.
+    /// Operations of the error handler.
     pub on_error: Option<Vec<Op>>,
-    /// The fields it sees, if not all.
+    /// Fields that the node reads; `None`: all.
     pub reads: Option<Vec<String>>,
     /// Whether its results are cached.
     pub cache: bool,
-    /// What a graph keeps: its own history each visit, one a thread (true), or nothing (false).
+    /// History of a subgraph: one per visit (`None`), one per thread (`true`) or none (`false`).
     pub checkpointer: Option<bool>,
 }
 
-/// One thing that a node does.
+/// An operation of a node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-#[expect(missing_docs, reason = "the words of the format, explained there")]
+#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum Op {
     Write {
-        write: InOrder<Expr>,
+        write: OrderedMap<Expr>,
     },
     Goto {
         goto: Targets,
@@ -196,32 +196,32 @@ pub enum Op {
     },
 }
 
-/// A command that a node returns among others.
+/// A command in a list returned by a node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    /// What it writes.
-    pub update: Option<InOrder<Expr>>,
-    /// Where it goes.
+    /// Fields to write.
+    pub update: Option<OrderedMap<Expr>>,
+    /// Targets to go to.
     pub goto: Option<Targets>,
 }
 
-/// Places to go to; null is what a branch answers that answers nothing.
+/// Targets of a command or branch. `None` is the null that a branch may return.
 pub type Targets = Option<Vec<Option<TargetSpec>>>;
 
-/// One place to go to.
+/// A target.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum TargetSpec {
     /// A node, END, or a label of the branch's map.
     Name(String),
-    /// A Send, or one for each item of a list.
+    /// A Send, or one Send per item of a list.
     Send {
-        /// The node.
+        /// The target node.
         send: String,
         /// The list.
         each: Option<Expr>,
-        /// What is sent.
+        /// The payload.
         arg: Expr,
     },
 }
@@ -230,20 +230,20 @@ pub enum TargetSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchSpec {
-    /// The node it follows.
+    /// The source node.
     pub from: String,
-    /// The first that holds gives the targets.
+    /// Rules; the first one that is true determines the targets.
     pub rules: Vec<Rule>,
-    /// The targets where none holds.
+    /// Targets if no rule is true.
     #[serde(default)]
     pub r#else: Targets,
-    /// Where it can lead.
+    /// Possible targets.
     pub ends: Option<Vec<String>>,
-    /// Labels and the nodes they stand for.
+    /// Map from labels to nodes.
     pub map: Option<BTreeMap<String, String>>,
-    /// What it fails with.
+    /// Error message of the scripted failure.
     pub fail: Option<String>,
-    /// How often it fails.
+    /// Number of times the branch fails.
     #[serde(default)]
     pub times: u32,
 }
@@ -252,23 +252,23 @@ pub struct BranchSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// When it holds.
+    /// Condition.
     pub r#if: Expr,
-    /// Where it leads.
+    /// Targets if the condition is true.
     pub to: Targets,
 }
 
-/// What is said at compile.
+/// Compile options.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CompileSpec {
-    /// The static stops before nodes.
+    /// Nodes to stop before.
     pub interrupt_before: Option<StopsSpec>,
-    /// The static stops after nodes.
+    /// Nodes to stop after.
     pub interrupt_after: Option<StopsSpec>,
-    /// Whether there is a checkpointer; there is unless it is said.
+    /// Whether the graph has a checkpointer; default true.
     pub checkpointer: Option<bool>,
-    /// Whether there is a cache.
+    /// Whether the graph has a cache.
     pub cache: bool,
 }
 
@@ -276,22 +276,22 @@ pub struct CompileSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum StopsSpec {
-    /// These.
+    /// The listed nodes.
     At(Vec<String>),
-    /// All of them.
+    /// All nodes.
     Everywhere(Star),
 }
 
 /// The text `*`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub enum Star {
-    /// It.
+    /// The only value.
     #[serde(rename = "*")]
     Star,
 }
 
 impl StopsSpec {
-    /// Whether it names no node at all.
+    /// Returns whether no node is named.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::At(nodes) if nodes.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Comparing answers: the first place where the engine's differ from the recorded ones.
+//! Compares the engine's answers with the recorded ones.
 
 use std::fmt;
 
@@ -6,28 +6,28 @@ use serde_json::{Map, Value};
 
 use crate::case::{Call, Case};
 
-/// The first place where an answer differs.
+/// The first difference between two answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Which call of the script, from 0.
+    /// Index of the call in the script.
     pub call: usize,
-    /// Where in its answer: `$.steps[1].tasks[0].result`.
+    /// JSON path within the answer, for example `$.steps[1].tasks[0].result`.
     pub path: String,
-    /// What is recorded there.
+    /// The recorded value.
     pub expected: Option<Value>,
-    /// What the engine has there.
+    /// The engine's value.
     pub got: Option<Value>,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "call {}, at {}", self.call, self.path)?;
-        writeln!(f, "  expected {}", shown(self.expected.as_ref()))?;
-        write!(f, "  got      {}", shown(self.got.as_ref()))
+        writeln!(f, "  expected {}", abbreviated(self.expected.as_ref()))?;
+        write!(f, "  got      {}", abbreviated(self.got.as_ref()))
     }
 }
 
-/// Compares the engine's answers to a case with the recorded ones.
+/// Returns the first difference between the engine's answers and the recorded ones.
 pub fn compare(case: &Case, got: &[Value]) -> Option<Difference> {
     (0..case.expect.len().max(got.len())).find_map(|call| {
         let expected = answer(case, &case.expect, call);
@@ -37,7 +37,8 @@ pub fn compare(case: &Case, got: &[Value]) -> Option<Difference> {
     })
 }
 
-/// One answer as it is compared: without what is not compared, and sorted where order means nothing.
+/// Normalizes an answer for comparison: removes parts that are not compared and sorts lists whose order is
+/// irrelevant.
 pub fn answer(case: &Case, answers: &[Value], call: usize) -> Option<Value> {
     let mut answer = answers.get(call)?.clone();
     let Some(call) = case.script.get(call) else { return Some(answer) };
@@ -53,9 +54,9 @@ pub fn answer(case: &Case, answers: &[Value], call: usize) -> Option<Value> {
 }
 
 fn normalize_run(case: &Case, call: &Call, run: &mut Map<String, Value>) {
-    let keeps = case.graph.compile.checkpointer != Some(false);
+    let has_checkpointer = case.graph.compile.checkpointer != Some(false);
     let refused = run.get("error").is_some_and(|it| it == "invalid_update");
-    if !keeps || call.thread.is_none() || refused {
+    if !has_checkpointer || call.thread.is_none() || refused {
         run.remove("interrupts");
         run.remove("next");
     }
@@ -82,7 +83,7 @@ fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Sorts a list, if it is there, by the text of its items.
+/// Sorts a list by the JSON text of its items.
 fn sort(list: Option<&mut Value>) {
     if let Some(items) = list.and_then(Value::as_array_mut) {
         items.iter_mut().for_each(Value::sort_all_objects);
@@ -90,9 +91,13 @@ fn sort(list: Option<&mut Value>) {
     }
 }
 
-type Found = (String, Option<Value>, Option<Value>);
+type PathDifference = (String, Option<Value>, Option<Value>);
 
-fn first_difference(path: &str, expected: Option<&Value>, got: Option<&Value>) -> Option<Found> {
+fn first_difference(
+    path: &str,
+    expected: Option<&Value>,
+    got: Option<&Value>,
+) -> Option<PathDifference> {
     match (expected, got) {
         (expected, got) if expected == got => None,
         (Some(Value::Array(expected)), Some(Value::Array(got))) => {
@@ -102,7 +107,7 @@ fn first_difference(path: &str, expected: Option<&Value>, got: Option<&Value>) -
             })
         }
         (Some(Value::Object(expected)), Some(Value::Object(got))) => {
-            // An error explains most of what differs beside it.
+            // Compare errors first, because an error explains most other differences.
             let mut keys: Vec<_> = expected.keys().chain(got.keys()).collect();
             keys.sort_by_key(|key| (*key != "error", *key));
             keys.into_iter().find_map(|key| {
@@ -113,12 +118,12 @@ fn first_difference(path: &str, expected: Option<&Value>, got: Option<&Value>) -
     }
 }
 
-/// A value, cut to a length that a line can bear.
-fn shown(value: Option<&Value>) -> String {
-    const LONGEST: usize = 300;
+/// Formats a value, truncated to one line.
+fn abbreviated(value: Option<&Value>) -> String {
+    const MAX_CHARS: usize = 300;
     let Some(value) = value else { return "nothing".to_owned() };
     let text = value.to_string();
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
         None => text,
     }
@@ -149,7 +154,7 @@ mod tests {
     const RUN: &str = r#"{"invoke": {}}"#;
 
     #[test]
-    fn the_first_difference_is_named_by_its_path() {
+    fn first_difference_is_reported_with_its_path() {
         check(
             RUN,
             r#"{"steps": [{"step": 1, "tasks": [{"result": {"a": [1, 2], "b": 1}}]}]}"#,
@@ -161,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn order_means_nothing_where_the_format_says_sorted() {
+    fn order_is_ignored_in_sorted_lists() {
         check(
             RUN,
             r#"{"updates": [[{"a": 1}, {"b": 2}]]}"#,
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_not_compared_after_an_invalid_update() {
+    fn pending_nodes_are_not_compared_after_an_invalid_update() {
         let run = |error: &str, next: &str| format!(r#"{{"error": "{error}", "next": {next}}}"#);
         let refused = |next| run("invalid_update", next);
         check(RUN, &refused("[]"), &refused(r#"["a"]"#), None);
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_answer_is_a_difference() {
+    fn missing_answer_is_a_difference() {
         let found = compare(&case(r#"{"state": true}"#, "{}"), &[]);
         assert_eq!(found.map(|it| it.call), Some(0));
     }

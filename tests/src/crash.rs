@@ -1,18 +1,18 @@
-//! Crashes: a process runs a job on a durable thread and dies in the middle of it, again and again.
+//! Crash tests: a process runs a job on a durable thread and is killed repeatedly.
 //!
-//! The program `crash-worker` runs the [`job`] on a saver that can be told to kill the process
-//! ([`dying`]), and leaves two files behind: what the job did to the world outside, and what the saver said
-//! was stored. Whoever started it ([`worker`]) reads the store afterwards ([`sight`]) and compares.
+//! The program `crash-worker` runs the [`job`] on a saver that kills the process at a given write ([`killing_hook`]).
+//! It leaves two files: the side effects of the job and the writes that the saver acknowledged. The test that started
+//! the worker ([`worker`]) then reads the store ([`stored_thread`]) and compares.
 
 pub mod case;
 pub mod disk;
-pub mod dying;
 pub mod job;
+pub mod killing_hook;
+pub mod location;
+pub mod logs;
 pub mod race;
 pub mod rng;
-pub mod saver;
-pub mod sight;
-pub mod trail;
+pub mod stored_thread;
 pub mod worker;
 
 use std::{
@@ -20,14 +20,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Whether the long runs are asked for: by the environment variable `GRAPH_NIGHTLY`.
+/// Returns whether the long test runs are enabled with the environment variable `GRAPH_NIGHTLY`.
 #[must_use]
 pub fn is_nightly() -> bool {
     env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1")
 }
 
-/// The seed of a test's choices: that of the environment variable `GRAPH_SEED`; else always the same one, and in long
-/// runs another one each time.
+/// Returns the seed of random choices: the value of the environment variable `GRAPH_SEED`, or else a fixed seed, or
+/// in nightly runs a new seed each time.
 #[must_use]
 pub fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());

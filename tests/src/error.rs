@@ -1,42 +1,42 @@
-//! Errors: those that scripted nodes fail with, and the word of the format for each error of the engine.
+//! Errors of scripted nodes and error codes of the conformance format.
 
 use std::error::Error;
 
 use graph_core::{RunError, json::UnknownLabel, state::FieldError};
 
-/// What a scripted node or branch fails with.
+/// Error of a scripted node or branch.
 ///
-/// Events and states show errors as text alone, so the text is the word of the format already.
+/// Events and states contain only the text of errors, so the text is the code of the format.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("node:{message}")]
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedError {
     pub(crate) message: String,
 }
 
-/// A branch that answered null.
+/// A branch returned null.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("null_target")]
-pub(crate) struct NullTarget;
+pub(crate) struct NullTargetError;
 
-/// A call that came to nothing.
+/// A call that failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum CallError {
     #[error(transparent)]
     Run(#[from] RunError),
-    #[error("the history has no snapshot {0}")]
+    #[error("the history contains no snapshot {0}")]
     NoSnapshot(usize),
-    #[error("the call says nothing that the driver knows")]
+    #[error("the call contains no known operation")]
     UnknownCall,
 }
 
-impl From<FieldError> for Fault {
+impl From<FieldError> for CallError {
     fn from(error: FieldError) -> Self {
         Self::Run(error.into())
     }
 }
 
-impl Fault {
-    /// The word for it, or its text where the format has none.
+impl CallError {
+    /// Returns the code of the format, or the text if the format defines none.
     pub(crate) fn code(&self) -> String {
         match self {
             Self::Run(error) => code(error),
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// What the task it comes from failed with, as events and states show it.
+    /// Returns the error text of the failed task, as contained in events and states.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Run(RunError::Node { error, .. }) => error.to_string(),
@@ -53,13 +53,13 @@ impl Fault {
     }
 }
 
-/// The message of a scripted error, from the text that a handler is shown.
+/// Extracts the message of a scripted error from the text that a handler receives.
 pub(crate) fn message(text: &str) -> &str {
     text.strip_prefix("node:").unwrap_or(text)
 }
 
-/// The word for the text of an error inside a task that did not end its run, so that it is known as text alone.
-pub(crate) fn word(text: &str) -> &str {
+/// Returns the code for the text of an error that did not end its run.
+pub(crate) fn code_of_text(text: &str) -> &str {
     match text {
         _ if text.starts_with("field `") => "invalid_update",
         _ if text.starts_with("the run did not end within") => "recursion_limit",

@@ -1,4 +1,4 @@
-//! Expressions: how a scripted node or branch computes values.
+//! Expressions with which scripted nodes and branches compute values.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Expr {
-    /// Stands for itself.
+    /// A literal.
     Scalar(Value),
-    /// Is evaluated item by item.
+    /// A list that is evaluated item by item.
     List(Vec<Self>),
-    /// Is an object of one key.
+    /// An object with one key, which names an operation.
     Op(Box<Operation>),
 }
 
-/// What the one key of an object says.
+/// An operation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words of the format, explained there")]
+#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum Operation {
     Lit(Value),
     Get(String),
@@ -39,13 +39,13 @@ pub enum Operation {
     Overwrite(Expr),
 }
 
-/// What a handler asks about the failure it handles.
+/// Part of the failure that a handler reads.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailurePart {
-    /// The name of the node that failed.
+    /// Name of the failed node.
     Node,
-    /// What it failed with.
+    /// Error message.
     Message,
 }
 
@@ -63,21 +63,21 @@ impl TryFrom<Value> for Expr {
     }
 }
 
-/// What expressions read.
+/// Values that expressions can read.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     /// The input of the node or branch.
     pub input: Value,
-    /// The variables bound so far.
+    /// Variables bound so far.
     pub vars: BTreeMap<String, Value>,
-    /// The item, inside `each`.
+    /// Current item, inside `each`.
     pub item: Value,
-    /// The node that failed and what it failed with, in a handler.
+    /// In a handler: name of the failed node and its error message.
     pub failure: Option<(String, String)>,
 }
 
 impl Env {
-    /// An environment with this input alone.
+    /// Creates an environment with only an input.
     pub fn of(input: Value) -> Self {
         Self { input, ..Self::default() }
     }
@@ -92,7 +92,7 @@ pub fn evaluate(expr: &Expr, env: &Env) -> Value {
     }
 }
 
-/// Evaluates a value to be written, and says whether it overwrites.
+/// Evaluates a value to be written. Also returns whether it overwrites the field.
 pub fn evaluate_write(expr: &Expr, env: &Env) -> (Value, bool) {
     match expr {
         Expr::Op(operation) => match &**operation {
@@ -103,7 +103,7 @@ pub fn evaluate_write(expr: &Expr, env: &Env) -> (Value, bool) {
     }
 }
 
-/// Whether a rule with this value holds.
+/// Returns whether a condition with this value is true.
 pub fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -148,7 +148,7 @@ fn operate(operation: &Operation, env: &Env) -> Value {
         }
         Operation::Not([it]) => Value::from(!is_true(&evaluate(it, env))),
         Operation::Error(part) => failure(env, *part),
-        // Outside a write there is nothing to overwrite.
+        // Outside of a write, `overwrite` has no effect.
         Operation::Overwrite(it) => evaluate(it, env),
     }
 }
@@ -189,7 +189,7 @@ fn add(a: Value, b: Value) -> Value {
     }
 }
 
-/// A text as it is, anything else as compact JSON with sorted keys.
+/// Returns a string as it is and any other value as compact JSON with sorted keys.
 fn text(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -212,7 +212,7 @@ fn float(value: &Value) -> f64 {
     whole(value).map_or_else(|| value.as_f64().unwrap_or_default(), |it| it as f64)
 }
 
-/// Equality as Python sees it, where 1 is 1.0.
+/// Compares like Python, where 1 equals 1.0.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn reading() {
+    fn reads_values() {
         check(r#"["a", {"get": "n"}, {"get": "none"}]"#, r#"["a", 2, null]"#);
         check(r#"{"lit": {"get": "n"}}"#, r#"{"get": "n"}"#);
         check(r#"{"keys": true}"#, r#"["log", "n", "zero"]"#);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn computing() {
+    fn computes_values() {
         check(r#"{"len": {"get": "log"}}"#, "2");
         check(r#"{"len": null}"#, "0");
         check(r#"{"add": [{"get": "n"}, null]}"#, "2");
@@ -270,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn overwriting() {
+    fn overwrite_is_recognized() {
         let parsed: Expr = serde_json::from_value(json!({"overwrite": ["O"]})).unwrap();
         assert_eq!(evaluate_write(&parsed, &Env::default()), (json!(["O"]), true));
     }
 
     #[test]
-    fn only_null_false_nought_and_empty_do_not_hold() {
+    fn only_null_false_zero_and_empty_are_false() {
         for value in
             [json!(null), json!(false), json!(0), json!(0.0), json!(""), json!([]), json!({})]
         {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_refused() {
+    fn unknown_operations_are_rejected() {
         assert!(serde_json::from_value::<Expr>(json!({"plus": [1, 2]})).is_err());
         assert!(serde_json::from_value::<Expr>(json!({"lit": 1, "get": "n"})).is_err());
     }

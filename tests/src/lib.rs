@@ -1,15 +1,15 @@
-//! What crosses crates: the conformance driver, property tests, end-to-end tests.
+//! Tests that span several crates: the conformance driver, property tests and end-to-end tests.
 //!
-//! The driver reads cases written as data (`fixtures/conformance/FORMAT.md`), runs each on the engine, and says
-//! where the engine's answers are not those that LangGraph gave: [`run`] and [`compare()`] are all a caller needs.
-//! The answers are the same whatever keeps the threads, so a case can run on each [`SaverKind`].
+//! The driver reads cases (`fixtures/conformance/FORMAT.md`), runs each on the engine and reports where the engine's
+//! answers differ from LangGraph's: see [`run`] and [`compare()`]. The answers do not depend on the saver, so a case
+//! can run on each [`SaverKind`].
 
 mod answer;
-mod board;
 mod build;
-pub mod by_hand;
 pub mod case;
+pub mod checkpoints;
 pub mod compare;
+mod counters;
 pub mod crash;
 mod error;
 pub mod expr;
@@ -30,49 +30,49 @@ use serde_json::Value;
 
 pub use case::Case;
 pub use compare::{Difference, compare};
-pub use saver::{SaverError, SaverKind, UnknownSaver};
+pub use saver::{SaverError, SaverKind, UnknownSaverError};
 
-/// How long a case may take before it is given up.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time after which a case is aborted.
+const CASE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A file of cases that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file itself.
+    /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         error: io::Error,
     },
-    /// A line that is no case.
-    #[error("{path}:{line} is no case: {error}")]
+    /// A line is not a valid case.
+    #[error("{path}:{line}: invalid case: {error}")]
     Line {
         /// The file.
         path: PathBuf,
-        /// The line's number, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What went wrong.
+        /// The cause.
         error: serde_json::Error,
     },
 }
 
-/// A case that came to no answers.
+/// A case that produced no answers.
 #[derive(Debug, thiserror::Error)]
-pub enum GaveUp {
-    /// There is nothing to keep its threads in.
-    #[error("it was not run: {0}")]
+pub enum CaseError {
+    /// The saver could not be opened.
+    #[error("not run: {0}")]
     NoSaver(#[from] SaverError),
-    /// It took too long.
-    #[error("it was given up after {PATIENCE:?}")]
-    Hangs,
+    /// The case timed out.
+    #[error("timed out after {CASE_TIMEOUT:?}")]
+    TimedOut,
     /// The engine or the driver panicked.
-    #[error("it panicked")]
+    #[error("panicked")]
     Panicked,
 }
 
-/// Reads a file of cases, one a line.
+/// Reads a file of cases, one per line.
 pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
     let file = |error| ReadError::File { path: path.to_owned(), error };
     let text = fs::read_to_string(path).map_err(file)?;
@@ -87,25 +87,25 @@ pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
     lines.map(parse).collect()
 }
 
-/// Runs a case on the engine, with a new saver, and gives its answers, one a call.
+/// Runs a case on the engine with a new saver and returns one answer per call.
 ///
-/// It runs on a thread of its own, so that neither a panic nor a loop without end takes the caller along.
-pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, GaveUp> {
+/// The case runs on a separate thread, so that a panic or an endless loop does not affect the caller.
+pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
     let (sender, answers) = mpsc::channel();
     let case = case.clone();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("the system has a handle left for the runtime's I/O");
+        let runtime = runtime.expect("the process can open a file descriptor for the runtime");
         let answers = runtime.block_on(async {
             let saver = saver.open().await?;
             Ok(script::answers(&case, &saver.checkpointer).await)
         });
-        // Nobody listens any more once the case was given up.
+        // The receiver is gone if the case timed out.
         let _ = sender.send(answers);
     });
-    match answers.recv_timeout(PATIENCE) {
+    match answers.recv_timeout(CASE_TIMEOUT) {
         Ok(answers) => answers,
-        Err(RecvTimeoutError::Timeout) => Err(GaveUp::Hangs),
-        Err(RecvTimeoutError::Disconnected) => Err(GaveUp::Panicked),
+        Err(RecvTimeoutError::Timeout) => Err(CaseError::TimedOut),
+        Err(RecvTimeoutError::Disconnected) => Err(CaseError::Panicked),
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes and branches: the interpreter of ops, rules and targets.
+//! Interprets the operations of nodes, and the rules and targets of branches.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use graph_core::{
 use serde_json::Value;
 
 use crate::{
-    board::Board,
-    build::{Built, persistence},
-    case::{BranchSpec, CommandSpec, InOrder, Op, TargetSpec, Targets},
-    error::{NullTarget, Scripted, message},
+    build::{BuiltGraph, persistence},
+    case::{BranchSpec, CommandSpec, Op, OrderedMap, TargetSpec, Targets},
+    counters::Counters,
+    error::{NullTargetError, ScriptedError, message},
     expr::{Env, Expr, evaluate, evaluate_write, is_true},
 };
 
@@ -22,22 +22,22 @@ pub(crate) struct Body {
     pub(crate) script: Arc<Script>,
 }
 
-/// What a body does.
+/// Script of a body.
 pub(crate) struct Script {
-    /// The name it is counted under.
+    /// Name under which calls are counted.
     pub(crate) name: String,
     pub(crate) ops: Vec<Op>,
-    /// The graphs that ops call, by the place of the op.
-    pub(crate) called: BTreeMap<usize, Built>,
+    /// Graphs called by operations, by index of the operation.
+    pub(crate) called: BTreeMap<usize, BuiltGraph>,
     pub(crate) schema: JsonSchema,
-    /// The schema of the graph around this one: a command to the parent updates that.
+    /// Schema of the enclosing graph, which a command to the parent updates.
     pub(crate) parent: JsonSchema,
-    pub(crate) board: Arc<Board>,
+    pub(crate) counters: Arc<Counters>,
 }
 
-/// What ops have gathered so far.
+/// Effects of the operations executed so far.
 #[derive(Default)]
-struct Gathered {
+struct NodeOutput {
     env: Env,
     writes: Vec<(String, (Value, bool))>,
     wrote: bool,
@@ -48,38 +48,38 @@ struct Gathered {
 impl Body {
     pub(crate) async fn run(self, input: JsonInput, cx: Context) -> Result<JsonReturn, NodeError> {
         let script = &*self.script;
-        script.board.started(&script.name);
+        script.counters.count_start(&script.name);
         let failure = cx.failure().map(|it| (it.node.clone(), message(&it.error).to_owned()));
         let env = Env { failure, ..Env::of(input.to_value()) };
-        let mut gathered = Gathered { env, ..Gathered::default() };
+        let mut output = NodeOutput { env, ..NodeOutput::default() };
         for (place, op) in script.ops.iter().enumerate() {
-            if let Some(early) = script.step(place, op, &mut gathered, &cx).await? {
+            if let Some(early) = script.step(place, op, &mut output, &cx).await? {
                 return Ok(early);
             }
         }
-        script.gathered(gathered)
+        script.build_return(output)
     }
 }
 
 impl Script {
-    /// Does one op; what it gives ends the node.
+    /// Executes one operation. A returned value ends the node.
     async fn step(
         &self,
         place: usize,
         op: &Op,
-        gathered: &mut Gathered,
+        output: &mut NodeOutput,
         cx: &Context,
     ) -> Result<Option<JsonReturn>, NodeError> {
-        let env = &mut gathered.env;
+        let env = &mut output.env;
         match op {
             Op::Write { write } => {
                 let values =
                     write.0.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
-                gathered.writes.extend(values);
-                gathered.wrote = true;
+                output.writes.extend(values);
+                output.wrote = true;
             }
-            Op::Goto { goto } => gathered.goto = Some(gotos(goto, env)?),
-            Op::GotoParent { goto_parent } => gathered.goto_parent = Some(gotos(goto_parent, env)?),
+            Op::Goto { goto } => output.goto = Some(gotos(goto, env)?),
+            Op::GotoParent { goto_parent } => output.goto_parent = Some(gotos(goto_parent, env)?),
             Op::Commands { commands } => {
                 let commands = commands.iter().map(|it| self.command(it, env));
                 return Ok(Some(JsonReturn::Commands(commands.collect::<Result<_, _>>()?)));
@@ -96,8 +96,8 @@ impl Script {
                 let called = &self.called[&place];
                 let input =
                     called.schema.input(evaluate(with, env)).map_err(NodeError::terminal)?;
-                let kept = persistence(*checkpointer);
-                let output = cx.run_graph(&called.graph, kept, input).await?;
+                let persistence_mode = persistence(*checkpointer);
+                let output = cx.run_graph(&called.graph, persistence_mode, input).await?;
                 let field = output.and_then(|it| it.to_value().get(read).cloned());
                 env.vars.insert(r#as.clone(), field.unwrap_or_default());
             }
@@ -106,14 +106,14 @@ impl Script {
     }
 
     fn fail(&self, place: usize, message: &str, times: u32, fatal: bool) -> Result<(), NodeError> {
-        if !self.board.fails(format!("{}#{place}", self.name), times) {
+        if !self.counters.should_fail(format!("{}#{place}", self.name), times) {
             return Ok(());
         }
-        let error = Scripted { message: message.to_owned() };
+        let error = ScriptedError { message: message.to_owned() };
         Err(if fatal { NodeError::terminal(error) } else { error.into() })
     }
 
-    fn command(&self, command: &CommandSpec, env: &Env) -> Result<Way, NodeError> {
+    fn command(&self, command: &CommandSpec, env: &Env) -> Result<JsonCommand, NodeError> {
         let goto = command.goto.as_ref().map(|it| gotos(it, env)).transpose()?;
         Ok(match &command.update {
             Some(update) => Command::new(self.update(update, env)?, goto.unwrap_or_default()),
@@ -121,29 +121,31 @@ impl Script {
         })
     }
 
-    fn update(&self, update: &InOrder<Expr>, env: &Env) -> Result<JsonUpdate, NodeError> {
+    fn update(&self, update: &OrderedMap<Expr>, env: &Env) -> Result<JsonUpdate, NodeError> {
         let values = update.0.iter().map(|(field, it)| (field.clone(), evaluate_write(it, env)));
-        written(&self.schema, values)
+        to_update(&self.schema, values)
     }
 
-    /// What a node returns whose ops came to their end.
-    fn gathered(&self, gathered: Gathered) -> Result<JsonReturn, NodeError> {
-        let Gathered { writes, wrote, goto, goto_parent, .. } = gathered;
+    /// Builds the return value of a node after its last operation.
+    fn build_return(&self, output: NodeOutput) -> Result<JsonReturn, NodeError> {
+        let NodeOutput { writes, wrote, goto, goto_parent, .. } = output;
         Ok(match (goto_parent, goto) {
             (Some(goto), _) => {
-                Way::parent::<JsonState>(written(&self.parent, writes)?, goto).into()
+                JsonCommand::parent::<JsonState>(to_update(&self.parent, writes)?, goto).into()
             }
-            (None, Some(goto)) if wrote => Way::new(written(&self.schema, writes)?, goto).into(),
-            (None, Some(goto)) => Way::goto(goto).into(),
-            (None, None) if wrote => JsonReturn::Update(written(&self.schema, writes)?),
+            (None, Some(goto)) if wrote => {
+                JsonCommand::new(to_update(&self.schema, writes)?, goto).into()
+            }
+            (None, Some(goto)) => JsonCommand::goto(goto).into(),
+            (None, None) if wrote => JsonReturn::Update(to_update(&self.schema, writes)?),
             (None, None) => JsonReturn::Nothing,
         })
     }
 }
 
-type Way = Command<JsonState, Vec<Goto>>;
+type JsonCommand = Command<JsonState, Vec<Goto>>;
 
-/// Asks a branch for its targets.
+/// Evaluates the targets of a branch.
 pub(crate) fn route(branch: &BranchSpec, input: &JsonInput) -> Result<Vec<Goto>, NodeError> {
     let env = Env::of(input.to_value());
     let rule = branch.rules.iter().find(|it| is_true(&evaluate(&it.r#if, &env)));
@@ -151,11 +153,11 @@ pub(crate) fn route(branch: &BranchSpec, input: &JsonInput) -> Result<Vec<Goto>,
     Ok(gotos(targets, &env)?)
 }
 
-/// The places that targets stand for.
-pub(crate) fn gotos(targets: &Targets, env: &Env) -> Result<Vec<Goto>, NullTarget> {
+/// Converts targets to gotos.
+pub(crate) fn gotos(targets: &Targets, env: &Env) -> Result<Vec<Goto>, NullTargetError> {
     let mut gotos = Vec::new();
-    for target in targets.as_ref().ok_or(NullTarget)? {
-        match target.as_ref().ok_or(NullTarget)? {
+    for target in targets.as_ref().ok_or(NullTargetError)? {
+        match target.as_ref().ok_or(NullTargetError)? {
             TargetSpec::Name(name) => gotos.push(Goto::node(name.clone())),
             TargetSpec::Send { send, each: None, arg } => {
                 gotos.push(Goto::send(send.clone(), evaluate(arg, env)));
@@ -173,14 +175,14 @@ pub(crate) fn gotos(targets: &Targets, env: &Env) -> Result<Vec<Goto>, NullTarge
     Ok(gotos)
 }
 
-fn written(
+fn to_update(
     schema: &JsonSchema,
     values: impl IntoIterator<Item = (String, (Value, bool))>,
 ) -> Result<JsonUpdate, NodeError> {
-    let written = values
+    let update = values
         .into_iter()
         .try_fold(JsonUpdate::default(), |update, (field, (value, overwrite))| {
             update.write(schema, &field, value, overwrite)
         });
-    written.map_err(NodeError::terminal)
+    update.map_err(NodeError::terminal)
 }

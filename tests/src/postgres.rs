@@ -1,8 +1,7 @@
-//! A real PostgreSQL server for tests and measurements, alone in a folder of its own.
+//! A PostgreSQL server for tests and benchmarks, in its own temporary directory.
 //!
-//! A server must not outlive the process that started it, whatever ends that process: a kill and the end of
-//! `main` run no destructors. So a watchdog owns the server and the folder, and ends both once this process
-//! no longer holds the other end of a pipe.
+//! The server must not outlive the process that started it, even if that process is killed and runs no destructors. A
+//! watchdog therefore owns the server and the directory, and removes both once this process closes its end of a pipe.
 
 mod programs;
 mod watchdog;
@@ -29,21 +28,22 @@ use self::{
     watchdog::Watchdog,
 };
 
-/// Gives the server that all tests of a binary share, or says which test is skipped for want of PostgreSQL.
+/// Returns the server shared by all tests of a binary. Prints which test is skipped and returns `None` if PostgreSQL
+/// is not installed.
 ///
-/// Databases are what keeps tests apart: each takes its own by [`Server::fresh_database`].
-/// A test that stops or sets up the server starts one of its own.
+/// Tests are isolated by databases: each uses its own from [`Server::fresh_database`]. A test that stops or
+/// configures the server starts its own.
 ///
 /// # Panics
 ///
-/// If PostgreSQL is missing where the environment variable `GRAPH_REQUIRE_POSTGRES` is set, or does not start.
+/// If PostgreSQL does not start, or is not installed and the environment variable `GRAPH_REQUIRE_POSTGRES` is set.
 #[must_use]
 pub fn shared() -> Option<&'static Server> {
-    match started() {
+    match shared_or_error() {
         Ok(server) => Some(server),
         Err(StartError::Missing) if env::var_os("GRAPH_REQUIRE_POSTGRES").is_none() => {
             let test = thread::current().name().unwrap_or("a test").to_owned();
-            // The handle itself: what goes through the macros is shown for failing tests alone.
+            // Written directly, because the test harness captures the output of print macros.
             let _ = writeln!(io::stderr(), "SKIPPED: {test}: {}", StartError::Missing);
             None
         }
@@ -51,67 +51,67 @@ pub fn shared() -> Option<&'static Server> {
     }
 }
 
-/// The same server for a program, which has to say what is wrong and cannot skip anything.
-pub fn started() -> Result<&'static Server, &'static StartError> {
+/// Returns the shared server, or the error, for programs that cannot skip a test.
+pub fn shared_or_error() -> Result<&'static Server, &'static StartError> {
     static SHARED: OnceLock<Result<Server, StartError>> = OnceLock::new();
     SHARED.get_or_init(Server::start).as_ref()
 }
 
-/// A PostgreSQL server on a free port of this machine, which lets everybody in.
+/// A PostgreSQL server on a free local port that accepts every connection.
 ///
-/// Dropping it stops the server and removes all that it stored.
+/// Dropping it stops the server and deletes its data.
 #[derive(Debug)]
 pub struct Server {
     programs: Programs,
     port: u16,
     url: String,
     n_databases: AtomicU64,
-    /// One order at a time: a stop and a start belong together.
+    /// A mutex, because a stop and the following start belong together.
     watchdog: Mutex<Watchdog>,
-    /// After the watchdog: it removes the folder as well, and only its death leaves that to us.
-    folder: TempDir,
+    /// Declared after the watchdog, which normally deletes the directory itself.
+    dir: TempDir,
 }
 
-/// A server that could not be started.
+/// An error that prevents the server from starting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// There is no PostgreSQL on this machine.
+    /// PostgreSQL is not installed.
     #[error(
-        "PostgreSQL is not installed; `cargo xtask test` installs it, or install the package \
-         `postgresql`, or name the folder of its programs in GRAPH_POSTGRES_BIN"
+        "PostgreSQL is not installed; run `cargo xtask test`, install the package \
+         `postgresql`, or set GRAPH_POSTGRES_BIN to the directory of its programs"
     )]
     Missing,
-    /// Root asks for a server, and nobody is there to run it as.
+    /// The process runs as root and there is no user to run the server as.
     #[error(
-        "PostgreSQL does not run as root, and there is no user `postgres`; make one by \
+        "PostgreSQL cannot run as root and the user `postgres` does not exist; create it with \
          `useradd --system postgres`"
     )]
     NoUser,
-    /// The folder or the watchdog cannot be made.
-    #[error("cannot make a place for PostgreSQL: {0}")]
-    Place(#[from] io::Error),
-    /// PostgreSQL itself failed.
+    /// The directory or the watchdog cannot be created.
+    #[error("cannot create a directory for PostgreSQL: {0}")]
+    Setup(#[from] io::Error),
+    /// A PostgreSQL program failed.
     #[error("PostgreSQL cannot {step}; its log ends with:\n{log}")]
     Failed {
-        /// What it was to do.
+        /// The failed operation.
         step: &'static str,
-        /// The last lines it wrote.
+        /// Last lines of the log.
         log: String,
     },
 }
 
 impl Server {
-    /// Starts a server that forgets what it stored when the machine fails, which makes it quick.
+    /// Starts a server with `fsync=off`, which is fast but not safe against power failures.
     ///
-    /// What was committed still outlives [`restart_hard`](Self::restart_hard).
+    /// Committed data still survives [`crash_and_restart`](Self::crash_and_restart).
     pub fn start() -> Result<Self, StartError> {
         Self::with_settings(&[])
     }
 
-    /// Starts a server with settings of `postgresql.conf`, which go before those that make it quick.
+    /// Starts a server with settings for `postgresql.conf` that override the defaults.
     ///
-    /// `("fsync", "on")` gives one that stores as a real one does.
+    /// With `("fsync", "on")`, the server is as durable as in production.
     pub fn with_settings(settings: &[(&str, &str)]) -> Result<Self, StartError> {
         Self::start_on(settings, free_port)
     }
@@ -121,24 +121,24 @@ impl Server {
         mut next_port: impl FnMut() -> io::Result<u16>,
     ) -> Result<Self, StartError> {
         let programs = Programs::find().ok_or(StartError::Missing)?;
-        let (folder, user) = place()?;
-        let mut watchdog = Watchdog::start(&programs, folder.path(), user)?;
-        let log = Log { path: folder.path().join("log") };
-        if !watchdog.order("init")? {
-            return Err(log.failure("make its data folder"));
+        let (dir, user) = create_dir()?;
+        let mut watchdog = Watchdog::start(&programs, dir.path(), user)?;
+        let log = Log { path: dir.path().join("log") };
+        if !watchdog.send_command("init")? {
+            return Err(log.failure("initialize its data directory"));
         }
-        configure(folder.path(), settings)?;
-        for _ in 0..N_PORTS {
+        configure(dir.path(), settings)?;
+        for _ in 0..PORT_ATTEMPTS {
             let port = next_port()?;
             let before = log.text().len();
-            if watchdog.order(&format!("start {port}"))? {
+            if watchdog.send_command(&format!("start {port}"))? {
                 return Ok(Self {
                     programs,
                     port,
                     url: url(port, "postgres"),
                     n_databases: AtomicU64::new(0),
                     watchdog: Mutex::new(watchdog),
-                    folder,
+                    dir,
                 });
             }
             if !log.text()[before..].contains("could not bind") {
@@ -148,17 +148,17 @@ impl Server {
         Err(log.failure("start"))
     }
 
-    /// The address of the database `postgres`, which every server has.
+    /// Returns the URL of the database `postgres`, which always exists.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Makes an empty database and gives its address.
+    /// Creates an empty database and returns its URL.
     ///
     /// # Panics
     ///
-    /// If the server does not make it.
+    /// If the server fails to create it.
     #[must_use]
     #[track_caller]
     pub fn fresh_database(&self) -> String {
@@ -167,24 +167,24 @@ impl Server {
         url(self.port, &name)
     }
 
-    /// Removes a database that [`fresh_database`](Self::fresh_database) made, and who is connected to it.
+    /// Drops a database created by [`fresh_database`](Self::fresh_database), and its connections.
     ///
-    /// An empty database takes seven megabytes, so who makes hundreds should remove them.
+    /// An empty database takes seven megabytes, so a caller that creates hundreds should drop them.
     ///
     /// # Panics
     ///
-    /// If the server does not remove it.
+    /// If the server fails to drop it.
     #[track_caller]
     pub fn drop_database(&self, url: &str) {
         let name = url.rsplit('/').next().unwrap_or(url);
         self.sql(&self.url, &format!("DROP DATABASE {name} WITH (FORCE)"));
     }
 
-    /// Runs statements on a database and gives the rows: one a line, with `|` between columns.
+    /// Runs SQL statements on a database. Returns one line per row, with columns separated by `|`.
     ///
     /// # Panics
     ///
-    /// If the server refuses one of them.
+    /// If a statement fails.
     #[track_caller]
     pub fn sql(&self, url: &str, statements: &str) -> String {
         let mut psql = self.programs.command("psql");
@@ -195,32 +195,33 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Stops the server as a crash would, without a word to its clients, and starts it on the same port.
+    /// Stops the server immediately, as in a crash, and starts it again on the same port.
     ///
     /// # Panics
     ///
-    /// If it does not come back.
+    /// If it does not start again.
     #[track_caller]
-    pub fn restart_hard(&self) {
+    pub fn crash_and_restart(&self) {
         let mut watchdog = self.watchdog();
-        let log = Log { path: self.folder.path().join("log") };
-        let stopped = watchdog.order("stop").expect("the watchdog lives as long as the server");
+        let log = Log { path: self.dir.path().join("log") };
+        let stopped =
+            watchdog.send_command("stop").expect("the watchdog lives as long as the server");
         assert!(stopped, "{}", log.failure("stop"));
-        for _ in 0..N_PORTS {
-            let start = watchdog.order(&format!("start {}", self.port));
+        for _ in 0..PORT_ATTEMPTS {
+            let start = watchdog.send_command(&format!("start {}", self.port));
             if start.expect("the watchdog lives as long as the server") {
                 return;
             }
-            // A connection of somebody else may hold the port for a moment.
+            // Another connection may occupy the port for a moment.
             thread::sleep(Duration::from_millis(200));
         }
-        panic!("{}", log.failure("start again"));
+        panic!("{}", log.failure("restart"));
     }
 
-    /// The folder that holds all that is the server's.
+    /// Returns the directory that contains all files of the server.
     #[must_use]
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     fn watchdog(&self) -> MutexGuard<'_, Watchdog> {
@@ -228,8 +229,8 @@ impl Server {
     }
 }
 
-/// How many ports are tried: each may be taken between the look for it and the server's start.
-const N_PORTS: usize = 10;
+/// Maximum number of ports to try. A free port may be taken before the server binds it.
+const PORT_ATTEMPTS: usize = 10;
 
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
@@ -239,26 +240,26 @@ fn url(port: u16, database: &str) -> String {
     format!("postgresql://postgres@127.0.0.1:{port}/{database}")
 }
 
-/// Makes the folder, for the user that the server will run as.
-fn place() -> Result<(TempDir, User), StartError> {
-    let folder = folder_in(&env::temp_dir())?;
-    if folder.path().metadata()?.uid() != 0 {
-        return Ok((folder, User::Current));
+/// Creates the directory, owned by the user that runs the server.
+fn create_dir() -> Result<(TempDir, User), StartError> {
+    let dir = temp_dir_in(&env::temp_dir())?;
+    if dir.path().metadata()?.uid() != 0 {
+        return Ok((dir, User::Current));
     }
     let (uid, gid) = programs::postgres_user().ok_or(StartError::NoUser)?;
-    // Root may keep its temporary files where nobody else gets in.
-    let folder = if all_may_enter(folder.path())? { folder } else { folder_in("/tmp".as_ref())? };
-    chown(folder.path(), Some(uid), Some(gid))?;
-    Ok((folder, User::Other { uid, gid }))
+    // Root's temporary directory may be inaccessible to other users.
+    let dir = if is_reachable_by_all(dir.path())? { dir } else { temp_dir_in("/tmp".as_ref())? };
+    chown(dir.path(), Some(uid), Some(gid))?;
+    Ok((dir, User::Other { uid, gid }))
 }
 
-fn folder_in(base: &Path) -> io::Result<TempDir> {
+fn temp_dir_in(base: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("graph-pg-").tempdir_in(base)
 }
 
-/// Whether everybody gets as far as to the folder itself.
-fn all_may_enter(folder: &Path) -> io::Result<bool> {
-    for above in folder.canonicalize()?.ancestors().skip(1) {
+/// Returns whether every user can reach the directory.
+fn is_reachable_by_all(dir: &Path) -> io::Result<bool> {
+    for above in dir.canonicalize()?.ancestors().skip(1) {
         if above.metadata()?.permissions().mode() & 0o001 == 0 {
             return Ok(false);
         }
@@ -266,25 +267,25 @@ fn all_may_enter(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-fn configure(folder: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
-    let sockets = folder.to_string_lossy();
-    let own = [
+fn configure(dir: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
+    let sockets = dir.to_string_lossy();
+    let defaults = [
         ("listen_addresses", "127.0.0.1"),
         ("unix_socket_directories", &sockets),
         ("max_connections", "200"),
         ("fsync", "off"),
-        // A client that connects to a server about to stop, and says nothing, holds the stop up for this long.
+        // A client that connects during shutdown without authenticating delays it by this long.
         ("authentication_timeout", "10s"),
     ];
-    let mut file = OpenOptions::new().append(true).open(folder.join("data/postgresql.conf"))?;
-    // Of two lines for one setting the last counts.
-    for (name, value) in own.iter().chain(settings) {
+    let mut file = OpenOptions::new().append(true).open(dir.join("data/postgresql.conf"))?;
+    // The last line for a setting takes precedence.
+    for (name, value) in defaults.iter().chain(settings) {
         writeln!(file, "{name} = '{}'", value.replace('\'', "''"))?;
     }
     Ok(())
 }
 
-/// What PostgreSQL's programs wrote.
+/// Output of PostgreSQL's programs.
 struct Log {
     path: PathBuf,
 }
@@ -306,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_was_taken_meanwhile_is_passed_over() {
+    fn occupied_port_is_skipped() {
         if shared().is_none() {
             return;
         }

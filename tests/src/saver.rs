@@ -1,4 +1,4 @@
-//! Savers: what keeps the threads of a case, a new and empty one for each.
+//! Savers for cases; each case gets a new and empty one.
 
 use std::{
     io,
@@ -15,31 +15,31 @@ use tempfile::TempDir;
 
 use crate::postgres::{self, StartError};
 
-/// Which saver a case runs on.
+/// Kind of saver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SaverKind {
     /// [`MemorySaver`].
     #[default]
     Memory,
-    /// [`SqliteSaver`], on a file of its own.
+    /// [`SqliteSaver`] on a new file.
     Sqlite,
-    /// [`PostgresSaver`], in a schema of its own on the server that this process started.
+    /// [`PostgresSaver`] in a new schema of the shared server.
     Postgres,
 }
 
-/// A word that names no saver.
+/// Unknown name of a saver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no saver `{0}`; savers are: memory, sqlite, postgres")]
-pub struct UnknownSaver(String);
+#[error("unknown saver `{0}`; available: memory, sqlite, postgres")]
+pub struct UnknownSaverError(String);
 
-/// A saver that a case could not get.
+/// A saver that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaverError {
-    /// There is no folder for its file.
-    #[error("there is no folder for the saver's file: {0}")]
-    Folder(#[from] io::Error),
-    /// There is no server.
+    /// The directory of the SQLite file cannot be created.
+    #[error("cannot create a directory for the SQLite file: {0}")]
+    Directory(#[from] io::Error),
+    /// The server cannot be started.
     #[error(transparent)]
     Server(&'static StartError),
     /// The database cannot be opened.
@@ -48,14 +48,14 @@ pub enum SaverError {
 }
 
 impl FromStr for SaverKind {
-    type Err = UnknownSaver;
+    type Err = UnknownSaverError;
 
-    fn from_str(word: &str) -> Result<Self, UnknownSaver> {
-        match word {
+    fn from_str(name: &str) -> Result<Self, UnknownSaverError> {
+        match name {
             "memory" => Ok(Self::Memory),
             "sqlite" => Ok(Self::Sqlite),
             "postgres" => Ok(Self::Postgres),
-            other => Err(UnknownSaver(other.to_owned())),
+            other => Err(UnknownSaverError(other.to_owned())),
         }
     }
 }
@@ -64,51 +64,51 @@ impl SaverKind {
     /// Opens a new saver of this kind.
     pub(crate) async fn open(self) -> Result<FreshSaver, SaverError> {
         match self {
-            Self::Memory => Ok(FreshSaver::new(MemorySaver::new(), Place::Memory)),
+            Self::Memory => Ok(FreshSaver::new(MemorySaver::new(), SaverStorage::Memory)),
             Self::Sqlite => {
-                let folder = tempfile::tempdir()?;
-                // No case is about a loss of power, and waiting for the disk takes most of the time.
+                let dir = tempfile::tempdir()?;
+                // No case tests power failures, and waiting for the disk would take most of the time.
                 let settings = Sqlite::settings().synchronous(Synchronous::Normal);
-                let saver = SqliteSaver::new(&settings.open(folder.path().join("case.db"))?);
-                Ok(FreshSaver::new(saver, Place::Folder(folder)))
+                let saver = SqliteSaver::new(&settings.open(dir.path().join("case.db"))?);
+                Ok(FreshSaver::new(saver, SaverStorage::Directory(dir)))
             }
             Self::Postgres => {
-                let server = postgres::started().map_err(SaverError::Server)?;
+                let server = postgres::shared_or_error().map_err(SaverError::Server)?;
                 let settings = Postgres::settings().schema(fresh_schema());
                 let saver = PostgresSaver::new(&settings.connect(server.url()).await?);
-                Ok(FreshSaver::new(saver, Place::Server))
+                Ok(FreshSaver::new(saver, SaverStorage::Server))
             }
         }
     }
 }
 
-/// Not a database: that takes seven megabytes, however empty, and a connection to another one to make it.
+/// A schema, because even an empty database takes seven megabytes and creating it needs another connection.
 fn fresh_schema() -> String {
     static N_SCHEMAS: AtomicU64 = AtomicU64::new(0);
     format!("case_{}", N_SCHEMAS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A saver that holds nothing yet; what it came to hold is removed with it.
+/// An empty saver. Dropping it deletes its storage.
 #[derive(Debug)]
 pub(crate) struct FreshSaver {
     pub(crate) checkpointer: Arc<dyn Checkpointer>,
-    /// After the saver, which may still write to it.
-    _place: Place,
+    /// Declared after the saver, which may still write to it.
+    _storage: SaverStorage,
 }
 
 impl FreshSaver {
-    fn new(checkpointer: impl Checkpointer + 'static, place: Place) -> Self {
-        Self { checkpointer: Arc::new(checkpointer), _place: place }
+    fn new(checkpointer: impl Checkpointer + 'static, storage: SaverStorage) -> Self {
+        Self { checkpointer: Arc::new(checkpointer), _storage: storage }
     }
 }
 
-/// Where a saver keeps what it is given; dropping it clears it away.
+/// Storage of a saver, deleted on drop.
 #[derive(Debug)]
-enum Place {
+enum SaverStorage {
     Memory,
-    /// It ends with this process.
+    /// Removed when this process ends.
     Server,
-    Folder(#[expect(dead_code, reason = "held for its Drop")] TempDir),
+    Directory(#[expect(dead_code, reason = "held for its Drop")] TempDir),
 }
 
 #[cfg(test)]
@@ -116,14 +116,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words() {
+    fn names_are_parsed() {
         assert_eq!("memory".parse(), Ok(SaverKind::default()));
         assert_eq!("sqlite".parse(), Ok(SaverKind::Sqlite));
         assert_eq!("postgres".parse(), Ok(SaverKind::Postgres));
         let error = "redis".parse::<SaverKind>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "there is no saver `redis`; savers are: memory, sqlite, postgres"
-        );
+        assert_eq!(error.to_string(), "unknown saver `redis`; available: memory, sqlite, postgres");
     }
 }

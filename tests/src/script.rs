@@ -1,4 +1,4 @@
-//! The calls of a script, made on the engine.
+//! Executes the calls of a script on the engine.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{self, Trace},
-    build::{self, Built, Kit},
+    build::{self, BuiltGraph, CaseDeps},
     case::{Call, Case, EditSpec, InputCommand},
-    error::Fault,
+    error::CallError,
     expr::Env,
     node::gotos,
 };
 
-/// Runs a case: one answer for each call, or one in all where its graph cannot be built.
+/// Runs a case. Returns one answer per call, or a single answer if the graph cannot be built.
 pub(crate) async fn answers(case: &Case, saver: &Arc<dyn Checkpointer>) -> Vec<Value> {
-    let kit = Kit::new(saver.clone());
-    let Ok(built) = build::root(&case.graph, &kit) else {
+    let deps = CaseDeps::new(saver.clone());
+    let Ok(built_graph) = build::root(&case.graph, &deps) else {
         return vec![json!({ "error": "invalid_graph" })];
     };
-    let keeps = case.graph.compile.checkpointer != Some(false);
-    let session = Session { built, kit, keeps };
+    let has_checkpointer = case.graph.compile.checkpointer != Some(false);
+    let session = Session { built_graph, deps, has_checkpointer };
     let mut answers = Vec::new();
     for call in &case.script {
         answers.push(session.answer(call).await);
@@ -32,12 +32,12 @@ pub(crate) async fn answers(case: &Case, saver: &Arc<dyn Checkpointer>) -> Vec<V
     answers
 }
 
-/// A graph with what is kept between calls.
+/// A graph and the state kept between calls.
 struct Session {
-    built: Built,
-    kit: Kit,
+    built_graph: BuiltGraph,
+    deps: CaseDeps,
     /// Whether the graph has a checkpointer.
-    keeps: bool,
+    has_checkpointer: bool,
 }
 
 impl Session {
@@ -45,25 +45,25 @@ impl Session {
         if call.runs() {
             return self.run(call).await;
         }
-        let answer = self.look(call).await;
-        answer.unwrap_or_else(|fault| json!({ "error": fault.code() }))
+        let answer = self.inspect(call).await;
+        answer.unwrap_or_else(|error| json!({ "error": error.code() }))
     }
 
     async fn run(&self, call: &Call) -> Value {
-        let board = &self.kit.board;
-        board.take_calls();
+        let counters = &self.deps.counters;
+        counters.take_calls();
         let mut trace = Trace::default();
         let exit = self.exit(call, &mut trace).await;
-        if let Err(fault) = &exit {
-            board.learn(fault.text(), fault.code());
+        if let Err(error) = &exit {
+            counters.remember_code(error.text(), error.code());
         }
         let output = trace.take_output().filter(|_| exit.is_ok());
-        let mut answer = trace.answer(board);
+        let mut answer = trace.answer(counters);
         answer.insert("output".to_owned(), output.unwrap_or_default());
         answer.insert("error".to_owned(), exit.err().map(|it| it.code()).into());
-        answer.insert("calls".to_owned(), json!(board.take_calls()));
-        if let Some(name) = call.thread.as_ref().filter(|_| self.keeps) {
-            let state = self.built.graph.thread(name, ()).state().await;
+        answer.insert("calls".to_owned(), json!(counters.take_calls()));
+        if let Some(name) = call.thread.as_ref().filter(|_| self.has_checkpointer) {
+            let state = self.built_graph.graph.thread(name, ()).state().await;
             let (interrupts, next) = pending(state);
             answer.insert("interrupts".to_owned(), interrupts);
             answer.insert("next".to_owned(), next);
@@ -71,20 +71,20 @@ impl Session {
         Value::Object(answer)
     }
 
-    async fn exit(&self, call: &Call, trace: &mut Trace) -> Result<Exit<JsonState>, Fault> {
+    async fn exit(&self, call: &Call, trace: &mut Trace) -> Result<Exit<JsonState>, CallError> {
         let input = self.input(call).await?;
-        let mut events = if self.keeps && call.thread.is_some() {
+        let mut events = if self.has_checkpointer && call.thread.is_some() {
             self.thread(call).await?.stream(input)
         } else {
-            self.built.graph.stream(input, (), options(call))
+            self.built_graph.graph.stream(input, (), options(call))
         };
         while let Some(event) = events.next().await {
-            trace.note(event);
+            trace.record(event);
         }
         Ok(events.finish().await?)
     }
 
-    async fn input(&self, call: &Call) -> Result<Input<JsonState>, Fault> {
+    async fn input(&self, call: &Call) -> Result<Input<JsonState>, CallError> {
         if let Some(questions) = &call.resume_map {
             let state = self.thread(call).await?.state().await?;
             let pending = state.iter().flat_map(ThreadState::interrupts);
@@ -101,20 +101,22 @@ impl Session {
             return self.command(command);
         }
         match &call.invoke {
-            None => Err(Fault::UnknownCall),
+            None => Err(CallError::UnknownCall),
             Some(Value::Null) => Ok(Input::proceed()),
-            Some(input) => Ok(self.built.schema.input(input.clone())?),
+            Some(input) => Ok(self.built_graph.schema.input(input.clone())?),
         }
     }
 
-    fn command(&self, command: &InputCommand) -> Result<Input<JsonState>, Fault> {
+    fn command(&self, command: &InputCommand) -> Result<Input<JsonState>, CallError> {
         let mut input = Input::command();
         if let Some(update) = &command.update {
-            input = input.with_update(self.built.schema.update(Value::Object(update.clone()))?);
+            input =
+                input.with_update(self.built_graph.schema.update(Value::Object(update.clone()))?);
         }
         if command.goto.is_some() {
-            // Null among the targets is for branches alone.
-            let gotos = gotos(&command.goto, &Env::default()).map_err(|_| Fault::UnknownCall)?;
+            // Null targets are valid only in branches.
+            let gotos =
+                gotos(&command.goto, &Env::default()).map_err(|_| CallError::UnknownCall)?;
             input = input.goto(gotos);
         }
         match &command.resume {
@@ -123,14 +125,15 @@ impl Session {
         }
     }
 
-    async fn look(&self, call: &Call) -> Result<Value, Fault> {
+    async fn inspect(&self, call: &Call) -> Result<Value, CallError> {
         let thread = self.thread(call).await?;
         if call.history {
             let history = thread.history(None).await?;
-            return Ok(history.iter().map(|it| answer::state(it, &self.kit.board)).collect());
+            return Ok(history.iter().map(|it| answer::state(it, &self.deps.counters)).collect());
         }
         if call.namespaces {
-            let counted = self.kit.saver.namespaces(thread.name()).await.map_err(RunError::from)?;
+            let counted =
+                self.deps.saver.namespaces(thread.name()).await.map_err(RunError::from)?;
             let shown = counted.iter().map(|(name, n)| json!([answer::without_task_ids(name), n]));
             return Ok(shown.collect());
         }
@@ -142,29 +145,29 @@ impl Session {
             return Ok(self.state(state.as_ref()));
         }
         thread.edit_steps(self.edits(call)?).await?;
-        let newest = self.built.graph.thread(thread.name(), ()).state().await?;
+        let newest = self.built_graph.graph.thread(thread.name(), ()).state().await?;
         Ok(self.state(newest.as_ref()))
     }
 
     fn state(&self, state: Option<&ThreadState<JsonState>>) -> Value {
-        state.map_or_else(answer::no_state, |it| answer::state(it, &self.kit.board))
+        state.map_or_else(answer::no_state, |it| answer::state(it, &self.deps.counters))
     }
 
-    fn edits(&self, call: &Call) -> Result<Vec<Vec<Edit<JsonState>>>, Fault> {
+    fn edits(&self, call: &Call) -> Result<Vec<Vec<Edit<JsonState>>>, CallError> {
         if let Some(steps) = &call.bulk_update {
             let step = |step: &Vec<EditSpec>| {
                 step.iter().map(|it| self.edit(&it.values, it.as_node.as_deref())).collect()
             };
             return steps.iter().map(step).collect();
         }
-        let values = call.update_state.as_ref().ok_or(Fault::UnknownCall)?;
+        let values = call.update_state.as_ref().ok_or(CallError::UnknownCall)?;
         Ok(vec![vec![self.edit(values, call.as_node.as_deref())?]])
     }
 
-    fn edit(&self, values: &Value, as_node: Option<&str>) -> Result<Edit<JsonState>, Fault> {
+    fn edit(&self, values: &Value, as_node: Option<&str>) -> Result<Edit<JsonState>, CallError> {
         let update = match values {
             Value::Null => None,
-            values => Some(self.built.schema.update(values.clone())?),
+            values => Some(self.built_graph.schema.update(values.clone())?),
         };
         let as_node = match as_node {
             None => AsNode::Last,
@@ -175,13 +178,13 @@ impl Session {
         Ok(Edit { update, as_node })
     }
 
-    /// The thread of a call, at the snapshot it names.
-    async fn thread(&self, call: &Call) -> Result<Thread<JsonState>, Fault> {
+    /// Returns the thread of a call, at the snapshot that the call names.
+    async fn thread(&self, call: &Call) -> Result<Thread<JsonState>, CallError> {
         let name = call.thread.as_ref().ok_or(RunError::MissingThread)?;
-        let thread = self.built.graph.thread(name, ()).with(options(call));
+        let thread = self.built_graph.graph.thread(name, ()).with(options(call));
         let Some(place) = call.at else { return Ok(thread) };
         let history = thread.history(None).await?;
-        let snapshot = history.get(place).ok_or(Fault::NoSnapshot(place))?;
+        let snapshot = history.get(place).ok_or(CallError::NoSnapshot(place))?;
         Ok(thread.at(snapshot.id))
     }
 }
@@ -191,7 +194,7 @@ fn options(call: &Call) -> RunOptions {
         .limit(u32::try_from(call.recursion_limit).unwrap_or(0))
         .durability(call.durability.into())
         .modes([Mode::Values, Mode::Updates, Mode::Custom, Mode::Tasks]);
-    // An empty list leaves the compiled stops as they are.
+    // An empty list keeps the stops set at compile time.
     if let Some(stops) = call.interrupt_before.as_ref().filter(|it| !it.is_empty()) {
         options = options.stop_before(Stops::from(stops));
     }
@@ -201,7 +204,7 @@ fn options(call: &Call) -> RunOptions {
     options
 }
 
-/// The questions and the nodes that wait on a thread.
+/// Returns the pending interrupts and nodes of a thread.
 fn pending(state: Result<Option<ThreadState<JsonState>>, RunError>) -> (Value, Value) {
     match state {
         Ok(Some(state)) => {

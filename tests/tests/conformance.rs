@@ -1,10 +1,10 @@
-//! Every recorded case gives the answers that LangGraph gave, whatever keeps its threads.
+//! All recorded cases have the same answers as in LangGraph, with each saver.
 
 use std::{path::Path, thread};
 
 use graph_tests::{Case, SaverKind, compare, postgres, read, run};
 
-/// How many cases run at once: they mostly wait for a disk or a server.
+/// Number of concurrent cases, which mostly wait for a disk or a server.
 const N_WORKERS: usize = 4;
 
 #[track_caller]
@@ -19,7 +19,7 @@ fn check(file: &str, saver: SaverKind) {
         let workers: Vec<_> = cases.chunks(share).map(|it| scope.spawn(move || work(it))).collect();
         workers
             .into_iter()
-            .flat_map(|it| it.join().expect("a panic of a case ends its own thread alone"))
+            .flat_map(|it| it.join().expect("a case that panics only ends its own thread"))
             .collect()
     });
     assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
@@ -28,11 +28,11 @@ fn check(file: &str, saver: SaverKind) {
 fn difference(case: &Case, saver: SaverKind) -> Option<String> {
     match run(case, saver).map(|got| compare(case, &got)) {
         Ok(difference) => difference.map(|it| format!("{}: {it}", case.id)),
-        Err(gave_up) => Some(format!("{}: {gave_up}", case.id)),
+        Err(error) => Some(format!("{}: {error}", case.id)),
     }
 }
 
-mod cases_written_by_hand {
+mod handwritten_cases {
     use super::*;
 
     #[test]
@@ -74,7 +74,7 @@ mod random_cases {
     }
 }
 
-mod cases_that_once_differed {
+mod regression_cases {
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
-//! Workers that are killed at every write and at any time, and what must be true afterwards.
+//! Kills workers at every write and at random times, and checks the store afterwards.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "all of this is test code, the functions beside the tests too"
+    reason = "test code, including helper functions"
 )]
 
 use std::{
@@ -15,13 +15,13 @@ use std::{
 use graph_core::Durability;
 use graph_tests::{
     crash::{
-        case::{Case, Expected},
-        dying::Plan,
+        case::{CrashCase, Expected},
         is_nightly,
-        rng::Rng,
+        killing_hook::CrashPlan,
+        rng::SeededRng,
         seed,
-        sight::Broken,
-        worker::{Ended, Post},
+        stored_thread::ConsistencyError,
+        worker::{WorkerLauncher, WorkerOutcome},
     },
     postgres,
 };
@@ -29,17 +29,17 @@ use graph_tests::{
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
 
-/// How many kills each mode of durability gets; a saver gets three times as many.
-fn goal() -> usize {
+/// Number of kills per durability mode.
+fn kills_per_mode() -> usize {
     if is_nightly() { 340 } else { 22 }
 }
 
-/// How many write points an ordinary run tries of each mode; a nightly one tries all, from both sides.
-const POINTS: usize = 14;
+/// Number of write points tested per mode. Nightly runs test all, before and after the write.
+const SAMPLED_POINTS: usize = 14;
 
 #[test]
 fn sqlite_loses_nothing_when_killed() {
-    check("sqlite", |durability| Post::on_file(WORKER, durability).unwrap());
+    check("sqlite", |durability| WorkerLauncher::on_file(WORKER, durability).unwrap());
 }
 
 #[test]
@@ -48,148 +48,153 @@ fn postgres_loses_nothing_when_killed() {
     let (url, n_threads) = (server.fresh_database(), AtomicUsize::new(0));
     check("postgres", |durability| {
         let thread = format!("job {}", n_threads.fetch_add(1, Ordering::Relaxed));
-        Post::on_server(WORKER, &url, thread, durability).unwrap()
+        WorkerLauncher::on_server(WORKER, &url, thread, durability).unwrap()
     });
 }
 
 #[test]
-fn a_saver_that_lies_is_found_out() {
+fn dropped_writes_are_detected() {
     let expected = Expected::new();
     for durability in [Durability::Sync, Durability::Async] {
         for from in [5, 12, 20] {
-            let post = Post::on_file(WORKER, durability).unwrap();
-            let mut case = Case::new(&post, durability);
-            assert_eq!(post.run(Plan::Lie(from)).unwrap(), Ended::Killed);
-            let found = case.after_death();
-            assert!(matches!(found, Err(Broken::LostWrite(_))), "{durability:?}: {found:?}");
+            let launcher = WorkerLauncher::on_file(WORKER, durability).unwrap();
+            let mut case = CrashCase::new(&launcher, durability);
+            assert_eq!(launcher.run(CrashPlan::Lie(from)).unwrap(), WorkerOutcome::Killed);
+            let found = case.after_crash();
+            assert!(
+                matches!(found, Err(ConsistencyError::LostWrite(_))),
+                "{durability:?}: {found:?}"
+            );
         }
     }
-    // And an honest one is not.
-    let post = Post::on_file(WORKER, Durability::Sync).unwrap();
-    assert_eq!(post.run(Plan::After(12)).unwrap(), Ended::Killed);
-    Case::new(&post, Durability::Sync).after_death().unwrap();
-    let ended = post.run(Plan::Live).unwrap();
-    assert!(matches!(&ended, Ended::Finished(it) if it.job == expected.job), "{ended:?}");
+    // An honest saver passes.
+    let launcher = WorkerLauncher::on_file(WORKER, Durability::Sync).unwrap();
+    assert_eq!(launcher.run(CrashPlan::After(12)).unwrap(), WorkerOutcome::Killed);
+    CrashCase::new(&launcher, Durability::Sync).after_crash().unwrap();
+    let ended = launcher.run(CrashPlan::NoCrash).unwrap();
+    assert!(matches!(&ended, WorkerOutcome::Finished(it) if it.job == expected.job), "{ended:?}");
 }
 
-/// Kills workers until each mode has had its share, and checks the thread after each death and at the end.
-fn check(saver: &str, post: impl Fn(Durability) -> Post + Sync) {
+/// Kills workers in each mode, and checks the thread after each kill and at the end.
+fn check(saver: &str, launcher: impl Fn(Durability) -> WorkerLauncher + Sync) {
     let (expected, seed) = (Expected::new(), seed());
     let kills: Vec<usize> = thread::scope(|scope| {
         let modes = MODES.map(|mode| {
-            let (post, expected) = (&post, &expected);
-            scope.spawn(move || Mode { saver, mode, seed, post, expected }.kill_all())
+            let (launcher, expected) = (&launcher, &expected);
+            scope.spawn(move || ModeTest { saver, mode, seed, launcher, expected }.run_all())
         });
-        modes.into_iter().map(|it| it.join().expect("the mode's own words are above")).collect()
+        modes.into_iter().map(|it| it.join().expect("the panic message is printed above")).collect()
     });
     println!("{saver}: {kills:?} kills in modes {MODES:?}, seed {seed}");
     assert!(kills.iter().sum::<usize>() >= if is_nightly() { 1_000 } else { 60 });
 }
 
-/// One saver in one mode of durability.
-struct Mode<'a, F> {
+/// Tests of one saver in one durability mode.
+struct ModeTest<'a, F> {
     saver: &'a str,
     mode: Durability,
     seed: u64,
-    post: &'a F,
+    launcher: &'a F,
     expected: &'a Expected,
 }
 
-impl<F: Fn(Durability) -> Post> Mode<'_, F> {
-    fn kill_all(&self) -> usize {
-        let (n_points, life) = self.uninterrupted();
+impl<F: Fn(Durability) -> WorkerLauncher> ModeTest<'_, F> {
+    fn run_all(&self) -> usize {
+        let (n_points, lifetime) = self.uninterrupted();
         let mut kills = 0;
-        for plan in plans(n_points) {
-            kills += self.kill(&[Death::At(plan)]);
+        for plan in kill_points(n_points) {
+            kills += self.kill(&[Kill::AtWrite(plan)]);
         }
-        let mut rng = Rng::new(self.seed ^ self.mode as u64);
-        while kills < goal() {
-            let deaths: Vec<Death> =
-                (0..=rng.below(4)).map(|_| Death::any(&mut rng, n_points, life)).collect();
-            kills += self.kill(&deaths);
+        let mut rng = SeededRng::new(self.seed ^ self.mode as u64);
+        while kills < kills_per_mode() {
+            let crashes: Vec<Kill> =
+                (0..=rng.below(4)).map(|_| Kill::any(&mut rng, n_points, lifetime)).collect();
+            kills += self.kill(&crashes);
         }
         kills
     }
 
-    /// Runs the job without a death, and gives the number of its write points and the time it took.
+    /// Runs the job without a kill. Returns the number of write points and the duration.
     fn uninterrupted(&self) -> (usize, Duration) {
-        let post = (self.post)(self.mode);
-        let born = Instant::now();
-        let ended = post.run(Plan::Live).unwrap();
-        let life = born.elapsed();
-        let Ended::Finished(report) = ended else { panic!("{self}: {ended:?}") };
+        let launcher = (self.launcher)(self.mode);
+        let started = Instant::now();
+        let ended = launcher.run(CrashPlan::NoCrash).unwrap();
+        let lifetime = started.elapsed();
+        let WorkerOutcome::Finished(report) = ended else { panic!("{self}: {ended:?}") };
         assert_eq!(report.job, self.expected.job, "{self}");
-        let effects = post.effects().unwrap();
+        let effects = launcher.effects().unwrap();
         assert!(effects.values().all(|it| *it == 1), "{self}: {effects:?}");
-        Case::new(&post, self.mode).at_end(self.expected).unwrap();
-        (report.n_writes, life)
+        CrashCase::new(&launcher, self.mode).at_end(self.expected).unwrap();
+        (report.n_writes, lifetime)
     }
 
-    /// Lets workers die one after the other, and another one finish. Gives the number of deaths.
-    fn kill(&self, deaths: &[Death]) -> usize {
-        let post = (self.post)(self.mode);
-        let mut case = Case::new(&post, self.mode);
+    /// Kills workers one after another, then lets one finish. Returns the number of kills.
+    fn kill(&self, crashes: &[Kill]) -> usize {
+        let launcher = (self.launcher)(self.mode);
+        let mut case = CrashCase::new(&launcher, self.mode);
         let context = |what: &dyn fmt::Debug| {
-            format!("{self}, seed {}, after {deaths:?}: {what:?}", self.seed)
+            format!("{self}, seed {}, after {crashes:?}: {what:?}", self.seed)
         };
-        for death in deaths {
+        for death in crashes {
             let ended = match death {
-                Death::At(plan) => post.run(*plan).unwrap(),
-                Death::Within(life) => post.run_for(*life).unwrap(),
+                Kill::AtWrite(plan) => launcher.run(*plan).unwrap(),
+                Kill::AfterTime(lifetime) => launcher.run_for(*lifetime).unwrap(),
             };
             match ended {
-                Ended::Killed => {
-                    case.after_death().unwrap_or_else(|it| panic!("{}", context(&it)));
+                WorkerOutcome::Killed => {
+                    case.after_crash().unwrap_or_else(|it| panic!("{}", context(&it)));
                 }
-                // It was done sooner than the death would have come.
-                Ended::Finished(_) => break,
+                // The worker finished before it was killed.
+                WorkerOutcome::Finished(_) => break,
                 other => panic!("{}", context(&other)),
             }
         }
-        match post.run(Plan::Live).unwrap() {
-            Ended::Finished(report) => {
-                assert_eq!(report.job, self.expected.job, "{}", context(&"another end"));
+        match launcher.run(CrashPlan::NoCrash).unwrap() {
+            WorkerOutcome::Finished(report) => {
+                assert_eq!(report.job, self.expected.job, "{}", context(&"different result"));
             }
             other => panic!("{}", context(&other)),
         }
         case.at_end(self.expected).unwrap_or_else(|it| panic!("{}", context(&it)));
-        case.deaths()
+        case.crashes()
     }
 }
 
-impl<F> fmt::Display for Mode<'_, F> {
+impl<F> fmt::Display for ModeTest<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in mode {:?}", self.saver, self.mode)
     }
 }
 
-/// How a worker comes to die.
+/// How a worker is killed.
 #[derive(Debug)]
-enum Death {
-    At(Plan),
-    Within(Duration),
+enum Kill {
+    AtWrite(CrashPlan),
+    AfterTime(Duration),
 }
 
-impl Death {
-    fn any(rng: &mut Rng, n_points: usize, life: Duration) -> Self {
+impl Kill {
+    fn any(rng: &mut SeededRng, n_points: usize, lifetime: Duration) -> Self {
         let nth = 1 + rng.below(n_points as u64) as usize;
         match rng.below(4) {
-            0 => Self::At(Plan::Before(nth)),
-            1 => Self::At(Plan::After(nth)),
-            _ => Self::Within(life.mul_f64(rng.below(1_000) as f64 / 1_000.0)),
+            0 => Self::AtWrite(CrashPlan::Before(nth)),
+            1 => Self::AtWrite(CrashPlan::After(nth)),
+            _ => Self::AfterTime(lifetime.mul_f64(rng.below(1_000) as f64 / 1_000.0)),
         }
     }
 }
 
-/// The write points to try.
-fn plans(n_points: usize) -> Vec<Plan> {
+/// Returns the write points to test.
+fn kill_points(n_points: usize) -> Vec<CrashPlan> {
     if is_nightly() {
-        return (1..=n_points).flat_map(|it| [Plan::Before(it), Plan::After(it)]).collect();
+        return (1..=n_points)
+            .flat_map(|it| [CrashPlan::Before(it), CrashPlan::After(it)])
+            .collect();
     }
-    let nth = |index: usize| 1 + index * n_points / POINTS;
+    let nth = |index: usize| 1 + index * n_points / SAMPLED_POINTS;
     let plan = |index: usize| match index % 2 {
-        0 => Plan::Before(nth(index)),
-        _ => Plan::After(nth(index)),
+        0 => CrashPlan::Before(nth(index)),
+        _ => CrashPlan::After(nth(index)),
     };
-    (0..POINTS).map(plan).collect()
+    (0..SAMPLED_POINTS).map(plan).collect()
 }

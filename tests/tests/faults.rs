@@ -1,8 +1,5 @@
-//! Disks that fail: logs that are torn or changed, files that are changed, and calls that fail.
-#![expect(
-    clippy::unwrap_used,
-    reason = "all of this is test code, the functions beside the tests too"
-)]
+//! Storage faults: truncated and corrupted logs, corrupted files, and failing system calls.
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,16 +17,16 @@ use graph_core::{
 use graph_store::{Sqlite, SqliteSaver, sqlite::Synchronous};
 use graph_tests::{
     crash::{
-        case::{Case, Expected, block_on},
+        case::{CrashCase, Expected, block_on},
         disk::{FailingCall, FailingDisk},
-        dying::Plan,
         is_nightly,
-        job::{self, Job, World},
-        rng::Rng,
-        saver::Home,
+        job::{self, EffectLog, Job},
+        killing_hook::CrashPlan,
+        location::StoreLocation,
+        rng::SeededRng,
         seed,
-        sight::Sight,
-        worker::{Ended, Post, copy_database, end_of, with_suffix},
+        stored_thread::StoredThread,
+        worker::{WorkerLauncher, WorkerOutcome, copy_database, wait_for_exit, with_suffix},
     },
     postgres::{self, Server},
 };
@@ -37,220 +34,227 @@ use graph_tests::{
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
 const THREAD: &str = "job";
-/// A write in the second half of the job, so that most of it lies in the log.
-const LATE: usize = 70;
+/// A write in the second half of the job, so that most of the data is in the write-ahead log.
+const LATE_WRITE: usize = 70;
 
-/// How many cases each kind of fault gets.
-fn goal() -> usize {
+/// Number of cases per kind of fault.
+fn cases_per_fault() -> usize {
     if is_nightly() { 1_000 } else { 60 }
 }
 
 #[test]
-fn a_torn_log_leaves_a_prefix_of_the_commits() {
-    let (dead, expected) = (Dead::new(), Expected::new());
-    let length = dead.log.len() as u64;
-    let mut rng = Rng::new(dead.seed);
-    let cuts = spread(&mut rng, length);
+fn truncated_log_leaves_a_prefix_of_the_commits() {
+    let (crashed, expected) = (CrashedStore::new(), Expected::new());
+    let length = crashed.log.len() as u64;
+    let mut rng = SeededRng::new(crashed.seed);
+    let cuts = sample_offsets(&mut rng, length);
     let seen = Mutex::new(BTreeMap::new());
-    each(&cuts, |cut| {
-        let sight = dead.check(&dead.log[..*cut as usize], &expected, &format!("cut at {cut}"));
-        seen.lock().unwrap().insert(*cut, sight);
+    for_each_parallel(&cuts, |cut| {
+        let stored =
+            crashed.check(&crashed.log[..*cut as usize], &expected, &format!("cut at {cut}"));
+        seen.lock().unwrap().insert(*cut, stored);
     });
     let seen: Vec<_> = seen.into_inner().unwrap().into_iter().collect();
     for pair in seen.windows(2) {
         let [(less, shorter), (more, longer)] = pair else { unreachable!("windows of two") };
-        assert!(shorter.is_part_of(longer), "cut at {less} shows more than cut at {more}");
+        assert!(shorter.is_subset_of(longer), "cut at {less} contains more than cut at {more}");
     }
     let heads: BTreeSet<_> = seen.iter().map(|(_, it)| it.head_step()).collect();
     println!("{} cuts of {length} bytes, heads {heads:?}", seen.len());
-    assert!(heads.len() > 3, "the cuts must meet the job in the middle");
+    assert!(heads.len() > 3, "some cuts must leave the job half done");
 }
 
 #[test]
-fn a_flipped_bit_in_the_log_leaves_a_prefix_of_the_commits() {
-    let (dead, expected) = (Dead::new(), Expected::new());
-    let bits = dead.log.len() as u64 * 8;
-    let mut rng = Rng::new(dead.seed);
-    let flips = spread(&mut rng, bits);
+fn flipped_bit_in_the_log_leaves_a_prefix_of_the_commits() {
+    let (crashed, expected) = (CrashedStore::new(), Expected::new());
+    let bits = crashed.log.len() as u64 * 8;
+    let mut rng = SeededRng::new(crashed.seed);
+    let flips = sample_offsets(&mut rng, bits);
     let heads = Mutex::new(BTreeSet::new());
-    each(&flips, |bit| {
-        let log = flipped(&dead.log, *bit);
-        let sight = dead.check(&log, &expected, &format!("bit {bit} of the log"));
-        heads.lock().unwrap().insert(sight.head_step());
+    for_each_parallel(&flips, |bit| {
+        let log = flipped(&crashed.log, *bit);
+        let stored = crashed.check(&log, &expected, &format!("bit {bit} of the log"));
+        heads.lock().unwrap().insert(stored.head_step());
     });
-    assert!(heads.into_inner().unwrap().len() > 3, "the flips must meet the job in the middle");
+    assert!(heads.into_inner().unwrap().len() > 3, "some flips must leave the job half done");
 }
 
 #[test]
-fn a_flipped_bit_in_the_file_is_never_believed() {
-    let dead = Dead::new();
-    let folder = tempfile::tempdir().unwrap();
-    let path = dead.lay_out(&dead.log, folder.path());
-    let whole = Texts::read(&path).unwrap();
-    // The log is folded into the file when the last one closes it.
+fn flipped_bit_in_the_file_never_returns_wrong_data() {
+    let crashed = CrashedStore::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = crashed.copy_with_log(&crashed.log, dir.path());
+    let whole = StoredTexts::read(&path).unwrap();
+    // Closing the last connection checkpoints the log into the file.
     assert!(!with_suffix(&path, "-wal").exists());
     let file = fs::read(&path).unwrap();
-    // How long a page is stands in the file's own header.
+    // The page size is stored in the file header.
     let page = u64::from(u16::from_be_bytes([file[16], file[17]])) * 8;
     let bits = file.len() as u64 * 8;
-    let mut rng = Rng::new(dead.seed);
-    let mut flips: Vec<u64> = spread(&mut rng, page).iter().map(|it| bits - page + it).collect();
-    flips.extend(spread(&mut rng, bits));
+    let mut rng = SeededRng::new(crashed.seed);
+    let mut flips: Vec<u64> =
+        sample_offsets(&mut rng, page).iter().map(|it| bits - page + it).collect();
+    flips.extend(sample_offsets(&mut rng, bits));
     let noticed = Mutex::new(0);
-    each(&flips, |bit| {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("flipped.db");
+    for_each_parallel(&flips, |bit| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("flipped.db");
         fs::write(&path, flipped(&file, *bit)).unwrap();
-        match Texts::read(&path) {
+        match StoredTexts::read(&path) {
             Ok(found) => {
-                let wrong = found.not_in(&whole);
-                assert!(wrong.is_empty(), "bit {bit}, seed {}: {wrong:#?}", dead.seed);
+                let wrong = found.missing_from(&whole);
+                assert!(wrong.is_empty(), "bit {bit}, seed {}: {wrong:#?}", crashed.seed);
             }
             Err(error) => {
-                assert!(is_clear(&*error), "bit {bit}, seed {}: {error}", dead.seed);
+                assert!(reports_damage(&*error), "bit {bit}, seed {}: {error}", crashed.seed);
                 *noticed.lock().unwrap() += 1;
             }
         }
     });
-    println!("{} of {} flips were noticed", noticed.into_inner().unwrap(), flips.len());
+    println!("{} of {} flips were detected", noticed.into_inner().unwrap(), flips.len());
 }
 
 #[test]
-fn a_failing_disk_is_an_error_and_no_loss() {
+fn failing_disk_causes_an_error_and_no_data_loss() {
     let (disk, expected) = (FailingDisk::build().unwrap(), Expected::new());
     let mut cases = Vec::new();
     for durability in MODES {
         let n_calls = count_calls(&disk, durability);
-        let n_cases = if is_nightly() { n_calls } else { goal() / MODES.len() };
+        let n_cases = if is_nightly() { n_calls } else { cases_per_fault() / MODES.len() };
         for index in 0..n_cases {
             let nth = 1 + index * n_calls / n_cases;
             let calls = [FailingCall::ErrorAt(nth), FailingCall::FullFrom(nth)];
-            // An ordinary run has time for one of the two.
+            // Regular runs test only one of the two.
             let calls = if is_nightly() { &calls[..] } else { &calls[index % 2..][..1] };
-            cases.extend(calls.iter().map(|&call| Failure { call, durability }));
+            cases.extend(calls.iter().map(|&call| InjectedFailure { call, durability }));
         }
     }
     let failed = Mutex::new(0);
-    each(&cases, |case| *failed.lock().unwrap() += usize::from(case.check(&disk, &expected)));
+    for_each_parallel(&cases, |case| {
+        *failed.lock().unwrap() += usize::from(case.check(&disk, &expected))
+    });
     let failed = failed.into_inner().unwrap();
     println!("{} injected failures, {failed} of them ended the run", cases.len());
-    assert!(failed * 2 > cases.len(), "most failures must be felt");
+    assert!(failed * 2 > cases.len(), "most failures must end the run");
 }
 
 #[test]
-fn a_server_that_crashes_is_an_error_and_no_loss() {
+fn server_crash_causes_an_error_and_no_data_loss() {
     if postgres::shared().is_none() {
         return;
     }
-    // One of its own: the others would notice.
+    // A separate server, because the crash would disturb other tests.
     let server = Server::start().unwrap();
     let (url, expected, seed) = (server.fresh_database(), Expected::new(), seed());
-    let (n_crashes, mut rng) = (if is_nightly() { 100 } else { 6 }, Rng::new(seed));
+    let (n_crashes, mut rng) = (if is_nightly() { 100 } else { 6 }, SeededRng::new(seed));
     let (mut hit, mut failed) = (0, 0);
     for index in 0..n_crashes {
         let durability = MODES[index % MODES.len()];
         let what = format!("crash {index} in mode {durability:?}, seed {seed}");
-        let post = Post::on_server(WORKER, &url, format!("job {index}"), durability).unwrap();
-        let mut case = Case::new(&post, durability);
-        let mut child = post.command(Plan::Live).spawn().unwrap();
+        let launcher =
+            WorkerLauncher::on_server(WORKER, &url, format!("job {index}"), durability).unwrap();
+        let mut case = CrashCase::new(&launcher, durability);
+        let mut child = launcher.command(CrashPlan::NoCrash).spawn().unwrap();
         let n_acks = rng.below(30) as usize;
-        while post.acks().unwrap().len() < n_acks && child.try_wait().unwrap().is_none() {
+        while launcher.acks().unwrap().len() < n_acks && child.try_wait().unwrap().is_none() {
             thread::sleep(Duration::from_millis(1));
         }
         hit += usize::from(child.try_wait().unwrap().is_none());
         server.restart_hard();
-        match end_of(child).unwrap() {
-            // It was done before, or found the server again.
-            Ended::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),
-            Ended::Failed(words) => {
-                // A server that crashes right after the thread was taken may have forgotten by whom.
+        match wait_for_exit(child).unwrap() {
+            // The worker finished before the crash or reconnected.
+            WorkerOutcome::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),
+            WorkerOutcome::Failed(stderr) => {
+                // A server that crashes right after the lease was taken may have lost the lease.
                 let named =
-                    ["PostgreSQL", "database", "taken over"].iter().any(|it| words.contains(it));
-                assert!(named && !words.contains("panicked"), "{what}: {words}");
+                    ["PostgreSQL", "database", "taken over"].iter().any(|it| stderr.contains(it));
+                assert!(named && !stderr.contains("panicked"), "{what}: {stderr}");
                 failed += 1;
             }
             other => panic!("{what}: {other:?}"),
         }
-        case.after_death().unwrap_or_else(|it| panic!("{what}: {it}"));
-        match post.run(Plan::Live).unwrap() {
-            Ended::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),
+        case.after_crash().unwrap_or_else(|it| panic!("{what}: {it}"));
+        match launcher.run(CrashPlan::NoCrash).unwrap() {
+            WorkerOutcome::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),
             other => panic!("{what}: {other:?}"),
         }
         case.at_end(&expected).unwrap_or_else(|it| panic!("{what}: {it}"));
     }
-    println!("{n_crashes} crashes of the server, {hit} in the middle of a run, {failed} ended it");
-    assert!(hit * 2 > n_crashes, "most crashes must come in the middle of a run");
+    println!("{n_crashes} server crashes, {hit} during a run, {failed} ended the run");
+    assert!(hit * 2 > n_crashes, "most crashes must occur during a run");
 }
 
-/// What a worker left behind that died late in the job: a file, and a log that holds nearly all.
-struct Dead {
-    post: Post,
+/// The store left by a worker that was killed late in the job: a file, and a log that contains most data.
+struct CrashedStore {
+    launcher: WorkerLauncher,
     log: Vec<u8>,
-    sight: Sight,
+    stored: StoredThread,
     seed: u64,
 }
 
-impl Dead {
+impl CrashedStore {
     fn new() -> Self {
-        let post = Post::on_file(WORKER, Durability::Sync).unwrap();
-        assert_eq!(post.run(Plan::After(LATE)).unwrap(), Ended::Killed);
-        let log = fs::read(with_suffix(file_of(&post), "-wal")).unwrap();
-        let sight = block_on(post.sight()).unwrap();
-        assert!(sight.head_step().is_some_and(|it| it > 8), "{:?}", sight.head_step());
-        Self { post, log, sight, seed: seed() }
+        let launcher = WorkerLauncher::on_file(WORKER, Durability::Sync).unwrap();
+        assert_eq!(launcher.run(CrashPlan::After(LATE_WRITE)).unwrap(), WorkerOutcome::Killed);
+        let log = fs::read(with_suffix(file_of(&launcher), "-wal")).unwrap();
+        let stored = block_on(launcher.stored()).unwrap();
+        assert!(stored.head_step().is_some_and(|it| it > 8), "{:?}", stored.head_step());
+        Self { launcher, log, stored, seed: seed() }
     }
 
-    /// Puts the file and this log into a folder.
-    fn lay_out(&self, log: &[u8], folder: &Path) -> PathBuf {
-        let path = copy_database(file_of(&self.post), folder).unwrap();
+    /// Copies the file and writes this log next to it.
+    fn copy_with_log(&self, log: &[u8], dir: &Path) -> PathBuf {
+        let path = copy_database(file_of(&self.launcher), dir).unwrap();
         fs::write(with_suffix(&path, "-wal"), log).unwrap();
         path
     }
 
-    /// Opens the file with this log: it must hold a part of what was stored, without a gap, and go on from there.
-    fn check(&self, log: &[u8], expected: &Expected, what: &str) -> Sight {
-        let folder = tempfile::tempdir().unwrap();
-        let path = self.lay_out(log, folder.path());
+    /// Opens the file with this log. The store must contain a gapless prefix of the data, and the job must resume
+    /// from it.
+    fn check(&self, log: &[u8], expected: &Expected, what: &str) -> StoredThread {
+        let dir = tempfile::tempdir().unwrap();
+        let path = self.copy_with_log(log, dir.path());
         let run = async {
-            let saver = quick(&path)?;
-            let sight = Sight::of(&*saver, THREAD).await?;
-            let world = World::new(folder.path().join("world"));
-            let job = job::finish(saver, THREAD, Durability::Sync, world).await?;
-            Ok::<(Sight, Job), Box<dyn std::error::Error>>((sight, job))
+            let saver = open_without_fsync(&path)?;
+            let stored = StoredThread::of(&*saver, THREAD).await?;
+            let effect_log = EffectLog::new(dir.path().join("world"));
+            let job = job::finish(saver, THREAD, Durability::Sync, effect_log).await?;
+            Ok::<(StoredThread, Job), Box<dyn std::error::Error>>((stored, job))
         };
-        let (sight, job) = block_on(run).unwrap_or_else(|it| panic!("{what}, {}: {it}", self.seed));
-        assert!(sight.is_part_of(&self.sight), "{what}, seed {}", self.seed);
-        sight.check_steps(Durability::Sync).unwrap_or_else(|it| panic!("{what}: {it}"));
+        let (stored, job) =
+            block_on(run).unwrap_or_else(|it| panic!("{what}, {}: {it}", self.seed));
+        assert!(stored.is_subset_of(&self.stored), "{what}, seed {}", self.seed);
+        stored.check_steps(Durability::Sync).unwrap_or_else(|it| panic!("{what}: {it}"));
         assert_eq!(job, expected.job, "{what}, seed {}", self.seed);
-        sight
+        stored
     }
 }
 
-fn file_of(post: &Post) -> &Path {
-    match post.home() {
-        Home::Sqlite(path) => path,
-        Home::Postgres(url) => panic!("{url} is no file"),
+fn file_of(launcher: &WorkerLauncher) -> &Path {
+    match launcher.location() {
+        StoreLocation::Sqlite(path) => path,
+        StoreLocation::Postgres(url) => panic!("{url} is not a file"),
     }
 }
 
-/// Opens a file that need not outlive the machine.
-fn quick(path: &Path) -> Result<Arc<dyn Checkpointer>, graph_store::OpenError> {
+/// Opens a file without syncing every commit.
+fn open_without_fsync(path: &Path) -> Result<Arc<dyn Checkpointer>, graph_store::OpenError> {
     let database = Sqlite::settings().synchronous(Synchronous::Normal).open(path)?;
     Ok(Arc::new(SqliteSaver::new(&database)))
 }
 
-/// What can be read of a file, as text.
+/// Everything that can be read from a file, as text.
 #[derive(Debug, Default)]
-struct Texts {
-    /// By id: a changed letter may show a namespace under another name.
+struct StoredTexts {
+    /// By id, because a corrupted namespace name may still be readable.
     checkpoints: BTreeMap<CheckpointId, String>,
     records: BTreeSet<String>,
 }
 
-impl Texts {
+impl StoredTexts {
     fn read(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         block_on(async {
-            let saver = quick(path)?;
+            let saver = open_without_fsync(path)?;
             let mut texts = Self::default();
             for (namespace, _) in saver.namespaces(THREAD).await? {
                 for it in saver.list(&History::of(THREAD, &namespace)).await? {
@@ -263,9 +267,8 @@ impl Texts {
         })
     }
 
-    /// What is here and was never stored. Some may be missing: SQLite finds rows by an index that nothing guards, and
-    /// a changed key there hides its row.
-    fn not_in(&self, stored: &Self) -> Vec<String> {
+    /// Returns what was never stored. The reverse is allowed: a corrupted index key can hide a row.
+    fn missing_from(&self, stored: &Self) -> Vec<String> {
         let known = |(id, text): &(_, _)| stored.checkpoints.get(*id) == Some(*text);
         let checkpoints = self.checkpoints.iter().filter(|it| !known(it));
         let checkpoints = checkpoints.map(|(id, text)| format!("{id}: {text}"));
@@ -273,9 +276,9 @@ impl Texts {
     }
 }
 
-/// Whether an error says that the file is damaged, or not ours any more: without our tables, or with other ones.
-fn is_clear(error: &(dyn std::error::Error + 'static)) -> bool {
-    let words = error.to_string();
+/// Returns whether an error reports that the file is damaged or not a database of this program.
+fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
+    let stderr = error.to_string();
     matches!(error.downcast_ref(), Some(CheckpointError::Damaged { .. }))
         || [
             "damaged",
@@ -286,12 +289,12 @@ fn is_clear(error: &(dyn std::error::Error + 'static)) -> bool {
             "no such",
         ]
         .iter()
-        .any(|it| words.contains(it))
+        .any(|it| stderr.contains(it))
 }
 
-/// As many places as there are cases, in order, one in each part of the whole.
-fn spread(rng: &mut Rng, length: u64) -> Vec<u64> {
-    let n_parts = goal() as u64;
+/// Returns one random offset in each of as many equal parts as there are cases.
+fn sample_offsets(rng: &mut SeededRng, length: u64) -> Vec<u64> {
+    let n_parts = cases_per_fault() as u64;
     let part = |index: u64| index * length / n_parts;
     (0..n_parts).map(|it| part(it) + rng.below(part(it + 1) - part(it))).collect()
 }
@@ -302,8 +305,8 @@ fn flipped(bytes: &[u8], bit: u64) -> Vec<u8> {
     bytes
 }
 
-/// Works through cases on a few threads.
-fn each<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
+/// Runs a check for all cases on a few threads.
+fn for_each_parallel<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
     const THREADS: usize = 4;
     thread::scope(|scope| {
         for first in 0..THREADS {
@@ -313,62 +316,62 @@ fn each<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
     });
 }
 
-/// How many calls a run makes that could fail.
+/// Counts the system calls of a run that could fail.
 fn count_calls(disk: &FailingDisk, durability: Durability) -> usize {
-    let post = Post::on_file(WORKER, durability).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let count = folder.path().join("count");
-    let mut command = post.command(Plan::Live);
-    disk.count_into(&mut command, file_of(&post), &count);
-    let ended = end_of(command.spawn().unwrap()).unwrap();
-    assert!(matches!(ended, Ended::Finished(_)), "{ended:?}");
+    let launcher = WorkerLauncher::on_file(WORKER, durability).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let count = dir.path().join("count");
+    let mut command = launcher.command(CrashPlan::NoCrash);
+    disk.count_into(&mut command, file_of(&launcher), &count);
+    let ended = wait_for_exit(command.spawn().unwrap()).unwrap();
+    assert!(matches!(ended, WorkerOutcome::Finished(_)), "{ended:?}");
     let n_calls = fs::read_to_string(count).unwrap().trim().parse().unwrap();
-    assert!(n_calls > 50, "the calls of SQLite are seen: {n_calls}");
+    assert!(n_calls > 50, "the library does not intercept SQLite's calls: {n_calls}");
     n_calls
 }
 
-/// A call that fails.
+/// A failing system call.
 #[derive(Debug)]
-struct Failure {
+struct InjectedFailure {
     call: FailingCall,
     durability: Durability,
 }
 
-impl Failure {
-    /// Runs the job on the failing disk, and again on a sound one. Says whether the failure ended the first run.
+impl InjectedFailure {
+    /// Runs the job on the failing disk, and again on a working one. Returns whether the failure ended the first run.
     fn check(&self, disk: &FailingDisk, expected: &Expected) -> bool {
-        let post = Post::on_file(WORKER, self.durability).unwrap();
-        let mut case = Case::new(&post, self.durability);
-        let mut command = post.command(Plan::Live);
-        disk.fail_at(&mut command, file_of(&post), self.call);
-        let failed = match end_of(command.spawn().unwrap()).unwrap() {
-            // Some failures harm nobody: that of folding the log into the file, which is tried again later.
-            Ended::Finished(report) => {
+        let launcher = WorkerLauncher::on_file(WORKER, self.durability).unwrap();
+        let mut case = CrashCase::new(&launcher, self.durability);
+        let mut command = launcher.command(CrashPlan::NoCrash);
+        disk.fail_at(&mut command, file_of(&launcher), self.call);
+        let failed = match wait_for_exit(command.spawn().unwrap()).unwrap() {
+            // Some failures are harmless, for example a failed checkpoint of the log, which is retried later.
+            WorkerOutcome::Finished(report) => {
                 assert_eq!(report.job, expected.job, "{self:?}");
                 false
             }
-            Ended::Failed(words) => {
-                assert!(self.is_named_in(&words), "{self:?}: {words}");
+            WorkerOutcome::Failed(stderr) => {
+                assert!(self.is_reported_in(&stderr), "{self:?}: {stderr}");
                 true
             }
             other => panic!("{self:?}: {other:?}"),
         };
-        case.after_death().unwrap_or_else(|it| panic!("{self:?}: {it}"));
-        match post.run(Plan::Live).unwrap() {
-            Ended::Finished(report) => assert_eq!(report.job, expected.job, "{self:?}"),
+        case.after_crash().unwrap_or_else(|it| panic!("{self:?}: {it}"));
+        match launcher.run(CrashPlan::NoCrash).unwrap() {
+            WorkerOutcome::Finished(report) => assert_eq!(report.job, expected.job, "{self:?}"),
             other => panic!("{self:?}: {other:?}"),
         }
         case.at_end(expected).unwrap_or_else(|it| panic!("{self:?}: {it}"));
         failed
     }
 
-    /// Whether an error says what went wrong.
-    fn is_named_in(&self, words: &str) -> bool {
+    /// Returns whether the error output names the cause.
+    fn is_reported_in(&self, stderr: &str) -> bool {
         let named = match self.call {
             FailingCall::FullFrom(_) => ["disk is full", "disk failed"].as_slice(),
             FailingCall::ErrorAt(_) => &["disk failed"],
         };
-        let named = named.iter().any(|it| words.contains(it));
-        named && !words.contains("panicked")
+        let named = named.iter().any(|it| stderr.contains(it));
+        named && !stderr.contains("panicked")
     }
 }

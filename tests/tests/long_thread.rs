@@ -1,16 +1,16 @@
-//! A long thread, of 100,000 steps in the nightly run, is read from few rows of either database.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test fail it")]
+//! The newest checkpoint of a long thread (100,000 steps in nightly runs) is read from few rows.
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use graph_core::checkpoint::{Change, Checkpointer, Keep, Lookup};
 use graph_store::{PostgresSaver, Sizes, Sqlite, SqliteSaver, sqlite::Synchronous};
-use graph_tests::{by_hand::next_checkpoint, crash::is_nightly, postgres};
+use graph_tests::{checkpoints::next_checkpoint, crash::is_nightly, postgres};
 use serde_json::{Value, json};
 
 fn steps() -> i64 {
     if is_nightly() { 100_000 } else { 2_000 }
 }
 
-/// Sets a field once, and appends to another one in each step.
+/// Sets one field once and appends to another in each step.
 async fn write_long_thread(saver: &impl Checkpointer) {
     let mut head = None;
     for step in 0..steps() {
@@ -24,8 +24,8 @@ async fn write_long_thread(saver: &impl Checkpointer) {
     }
 }
 
-/// Leaves the rows that the newest checkpoint is read from, and reads it.
-async fn read_newest_alone(saver: &impl Checkpointer) {
+/// Prunes all rows that the newest checkpoint does not need, and reads it.
+async fn prune_and_read_newest(saver: &impl Checkpointer) {
     saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
     let head = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
     let log: Vec<_> = (0..steps()).map(Value::from).collect();
@@ -33,27 +33,27 @@ async fn read_newest_alone(saver: &impl Checkpointer) {
     assert_eq!(head.values["topic"], "rows");
 }
 
-/// Besides the long field the other one and the header have a row each.
+/// Besides the long field, the other field and the header have one row each.
 fn check(sizes: &Sizes) {
     let levels = 1.0 + (steps() as f64).ln() / 200_f64.ln();
     assert!(sizes.links as f64 <= 200.0 * levels + 2.0, "{} rows", sizes.links);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_newest_checkpoint_of_a_long_sqlite_thread_is_read_from_few_rows() {
-    let folder = tempfile::tempdir().unwrap();
+async fn newest_checkpoint_of_a_long_sqlite_thread_is_read_from_few_rows() {
+    let dir = tempfile::tempdir().unwrap();
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
-    let saver = SqliteSaver::new(&settings.open(folder.path().join("threads.db")).unwrap());
+    let saver = SqliteSaver::new(&settings.open(dir.path().join("threads.db")).unwrap());
     write_long_thread(&saver).await;
-    read_newest_alone(&saver).await;
+    prune_and_read_newest(&saver).await;
     check(&saver.thread_sizes("t").await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_newest_checkpoint_of_a_long_postgres_thread_is_read_from_few_rows() {
+async fn newest_checkpoint_of_a_long_postgres_thread_is_read_from_few_rows() {
     let Some(server) = postgres::shared() else { return };
     let saver = PostgresSaver::connect(&server.fresh_database()).await.unwrap();
     write_long_thread(&saver).await;
-    read_newest_alone(&saver).await;
+    prune_and_read_newest(&saver).await;
     check(&saver.thread_sizes("t").await.unwrap());
 }

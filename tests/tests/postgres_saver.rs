@@ -1,6 +1,6 @@
-//! The saver on PostgreSQL, against a real server: what the suite for all savers asks, and what only several
-//! machines, a failing server and a shared database can show.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test fail it")]
+//! `PostgresSaver` on a real server: the conformance suite of savers, and tests of several clients, a failing server
+//! and a shared database.
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -13,21 +13,21 @@ use graph_store::{
     postgres::deadpool_postgres::{Manager, Pool, tokio_postgres::NoTls},
 };
 use graph_tests::{
-    by_hand::next_checkpoint,
+    checkpoints::next_checkpoint,
     postgres::{self, Server},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_saver_conforms() {
+async fn saver_passes_the_conformance_suite() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let pool =
         Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(8).build().unwrap();
     let database = Postgres::from_pool(pool.clone()).await.unwrap();
     let report = testkit::run(|| async {
-        // Emptying the tables takes a tenth of the time of making them.
+        // Truncating the tables is ten times faster than creating them.
         let empty = "TRUNCATE graph_store.namespace, graph_store.checkpoint, graph_store.link,
                          graph_store.record, graph_store.lease";
         pool.get().await.unwrap().batch_execute(empty).await.unwrap();
@@ -36,10 +36,10 @@ async fn the_saver_conforms() {
     report.await.assert();
 }
 
-// Two machines.
+// Two clients.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_held_to_be_dead_cannot_write_any_more() {
+async fn client_that_lost_its_lease_cannot_write() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let (one, two) = (saver(&url).await, saver(&url).await);
@@ -48,27 +48,27 @@ async fn who_was_held_to_be_dead_cannot_write_any_more() {
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
 
     end_lease_sessions(server, &url);
-    let taken = take(&two, "t").await;
+    let taken = lease_when_free(&two, "t").await;
     let late = step("t", Some(first));
     let refused = put(&one, late.clone()).await;
     assert!(matches!(refused, Err(CheckpointError::LeaseLost { .. })), "{refused:?}");
     let next = put(&two, step("t", Some(first))).await.unwrap();
     assert_eq!(head(&two, "t").await.place.id, next);
-    // Not even once the other one has left: its turn is over.
+    // Not even after the other client released the lease.
     drop((lease, taken));
     let refused = put(&one, late).await;
     assert!(refused.is_err(), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_session_takes_its_threads_again() {
+async fn lost_session_reacquires_its_leases() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let (one, two) = (saver(&url).await, saver(&url).await);
     let _lease = one.lease("t").await.unwrap();
     let first = put(&one, step("t", None)).await.unwrap();
     end_lease_sessions(server, &url);
-    // Nobody else wanted it, so the run goes on, and a new session holds the thread.
+    // No other client leased the thread, so writes succeed and a new session acquires the lease.
     let mut head = first;
     for _ in 0..3 {
         head = put(&one, step("t", Some(head))).await.unwrap();
@@ -80,13 +80,13 @@ async fn a_lost_session_takes_its_threads_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_is_not_free_yet_is_asked_for_again() {
+async fn occupied_lease_lock_is_retried() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let (one, two) = (saver(&url).await, saver(&url).await);
     let _lease = one.lease("t").await.unwrap();
     let mut head = put(&one, step("t", None)).await.unwrap();
-    // Whoever queues for the lock has it once the session ends, as a session has whose end the server has not noticed.
+    // A queued client acquires the lock when the session ends, like a stale session that the server has not detected yet.
     let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).build().unwrap();
     let client = pool.get().await.unwrap();
     let queued = tokio::spawn(async move {
@@ -102,7 +102,7 @@ async fn a_lock_that_is_not_free_yet_is_asked_for_again() {
     let mut tries = 0;
     while lease_sessions(server, &url) != "1" {
         tries += 1;
-        assert!(tries < 500, "the lock is not asked for again");
+        assert!(tries < 500, "the lock is not retried");
         head = put(&one, step("t", Some(head))).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -111,7 +111,7 @@ async fn a_lock_that_is_not_free_yet_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_handle_frees_its_threads() {
+async fn closed_saver_releases_its_leases() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let two = saver(&url).await;
@@ -119,16 +119,16 @@ async fn a_closed_handle_frees_its_threads() {
     let lease = one.lease("t").await.unwrap();
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
     drop((one, lease));
-    take(&two, "t").await;
+    lease_when_free(&two, "t").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_machines_one_wins_each_step() {
+async fn exactly_one_client_wins_each_step() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let savers = [saver(&url).await, saver(&url).await];
     let mut head = put(&savers[0], step("t", None)).await.unwrap();
-    // Both look at the head before either of them is done, unless the one waits for the other.
+    // The delay lets both read the head before one commits, unless one waits for the other.
     on_every_link(server, &url, "PERFORM pg_sleep(0.02)");
     for _ in 0..10 {
         let (a, b) = tokio::join!(
@@ -145,13 +145,13 @@ async fn of_two_machines_one_wins_each_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_known_of_a_base_is_checked() {
+async fn cached_base_is_validated() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let (one, two) = (saver(&url).await, saver(&url).await);
     let first = step("t", None);
     let id = put(&one, first.clone()).await.unwrap();
-    // The thread goes, and another one of the same name and id comes, with other links.
+    // The thread is replaced with another one that has the same name and id but other links.
     two.delete_thread("t").await.unwrap();
     let mut other = first;
     other.changes = vec![extend(json!("other"))];
@@ -160,10 +160,10 @@ async fn what_is_known_of_a_base_is_checked() {
     assert_eq!(head(&one, "t").await.values["log"], json!(["other", "x"]));
 }
 
-// Many at once.
+// Concurrency.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_writers_and_who_clears_up_do_not_disturb_each_other() {
+async fn concurrent_writers_and_pruning_do_not_interfere() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let (saver, cleaner) = (saver(&url).await, saver(&url).await);
@@ -190,12 +190,12 @@ async fn sixteen_writers_and_who_clears_up_do_not_disturb_each_other() {
         assert_eq!(head(&saver, thread).await.values["log"], json!(vec!["x"; 61]));
     }
     assert_eq!(saver.sizes().await.unwrap().checkpoints, 16 * 3);
-    // What no checkpoint needs is gone already.
+    // Unreferenced links are already deleted.
     assert_eq!(cleaner.database().vacuum().await.unwrap().links, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_that_go_together_are_answered_each_by_itself() {
+async fn batched_writes_are_acknowledged_individually() {
     if postgres::shared().is_none() {
         return;
     }
@@ -204,8 +204,8 @@ async fn writes_that_go_together_are_answered_each_by_itself() {
     let saver = saver(&url).await;
     put(&saver, step("first", None)).await.unwrap();
     server.sql(&url, "ALTER TABLE graph_store.checkpoint ADD CHECK (run <> 'bad')");
-    // All on their way before any of them is answered.
-    let at_once = |kind: usize| {
+    // All writes are in flight before the first one completes.
+    let write_concurrently = |kind: usize| {
         let mut writers = JoinSet::new();
         for n in 0..64 {
             let saver = saver.clone();
@@ -223,11 +223,11 @@ async fn writes_that_go_together_are_answered_each_by_itself() {
         writers.join_all()
     };
     let before = statements(&server);
-    let answers = at_once(1).await;
+    let answers = write_concurrently(1).await;
     assert!(answers.iter().all(|it| it.1.is_ok()), "{answers:?}");
     let n_statements = statements(&server) - before;
     assert!(n_statements < 40, "{n_statements} statements for 64 writes");
-    for (kind, answer) in at_once(4).await {
+    for (kind, answer) in write_concurrently(4).await {
         match (kind, answer) {
             (0 | 3, Ok(_)) | (1, Err(CheckpointError::HeadMoved { .. })) => {}
             (2, Err(error)) if error.to_string().contains("check constraint") => {}
@@ -238,7 +238,7 @@ async fn writes_that_go_together_are_answered_each_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connecting_at_once_makes_the_tables_once() {
+async fn concurrent_connections_create_the_tables_once() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let mut connecting = JoinSet::new();
@@ -252,10 +252,10 @@ async fn connecting_at_once_makes_the_tables_once() {
     assert_eq!(saver(&url).await.threads().await.unwrap().len(), 8);
 }
 
-// How much it costs.
+// Efficiency.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_of_2000_steps_is_read_from_few_rows_and_stored_twice_at_most() {
+async fn long_list_is_read_from_few_rows_and_stored_at_most_twice() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
@@ -284,13 +284,13 @@ async fn a_list_of_2000_steps_is_read_from_few_rows_and_stored_twice_at_most() {
     assert!(sizes.link_bytes < 2 * 2_000 * 120, "{sizes:?}");
     assert_eq!(sizes, saver.sizes().await.unwrap());
 
-    // A listing reads each link once, and gives what was there at each step.
+    // A listing reads each link once and returns the values of each step.
     let found = saver.list(&History::of("t", "").limit(3)).await.unwrap();
     let lengths: Vec<_> =
         found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
     assert_eq!(lengths, [2_000, 1_999, 1_998]);
 
-    // What is pruned gives its rows back.
+    // Pruning deletes the rows.
     saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
     let left = saver.thread_sizes("t").await.unwrap();
     assert!(left.checkpoints == 1 && left.links <= 210, "{left:?}");
@@ -298,7 +298,7 @@ async fn a_list_of_2000_steps_is_read_from_few_rows_and_stored_twice_at_most() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_is_one_statement_and_so_are_many() {
+async fn one_or_many_steps_take_one_statement() {
     if postgres::shared().is_none() {
         return;
     }
@@ -314,7 +314,7 @@ async fn a_step_is_one_statement_and_so_are_many() {
         saver.write(writes).await.unwrap();
         last = id;
     }
-    // Each connection prepares the statement once; one thread in a row needs one connection.
+    // Each connection prepares the statement once; sequential steps use one connection.
     assert_eq!(statements(&server) - before, 20);
 
     let before = statements(&server);
@@ -326,13 +326,13 @@ async fn a_step_is_one_statement_and_so_are_many() {
         writes.push(Write::Put(Box::new(next)));
     }
     saver.write(writes.clone()).await.unwrap();
-    // One more for the links that the 200th change takes in.
+    // One more statement merges links at the 200th change.
     assert!(statements(&server) - before <= 2);
     let found = saver.list(&History::of("t", "")).await.unwrap();
     assert_eq!(found.len(), 321);
     assert!(found.iter().skip(1).take(320).all(|it| it.records.len() == 1));
     assert_eq!(found[0].values["log"], json!(vec!["x"; 321]));
-    // After a crash nobody knows whether they were stored, and so they come again, all or some of them.
+    // After a crash the engine repeats all or some of the writes, because it cannot know which were stored.
     saver.write(writes.clone()).await.unwrap();
     let mut again = writes.split_off(500);
     let next = step("t", Some(head_id));
@@ -342,7 +342,7 @@ async fn a_step_is_one_statement_and_so_are_many() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_to_several_namespaces_are_stored_together_or_not_at_all() {
+async fn writes_to_several_namespaces_are_atomic() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
@@ -363,7 +363,7 @@ async fn writes_to_several_namespaces_are_stored_together_or_not_at_all() {
     let read = saver.get(&Lookup::exact("t", "node:1", wider_id)).await.unwrap().unwrap();
     assert_eq!(Value::Object(read.values), json!({"log": ["x", "x"], "more": 1}));
 
-    // The second one is late, so the first is not stored either.
+    // The second write conflicts, so the first is not stored either.
     let (good, late) = (step("t", Some(root_id)), inner(Some(child_id)));
     let writes = [good, late].map(|it| Write::Put(Box::new(it)));
     let refused = saver.write(writes.to_vec()).await;
@@ -372,7 +372,7 @@ async fn writes_to_several_namespaces_are_stored_together_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_crash_left_behind_is_swept() {
+async fn vacuum_deletes_orphaned_links() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
@@ -388,19 +388,19 @@ async fn what_a_crash_left_behind_is_swept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn visits_go_with_their_step() {
+async fn pruning_a_step_deletes_its_subgraph_visits() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
     let first = put(&saver, step("t", None)).await.unwrap();
     let second = put(&saver, step("t", Some(first))).await.unwrap();
-    let on_its_way = CheckpointId::after(Some(second));
-    for (namespace, around) in
-        [("a:1", first), ("b:2", second), ("c:3", on_its_way), ("kept", first)]
+    let in_flight = CheckpointId::after(Some(second));
+    for (namespace, enclosing) in
+        [("a:1", first), ("b:2", second), ("c:3", in_flight), ("kept", first)]
     {
         let mut inner = step("t", None);
         inner.place.namespace = namespace.to_owned();
-        inner.header.parents = [(String::new(), around)].into();
+        inner.header.parents = [(String::new(), enclosing)].into();
         put(&saver, inner).await.unwrap();
     }
     let pruned = saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
@@ -411,10 +411,10 @@ async fn visits_go_with_their_step() {
     assert_eq!(saver.sizes().await.unwrap().links, 5);
 }
 
-// What goes wrong.
+// Failures.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_of_the_server_is_survived() {
+async fn saver_survives_a_server_restart() {
     if postgres::shared().is_none() {
         return;
     }
@@ -424,24 +424,24 @@ async fn a_restart_of_the_server_is_survived() {
     let lease = saver.lease("t").await.unwrap();
     let mut head_id = put(&saver, step("t", None)).await.unwrap();
     for _ in 0..2 {
-        server.restart_hard();
+        server.crash_and_restart();
         head_id = put(&saver, step("t", Some(head_id))).await.unwrap();
         assert_eq!(head(&saver, "t").await.place.id, head_id);
     }
     drop(lease);
-    let _lease = take(&saver, "t").await;
+    let _lease = lease_when_free(&saver, "t").await;
     drop(server);
     let error = put(&saver, step("t", Some(head_id))).await.unwrap_err().to_string();
     assert!(error.contains("is the server up"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_breaks_in_the_middle_of_a_write_does_no_harm() {
+async fn broken_connection_during_a_write_is_retried() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
     let first = put(&saver, step("t", None)).await.unwrap();
-    // Numbers of a sequence are not given back when the transaction that took them comes to nothing.
+    // Sequence values are not reverted when a transaction is aborted.
     server.sql(&url, "CREATE SEQUENCE breaks");
     on_every_link(
         server,
@@ -454,14 +454,14 @@ async fn a_connection_that_breaks_in_the_middle_of_a_write_does_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schema_that_is_not_ours_is_left_alone() {
+async fn foreign_schema_is_rejected_unchanged() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     server.sql(&url, "CREATE SCHEMA shop; CREATE TABLE shop.orders (n int)");
     let refused = Postgres::settings().schema("shop").connect(&url).await;
     assert!(matches!(refused, Err(OpenError::Foreign { .. })), "{refused:?}");
     assert_eq!(server.sql(&url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'shop'"), "1");
-    // One that is empty was made for us.
+    // An empty schema is used.
     server.sql(&url, "CREATE SCHEMA empty");
     let database = Postgres::settings().schema("empty").connect(&url).await.unwrap();
     put(&PostgresSaver::new(&database), step("t", None)).await.unwrap();
@@ -473,7 +473,7 @@ async fn a_schema_that_is_not_ours_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn newer_tables_are_not_touched_and_who_may_not_make_them_may_use_them() {
+async fn newer_tables_are_rejected_and_existing_ones_need_no_create_privilege() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let plain = url.replace("postgres@", "plain@");
@@ -502,7 +502,7 @@ async fn newer_tables_are_not_touched_and_who_may_not_make_them_may_use_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_say_what_to_do_and_never_show_the_password() {
+async fn errors_suggest_a_fix_and_hide_the_password() {
     let Some(server) = postgres::shared() else { return };
     let address = server.url().split('@').nth(1).unwrap().split('/').next().unwrap();
     let url = |database: &str| format!("postgresql://postgres:s3cret@{address}/{database}");
@@ -522,7 +522,7 @@ async fn errors_say_what_to_do_and_never_show_the_password() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_of_the_caller_serves_as_well() {
+async fn caller_provided_pool_works() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let pool =
@@ -534,24 +534,24 @@ async fn a_pool_of_the_caller_serves_as_well() {
     assert_eq!(head(&saver, "t").await.values["log"], json!(["x", "x"]));
 }
 
-/// To compile the statement that reads a thread takes the server far longer than to read it.
+/// JIT compilation of the statement that reads a thread takes far longer than its execution.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_compiles_nothing_for_our_connections() {
+async fn jit_is_disabled_for_our_connections() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
-    // A function that copying calls tells what its connection is set to.
-    let tell = "CREATE TABLE seen (jit text);
+    // A function called by `copy_thread` records the setting of its connection.
+    let record_jit = "CREATE TABLE seen (jit text);
                 CREATE OR REPLACE FUNCTION graph_store.need_read_committed() RETURNS void
                 LANGUAGE sql AS $$INSERT INTO public.seen VALUES (current_setting('jit'))$$";
-    server.sql(&url, tell);
+    server.sql(&url, record_jit);
     let copied = saver.copy_thread("a", "b").await;
     assert!(matches!(copied, Err(CheckpointError::UnknownThread { .. })), "{copied:?}");
     assert_eq!(server.sql(&url, "SELECT jit FROM seen").trim(), "off");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_encrypted_cannot_be_read_in_the_database() {
+async fn encrypted_values_are_unreadable_in_the_database() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let keys = Keys::parse(&"ab".repeat(32)).unwrap();
@@ -576,7 +576,7 @@ async fn what_is_encrypted_cannot_be_read_in_the_database() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_is_told_with_the_field() {
+async fn damage_is_reported_with_the_field() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
@@ -602,7 +602,7 @@ async fn head(saver: &PostgresSaver, thread: &str) -> Checkpoint {
     saver.get(&Lookup::head(thread, "")).await.unwrap().unwrap()
 }
 
-/// A step that appends one item to the field `log`.
+/// Builds a checkpoint that appends one item to the field `log`.
 fn step(thread: &str, head: Option<CheckpointId>) -> NewCheckpoint {
     next_checkpoint(thread, head, vec![extend(json!("x"))])
 }
@@ -616,8 +616,8 @@ fn done(value: impl Into<Value>) -> TaskRecord {
     TaskRecord { task: TaskId::of(&[b"task"]), node: "node".to_owned(), event }
 }
 
-/// Takes a thread once it is free: the server notices the end of a session a little later.
-async fn take(saver: &PostgresSaver, thread: &str) -> Lease {
+/// Leases a thread, retrying because the server detects the end of a session with a delay.
+async fn lease_when_free(saver: &PostgresSaver, thread: &str) -> Lease {
     for _ in 0..500 {
         match saver.lease(thread).await {
             Err(CheckpointError::Busy { .. }) => {
@@ -626,16 +626,16 @@ async fn take(saver: &PostgresSaver, thread: &str) -> Lease {
             answer => return answer.unwrap(),
         }
     }
-    panic!("thread `{thread}` is not given free");
+    panic!("the lease of thread `{thread}` is not released");
 }
 
-/// Lets the server do something before it stores a link.
+/// Makes the server execute a statement before it inserts a link.
 fn on_every_link(server: &Server, url: &str, statement: &str) {
     let function = format!(
-        "CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$
+        "CREATE FUNCTION hook() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN {statement}; RETURN NEW; END $$;
-         CREATE TRIGGER meddle BEFORE INSERT ON graph_store.link
-         FOR EACH ROW EXECUTE FUNCTION meddle()"
+         CREATE TRIGGER hook BEFORE INSERT ON graph_store.link
+         FOR EACH ROW EXECUTE FUNCTION hook()"
     );
     server.sql(url, &function);
 }
@@ -672,19 +672,19 @@ async fn wait_until(condition: impl Fn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("it did not come about");
+    panic!("the condition did not become true");
 }
 
-/// How many statements the server did, by its log.
+/// Counts the statements in the server's log.
 fn statements(server: &Server) -> usize {
-    let log = fs::read_to_string(server.folder().join("log")).unwrap();
+    let log = fs::read_to_string(server.dir().join("log")).unwrap();
     let ours = |it: &&str| it.contains("LOG:  execute") || it.contains("LOG:  statement");
     log.lines().filter(ours).count()
 }
 
-/// Under another isolation level what is checked is older than the lock it is checked under.
+/// Other isolation levels would check a snapshot that is older than the lock.
 #[tokio::test]
-async fn another_isolation_level_is_refused() {
+async fn other_isolation_levels_are_rejected() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = PostgresSaver::connect(&url).await.unwrap();

@@ -1,5 +1,5 @@
-//! The server for tests: it starts, it is alone, it comes back, and nothing of it outlives its process.
-#![expect(clippy::unwrap_used, reason = "the helpers of a test fail it")]
+//! The PostgreSQL server for tests: start, isolation, restart and cleanup.
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
     env, fs,
@@ -13,11 +13,11 @@ use std::{
 
 use graph_tests::postgres::{self, Server, StartError};
 
-/// Tells [`part_of_a_child`] which part to play.
-const PART: &str = "GRAPH_TESTS_PART";
+/// Environment variable that selects the role of [`child_process_entry`].
+const CHILD_ROLE: &str = "GRAPH_TESTS_PART";
 
 #[test]
-fn databases_are_empty_and_apart() {
+fn databases_are_empty_and_separate() {
     let Some(server) = postgres::shared() else { return };
     let (one, two) = (server.fresh_database(), server.fresh_database());
     server.sql(&one, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7), (8)");
@@ -30,7 +30,7 @@ fn databases_are_empty_and_apart() {
 }
 
 #[test]
-fn settings_go_before_our_own() {
+fn settings_override_the_defaults() {
     if postgres::shared().is_none() {
         return;
     }
@@ -40,7 +40,7 @@ fn settings_go_before_our_own() {
 }
 
 #[test]
-fn a_failing_start_shows_the_log() {
+fn failed_start_reports_the_log() {
     if postgres::shared().is_none() {
         return;
     }
@@ -54,7 +54,7 @@ fn a_failing_start_shows_the_log() {
 }
 
 #[test]
-fn a_hard_restart_cuts_clients_off_and_keeps_what_was_committed() {
+fn crash_and_restart_disconnects_clients_and_keeps_committed_data() {
     if postgres::shared().is_none() {
         return;
     }
@@ -62,95 +62,97 @@ fn a_hard_restart_cuts_clients_off_and_keeps_what_was_committed() {
     let url = server.fresh_database();
     server.sql(&url, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)");
     let started = server.sql(&url, "SELECT pg_postmaster_start_time()");
-    let mut client = served(&url);
-    server.restart_hard();
+    let mut client = connect_and_negotiate(&url);
+    server.crash_and_restart();
     assert_eq!(client.read(&mut [0]).unwrap_or(0), 0, "the client is still connected");
     assert_eq!(server.sql(&url, "SELECT n FROM kept"), "7");
     assert_ne!(server.sql(&url, "SELECT pg_postmaster_start_time()"), started);
-    // The server must have noticed that it was not shut down.
-    let log = fs::read_to_string(server.folder().join("log")).unwrap();
+    // The server must have detected the unclean shutdown.
+    let log = fs::read_to_string(server.dir().join("log")).unwrap();
     assert!(log.contains("automatic recovery"), "{log}");
 }
 
 #[test]
-fn dropping_it_leaves_nothing() {
+fn drop_removes_everything() {
     if postgres::shared().is_none() {
         return;
     }
     let server = Server::start().unwrap();
-    let (url, folder) = (server.url().to_owned(), server.folder().to_owned());
-    assert!(connect(&url).is_ok() && folder.exists());
+    let (url, dir) = (server.url().to_owned(), server.dir().to_owned());
+    assert!(connect(&url).is_ok() && dir.exists());
     drop(server);
-    assert!(connect(&url).is_err() && !folder.exists());
+    assert!(connect(&url).is_err() && !dir.exists());
 }
 
 #[test]
-fn a_killed_process_leaves_nothing() {
+fn killed_process_leaves_nothing() {
     if postgres::shared().is_none() {
         return;
     }
-    let mut child = play("serve").spawn().unwrap();
-    let (url, folder) = announced(&mut child);
-    assert!(connect(&url).is_ok() && Path::new(&folder).exists());
+    let mut child = child_command("serve").spawn().unwrap();
+    let (url, dir) = announced_server(&mut child);
+    assert!(connect(&url).is_ok() && Path::new(&dir).exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until(|| connect(&url).is_err() && !Path::new(&folder).exists());
+    wait_until(|| connect(&url).is_err() && !Path::new(&dir).exists());
 }
 
 #[test]
-fn the_shared_server_ends_with_its_tests() {
+fn shared_server_ends_with_its_process() {
     if postgres::shared().is_none() {
         return;
     }
-    let mut child = play("share").spawn().unwrap();
-    let (url, folder) = announced(&mut child);
+    let mut child = child_command("share").spawn().unwrap();
+    let (url, dir) = announced_server(&mut child);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
-    wait_until(|| connect(&url).is_err() && !Path::new(&folder).exists());
+    wait_until(|| connect(&url).is_err() && !Path::new(&dir).exists());
 }
 
 #[test]
-fn what_is_skipped_is_said_aloud() {
-    let skipped = without_postgres(&mut play("share"));
+fn skipped_tests_are_reported() {
+    let skipped = without_postgres(&mut child_command("share"));
     assert!(skipped.status.success());
     let text = String::from_utf8_lossy(&skipped.stderr);
     assert!(
-        text.contains("SKIPPED: part_of_a_child: PostgreSQL is not installed; `cargo xtask test`"),
+        text.contains(
+            "SKIPPED: child_process_entry: PostgreSQL is not installed; run `cargo xtask test`"
+        ),
         "{text}"
     );
 }
 
 #[test]
-fn nothing_is_skipped_where_postgres_is_required() {
-    let failed = without_postgres(play("share").env("GRAPH_REQUIRE_POSTGRES", "1"));
+fn tests_fail_if_required_postgres_is_missing() {
+    let failed = without_postgres(child_command("share").env("GRAPH_REQUIRE_POSTGRES", "1"));
     assert!(!failed.status.success());
     let text = String::from_utf8_lossy(&failed.stdout);
     assert!(text.contains("PostgreSQL is not installed"), "{text}");
 }
 
-/// What this program does when another test starts it once more; for the tests themselves it does nothing.
+/// Entry point of child processes started by other tests; otherwise does nothing.
 #[test]
-fn part_of_a_child() {
-    let own;
-    let server = match env::var(PART).as_deref() {
+fn child_process_entry() {
+    let own_server;
+    let server = match env::var(CHILD_ROLE).as_deref() {
         Ok("serve") => {
-            own = Server::start().unwrap();
-            Some(&own)
+            own_server = Server::start().unwrap();
+            Some(&own_server)
         }
         Ok("share") => postgres::shared(),
         _ => return,
     };
     let Some(server) = server else { return };
     let mut stderr = io::stderr();
-    writeln!(stderr, "serving {} {}", server.url(), server.folder().display()).unwrap();
-    // Until the other test is done with it.
+    writeln!(stderr, "serving {} {}", server.url(), server.dir().display()).unwrap();
+    // Wait until the parent closes the pipe.
     let _ = io::stdin().read(&mut [0]);
 }
 
-/// This program as a child that runs [`part_of_a_child`] alone, its output captured as usual.
-fn play(part: &str) -> Command {
+/// This program as a child that runs [`child_process_entry`] alone, with captured output.
+fn child_command(role: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "part_of_a_child"]).env(PART, part);
+    command.args(["--exact", "child_process_entry"]).env(CHILD_ROLE, role);
     command.env_remove("GRAPH_REQUIRE_POSTGRES");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -160,27 +162,27 @@ fn without_postgres(child: &mut Command) -> Output {
     child.env("GRAPH_POSTGRES_BIN", "/no/such/folder").stdin(Stdio::null()).output().unwrap()
 }
 
-/// The address and the folder of the server that a child says it has started.
-fn announced(child: &mut Child) -> (String, String) {
+/// Reads the URL and the directory of the server that a child has started.
+fn announced_server(child: &mut Child) -> (String, String) {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     for line in lines.map(Result::unwrap) {
-        if let ["serving", url, folder] = line.split(' ').collect::<Vec<_>>()[..] {
-            return (url.to_owned(), folder.to_owned());
+        if let ["serving", url, dir] = line.split(' ').collect::<Vec<_>>()[..] {
+            return (url.to_owned(), dir.to_owned());
         }
     }
     panic!("the child started no server");
 }
 
-/// Connects without a word.
+/// Connects without sending anything.
 fn connect(url: &str) -> io::Result<TcpStream> {
     let address = url.rsplit('@').next().unwrap().split('/').next().unwrap();
     TcpStream::connect(address)
 }
 
-/// Connects and has the server answer, so that it knows of the client.
-fn served(url: &str) -> TcpStream {
+/// Connects and waits for an answer, so that the server has accepted the client.
+fn connect_and_negotiate(url: &str) -> TcpStream {
     let mut client = connect(url).unwrap();
-    // The question whether it speaks TLS, as long as it says, and its number.
+    // An SSLRequest message: length and request code.
     client.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).unwrap();
     let mut answer = [0];
     client.read_exact(&mut answer).unwrap();
@@ -188,12 +190,12 @@ fn served(url: &str) -> TcpStream {
     client
 }
 
-/// Nobody tells when a process that is not our child has cleared up, so this has to look again and again.
+/// Polls, because the end of a process that is not our child cannot be awaited.
 #[track_caller]
 fn wait_until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(30), "the server is still there");
+        assert!(start.elapsed() < Duration::from_secs(30), "the server is still running");
         thread::sleep(Duration::from_millis(20));
     }
 }

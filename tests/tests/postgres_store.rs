@@ -28,7 +28,7 @@ async fn open(server: &Server) -> (String, Postgres) {
     (url, database)
 }
 
-/// A clock that tests set.
+/// A clock controlled by tests.
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -43,9 +43,9 @@ impl Clock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_conforms() {
+async fn store_passes_the_conformance_suite() {
     let Some(server) = postgres::shared() else { return };
-    // A schema for each check: one database for each would take a second.
+    // One schema per check, because creating a database takes a second.
     let (url, n) = (server.fresh_database(), AtomicUsize::new(0));
     let report = testkit::run_atomic(|settings| {
         let schema = format!("check_{}", n.fetch_add(1, Ordering::Relaxed));
@@ -59,7 +59,7 @@ async fn the_store_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_machines_share_the_items() {
+async fn two_clients_share_the_items() {
     let Some(server) = postgres::shared() else { return };
     let clock = Clock::default();
     let (url, first) = open(server).await;
@@ -76,15 +76,18 @@ async fn two_machines_share_the_items() {
     stores[1].get(&["a"], "lasting").await.unwrap().unwrap();
     clock.advance(9);
     let get = Get::new(&["a"], "lasting").unwrap().refresh_ttl(false);
-    assert!(stores[0].get_item(get.clone()).await.unwrap().is_some(), "the other prolonged it");
+    assert!(
+        stores[0].get_item(get.clone()).await.unwrap().is_some(),
+        "the other client's read extended the lifetime"
+    );
     clock.advance(1);
     assert_eq!(stores[0].get_item(get).await.unwrap(), None);
     assert_eq!(stores[1].sweep().await.unwrap(), 1);
 }
 
-/// Reads that prolong, puts in batches that cross, deletes and sweeps: none waits for another in a ring.
+/// Reads that extend lifetimes, overlapping batches, deletes and sweeps do not deadlock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_at_once_ends() {
+async fn concurrent_operations_do_not_deadlock() {
     let Some(server) = postgres::shared() else { return };
     let (url, database) = open(server).await;
     let store = PostgresStore::new(&database);
@@ -118,7 +121,7 @@ async fn everything_at_once_ends() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_on_the_way_is_undone() {
+async fn failed_batch_is_rolled_back() {
     let Some(server) = postgres::shared() else { return };
     let (url, database) = open(server).await;
     let store = PostgresStore::new(&database);
@@ -134,7 +137,7 @@ async fn a_batch_that_fails_on_the_way_is_undone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_comes_back_is_used_again() {
+async fn store_reconnects_after_a_server_restart() {
     if postgres::shared().is_none() {
         return;
     }
@@ -142,17 +145,17 @@ async fn a_server_that_comes_back_is_used_again() {
     let (_, database) = open(&server).await;
     let store = PostgresStore::new(&database);
     store.put(&["a"], "k", json!({})).await.unwrap();
-    server.restart_hard();
+    server.crash_and_restart();
     assert!(store.get(&["a"], "k").await.unwrap().is_some());
-    server.restart_hard();
+    server.crash_and_restart();
     let ops = ["x", "y"].map(|key| Op::Put(Put::new(&["a"], key, json!({})).unwrap()));
     store.batch(ops.to_vec()).await.unwrap();
     assert_eq!(store.search(Search::everything()).await.unwrap().len(), 3);
 }
 
-/// The session is ended while a batch waits in the middle of its transaction: it is done again, from the start.
+/// The session is terminated while a batch waits inside its transaction; the whole batch is retried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_whose_connection_is_lost_is_done_again() {
+async fn batch_with_a_lost_connection_is_retried() {
     let Some(server) = postgres::shared() else { return };
     let (url, database) = open(server).await;
     let store = PostgresStore::new(&database);
@@ -181,7 +184,7 @@ async fn a_batch_whose_connection_is_lost_is_done_again() {
 }
 
 #[tokio::test]
-async fn an_encrypted_database_shows_no_values() {
+async fn encrypted_values_are_unreadable_in_the_database() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let keys = Keys::parse(KEY).unwrap();
@@ -195,7 +198,7 @@ async fn an_encrypted_database_shows_no_values() {
     let keyless = PostgresStore::new(&Postgres::connect(&url).await.unwrap());
     assert!(keyless.get(&["a"], "k").await.is_err());
     keyless.put(&["a"], "k", json!({"text": "the launch code"})).await.unwrap();
-    assert_eq!(server.sql(&url, plain), "1", "the look itself works");
+    assert_eq!(server.sql(&url, plain), "1", "the query finds plain text");
 }
 
 fn key(node: &str, input: u32) -> CacheKey {
@@ -208,7 +211,7 @@ fn result(value: Value) -> Cached {
 }
 
 #[tokio::test]
-async fn what_is_kept_beside_threads_is_measured_with_them() {
+async fn sizes_include_items_and_cache() {
     let Some(server) = postgres::shared() else { return };
     let (_, database) = open(server).await;
     let saver = PostgresSaver::new(&database);
@@ -224,12 +227,12 @@ async fn what_is_kept_beside_threads_is_measured_with_them() {
 }
 
 #[tokio::test]
-async fn results_are_found_expire_and_are_forgotten() {
+async fn cached_results_are_found_expire_and_are_cleared() {
     let Some(server) = postgres::shared() else { return };
     let (url, database) = open(server).await;
     let clock = Clock::default();
-    let told = clock.clone();
-    let cache = PostgresCache::new(&database).with_clock(move || told.now());
+    let clock_of_cache = clock.clone();
+    let cache = PostgresCache::new(&database).with_clock(move || clock_of_cache.now());
     cache.put(key("a", 0), result(json!(0)), None).await;
     cache.put(key("a", 0), result(json!("\0é")), None).await;
     cache.put(key("a\0", 0), result(json!(1)), Some(Duration::MAX)).await;
@@ -246,7 +249,7 @@ async fn results_are_found_expire_and_are_forgotten() {
 
     let rows = || server.sql(&url, "SELECT count(*) FROM graph_store.cached");
     assert_eq!(rows(), "42");
-    // One that has expired itself is put anew.
+    // An expired entry can be replaced.
     cache.put(key("b", 7), result(json!(3)), None).await;
     assert_eq!(cache.get(&key("b", 7)).await, Some(result(json!(3))));
     assert_eq!(rows(), "26");
@@ -276,7 +279,7 @@ async fn look_up(query: &Query, cx: &Context<Arc<AtomicUsize>>) -> QueryUpdate {
 }
 
 #[tokio::test]
-async fn a_cached_node_does_not_run_again_on_another_machine() {
+async fn cached_node_does_not_run_again_on_another_client() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let runs = Arc::new(AtomicUsize::new(0));

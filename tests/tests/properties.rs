@@ -1,8 +1,8 @@
-//! What must hold for every graph: a run's result depends on the graph and its input, and on nothing else.
+//! Properties of all graphs: the result of a run depends only on the graph and its input.
 //!
-//! Each property makes random graphs ([`spec`]) and runs each in several ways ([`observe`]). Without a seed in
-//! `GRAPH_SEED` a run of the file always makes the same graphs; with `GRAPH_NIGHTLY=1` it makes twenty times as many,
-//! other ones each time, and a failure names the seed.
+//! Each property generates random graphs ([`spec`]) and runs each of them in several ways ([`observe`]). Without
+//! `GRAPH_SEED`, the generated graphs are always the same. With `GRAPH_NIGHTLY=1`, twenty times as many graphs are
+//! generated from a new seed each time. A failure prints the seed.
 
 #[path = "properties/build.rs"]
 mod build;
@@ -30,13 +30,14 @@ use proptest::{
 use serde_json::Value;
 
 use observe::{
-    Break, Next, Observation, Session, Setting, checkpoints, observe, observe_broken, on,
+    Disruption, NextInput, Observation, Session, Setting, checkpoints, observe, observe_disrupted,
+    on,
 };
-use spec::{Spec, Taste, specs};
+use spec::{Profile, Spec, specs};
 
 type Checked = Result<(), TestCaseError>;
 
-/// Checks a property on so many cases.
+/// Checks a property on `cases` random cases.
 #[track_caller]
 fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value) -> Checked) {
     let nightly = std::env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1");
@@ -52,7 +53,7 @@ fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value) -> C
         ..Config::default()
     };
     if let Err(failure) = TestRunner::new(config).run(strategy, property) {
-        panic!("{failure}\nGRAPH_SEED={seed} makes this case again");
+        panic!("{failure}\nreproduce with GRAPH_SEED={seed}");
     }
 }
 
@@ -64,14 +65,14 @@ fn durabilities() -> impl Strategy<Value = Durability> {
     prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)]
 }
 
-/// Compares ways to run a graph with the first of them.
-fn same(spec: &Spec, settings: &[Setting]) -> Checked {
+/// Checks that all settings have the same result.
+fn check_same(spec: &Spec, settings: &[Setting]) -> Checked {
     let mut expected: Option<Observation> = None;
     for setting in settings {
         let got = observe(spec, setting);
         match &expected {
             None => expected = Some(got),
-            Some(expected) => expected.agrees(&got, setting)?,
+            Some(expected) => expected.check_equal(&got, setting)?,
         }
     }
     Ok(())
@@ -82,27 +83,28 @@ fn stored(durability: Durability) -> Setting {
 }
 
 #[test]
-fn the_order_of_completion_does_not_matter() {
-    let strategy = (specs(Taste::WILD), delays(), any::<bool>());
+fn result_does_not_depend_on_completion_order() {
+    let strategy = (specs(Profile::UNRESTRICTED), delays(), any::<bool>());
     check(64, &strategy, |(spec, delays, watched)| {
         let backwards = delays.iter().rev().copied().collect();
         let with = |delays| Setting { delays, watched, ..Setting::default() };
-        same(&spec, &[with(Vec::new()), with(delays.clone()), with(backwards)])?;
+        check_same(&spec, &[with(Vec::new()), with(delays.clone()), with(backwards)])?;
         let with = |delays| Setting { delays, watched, ..stored(Durability::Async) };
-        same(&spec, &[with(Vec::new()), with(delays)])
+        check_same(&spec, &[with(Vec::new()), with(delays)])
     });
 }
 
 #[test]
-fn the_number_of_worker_threads_does_not_matter() {
-    let strategy = (specs(Taste::WILD), delays(), option::of(durabilities()), any::<bool>());
+fn result_does_not_depend_on_worker_threads() {
+    let strategy =
+        (specs(Profile::UNRESTRICTED), delays(), option::of(durabilities()), any::<bool>());
     check(48, &strategy, |(spec, delays, saver, watched)| {
         let answers = saver.is_some();
         let with = |workers| {
             let delays = delays.clone();
             Setting { workers, saver, watched, delays, answers, ..Setting::default() }
         };
-        same(&spec, &[None, Some(1), Some(2), Some(4)].map(with))
+        check_same(&spec, &[None, Some(1), Some(2), Some(4)].map(with))
     });
 }
 
@@ -119,55 +121,60 @@ fn settings() -> impl Strategy<Value = Setting> {
     )
 }
 
-fn unseen(cases: u32, taste: Taste) {
-    check(cases, &(specs(taste), vec(settings(), 4)), |(spec, mut settings)| {
+fn check_settings_unobservable(cases: u32, profile: Profile) {
+    check(cases, &(specs(profile), vec(settings(), 4)), |(spec, mut settings)| {
         settings.insert(0, Setting::default());
         settings.push(Setting { watched: true, ..Setting::default() });
         settings.push(Setting { saver: Some(Durability::Sync), ..Setting::default() });
-        same(&spec, &settings)
+        check_same(&spec, &settings)
     });
 }
 
 #[test]
-fn checkpoints_watchers_and_limits_on_concurrency_do_not_matter() {
-    unseen(64, Taste::WILD);
+fn result_does_not_depend_on_checkpoints_watchers_or_concurrency_limits() {
+    check_settings_unobservable(64, Profile::UNRESTRICTED);
 }
 
 #[test]
-fn checkpoints_and_watchers_do_not_matter_to_a_loop_of_single_tasks() {
-    unseen(96, Taste::LOOP);
+fn result_of_a_single_task_loop_does_not_depend_on_checkpoints_or_watchers() {
+    check_settings_unobservable(96, Profile::SINGLE_TASK_LOOP);
 }
 
 #[test]
-fn a_stop_and_a_new_start_do_not_matter() {
-    let breaks = prop_oneof![
-        Just(Break::Before),
-        Just(Break::After),
-        Just(Break::BeforeAndAfter),
-        (0..8i64).prop_map(Break::Drain),
-        (1..8u32).prop_map(Break::Limit),
-        Just(Break::OneAnswer),
+fn stopped_and_resumed_run_has_the_same_result() {
+    let disruptions = prop_oneof![
+        Just(Disruption::Before),
+        Just(Disruption::After),
+        Just(Disruption::BeforeAndAfter),
+        (0..8i64).prop_map(Disruption::Drain),
+        (1..8u32).prop_map(Disruption::Limit),
+        Just(Disruption::OneAnswer),
     ];
-    let strategy = (specs(Taste::KEPT), vec(breaks, 1..4), durabilities(), delays());
-    check(64, &strategy, |(spec, mut breaks, durability, delays)| {
-        if spec.forgets() || (durability == Durability::Exit && spec.nests()) {
-            // A graph that starts over once its steps are used up needs runs that are long enough.
-            breaks.retain(|it| !matches!(it, Break::Limit(_)));
+    let strategy =
+        (specs(Profile::RESUMABLE_STATEFUL), vec(disruptions, 1..4), durabilities(), delays());
+    check(64, &strategy, |(spec, mut disruptions, durability, delays)| {
+        if spec.has_stateless_subgraph() || (durability == Durability::Exit && spec.has_subgraphs())
+        {
+            // A graph that starts over whenever its step limit is reached needs runs that are long enough.
+            disruptions.retain(|it| !matches!(it, Disruption::Limit(_)));
         }
         let expected = observe(&spec, &stored(Durability::Sync));
         let setting = Setting { delays, ..stored(durability) };
-        let (got, repeated) = observe_broken(&spec, &setting, &breaks);
-        agree_after_stops(&spec, &expected, &got, &breaks)?;
-        prop_assert!(spec.forgets() || repeated.is_empty(), "ran again: {repeated:#?}");
+        let (got, repeated) = observe_disrupted(&spec, &setting, &disruptions);
+        check_equal_after_stops(&spec, &expected, &got, &disruptions)?;
+        prop_assert!(
+            spec.has_stateless_subgraph() || repeated.is_empty(),
+            "repeated tasks: {repeated:#?}"
+        );
         Ok(())
     });
 }
 
-/// What is sure to be the same however often a run was stopped.
+/// Compares the parts of two observations that do not depend on stops.
 ///
-/// A graph that keeps nothing of itself runs its tasks again, so only those of the graph around it count; and how
-/// many tasks of the last step come to their end before an error shows is chance.
-fn agree_after_stops(
+/// A stateless subgraph repeats its tasks, so only tasks of the root graph are compared. After an error, the number
+/// of finished tasks in the last step is not deterministic.
+fn check_equal_after_stops(
     spec: &Spec,
     expected: &Observation,
     got: &Observation,
@@ -179,41 +186,45 @@ fn agree_after_stops(
     let settled = |seen: &Observation| {
         let mut seen = seen.clone();
         let root = |it: &str| it.starts_with('@') && last.as_deref().is_none_or(|last| it < last);
-        seen.steps.retain(|it| !(failed || spec.forgets()) || root(it));
+        seen.steps.retain(|it| !(failed || spec.has_stateless_subgraph()) || root(it));
         seen
     };
-    settled(expected).agrees(&settled(got), how)
+    settled(expected).check_equal(&settled(got), how)
 }
 
 #[test]
-fn a_dropped_run_does_not_matter() {
+fn dropped_and_resumed_run_has_the_same_result() {
     let polls = vec(1..24usize, 1..6);
-    let strategy = (specs(Taste::KEPT), polls, delays(), option::weighted(0.2, Just(2)));
+    let strategy =
+        (specs(Profile::RESUMABLE_STATEFUL), polls, delays(), option::weighted(0.2, Just(2)));
     check(64, &strategy, |(spec, polls, delays, workers)| {
         let expected = observe(&spec, &stored(Durability::Sync));
-        let breaks = [Break::Drop(polls)];
+        let disruptions = [Disruption::Drop(polls)];
         let setting = Setting { delays, workers, ..stored(Durability::Sync) };
-        let (got, _) = observe_broken(&spec, &setting, &breaks);
-        agree_after_stops(&spec, &expected, &got, &breaks)
+        let (got, _) = observe_disrupted(&spec, &setting, &disruptions);
+        check_equal_after_stops(&spec, &expected, &got, &disruptions)
     });
 }
 
 #[test]
-fn a_failure_that_is_mended_does_not_matter() {
-    let strategy = (specs(Taste::KEPT), 0..8usize, durabilities(), delays());
+fn run_resumed_after_a_failure_has_the_same_result() {
+    let strategy = (specs(Profile::RESUMABLE_STATEFUL), 0..8usize, durabilities(), delays());
     check(64, &strategy, |(spec, node, durability, delays)| {
         let expected = observe(&spec, &stored(Durability::Sync));
         let setting = Setting { delays, ..stored(durability) };
-        let (got, repeated) = observe_broken(&spec, &setting, &[Break::Fail(node)]);
-        agree_after_stops(&spec, &expected, &got, &node)?;
-        prop_assert!(spec.forgets() || repeated.is_empty(), "ran again: {repeated:#?}");
+        let (got, repeated) = observe_disrupted(&spec, &setting, &[Disruption::Fail(node)]);
+        check_equal_after_stops(&spec, &expected, &got, &node)?;
+        prop_assert!(
+            spec.has_stateless_subgraph() || repeated.is_empty(),
+            "repeated tasks: {repeated:#?}"
+        );
         Ok(())
     });
 }
 
 #[test]
-fn every_checkpoint_holds_the_state_that_was_shown() {
-    check(48, &specs(Taste::KEPT), |spec| {
+fn checkpoints_contain_the_streamed_state() {
+    check(48, &specs(Profile::RESUMABLE_STATEFUL), |spec| {
         let session = Session::new(&spec, &stored(Durability::Sync));
         on(None, async {
             let thread = session.thread();
@@ -227,10 +238,10 @@ fn every_checkpoint_holds_the_state_that_was_shown() {
                         let loaded = thread.at(id).state().await;
                         let loaded = loaded.ok().flatten().map(|it| it.values.to_full_value());
                         prop_assert_eq!(loaded.as_ref(), Some(&values), "step {}", event.step);
-                        if let Some((step, shown)) = &last
+                        if let Some((step, events)) = &last
                             && *step == event.step
                         {
-                            prop_assert_eq!(shown, &values, "shown after step {}", step);
+                            prop_assert_eq!(events, &values, "streamed after step {}", step);
                         }
                     }
                     _ => {}
@@ -242,26 +253,27 @@ fn every_checkpoint_holds_the_state_that_was_shown() {
 }
 
 #[test]
-fn a_thread_replayed_from_any_checkpoint_ends_the_same() {
-    let strategy = (specs(Taste::KEPT), vec(any::<prop::sample::Index>(), 3), delays());
+fn replay_from_any_checkpoint_has_the_same_result() {
+    let strategy =
+        (specs(Profile::RESUMABLE_STATEFUL), vec(any::<prop::sample::Index>(), 3), delays());
     check(64, &strategy, |(mut spec, picks, delays)| {
-        if spec.keeps_state() {
-            // Once a question was answered, such a graph goes on from the newest it has kept.
-            spec.hush();
+        if spec.has_stateful_subgraph() {
+            // After an answered interrupt, such a graph resumes from its newest checkpoint.
+            spec.remove_interrupts();
         }
         let setting = Setting { delays, ..stored(Durability::Async) };
         let session = Session::new(&spec, &setting);
         on(None, async {
             let (expected, _) = session.drive(&[]).await;
             if expected.outcome != "done" {
-                // The words of an error tell the step, and a replayed one has another number.
+                // Error messages contain the step number, which differs in a replay.
                 return Ok(());
             }
             let first = checkpoints(&session.thread()).await;
             for pick in picks {
                 let id = *pick.get(&first);
                 let from = session.thread().at(id);
-                let (got, _) = session.drive_from(from, Next::Proceed, &[]).await;
+                let (got, _) = session.drive_from(from, NextInput::Proceed, &[]).await;
                 prop_assert_eq!(&got.outcome, &expected.outcome, "from {}", id);
                 prop_assert_eq!(&got.state, &expected.state, "from {}", id);
             }

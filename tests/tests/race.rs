@@ -1,8 +1,8 @@
-//! Two processes race for one thread, round after round: each step is won by exactly one of them.
+//! Two processes race for one thread in many rounds: exactly one of them wins each step.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "all of this is test code, the functions beside the tests too"
+    reason = "test code, including helper functions"
 )]
 
 use std::{
@@ -18,80 +18,84 @@ use graph_core::{
 };
 use graph_tests::{
     crash::{
-        race::{self, Lap, Way},
-        saver::Home,
+        location::StoreLocation,
+        race::{self, RaceMode, RaceState},
     },
     postgres,
 };
 use tokio::runtime::Runtime;
 
-const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
+const WORKER: &str = env!("CARGO_BIN_EXE_crash-racer");
 const ROUNDS: u64 = 1_000;
 
 #[test]
-fn one_of_two_wins_each_step_of_a_sqlite_thread() {
-    let folder = tempfile::tempdir().unwrap();
-    check(&Home::Sqlite(folder.path().join("threads.db")));
+fn exactly_one_process_wins_each_step_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    check(&StoreLocation::Sqlite(dir.path().join("threads.db")));
 }
 
 #[test]
-fn one_of_two_wins_each_step_of_a_postgres_thread() {
+fn exactly_one_process_wins_each_step_on_postgres() {
     let Some(server) = postgres::shared() else { return };
-    check(&Home::Postgres(server.fresh_database()));
+    check(&StoreLocation::Postgres(server.fresh_database()));
 }
 
-fn check(home: &Home) {
-    // One for all calls: a saver may keep connections in the runtime that it was opened in.
+fn check(location: &StoreLocation) {
+    // One runtime for all calls, because a saver may keep connections in the runtime that opened it.
     let runtime = Runtime::new().unwrap();
-    let saver = runtime.block_on(home.open()).unwrap();
-    for way in [Way::Leased, Way::Unleased, Way::Graph] {
-        let born = Instant::now();
-        let tally = match way {
-            Way::Leased | Way::Unleased => race_on_a_head(home, way),
-            Way::Graph => {
+    let saver = runtime.block_on(location.open()).unwrap();
+    for mode in [RaceMode::Leased, RaceMode::Unleased, RaceMode::Graph] {
+        let started = Instant::now();
+        let tally = match mode {
+            RaceMode::Leased | RaceMode::Unleased => race_on_a_head(location, mode),
+            RaceMode::Graph => {
                 runtime.block_on(start_graph(saver.clone()));
-                race_in_a_graph(home)
+                race_in_a_graph(location)
             }
         };
-        println!("{}: {tally:?} in {:?}", way.word(), born.elapsed());
-        assert!(tally.one.min(tally.other) > 0, "both must win at times: {tally:?}");
-        runtime.block_on(assert_stored(&*saver, way, tally.one + tally.other));
+        println!("{}: {tally:?} in {:?}", mode.as_str(), started.elapsed());
+        assert!(tally.one.min(tally.other) > 0, "each process must win at least once: {tally:?}");
+        runtime.block_on(assert_stored(&*saver, mode, tally.one + tally.other));
     }
 }
 
-/// How often each of the two won.
+/// Number of wins of each process.
 #[derive(Debug, Default)]
 struct Tally {
     one: u64,
     other: u64,
 }
 
-/// Both put a checkpoint on the same head: one is stored, and the other is refused.
-fn race_on_a_head(home: &Home, way: Way) -> Tally {
-    let mut racers = [Racer::new(home, way), Racer::new(home, way)];
+/// Both processes add a checkpoint to the same head: one succeeds, the other is rejected.
+fn race_on_a_head(location: &StoreLocation, mode: RaceMode) -> Tally {
+    let mut racers = [RacerProcess::new(location, mode), RacerProcess::new(location, mode)];
     let mut tally = Tally::default();
     for round in 1..=ROUNDS {
         assert_eq!(both(&mut racers, "look", round), ["ready", "ready"], "round {round}");
         let answers = both(&mut racers, "go", round);
         let won = format!("won {round}");
-        match answers.each_ref().map(|it| (*it == won, is_refusal(it, way))) {
+        match answers.each_ref().map(|it| (*it == won, is_refusal(it, mode))) {
             [(true, _), (_, true)] => tally.one += 1,
             [(_, true), (true, _)] => tally.other += 1,
-            _ => panic!("{} in round {round}: {answers:?}", way.word()),
+            _ => panic!("{} in round {round}: {answers:?}", mode.as_str()),
         }
     }
     tally
 }
 
-/// Takes the graph's first step, so that the racers have something to go on from.
+/// Runs the first step of the graph.
 async fn start_graph(saver: Arc<dyn Checkpointer>) {
-    let first = race::graph(saver).thread(Way::Graph.word(), ()).run(Lap::default()).await;
-    assert!(matches!(first.unwrap(), Exit::Stopped { state: Lap { count: 1 }, .. }));
+    let first =
+        race::graph(saver).thread(RaceMode::Graph.as_str(), ()).run(RaceState::default()).await;
+    assert!(matches!(first.unwrap(), Exit::Stopped { state: RaceState { count: 1 }, .. }));
 }
 
-/// Both let a graph take a step: they may come after each other, and then both take one; no step is taken twice.
-fn race_in_a_graph(home: &Home) -> Tally {
-    let mut racers = [Racer::new(home, Way::Graph), Racer::new(home, Way::Graph)];
+/// Both processes run a step of the graph. If they run one after the other, both succeed; no step is taken twice.
+fn race_in_a_graph(location: &StoreLocation) -> Tally {
+    let mut racers = [
+        RacerProcess::new(location, RaceMode::Graph),
+        RacerProcess::new(location, RaceMode::Graph),
+    ];
     let mut tally = Tally { one: 1, other: 0 };
     for round in 1..=ROUNDS {
         let next = tally.one + tally.other + 1;
@@ -103,7 +107,7 @@ fn race_in_a_graph(home: &Home) -> Tally {
                     won.push(step.parse::<u64>().unwrap());
                     *[&mut tally.one, &mut tally.other][index] += 1;
                 }
-                None => assert!(is_refusal(answer, Way::Graph), "round {round}: {answers:?}"),
+                None => assert!(is_refusal(answer, RaceMode::Graph), "round {round}: {answers:?}"),
             }
         }
         won.sort_unstable();
@@ -113,22 +117,22 @@ fn race_in_a_graph(home: &Home) -> Tally {
     tally
 }
 
-/// Whether a racer was told that it came too late, and how that fits the way it took.
-fn is_refusal(answer: &str, way: Way) -> bool {
-    match way {
-        // Without a lease only the head check stands between them.
-        Way::Unleased => answer == "moved",
-        Way::Leased | Way::Graph => ["busy", "moved", "lost"].contains(&answer),
+/// Returns whether the process was rejected in a way that is allowed in this mode.
+fn is_refusal(answer: &str, mode: RaceMode) -> bool {
+    match mode {
+        // Without a lease, only the head check prevents a conflict.
+        RaceMode::Unleased => answer == "moved",
+        RaceMode::Leased | RaceMode::Graph => ["busy", "moved", "lost"].contains(&answer),
     }
 }
 
-/// Checks that the thread has a checkpoint for each step that was won, and no other.
-async fn assert_stored(saver: &dyn Checkpointer, way: Way, n_won: u64) {
-    let head = saver.get(&Lookup::head(way.word(), "")).await.unwrap().unwrap();
+/// Checks that the thread has exactly one checkpoint per won step.
+async fn assert_stored(saver: &dyn Checkpointer, mode: RaceMode, n_won: u64) {
+    let head = saver.get(&Lookup::head(mode.as_str(), "")).await.unwrap().unwrap();
     assert_eq!(head.values["count"], n_won);
-    let history = saver.list(&History::of(way.word(), "")).await.unwrap();
-    // The graph's first run stores its input too, and START.
-    let before = if way == Way::Graph { 2 } else { 0 };
+    let history = saver.list(&History::of(mode.as_str(), "")).await.unwrap();
+    // The first run of the graph also stores checkpoints of its input and of START.
+    let before = if mode == RaceMode::Graph { 2 } else { 0 };
     assert_eq!(history.len() as u64, n_won + before);
     for pair in history.windows(2) {
         assert_eq!(pair[0].header.parent, Some(pair[1].place.id));
@@ -136,48 +140,55 @@ async fn assert_stored(saver: &dyn Checkpointer, way: Way, n_won: u64) {
     }
 }
 
-/// Gives both an order, and then waits for both answers.
-fn both(racers: &mut [Racer; 2], order: &str, round: u64) -> [String; 2] {
-    // Who is told first has a start, so they take turns.
+/// Sends a command to both processes and waits for both answers.
+fn both(racers: &mut [RacerProcess; 2], command: &str, round: u64) -> [String; 2] {
+    // The first process has a head start, so they alternate.
     let first = (round % 2) as usize;
-    racers[first].tell(order);
-    racers[1 - first].tell(order);
-    racers.each_mut().map(Racer::hear)
+    racers[first].send(command);
+    racers[1 - first].send(command);
+    racers.each_mut().map(RacerProcess::receive)
 }
 
-/// A process that takes orders.
-struct Racer {
+/// A process that reads commands.
+struct RacerProcess {
     child: Child,
-    orders: ChildStdin,
+    commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-impl Racer {
-    fn new(home: &Home, way: Way) -> Self {
+impl RacerProcess {
+    fn new(location: &StoreLocation, mode: RaceMode) -> Self {
         let mut child = Command::new(WORKER)
-            .args(["--saver", &home.word(), "--thread", way.word(), "--race", way.word()])
+            .args([
+                "--saver",
+                &location.to_arg(),
+                "--thread",
+                mode.as_str(),
+                "--race",
+                mode.as_str(),
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, orders, answers: BufReader::new(answers) }
+        let (commands, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, commands, answers: BufReader::new(answers) }
     }
 
-    fn tell(&mut self, order: &str) {
-        self.orders.write_all(format!("{order}\n").as_bytes()).unwrap();
+    fn send(&mut self, command: &str) {
+        self.commands.write_all(format!("{command}\n").as_bytes()).unwrap();
     }
 
-    fn hear(&mut self) -> String {
+    fn receive(&mut self) -> String {
         let mut answer = String::new();
         self.answers.read_line(&mut answer).unwrap();
         answer.trim_end().to_owned()
     }
 }
 
-impl Drop for Racer {
+impl Drop for RacerProcess {
     fn drop(&mut self) {
-        // It may be done already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! The measurements: `bench [--quick] [--langgraph] [NAME...]`.
-#![expect(clippy::print_stdout, reason = "it is a program for the terminal")]
+//! Runs the benchmarks: `bench [--quick] [--langgraph] [NAME...]`.
+#![expect(clippy::print_stdout, reason = "prints its results to stdout")]
 
 use std::{env, fs, io, path::PathBuf, process::ExitCode, thread::available_parallelism};
 
@@ -15,17 +15,22 @@ use tokio::runtime::{Handle, Runtime};
 
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 3;
-/// How often our two sides take turns in a round.
+/// Number of measurements of the engine and of the baseline per round.
 const TURNS: usize = 3;
 
 const HELP: &str = "\
-Usage: bench [--quick] [--langgraph] [NAME...]
+Usage: bench [OPTIONS] [NAME...]
 
-  --quick       three rounds in place of nine
-  --langgraph   installs LangGraph and its savers into target/langgraph-venv first, if no Python has them
-  NAME          measures only these: loop, fan-out, chain, append, checkpointed-loop,
-                checkpointed-append; sqlite-one, sqlite-16, sqlite-bytes, postgres-one,
-                postgres-16, or `storage` for these five; llm-layers
+Measure workloads on the engine, on plain tokio and in LangGraph. Without NAME, measure all of them.
+
+  --quick      Measure three rounds instead of nine
+  --langgraph  Install LangGraph and its savers into target/langgraph-venv if no Python has them
+  -h, --help   Print this help
+
+Workloads:
+  loop, fan-out, chain, append, checkpointed-loop, checkpointed-append
+  sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16; `storage` selects these five
+  llm-layers
 ";
 
 fn main() -> ExitCode {
@@ -34,19 +39,19 @@ fn main() -> ExitCode {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
-        Ok(Some(plan)) => {
-            measure(&plan);
+        Ok(Some(selection)) => {
+            measure(&selection);
             ExitCode::SUCCESS
         }
         Err(argument) => {
-            eprint!("error: `{argument}` is no workload and no option\n\n{HELP}");
+            eprint!("error: unknown workload or option `{argument}`\n\n{HELP}");
             ExitCode::from(2)
         }
     }
 }
 
-/// What is to be measured.
-struct Plan {
+/// What to measure.
+struct Selection {
     workloads: Vec<Workload>,
     stored: Vec<storage::Workload>,
     llm_layers: bool,
@@ -54,9 +59,9 @@ struct Plan {
     langgraph: fn() -> io::Result<Option<PathBuf>>,
 }
 
-/// Gives the plan, or `None` where help is asked for, or the argument that is wrong.
-fn parse(args: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
-    let mut plan = Plan {
+/// Parses the arguments. Returns `None` for `--help`, or the invalid argument.
+fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String> {
+    let mut selection = Selection {
         workloads: Vec::new(),
         stored: Vec::new(),
         llm_layers: false,
@@ -66,23 +71,23 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
     for arg in args {
         match arg.as_str() {
             "-h" | "--help" => return Ok(None),
-            "--quick" => plan.rounds = QUICK_ROUNDS,
-            "--langgraph" => plan.langgraph = find_or_install,
-            "storage" => plan.stored.extend(storage::Workload::ALL),
-            llm_layers::NAME => plan.llm_layers = true,
-            name => plan.add(name).ok_or(arg)?,
+            "--quick" => selection.rounds = QUICK_ROUNDS,
+            "--langgraph" => selection.langgraph = find_or_install,
+            "storage" => selection.stored.extend(storage::Workload::ALL),
+            llm_layers::NAME => selection.llm_layers = true,
+            name => selection.add(name).ok_or(arg)?,
         }
     }
-    if plan.workloads.is_empty() && plan.stored.is_empty() && !plan.llm_layers {
-        plan.workloads.extend(Workload::ALL);
-        plan.stored.extend(storage::Workload::ALL);
-        plan.llm_layers = true;
+    if selection.workloads.is_empty() && selection.stored.is_empty() && !selection.llm_layers {
+        selection.workloads.extend(Workload::ALL);
+        selection.stored.extend(storage::Workload::ALL);
+        selection.llm_layers = true;
     }
-    Ok(Some(plan))
+    Ok(Some(selection))
 }
 
-impl Plan {
-    /// Adds the workload of this name, if there is one.
+impl Selection {
+    /// Adds the workload with this name, if it exists.
     fn add(&mut self, name: &str) -> Option<()> {
         if let Some(workload) = Workload::ALL.into_iter().find(|it| it.name() == name) {
             self.workloads.push(workload);
@@ -100,27 +105,27 @@ fn find_or_install() -> io::Result<Option<PathBuf>> {
     }
 }
 
-fn measure(plan: &Plan) {
-    let runtime = Runtime::new().expect("a runtime needs only threads");
-    let mut langgraph = start(plan);
-    show_surroundings(plan, langgraph.as_ref());
-    if !plan.workloads.is_empty() {
-        measure_engine(plan, runtime.handle(), &mut langgraph);
+fn measure(selection: &Selection) {
+    let runtime = Runtime::new().expect("a runtime can be created");
+    let mut langgraph = start(selection);
+    print_environment(selection, langgraph.as_ref());
+    if !selection.workloads.is_empty() {
+        measure_engine(selection, runtime.handle(), &mut langgraph);
     }
-    if !plan.stored.is_empty() {
-        measure_storage(plan, runtime.handle(), &mut langgraph);
+    if !selection.stored.is_empty() {
+        measure_storage(selection, runtime.handle(), &mut langgraph);
     }
-    if plan.llm_layers {
-        measure_llm_layers(plan, runtime.handle());
+    if selection.llm_layers {
+        measure_llm_layers(selection, runtime.handle());
     }
 }
 
-fn measure_engine(plan: &Plan, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
+fn measure_engine(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
     let mut rows = Vec::new();
-    for &workload in &plan.workloads {
+    for &workload in &selection.workloads {
         for size in workload.sizes() {
             eprintln!("{} {} …", workload.name(), size.size);
-            rows.push(row(workload, size, plan.rounds, runtime, langgraph));
+            rows.push(row(workload, size, selection.rounds, runtime, langgraph));
         }
     }
     println!("{}", table::table(&rows));
@@ -128,53 +133,56 @@ fn measure_engine(plan: &Plan, runtime: &Handle, langgraph: &mut Option<LangGrap
     println!("{}", table::verdicts(&rows));
 }
 
-fn measure_storage(plan: &Plan, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
-    match storage::measure(&plan.stored, plan.rounds, runtime, langgraph) {
+fn measure_storage(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
+    match storage::measure(&selection.stored, selection.rounds, runtime, langgraph) {
         Ok(report) => print!("{}", storage::table::text(&report)),
-        Err(error) => eprintln!("the stored workloads cannot be measured: {error}"),
+        Err(error) => eprintln!("cannot measure the storage workloads: {error}"),
     }
 }
 
-fn measure_llm_layers(plan: &Plan, runtime: &Handle) {
+fn measure_llm_layers(selection: &Selection, runtime: &Handle) {
     eprintln!("{} …", llm_layers::NAME);
-    match llm_layers::measure(plan.rounds, runtime) {
+    match llm_layers::measure(selection.rounds, runtime) {
         Ok(rows) => println!("{}", llm_layers::text(&rows)),
-        Err(error) => eprintln!("the layers of llm cannot be measured: {error}"),
+        Err(error) => eprintln!("cannot measure the layers of llm: {error}"),
     }
 }
 
-/// Starts LangGraph, or says why it is not there.
-fn start(plan: &Plan) -> Option<LangGraph> {
-    let python = (plan.langgraph)().inspect_err(|error| eprintln!("no LangGraph: {error}"));
+/// Starts LangGraph, or prints why it is not available.
+fn start(selection: &Selection) -> Option<LangGraph> {
+    let python = (selection.langgraph)()
+        .inspect_err(|error| eprintln!("LangGraph is not available: {error}"));
     let langgraph = LangGraph::start(&python.ok()??);
-    langgraph.inspect_err(|error| eprintln!("LangGraph does not start: {error}")).ok()
+    langgraph.inspect_err(|error| eprintln!("cannot start LangGraph: {error}")).ok()
 }
 
-fn show_surroundings(plan: &Plan, langgraph: Option<&LangGraph>) {
+fn print_environment(selection: &Selection, langgraph: Option<&LangGraph>) {
     let cores = available_parallelism().map_or(1, usize::from);
     println!(
-        "{} rounds of {TURNS} turns by us and one by LangGraph, on {cores} cores",
-        plan.rounds
+        "{} rounds with {TURNS} measurements of the engine and one of LangGraph each, on {cores} cores",
+        selection.rounds
     );
     match langgraph {
-        Some(langgraph) => println!("beside {}", langgraph.version()),
+        Some(langgraph) => println!("compared with {}", langgraph.version()),
         None => println!(
-            "LangGraph is not here: `cargo xtask bench --langgraph` installs it, {} names a Python that has it",
+            "LangGraph is not installed: install it with `cargo xtask bench --langgraph`, or set {} to a Python that has it",
             langgraph::PYTHON
         ),
     }
     if let Some(load) = load().filter(|it| *it > 0.5 * cores as f64) {
-        println!("the machine is busy (load {load:.1}): trust the ratios, not the times");
+        println!(
+            "the machine is busy (load average {load:.1}): the ratios are reliable, the times are not"
+        );
     }
     println!();
 }
 
-/// The load of the last minute, where the system tells it.
+/// Returns the load average of the last minute, if the system reports it.
 fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Measures one row: a round of each side in turn, again and again.
+/// Measures one row: rounds in which all sides take turns.
 fn row(
     workload: Workload,
     size: Size,
@@ -184,42 +192,47 @@ fn row(
 ) -> Row {
     let sides = workload.sides(size, runtime);
     let mut engine = Side::warmed_up(sides.engine, size.steps);
-    let mut by_hand = sides.by_hand.map(|it| Side::warmed_up(it, size.steps));
+    let mut baseline = sides.baseline.map(|it| Side::warmed_up(it, size.steps));
     let mut theirs = Samples::default();
-    ask(langgraph, workload, size, &mut Samples::default());
+    run_langgraph(langgraph, workload, size, &mut Samples::default());
     for round in 0..rounds {
-        match &mut by_hand {
-            Some(by_hand) => take_turns(&mut engine, by_hand, round),
+        match &mut baseline {
+            Some(baseline) => take_turns(&mut engine, baseline, round),
             None => engine.round(),
         }
-        ask(langgraph, workload, size, &mut theirs);
+        run_langgraph(langgraph, workload, size, &mut theirs);
     }
     Row {
         workload,
         size: size.size,
-        engine: engine.cost().expect("there is at least one round"),
-        by_hand: by_hand.and_then(|it| it.cost()),
+        engine: engine.cost().expect("at least one round was measured"),
+        baseline: baseline.and_then(|it| it.cost()),
         langgraph: theirs.cost().zip(size.langgraph),
     }
 }
 
-/// Some rounds of our two sides, which cost little beside one of LangGraph.
-fn take_turns(engine: &mut Side, by_hand: &mut Side, round: usize) {
-    let mut pair = [engine, by_hand];
-    // Whoever comes first finds the caches as LangGraph left them, so that they take turns in that too.
+/// Measures the engine and the baseline several times, which is cheap compared with LangGraph.
+fn take_turns(engine: &mut Side, baseline: &mut Side, round: usize) {
+    let mut pair = [engine, baseline];
+    // The side that runs first finds cold caches, so the order alternates.
     pair.rotate_left(round % 2);
     for _ in 0..TURNS {
         pair.iter_mut().for_each(|it| it.round());
     }
 }
 
-/// A round of LangGraph; one that fails is the last.
-fn ask(langgraph: &mut Option<LangGraph>, workload: Workload, size: Size, samples: &mut Samples) {
-    let (Some(child), Some(portion)) = (langgraph.as_mut(), size.langgraph) else { return };
-    match child.run(workload, portion) {
-        Ok(time) => samples.add(time, portion.steps),
+/// Measures one round of LangGraph. After a failure, LangGraph is not measured any more.
+fn run_langgraph(
+    langgraph: &mut Option<LangGraph>,
+    workload: Workload,
+    size: Size,
+    samples: &mut Samples,
+) {
+    let (Some(child), Some(langgraph_size)) = (langgraph.as_mut(), size.langgraph) else { return };
+    match child.run(workload, langgraph_size) {
+        Ok(time) => samples.add(time, langgraph_size.steps),
         Err(error) => {
-            eprintln!("LangGraph gives no answer: {error}");
+            eprintln!("LangGraph failed: {error}");
             *langgraph = None;
         }
     }

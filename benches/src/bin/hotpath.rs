@@ -1,5 +1,5 @@
-//! One hot path, for counting its instructions: `hotpath --list`, `hotpath NAME`.
-#![expect(clippy::print_stdout, reason = "it is a program for the terminal")]
+//! Runs one hot path, for counting its instructions: `hotpath --list`, `hotpath NAME`.
+#![expect(clippy::print_stdout, reason = "prints the list of scenarios to stdout")]
 
 use std::{hint::black_box, process::ExitCode};
 
@@ -31,7 +31,7 @@ async fn main() -> ExitCode {
         }
         "json-loop" => engine::run_json_loop(&engine::json_loop_graph(), 20_000).await,
         _ => {
-            eprintln!("error: `{name}` is no scenario; there are: {}", SCENARIOS.join(", "));
+            eprintln!("error: unknown scenario `{name}`; available: {}", SCENARIOS.join(", "));
             return ExitCode::from(2);
         }
     };

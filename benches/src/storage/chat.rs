@@ -1,4 +1,4 @@
-//! The stored workload on the engine: a node that says something as often as it is to.
+//! The storage workload on the engine: a node that appends a message in each step.
 
 use std::{fmt, sync::Arc};
 
@@ -8,16 +8,16 @@ use graph_core::{
 };
 use tokio::task::JoinSet;
 
-use super::Load;
+use super::StorageLoad;
 
-/// A list of messages that grows by one a step.
+/// A list of messages that grows by one per step.
 #[derive(State, Clone, Debug, Default)]
 pub struct Chat {
-    /// How many bytes a message has.
+    /// Number of bytes per message.
     pub size: usize,
-    /// How many messages there are to be.
+    /// Number of messages at which the loop ends.
     pub until: usize,
-    /// How many there are.
+    /// Current number of messages.
     pub count: usize,
     /// The messages.
     #[reduce(append)]
@@ -27,7 +27,7 @@ pub struct Chat {
 async fn say(chat: &Chat) -> ChatUpdate {
     let count = chat.count + 1;
     let mut message = count.to_string();
-    // Not by `format!`, which pads letter by letter: what is measured is how it is stored.
+    // `format!` would pad one character at a time and distort the measurement.
     message.push_str(&" ".repeat(chat.size.saturating_sub(message.len())));
     Chat::update().count(count).messages([message])
 }
@@ -44,14 +44,14 @@ fn turn(chat: &Chat) -> Turn {
     if chat.count < chat.until { Turn::Again } else { Turn::Enough }
 }
 
-/// The chat, its threads kept in this checkpointer.
+/// Builds the graph with this checkpointer.
 pub fn graph(checkpointer: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
     let graph = StateGraph::new().node(say).edge(START, say).branch(say, turn);
-    graph.shared_checkpointer(checkpointer).compile().expect("the graph is sound")
+    graph.shared_checkpointer(checkpointer).compile().expect("the graph is valid")
 }
 
-/// Runs the threads of a load, all at once, each step stored before the next.
-pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: Load) {
+/// Runs all threads of a load concurrently, each step stored before the next one starts.
+pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: StorageLoad) {
     let mut threads = JoinSet::new();
     for number in 0..load.threads {
         threads.spawn(run_thread(graph.clone(), format!("{name}-{number}"), load));
@@ -61,11 +61,11 @@ pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: Loa
     }
 }
 
-async fn run_thread(graph: CompiledGraph<Chat>, name: String, load: Load) {
-    let Load { steps, message, .. } = load;
+async fn run_thread(graph: CompiledGraph<Chat>, name: String, load: StorageLoad) {
+    let StorageLoad { steps, message, .. } = load;
     let input = Chat { size: message, until: steps, ..Chat::default() };
     let options = RunOptions::new().limit(u32::MAX).durability(Durability::Sync);
     let exit = graph.thread(name, ()).with(options).run(input).await;
-    let chat = exit.expect("the chat ends").into_state();
+    let chat = exit.expect("the run succeeds").into_state();
     assert_eq!((chat.count, chat.messages.len()), (steps, steps));
 }

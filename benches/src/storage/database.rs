@@ -1,4 +1,4 @@
-//! The databases of a row: one of ours and one of LangGraph's, on the same disk or the same server.
+//! Databases of a row: one for us and one for LangGraph, on the same disk or server.
 
 use std::{
     io,
@@ -13,40 +13,40 @@ use tokio::runtime::Handle;
 
 use super::{Store, disk};
 
-/// Makes databases, and starts the server that some of them need.
+/// Creates databases, and starts a server when it is needed.
 #[derive(Debug)]
 pub struct Databases<'a> {
-    folder: &'a Path,
+    dir: &'a Path,
     runtime: Handle,
     server: Option<Result<Server, String>>,
-    made: usize,
+    created: usize,
 }
 
 /// Two empty databases.
 #[derive(Debug)]
 pub struct Pair {
-    /// Ours.
+    /// Our saver.
     pub saver: Arc<dyn Checkpointer>,
-    /// Where LangGraph finds its own: a path or an address.
-    pub theirs: String,
-    /// A folder on the disk that holds both.
-    pub folder: PathBuf,
-    /// The address of an empty database on their server, if they have one.
+    /// Path or URL of LangGraph's database.
+    pub langgraph: String,
+    /// Directory on the disk that contains both databases.
+    pub dir: PathBuf,
+    /// URL of an empty database on the same server, if there is a server.
     pub server: Option<String>,
 }
 
 impl<'a> Databases<'a> {
-    /// Files go into this folder; the server is started when it is needed.
-    pub fn new(folder: &'a Path, runtime: &Handle) -> Self {
-        Self { folder, runtime: runtime.clone(), server: None, made: 0 }
+    /// Creates files in this directory. The server is started on first use.
+    pub fn new(dir: &'a Path, runtime: &Handle) -> Self {
+        Self { dir, runtime: runtime.clone(), server: None, created: 0 }
     }
 
-    /// What runs the savers.
+    /// Returns the runtime of the savers.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Makes a pair; `None` where there is no server to make it on.
+    /// Creates a pair of databases; `None` if the server is not available.
     pub fn pair(&mut self, store: Store) -> io::Result<Option<Pair>> {
         match store {
             Store::Sqlite => self.files().map(Some),
@@ -54,38 +54,40 @@ impl<'a> Databases<'a> {
         }
     }
 
-    /// Says why there is no server, where one was wanted, or that it does not lie on a disk.
-    pub fn about_server(&self) -> Option<String> {
+    /// Describes the server's disk, or why the server is not available.
+    pub fn describe_server(&self) -> Option<String> {
         match self.server.as_ref()? {
-            Ok(server) => Some(format!("PostgreSQL {}", disk::about(server.folder()))),
+            Ok(server) => Some(format!("PostgreSQL {}", disk::describe(server.dir()))),
             Err(problem) => Some(format!("PostgreSQL is not measured: {problem}")),
         }
     }
 
     fn files(&mut self) -> io::Result<Pair> {
-        self.made += 1;
-        let file = |whose: &str| self.folder.join(format!("{whose}-{}.db", self.made));
+        self.created += 1;
+        let file = |whose: &str| self.dir.join(format!("{whose}-{}.db", self.created));
         let saver = SqliteSaver::open(file("ours")).map_err(io::Error::other)?;
-        let theirs = text(&file("theirs"))?;
-        let folder = self.folder.to_owned();
-        Ok(Pair { saver: Arc::new(saver), theirs, folder, server: None })
+        let langgraph = text(&file("theirs"))?;
+        let dir = self.dir.to_owned();
+        Ok(Pair { saver: Arc::new(saver), langgraph, dir, server: None })
     }
 
     fn on_server(&mut self) -> io::Result<Option<Pair>> {
-        // A server for tests does not sync.
+        // Servers for tests run with `fsync=off` by default.
         let start = || Server::with_settings(&[("fsync", "on")]).map_err(|it| it.to_string());
         let Ok(server) = self.server.get_or_insert_with(start) else { return Ok(None) };
         let url = server.fresh_database();
         let saver =
             self.runtime.block_on(PostgresSaver::connect(&url)).map_err(io::Error::other)?;
-        let folder = server.folder().to_owned();
-        let theirs = server.fresh_database();
+        let dir = server.dir().to_owned();
+        let langgraph = server.fresh_database();
         let server = Some(server.fresh_database());
-        Ok(Some(Pair { saver: Arc::new(saver), theirs, folder, server }))
+        Ok(Some(Pair { saver: Arc::new(saver), langgraph, dir, server }))
     }
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    let text = path.to_str().ok_or_else(|| io::Error::other("the target folder is not UTF-8"))?;
+    let text = path
+        .to_str()
+        .ok_or_else(|| io::Error::other("the path of the target directory is not UTF-8"))?;
     Ok(text.to_owned())
 }

@@ -1,35 +1,37 @@
-//! The folder in which the databases lie, and the disk it is on.
+//! The directory of the databases and its file system.
 
 use std::{env, fs, io, path::Path};
 
 use tempfile::TempDir;
 
-/// An empty folder inside the target folder, so that it is on the disk that builds are on; deleted in the end.
-pub fn scratch() -> io::Result<TempDir> {
+/// Creates a directory inside the target directory, on the same disk as builds. Deleted on drop.
+pub fn scratch_dir() -> io::Result<TempDir> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
     tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
 }
 
-/// Says what kind of disk a folder is on: a file in memory never waits for one.
-pub fn about(folder: &Path) -> String {
+/// Describes the file system of a directory. In memory, an fsync costs nothing.
+pub fn describe(dir: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    match file_system(&mounts, folder) {
+    match file_system(&mounts, dir) {
         Some(kind @ ("tmpfs" | "ramfs")) => {
-            format!("lies in memory ({kind}), where an fsync costs nothing: do not trust its times")
+            format!(
+                "is in memory ({kind}), where an fsync costs nothing: its times are not meaningful"
+            )
         }
-        Some(kind) => format!("lies on {kind}"),
-        None => "lies on a disk of an unknown kind".to_owned(),
+        Some(kind) => format!("is on {kind}"),
+        None => "is on an unknown file system".to_owned(),
     }
 }
 
-/// How many bytes this process has written so far; `None` where the system does not say.
+/// Returns the number of bytes that this process has written, if the system reports it.
 pub fn written() -> Option<usize> {
     let counts = fs::read_to_string("/proc/self/io").ok()?;
     counts.lines().find_map(|it| it.strip_prefix("wchar: "))?.parse().ok()
 }
 
-/// The kind of the innermost mount that holds the path.
+/// Returns the type of the innermost mount that contains the path.
 fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
     let mounts = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_mount_counts() {
+    fn innermost_mount_is_used() {
         let mounts = "/dev/vda / ext4 rw 0 0\nnone /tmp tmpfs rw 0 0\nnone /tmp/disk xfs rw 0 0\n";
         for (path, expect) in [("/home/a", "ext4"), ("/tmp/a", "tmpfs"), ("/tmp/disk/a", "xfs")] {
             assert_eq!(file_system(mounts, Path::new(path)), Some(expect), "{path}");

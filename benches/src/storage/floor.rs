@@ -1,4 +1,4 @@
-//! The floor: the same bytes written to a plain file, with the same fsyncs and nothing else.
+//! The floor: the same bytes written to a plain file with the same fsyncs and nothing else.
 
 use std::{
     fs::{File, OpenOptions},
@@ -7,49 +7,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What has to reach the disk in one run.
+/// Writes of one run that must reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commits {
-    /// How often it is synced.
+pub struct CommitProfile {
+    /// Number of fsyncs.
     pub count: usize,
-    /// How many bytes are written before each.
+    /// Number of bytes written before each fsync.
     pub bytes: usize,
 }
 
-/// A plain file that is written and synced as often as a database would be.
+/// A plain file that is written and synced as often as a database.
 #[derive(Debug)]
 pub struct Floor {
     file: File,
-    commits: Commits,
-    room: Room,
+    commits: CommitProfile,
+    space: FileSpace,
 }
 
-/// Whether the file has its length already.
+/// Whether the file has its final length from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// It is written over, as a write-ahead log is once it has been folded into its database: the least an fsync
-    /// can cost.
-    Kept,
-    /// It grows, so that each fsync has to store its new length too.
-    Grown,
+pub enum FileSpace {
+    /// The file is overwritten, like a write-ahead log after a checkpoint. This is the minimum cost of an fsync.
+    Preallocated,
+    /// The file grows, so each fsync also stores its new length.
+    Growing,
 }
 
 impl Floor {
-    /// A file at this path.
-    pub fn new(path: &Path, commits: Commits, room: Room) -> io::Result<Self> {
+    /// Creates the file.
+    pub fn new(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
-        let mut floor = Self { file, commits, room };
-        if room == Room::Kept {
+        let mut floor = Self { file, commits, space };
+        if space == FileSpace::Preallocated {
             floor.file.write_all(&vec![0; commits.count * commits.bytes])?;
             floor.file.sync_all()?;
         }
         Ok(floor)
     }
 
-    /// Writes it all once, and gives the time that took.
+    /// Writes everything once and returns the duration.
     pub fn run(&mut self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
-        if self.room == Room::Grown {
+        if self.space == FileSpace::Growing {
             self.file.set_len(0)?;
             self.file.sync_all()?;
         }
@@ -71,11 +70,12 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn all_bytes_are_written_each_time() {
-        let scratch = disk::scratch().unwrap();
-        for room in [Room::Kept, Room::Grown] {
-            let path = scratch.path().join("floor");
-            let mut floor = Floor::new(&path, Commits { count: 5, bytes: 30 }, room).unwrap();
+    fn every_run_writes_all_bytes() {
+        let scratch_dir = disk::scratch_dir().unwrap();
+        for space in [FileSpace::Preallocated, FileSpace::Growing] {
+            let path = scratch_dir.path().join("floor");
+            let mut floor =
+                Floor::new(&path, CommitProfile { count: 5, bytes: 30 }, space).unwrap();
             for _ in 0..2 {
                 assert!(floor.run().unwrap() > Duration::ZERO);
                 assert_eq!(fs::read(&path).unwrap(), [b'x'; 150]);

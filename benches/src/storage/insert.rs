@@ -1,4 +1,4 @@
-//! The floor on a server: the same bytes in a statement that does nothing else, which the server commits and syncs.
+//! The floor on a server: an `INSERT` of the same bytes, which the server commits and syncs.
 
 use std::{
     io,
@@ -8,23 +8,23 @@ use std::{
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, NoTls, Statement};
 
-use super::floor::Commits;
+use super::floor::CommitProfile;
 
-/// A table without an index, and a connection to its server.
+/// A table without an index and a connection to its server.
 #[derive(Debug)]
 pub struct Insert {
     client: Client,
     insert: Statement,
-    commits: Commits,
+    commits: CommitProfile,
     runtime: Handle,
 }
 
 impl Insert {
-    /// Makes the table in an empty database.
-    pub fn new(url: &str, commits: Commits, runtime: &Handle) -> io::Result<Self> {
+    /// Creates the table in an empty database.
+    pub fn new(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Self> {
         let connect = async {
             let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-            // It ends with the client.
+            // The connection's task ends with the client.
             runtime.spawn(connection);
             client.batch_execute("CREATE TABLE bare (body bytea NOT NULL)").await?;
             let insert = client.prepare("INSERT INTO bare VALUES ($1)").await?;
@@ -34,7 +34,7 @@ impl Insert {
         Ok(Self { client, insert, commits, runtime: runtime.clone() })
     }
 
-    /// Stores it all once, and gives the time that took.
+    /// Inserts everything once and returns the duration.
     pub fn run(&self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
         let insert_all = async {
@@ -57,10 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_commit_is_a_row_of_its_bytes() {
+    fn every_commit_inserts_a_row() {
         let Some(server) = postgres::shared() else { return };
         let (url, runtime) = (server.fresh_database(), Runtime::new().unwrap());
-        let insert = Insert::new(&url, Commits { count: 5, bytes: 30 }, runtime.handle()).unwrap();
+        let insert =
+            Insert::new(&url, CommitProfile { count: 5, bytes: 30 }, runtime.handle()).unwrap();
         for _ in 0..2 {
             assert!(insert.run().unwrap() > Duration::ZERO);
             let found = server.sql(&url, "SELECT count(*), min(length(body)) FROM bare");

@@ -1,4 +1,4 @@
-//! How large a SQLite file becomes with one long thread in it.
+//! Size of a SQLite file that contains one long thread.
 
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -9,68 +9,69 @@ use graph_store::{
 use rusqlite::Connection;
 use tokio::runtime::Handle;
 
-use super::{Load, chat, theirs};
+use super::{StorageLoad, chat, langgraph};
 use crate::langgraph::LangGraph;
 
-/// The bytes a step appends.
+/// Number of bytes appended per step.
 pub const MESSAGE: usize = 1_024;
 
-/// The threads' lengths, and whether LangGraph can bear one: it stores the whole list at every step.
+/// Numbers of steps, and whether LangGraph can run them: it stores the whole list at every step.
 const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), (100_000, false)];
 
-/// One thread.
+/// Sizes for one number of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// How many steps it took.
+    /// Number of steps.
     pub steps: usize,
-    /// The bytes of our file.
+    /// Size of our file in bytes.
     pub ours: u64,
-    /// Those of LangGraph's.
+    /// Size of LangGraph's file in bytes.
     pub langgraph: Option<u64>,
 }
 
-/// Measures all lengths.
+/// Measures all numbers of steps.
 pub fn rows(
-    folder: &Path,
+    dir: &Path,
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,
 ) -> io::Result<Vec<Row>> {
     STEPS
-        .map(|(steps, bearable)| {
+        .map(|(steps, langgraph_feasible)| {
             eprintln!("sqlite-bytes {steps} …");
-            let load = Load { threads: 1, steps, message: MESSAGE };
-            let ours = ours(&folder.join(format!("size-{steps}.db")), load, runtime)?;
-            let langgraph = if bearable { theirs(folder, load, langgraph) } else { None };
+            let load = StorageLoad { threads: 1, steps, message: MESSAGE };
+            let ours = ours(&dir.join(format!("size-{steps}.db")), load, runtime)?;
+            let langgraph =
+                if langgraph_feasible { langgraph_size(dir, load, langgraph) } else { None };
             Ok(Row { steps, ours, langgraph })
         })
         .into_iter()
         .collect()
 }
 
-fn ours(path: &Path, load: Load, runtime: &Handle) -> io::Result<u64> {
-    // How often it syncs does not change what is in the file.
+fn ours(path: &Path, load: StorageLoad, runtime: &Handle) -> io::Result<u64> {
+    // The sync mode does not affect the contents of the file.
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let saver = SqliteSaver::new(&settings.open(path).map_err(io::Error::other)?);
     runtime.block_on(chat::run(&chat::graph(Arc::new(saver)), "thread", load));
-    // The log is folded into the file, and counted all the same should somebody still hold it.
+    // Checkpoint the write-ahead log into the file; count the log too, in case it is still in use.
     let connection = Connection::open(path).map_err(io::Error::other)?;
-    let fold = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-    fold.map_err(io::Error::other)?;
+    let checkpoint = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    checkpoint.map_err(io::Error::other)?;
     let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |it| it.len());
     Ok(fs::metadata(path)?.len() + log)
 }
 
-fn theirs(folder: &Path, load: Load, langgraph: &mut Option<LangGraph>) -> Option<u64> {
+fn langgraph_size(dir: &Path, load: StorageLoad, langgraph: &mut Option<LangGraph>) -> Option<u64> {
     let child = langgraph.as_mut()?;
     child.savers()?;
-    let path = folder.join(format!("their-size-{}.db", load.steps));
-    let size = theirs::size(child, path.to_str()?, load);
-    // Half a gigabyte at a thousand steps.
+    let path = dir.join(format!("their-size-{}.db", load.steps));
+    let size = langgraph::size(child, path.to_str()?, load);
+    // The file is half a gigabyte after a thousand steps.
     let _ = fs::remove_file(&path);
     match size {
         Ok(size) => Some(size),
         Err(error) => {
-            eprintln!("LangGraph gives no answer: {error}");
+            eprintln!("LangGraph failed: {error}");
             *langgraph = None;
             None
         }
@@ -85,12 +86,12 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn all_messages_are_in_the_file() {
-        let (folder, runtime) = (disk::scratch().unwrap(), Runtime::new().unwrap());
-        let weigh = |steps| {
-            let load = Load { threads: 1, steps, message: MESSAGE };
-            ours(&folder.path().join(format!("{steps}.db")), load, runtime.handle()).unwrap()
+    fn file_grows_by_the_messages() {
+        let (dir, runtime) = (disk::scratch_dir().unwrap(), Runtime::new().unwrap());
+        let size_of = |steps| {
+            let load = StorageLoad { threads: 1, steps, message: MESSAGE };
+            ours(&dir.path().join(format!("{steps}.db")), load, runtime.handle()).unwrap()
         };
-        assert!(weigh(50) - weigh(10) > (40 * MESSAGE) as u64);
+        assert!(size_of(50) - size_of(10) > (40 * MESSAGE) as u64);
     }
 }

@@ -1,16 +1,16 @@
-//! What was measured of stored threads, as text.
+//! Formats the results of the storage workloads.
 
 use super::{
-    Load, Report, Workload, size,
+    Report, StorageLoad, Workload, size,
     timed::{self, Kind},
 };
 use crate::{
     measure::Cost,
-    table::{Ratio, aligned, grouped, nanos, verdict},
+    table::{Ratio, align_columns, group_digits, nanos, verdict},
 };
 
 impl timed::Row {
-    fn times_faster(&self) -> Option<Ratio> {
+    fn speedup(&self) -> Option<Ratio> {
         Some(Ratio::of(self.langgraph?, self.ours.as_ref()?.cost))
     }
 
@@ -18,18 +18,18 @@ impl timed::Row {
         Some(self.ours.as_ref()?.floors.first()?.1)
     }
 
-    fn times_floor(&self) -> Option<Ratio> {
+    fn floor_ratio(&self) -> Option<Ratio> {
         Some(Ratio::of(self.ours.as_ref()?.cost, self.floor()?))
     }
 }
 
 impl size::Row {
-    fn times_smaller(&self) -> Option<f64> {
+    fn size_ratio(&self) -> Option<f64> {
         Some(self.langgraph? as f64 / self.ours as f64)
     }
 }
 
-/// Everything: what is to be known, the tables, and whether the limits hold.
+/// Formats the remarks, the tables and whether the limits are met.
 pub fn text(report: &Report) -> String {
     let mut parts = vec![report.notes.join("\n") + "\n"];
     if !report.timed.is_empty() {
@@ -57,27 +57,27 @@ const TIMES: [&str; 12] = [
     "(min)",
     "LangGraph µs",
     "(min)",
-    "times faster",
+    "speedup",
 ];
 
-/// The times of a step, over all threads: with sixteen at once sixteen steps may share their time.
+/// Formats the times per step over all threads.
 fn times(rows: &[timed::Row]) -> String {
-    aligned(TIMES, rows.iter().map(time_cells))
+    align_columns(TIMES, rows.iter().map(time_cells))
 }
 
 fn time_cells(row: &timed::Row) -> [String; 12] {
-    let Load { threads, steps, message } = row.load;
-    let [ours, ours_min] = micros(row.ours.as_ref().map(|it| it.cost), "not here");
+    let StorageLoad { threads, steps, message } = row.load;
+    let [ours, ours_min] = micros(row.ours.as_ref().map(|it| it.cost), "absent");
     let [floor, floor_min] = micros(row.floor(), "-");
-    let [ratio, ratio_min] = match row.times_floor() {
+    let [ratio, ratio_min] = match row.floor_ratio() {
         Some(Ratio { medians, mins }) => [format!("{medians:.2}"), format!("{mins:.2}")],
         None => ["-", "-"].map(str::to_owned),
     };
-    let [langgraph, langgraph_min] = micros(row.langgraph, "not here");
+    let [langgraph, langgraph_min] = micros(row.langgraph, "absent");
     [
         row.workload.name().to_owned(),
         format!("{threads} × {steps}"),
-        grouped(message),
+        group_digits(message),
         ours,
         ours_min,
         floor,
@@ -86,7 +86,7 @@ fn time_cells(row: &timed::Row) -> [String; 12] {
         ratio_min,
         langgraph,
         langgraph_min,
-        row.times_faster().map_or("-".to_owned(), |it| format!("{:.1}", it.medians)),
+        row.speedup().map_or("-".to_owned(), |it| format!("{:.1}", it.medians)),
     ]
 }
 
@@ -97,81 +97,83 @@ fn micros(cost: Option<Cost>, absent: &str) -> [String; 2] {
     }
 }
 
-/// What the table has no room for.
+/// Formats results that are not in the table.
 fn remarks(rows: &[timed::Row]) -> String {
-    rows.iter().flat_map(|it| floors(it).into_iter().chain(weaker(it))).collect()
+    rows.iter().flat_map(|it| floors(it).into_iter().chain(default_sync(it))).collect()
 }
 
-/// What the floor is, and what others would be.
+/// Describes the floors.
 fn floors(row: &timed::Row) -> Vec<String> {
     let Some(ours) = &row.ours else { return Vec::new() };
-    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
+    let (name, bytes) = (row.workload.name(), group_digits(row.load.message));
     let line = |(index, (kind, cost)): (usize, &(Kind, Cost))| {
         let how = match kind {
-            Kind::Same(bytes) => {
-                format!("a file written over with the {} bytes of a commit", grouped(*bytes))
+            Kind::SameBytes(bytes) => {
+                format!("overwriting a file with the {} bytes of a commit", group_digits(*bytes))
             }
-            Kind::Inserted => "an INSERT of what is to be stored, and nothing else".to_owned(),
-            Kind::InPlace => "a file written over with what is to be stored alone".to_owned(),
-            Kind::Grown => "a file that grows by what is to be stored alone".to_owned(),
+            Kind::Insert => "an INSERT of the data".to_owned(),
+            Kind::InPlace => "overwriting a file with the data".to_owned(),
+            Kind::Growing => "appending the data to a file".to_owned(),
         };
-        let commits = ours.commits_a_step;
+        let commits = ours.commits_per_step;
         if index == 0 {
-            return format!("{name} {bytes}: the floor is {how}, {commits:.2} times a step\n");
+            return format!("{name} {bytes}: the floor is {how}, {commits:.2} times per step\n");
         }
         let (Ratio { medians, mins }, [floor, _]) =
             (Ratio::of(ours.cost, *cost), micros(Some(*cost), "-"));
         format!(
-            "{name} {bytes}: {how}: {floor} µs, ratio {medians:.2} (quickest rounds {mins:.2})\n"
+            "{name} {bytes}: {how}: {floor} µs, ratio {medians:.2} (fastest rounds {mins:.2})\n"
         )
     };
     ours.floors.iter().enumerate().map(line).collect()
 }
 
-fn weaker(row: &timed::Row) -> Option<String> {
-    let (cost, ours) = (row.weaker?, row.ours.as_ref()?);
-    let (name, bytes) = (row.workload.name(), grouped(row.load.message));
+fn default_sync(row: &timed::Row) -> Option<String> {
+    let (cost, ours) = (row.default_sync?, row.ours.as_ref()?);
+    let (name, bytes) = (row.workload.name(), group_digits(row.load.message));
     let Ratio { medians, mins } = Ratio::of(cost, ours.cost);
     let [langgraph, _] = micros(Some(cost), "-");
     Some(format!(
-        "{name} {bytes}: LangGraph as installed, which does not sync every commit: {langgraph} µs, {medians:.1} times \
-         slower (quickest rounds {mins:.1})\n"
+        "{name} {bytes}: LangGraph with its default settings, which do not sync every commit: {langgraph} µs, {medians:.1} times \
+         slower (fastest rounds {mins:.1})\n"
     ))
 }
 
 const SIZES: [&str; 7] =
-    ["workload", "steps", "our bytes", "a step", "LangGraph's bytes", "a step", "times smaller"];
+    ["workload", "steps", "our bytes", "per step", "LangGraph's bytes", "per step", "size ratio"];
 
 fn sizes(rows: &[size::Row]) -> String {
-    aligned(SIZES, rows.iter().map(size_cells))
+    align_columns(SIZES, rows.iter().map(size_cells))
 }
 
 fn size_cells(row: &size::Row) -> [String; 7] {
-    let number = |it: u64| grouped(it as usize);
+    let number = |it: u64| group_digits(it as usize);
     let a_step = |it: u64| number(it / row.steps as u64);
     let none = || "-".to_owned();
     [
         Workload::SqliteBytes.name().to_owned(),
-        grouped(row.steps),
+        group_digits(row.steps),
         number(row.ours),
         a_step(row.ours),
         row.langgraph.map_or_else(none, number),
         row.langgraph.map_or_else(none, a_step),
-        row.times_smaller().map_or_else(none, |it| format!("{it:.1}")),
+        row.size_ratio().map_or_else(none, |it| format!("{it:.1}")),
     ]
 }
 
-/// How the room of a step changes with the length of the thread.
+/// Describes how the size of a step changes with the length of the thread.
 fn growth(rows: &[size::Row]) -> String {
     let a_step = |row: &size::Row| row.ours as f64 / row.steps as f64;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return String::new() };
     let (name, from, to) =
-        (Workload::SqliteBytes.name(), grouped(first.steps), grouped(last.steps));
+        (Workload::SqliteBytes.name(), group_digits(first.steps), group_digits(last.steps));
     let times = a_step(last) / a_step(first);
-    format!("{name}: from {from} to {to} steps one takes {times:.2} times the room\n")
+    format!(
+        "{name}: from {from} to {to} steps, the size per step changes by a factor of {times:.2}\n"
+    )
 }
 
-/// Whether the limits hold, at the worst row of each workload.
+/// Reports whether the limits are met by the worst row of each workload.
 fn verdicts(report: &Report) -> String {
     let timed = Workload::ALL
         .into_iter()
@@ -180,37 +182,37 @@ fn verdicts(report: &Report) -> String {
 }
 
 fn faster(workload: Workload, rows: &[timed::Row]) -> Option<String> {
-    let limit = workload.least_times_faster()?;
-    let ratios = of(workload, rows).filter_map(timed::Row::times_faster);
+    let limit = workload.min_speedup()?;
+    let ratios = rows_of(workload, rows).filter_map(timed::Row::speedup);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::min))?;
     let (name, verdict) = (workload.name(), verdict(medians >= limit));
     Some(format!(
-        "{name}: at least {limit} times LangGraph's steps per second: {verdict} ({medians:.1}; quickest rounds {mins:.1})\n"
+        "{name}: at least {limit} times LangGraph's steps per second: {verdict} ({medians:.1}; fastest rounds {mins:.1})\n"
     ))
 }
 
 fn near_floor(workload: Workload, rows: &[timed::Row]) -> Option<String> {
-    let limit = workload.most_times_floor()?;
-    let ratios = of(workload, rows).filter_map(timed::Row::times_floor);
+    let limit = workload.max_floor_ratio()?;
+    let ratios = rows_of(workload, rows).filter_map(timed::Row::floor_ratio);
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
     let (name, verdict) = (workload.name(), verdict(medians <= limit));
     Some(format!(
-        "{name}: at most {limit} times the bare cost of its fsyncs: {verdict} ({medians:.2}; quickest rounds {mins:.2})\n"
+        "{name}: at most {limit} times the cost of its fsyncs: {verdict} ({medians:.2}; fastest rounds {mins:.2})\n"
     ))
 }
 
-fn of(workload: Workload, rows: &[timed::Row]) -> impl Iterator<Item = &timed::Row> {
+fn rows_of(workload: Workload, rows: &[timed::Row]) -> impl Iterator<Item = &timed::Row> {
     rows.iter().filter(move |it| it.workload == workload)
 }
 
-/// How many times smaller a thread must be, at how many steps.
+/// Minimum size ratio, and the number of steps at which it is checked.
 const SMALLER: (f64, usize) = (10.0, 1_000);
 
 fn smaller(rows: &[size::Row]) -> Option<String> {
     let (limit, steps) = SMALLER;
-    let times = rows.iter().find(|it| it.steps == steps)?.times_smaller()?;
+    let times = rows.iter().find(|it| it.steps == steps)?.size_ratio()?;
     let (name, verdict) = (Workload::SqliteBytes.name(), verdict(times >= limit));
-    let steps = grouped(steps);
+    let steps = group_digits(steps);
     Some(format!(
         "{name}: at most 1/{limit} of LangGraph's bytes at {steps} steps: {verdict} (1/{times:.0})\n"
     ))
@@ -225,24 +227,24 @@ mod tests {
     }
 
     fn report() -> Report {
-        let ours = |it| timed::Ours {
+        let ours = |it| timed::OurCosts {
             cost: cost(it),
             floors: vec![
-                (Kind::Same(12_345), cost(60.0)),
+                (Kind::SameBytes(12_345), cost(60.0)),
                 (Kind::InPlace, cost(50.0)),
-                (Kind::Grown, cost(100.0)),
+                (Kind::Growing, cost(100.0)),
             ],
-            commits_a_step: 1.01,
+            commits_per_step: 1.01,
         };
         let row = |workload: Workload, load: usize, micros: f64| timed::Row {
             workload,
             load: workload.loads()[load],
             ours: Some(ours(micros)),
-            // Its quickest round alone would break a limit that its median holds.
+            // The fastest round alone would violate a limit that the median meets.
             langgraph: Some(Cost { median: 1_800e3, min: 300e3 }),
-            weaker: None,
+            default_sync: None,
         };
-        let weaker = Some(cost(900.0));
+        let default_sync = Some(cost(900.0));
         let absent = row(Workload::PostgresOne, 0, 0.0);
         let size = |steps, ours, langgraph| size::Row { steps, ours, langgraph };
         Report {
@@ -250,7 +252,7 @@ mod tests {
             timed: vec![
                 row(Workload::SqliteOne, 0, 100.0),
                 row(Workload::SqliteOne, 1, 150.0),
-                timed::Row { weaker, ..row(Workload::SqliteMany, 0, 100.0) },
+                timed::Row { default_sync, ..row(Workload::SqliteMany, 0, 100.0) },
                 timed::Row { ours: None, langgraph: None, ..absent },
             ],
             sizes: vec![size(1_000, 2_000_000, Some(520_000_000)), size(10_000, 30_000_000, None)],
@@ -258,37 +260,37 @@ mod tests {
     }
 
     #[test]
-    fn everything_as_text() {
+    fn report_is_formatted() {
         let expect = "\
 a note
 
-workload      threads × steps  bytes   ours µs  (min)  floor µs  (min)  ratio  (min)  LangGraph µs  (min)  times faster
-sqlite-one            1 × 300    100       100   50.0      60.0   30.0   1.67   1.67         1,800    300          18.0
-sqlite-one            1 × 300  1,024       150   75.0      60.0   30.0   2.50   2.50         1,800    300          12.0
-sqlite-16            16 × 100    100       100   50.0      60.0   30.0   1.67   1.67         1,800    300          18.0
-postgres-one          1 × 300    100  not here      -         -      -      -      -      not here      -             -
+workload      threads × steps  bytes  ours µs  (min)  floor µs  (min)  ratio  (min)  LangGraph µs  (min)  speedup
+sqlite-one            1 × 300    100      100   50.0      60.0   30.0   1.67   1.67         1,800    300     18.0
+sqlite-one            1 × 300  1,024      150   75.0      60.0   30.0   2.50   2.50         1,800    300     12.0
+sqlite-16            16 × 100    100      100   50.0      60.0   30.0   1.67   1.67         1,800    300     18.0
+postgres-one          1 × 300    100   absent      -         -      -      -      -        absent      -        -
 
-sqlite-one 100: the floor is a file written over with the 12,345 bytes of a commit, 1.01 times a step
-sqlite-one 100: a file written over with what is to be stored alone: 50.0 µs, ratio 2.00 (quickest rounds 2.00)
-sqlite-one 100: a file that grows by what is to be stored alone: 100 µs, ratio 1.00 (quickest rounds 1.00)
-sqlite-one 1,024: the floor is a file written over with the 12,345 bytes of a commit, 1.01 times a step
-sqlite-one 1,024: a file written over with what is to be stored alone: 50.0 µs, ratio 3.00 (quickest rounds 3.00)
-sqlite-one 1,024: a file that grows by what is to be stored alone: 100 µs, ratio 1.50 (quickest rounds 1.50)
-sqlite-16 100: the floor is a file written over with the 12,345 bytes of a commit, 1.01 times a step
-sqlite-16 100: a file written over with what is to be stored alone: 50.0 µs, ratio 2.00 (quickest rounds 2.00)
-sqlite-16 100: a file that grows by what is to be stored alone: 100 µs, ratio 1.00 (quickest rounds 1.00)
-sqlite-16 100: LangGraph as installed, which does not sync every commit: 900 µs, 9.0 times slower (quickest rounds 9.0)
+sqlite-one 100: the floor is overwriting a file with the 12,345 bytes of a commit, 1.01 times per step
+sqlite-one 100: overwriting a file with the data: 50.0 µs, ratio 2.00 (fastest rounds 2.00)
+sqlite-one 100: appending the data to a file: 100 µs, ratio 1.00 (fastest rounds 1.00)
+sqlite-one 1,024: the floor is overwriting a file with the 12,345 bytes of a commit, 1.01 times per step
+sqlite-one 1,024: overwriting a file with the data: 50.0 µs, ratio 3.00 (fastest rounds 3.00)
+sqlite-one 1,024: appending the data to a file: 100 µs, ratio 1.50 (fastest rounds 1.50)
+sqlite-16 100: the floor is overwriting a file with the 12,345 bytes of a commit, 1.01 times per step
+sqlite-16 100: overwriting a file with the data: 50.0 µs, ratio 2.00 (fastest rounds 2.00)
+sqlite-16 100: appending the data to a file: 100 µs, ratio 1.00 (fastest rounds 1.00)
+sqlite-16 100: LangGraph with its default settings, which do not sync every commit: 900 µs, 9.0 times slower (fastest rounds 9.0)
 
-workload       steps   our bytes  a step  LangGraph's bytes   a step  times smaller
-sqlite-bytes   1,000   2,000,000   2,000        520,000,000  520,000          260.0
-sqlite-bytes  10,000  30,000,000   3,000                  -        -              -
+workload       steps   our bytes  per step  LangGraph's bytes  per step  size ratio
+sqlite-bytes   1,000   2,000,000     2,000        520,000,000   520,000       260.0
+sqlite-bytes  10,000  30,000,000     3,000                  -         -           -
 
-sqlite-bytes: from 1,000 to 10,000 steps one takes 1.50 times the room
+sqlite-bytes: from 1,000 to 10,000 steps, the size per step changes by a factor of 1.50
 
-sqlite-one: at least 5 times LangGraph's steps per second: holds (12.0; quickest rounds 4.0)
-sqlite-one: at most 2 times the bare cost of its fsyncs: does not hold (2.50; quickest rounds 2.50)
-sqlite-16: at least 20 times LangGraph's steps per second: does not hold (18.0; quickest rounds 6.0)
-sqlite-bytes: at most 1/10 of LangGraph's bytes at 1,000 steps: holds (1/260)
+sqlite-one: at least 5 times LangGraph's steps per second: met (12.0; fastest rounds 4.0)
+sqlite-one: at most 2 times the cost of its fsyncs: not met (2.50; fastest rounds 2.50)
+sqlite-16: at least 20 times LangGraph's steps per second: not met (18.0; fastest rounds 6.0)
+sqlite-bytes: at most 1/10 of LangGraph's bytes at 1,000 steps: met (1/260)
 ";
         assert_eq!(text(&report()), expect);
     }

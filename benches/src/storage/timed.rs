@@ -1,4 +1,4 @@
-//! A row of times: ours, the floor and LangGraph, a round of each in turn.
+//! Measures times: our saver, the floors and LangGraph in alternation.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
@@ -6,20 +6,20 @@ use graph_core::checkpoint::Checkpointer;
 use tokio::runtime::Handle;
 
 use super::{
-    Load, Store, Workload, chat,
-    counted::Counted,
+    StorageLoad, Store, Workload, chat,
+    counting_hook::CountingHook,
     database::{Databases, Pair},
     disk,
-    floor::{Commits, Floor, Room},
+    floor::{CommitProfile, FileSpace, Floor},
     insert::Insert,
-    theirs::{self, Promise},
+    langgraph::{self, SyncMode},
 };
 use crate::{
     langgraph::LangGraph,
     measure::{Cost, Run, Samples, Side},
 };
 
-/// How often our sides take turns in a round.
+/// Number of measurements of our sides per round.
 const TURNS: usize = 3;
 
 /// One workload at one load.
@@ -27,96 +27,99 @@ const TURNS: usize = 3;
 pub struct Row {
     /// The workload.
     pub workload: Workload,
-    /// How much of it.
-    pub load: Load,
-    /// A step of ours and of the floors; `None` where the database is not here.
-    pub ours: Option<Ours>,
-    /// A step of LangGraph that promises what ours does.
+    /// Amount of work.
+    pub load: StorageLoad,
+    /// Our costs per step; `None` if the database is not available.
+    pub ours: Option<OurCosts>,
+    /// LangGraph's cost per step with the same durability as ours.
     pub langgraph: Option<Cost>,
-    /// A step of LangGraph as it is installed, where that promises less.
-    pub weaker: Option<Cost>,
+    /// LangGraph's cost per step with its default settings, if they are less durable.
+    pub default_sync: Option<Cost>,
 }
 
-/// What was measured on our side.
+/// Costs of our saver and of the floors.
 #[derive(Clone, Debug)]
-pub struct Ours {
-    /// A step.
+pub struct OurCosts {
+    /// Cost per step.
     pub cost: Cost,
-    /// The bare cost of its fsyncs. The first one is what the limit is held against.
+    /// Costs of the fsyncs alone. The limit applies to the first one.
     pub floors: Vec<(Kind, Cost)>,
-    /// What the floors wrote for each step.
-    pub commits_a_step: f64,
+    /// Number of fsyncs per step.
+    pub commits_per_step: f64,
 }
 
-/// What the fsyncs of a floor write.
+/// What a floor writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As many bytes as the database writes for a commit.
-    Same(usize),
-    /// What the engine asks to be stored, in a statement on the server.
-    Inserted,
-    /// What the engine asks to be stored, over what stood there.
+    /// As many bytes as the database writes per commit.
+    SameBytes(usize),
+    /// The data of the engine, in a statement on the server.
+    Insert,
+    /// The data of the engine, overwriting a file.
     InPlace,
-    /// The same at the end of a file.
-    Grown,
+    /// The data of the engine, appended to a file.
+    Growing,
 }
 
 /// Measures one row.
 pub fn row(
     workload: Workload,
-    load: Load,
+    load: StorageLoad,
     rounds: usize,
     databases: &mut Databases<'_>,
     langgraph: &mut Option<LangGraph>,
 ) -> io::Result<Row> {
-    let absent = Row { workload, load, ours: None, langgraph: None, weaker: None };
+    let absent = Row { workload, load, ours: None, langgraph: None, default_sync: None };
     let Some(pair) = databases.pair(workload.store())? else { return Ok(absent) };
     let mut sides = Sides::new(&pair, load, databases.runtime())?;
-    let mut theirs = Theirs::new(workload, load, pair.theirs, langgraph);
-    theirs.round(langgraph);
-    theirs.forget();
+    let mut other = LangGraphSide::new(workload, load, pair.langgraph, langgraph);
+    other.round(langgraph);
+    other.discard_warm_up();
     for round in 0..rounds {
         sides.round(round);
-        theirs.round(langgraph);
+        other.round(langgraph);
     }
-    let [langgraph, weaker] = theirs.costs();
-    Ok(Row { ours: sides.costs(), langgraph, weaker, ..absent })
+    let [langgraph, default_sync] = other.costs();
+    Ok(Row { ours: sides.costs(), langgraph, default_sync, ..absent })
 }
 
 /// Our side and the floors.
 struct Sides {
-    /// Ours, then the floors.
+    /// Our saver, then the floors.
     sides: Vec<Side>,
     floors: Vec<Kind>,
-    commits_a_step: f64,
+    commits_per_step: f64,
 }
 
 impl Sides {
-    fn new(pair: &Pair, load: Load, runtime: &Handle) -> io::Result<Self> {
-        let Needs { commits, heavy } = needs(&pair.saver, load, runtime);
-        let floor = |name: &str, commits, room| floor(&pair.folder.join(name), commits, room);
+    fn new(pair: &Pair, load: StorageLoad, runtime: &Handle) -> io::Result<Self> {
+        let DurableWrites { commits, actual } = measure_writes(&pair.saver, load, runtime);
+        let floor = |name: &str, commits, space| floor(&pair.dir.join(name), commits, space);
         let mut floors = Vec::new();
-        match (&pair.server, heavy) {
-            (Some(url), _) => floors.push((Kind::Inserted, insert(url, commits, runtime)?)),
-            (None, Some(heavy)) => {
-                floors.push((Kind::Same(heavy.bytes), floor("heavy", heavy, Room::Kept)?));
+        match (&pair.server, actual) {
+            (Some(url), _) => floors.push((Kind::Insert, insert(url, commits, runtime)?)),
+            (None, Some(actual)) => {
+                floors.push((
+                    Kind::SameBytes(actual.bytes),
+                    floor("heavy", actual, FileSpace::Preallocated)?,
+                ));
             }
-            // What it writes cannot be counted here.
+            // The system does not report the number of bytes written.
             (None, None) => {}
         }
-        floors.push((Kind::InPlace, floor("kept", commits, Room::Kept)?));
-        floors.push((Kind::Grown, floor("grown", commits, Room::Grown)?));
+        floors.push((Kind::InPlace, floor("kept", commits, FileSpace::Preallocated)?));
+        floors.push((Kind::Growing, floor("grown", commits, FileSpace::Growing)?));
         let (floors, runs): (_, Vec<Run>) = floors.into_iter().unzip();
         let runs = [ours(pair.saver.clone(), load, runtime)].into_iter().chain(runs);
         let steps = load.all_steps();
         Ok(Self {
             sides: runs.map(|it| Side::warmed_up(it, steps)).collect(),
             floors,
-            commits_a_step: commits.count as f64 / steps as f64,
+            commits_per_step: commits.count as f64 / steps as f64,
         })
     }
 
-    /// Some rounds of each, which cost little beside one of LangGraph.
+    /// Measures each side several times, which is cheap compared with LangGraph.
     fn round(&mut self, round: usize) {
         let count = self.sides.len();
         for turn in 0..TURNS {
@@ -126,34 +129,38 @@ impl Sides {
         }
     }
 
-    fn costs(&self) -> Option<Ours> {
+    fn costs(&self) -> Option<OurCosts> {
         let mut costs = self.sides.iter().map(Side::cost);
         let cost = costs.next()??;
         let floors = self.floors.iter().zip(costs).map(|(kind, cost)| Some((*kind, cost?)));
         let floors = floors.collect::<Option<_>>()?;
-        Some(Ours { cost, floors, commits_a_step: self.commits_a_step })
+        Some(OurCosts { cost, floors, commits_per_step: self.commits_per_step })
     }
 }
 
-/// What a run makes durable.
-struct Needs {
-    /// As the engine asks for it.
-    commits: Commits,
-    /// With what this process wrote for it.
-    heavy: Option<Commits>,
+/// Durable writes of one run.
+struct DurableWrites {
+    /// As requested by the engine.
+    commits: CommitProfile,
+    /// As written by this process.
+    actual: Option<CommitProfile>,
 }
 
-fn needs(saver: &Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Needs {
-    let counted = Arc::new(Counted::before(saver.clone()));
+fn measure_writes(
+    saver: &Arc<dyn Checkpointer>,
+    load: StorageLoad,
+    runtime: &Handle,
+) -> DurableWrites {
+    let counting_hook = Arc::new(CountingHook::before(saver.clone()));
     let before = disk::written();
-    runtime.block_on(chat::run(&chat::graph(counted.clone()), "counted", load));
+    runtime.block_on(chat::run(&chat::graph(counting_hook.clone()), "counted", load));
     let written = before.zip(disk::written()).map(|(before, after)| after - before);
-    let count = counted.way().commits();
-    let commits = |bytes: usize| Commits { count, bytes: bytes / count.max(1) };
-    Needs { commits: commits(counted.way().bytes()), heavy: written.map(commits) }
+    let count = counting_hook.way().commits();
+    let commits = |bytes: usize| CommitProfile { count, bytes: bytes / count.max(1) };
+    DurableWrites { commits: commits(counting_hook.way().bytes()), actual: written.map(commits) }
 }
 
-fn ours(saver: Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Run {
+fn ours(saver: Arc<dyn Checkpointer>, load: StorageLoad, runtime: &Handle) -> Run {
     let (graph, runtime) = (chat::graph(saver), runtime.clone());
     let mut runs = 0;
     Box::new(move || {
@@ -168,63 +175,68 @@ fn ours(saver: Arc<dyn Checkpointer>, load: Load, runtime: &Handle) -> Run {
     })
 }
 
-fn floor(path: &Path, commits: Commits, room: Room) -> io::Result<Run> {
-    let mut floor = Floor::new(path, commits, room)?;
-    Ok(Box::new(move || floor.run().expect("the disk took the file before")))
+fn floor(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Run> {
+    let mut floor = Floor::new(path, commits, space)?;
+    Ok(Box::new(move || floor.run().expect("the file is writable")))
 }
 
-fn insert(url: &str, commits: Commits, runtime: &Handle) -> io::Result<Run> {
+fn insert(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Run> {
     let insert = Insert::new(url, commits, runtime)?;
-    Ok(Box::new(move || insert.run().expect("the server took a statement before")))
+    Ok(Box::new(move || insert.run().expect("the server accepts statements")))
 }
 
-/// LangGraph's side, once or twice.
-struct Theirs {
+/// LangGraph's side, with one or two sync modes.
+struct LangGraphSide {
     workload: Workload,
-    load: Load,
+    load: StorageLoad,
     at: String,
     runs: usize,
-    samples: Vec<(Promise, Samples)>,
+    samples: Vec<(SyncMode, Samples)>,
 }
 
-impl Theirs {
-    fn new(workload: Workload, load: Load, at: String, langgraph: &Option<LangGraph>) -> Self {
+impl LangGraphSide {
+    fn new(
+        workload: Workload,
+        load: StorageLoad,
+        at: String,
+        langgraph: &Option<LangGraph>,
+    ) -> Self {
         let savers = langgraph.as_ref().and_then(LangGraph::savers);
-        let promises: &[Promise] = match savers {
+        let promises: &[SyncMode] = match savers {
             None => &[],
-            Some(it) if it.promise_less() && workload.store() == Store::Sqlite => {
-                &[Promise::Full, Promise::AsInstalled]
+            Some(it) if it.syncs_less() && workload.store() == Store::Sqlite => {
+                &[SyncMode::Full, SyncMode::Default]
             }
-            Some(_) => &[Promise::AsInstalled],
+            Some(_) => &[SyncMode::Default],
         };
         let samples = promises.iter().map(|it| (*it, Samples::default())).collect();
         Self { workload, load, at, runs: 0, samples }
     }
 
-    /// A round of each; one that fails is LangGraph's last.
+    /// Measures one round per sync mode. After a failure, LangGraph is not measured any more.
     fn round(&mut self, langgraph: &mut Option<LangGraph>) {
-        for (promise, samples) in &mut self.samples {
+        for (sync_mode, samples) in &mut self.samples {
             let Some(child) = langgraph.as_mut() else { return };
             self.runs += 1;
             let (database, name) = ((self.workload.store(), &*self.at), self.runs.to_string());
-            match theirs::run(child, database, *promise, name, self.load) {
+            match langgraph::run(child, database, *sync_mode, name, self.load) {
                 Ok(time) => samples.add(time, self.load.all_steps()),
                 Err(error) => {
-                    eprintln!("LangGraph gives no answer: {error}");
+                    eprintln!("LangGraph failed: {error}");
                     *langgraph = None;
                 }
             }
         }
     }
 
-    /// Forgets the round that warmed it up.
-    fn forget(&mut self) {
+    /// Discards the samples of the warm-up round.
+    fn discard_warm_up(&mut self) {
         for (_, samples) in &mut self.samples {
             *samples = Samples::default();
         }
     }
 
-    /// The cost at our promise, and at LangGraph's own where that is weaker.
+    /// Returns the cost with our durability, and with LangGraph's default if that is weaker.
     fn costs(&self) -> [Option<Cost>; 2] {
         let cost = |index: usize| self.samples.get(index).and_then(|(_, it)| it.cost());
         [cost(0), cost(1)]
@@ -239,18 +251,18 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn our_side_and_the_floors_run() {
-        let (folder, runtime) = (disk::scratch().unwrap(), Runtime::new().unwrap());
-        let mut databases = Databases::new(folder.path(), runtime.handle());
+    fn saver_and_floors_run() {
+        let (dir, runtime) = (disk::scratch_dir().unwrap(), Runtime::new().unwrap());
+        let mut databases = Databases::new(dir.path(), runtime.handle());
         let pair = databases.pair(Store::Sqlite).unwrap().unwrap();
-        let load = Load { threads: 2, steps: 5, message: 10 };
+        let load = StorageLoad { threads: 2, steps: 5, message: 10 };
         let mut sides = Sides::new(&pair, load, runtime.handle()).unwrap();
         sides.round(0);
         let costs = sides.costs().unwrap();
-        // Both threads store their input and START beside their steps.
-        assert_eq!(costs.commits_a_step, 14.0 / 10.0);
+        // Both threads store their input and START in addition to their steps.
+        assert_eq!(costs.commits_per_step, 14.0 / 10.0);
         // SQLite writes whole pages.
         #[cfg(target_os = "linux")]
-        assert!(matches!(costs.floors[0].0, Kind::Same(bytes) if bytes > 1_000));
+        assert!(matches!(costs.floors[0].0, Kind::SameBytes(bytes) if bytes > 1_000));
     }
 }

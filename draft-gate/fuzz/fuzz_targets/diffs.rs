@@ -1,4 +1,5 @@
-//! Compares any two texts: the difference applied to the one gives the other, and its new lines can be searched.
+//! Diffs arbitrary texts: applying the diff to the old text yields the new one, and scanning the added lines never
+//! panics.
 #![no_main]
 
 use draft_gate::{FileDiff, scan};
@@ -14,6 +15,6 @@ fuzz_target!(|texts: (&str, &str)| {
     let _ = scan(&diff.added);
     let _ = draft_gate::extract(new);
     let patch = format!("--- a\n+++ b\n{}", diff.unified);
-    let patch = diffy::Patch::from_str(&patch).expect("the difference can be read");
-    assert_eq!(diffy::apply(old, &patch).expect("it can be applied"), new);
+    let patch = diffy::Patch::from_str(&patch).expect("the diff is valid");
+    assert_eq!(diffy::apply(old, &patch).expect("the diff applies"), new);
 });

@@ -1,4 +1,4 @@
-//! Takes paths as a worker writes them: what is taken stays beneath the folder it is joined to, and is not rewritten.
+//! Parses arbitrary paths: accepted paths are unchanged and stay beneath the directory they are joined to.
 #![no_main]
 
 use std::path::{Component, Path};

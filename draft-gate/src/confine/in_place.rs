@@ -1,4 +1,4 @@
-//! Files that grow at their end or are written where they are: the log, inboxes, and the memory of the log's end.
+//! Files that are appended to or overwritten in place: the log, inboxes, and `head.json`.
 
 use std::{
     fs::File,
@@ -7,80 +7,82 @@ use std::{
 
 use rustix::fs::{Mode, OFlags, SeekFrom, fdatasync, ftruncate, seek};
 
-use super::{Folder, Keep, mode::PRIVATE_FILE};
+use super::{Dir, Durability, permissions::PRIVATE_FILE};
 use crate::error::Error;
 
-impl Folder {
-    /// Adds bytes to the end of a file, which is made where it is missing.
-    pub(crate) fn append(&self, name: &str, bytes: &[u8], keep: Keep) -> Result<(), Error> {
-        self.pass("append to a file", name);
+impl Dir {
+    /// Appends bytes to a file, creating it if it is missing.
+    pub(crate) fn append(&self, name: &str, bytes: &[u8], keep: Durability) -> Result<(), Error> {
+        self.notify("append to a file", name);
         self.write_in(name, OFlags::APPEND, 0, bytes, keep)
     }
 
-    /// Writes bytes over those at a place of a file.
+    /// Overwrites bytes of a file at an offset.
     pub(crate) fn overwrite(
         &self,
         name: &str,
-        place: u64,
+        offset: u64,
         bytes: &[u8],
-        keep: Keep,
+        keep: Durability,
     ) -> Result<(), Error> {
-        self.pass("write over a part of a file", name);
-        self.write_in(name, OFlags::empty(), place, bytes, keep)
+        self.notify("write over a part of a file", name);
+        self.write_in(name, OFlags::empty(), offset, bytes, keep)
     }
 
     fn write_in(
         &self,
         name: &str,
-        more: OFlags,
-        place: u64,
+        extra_flags: OFlags,
+        offset: u64,
         bytes: &[u8],
-        keep: Keep,
+        keep: Durability,
     ) -> Result<(), Error> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | more;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | extra_flags;
         let fd = self
             .open(name, flags, Mode::from_raw_mode(PRIVATE_FILE))
-            .map_err(|it| self.refused("open", name, it))?;
-        self.plain(name, &fd)?;
+            .map_err(|it| self.errno_error("open", name, it))?;
+        self.require_regular_file(name, &fd)?;
         let write = || -> io::Result<()> {
-            seek(&fd, SeekFrom::Start(place))?;
-            self.write_halves(&fd, name, bytes)?;
-            if keep == Keep::ThroughPowerCut {
-                self.pass("sync a file", name);
+            seek(&fd, SeekFrom::Start(offset))?;
+            self.write_in_two_parts(&fd, name, bytes)?;
+            if keep == Durability::PowerLoss {
+                self.notify("sync a file", name);
                 fdatasync(&fd)?;
             }
             Ok(())
         };
-        write().map_err(|source| self.failed("write to", name, source))
+        write().map_err(|source| self.io_error("write to", name, source))
     }
 
-    /// The last bytes of a file, at most so many, and its length.
-    pub(crate) fn tail(&self, name: &str, most: u64) -> Result<Option<(Vec<u8>, u64)>, Error> {
+    /// Returns up to `max_bytes` from the end of a file, and its length.
+    pub(crate) fn tail(&self, name: &str, max_bytes: u64) -> Result<Option<(Vec<u8>, u64)>, Error> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let fd = match self.open(name, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(rustix::io::Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(self.refused("open", name, error)),
+            Err(error) => return Err(self.errno_error("open", name, error)),
         };
-        let length = u64::try_from(self.plain(name, &fd)?.st_size).unwrap_or(0);
-        let start = length.saturating_sub(most);
+        let length = u64::try_from(self.require_regular_file(name, &fd)?.st_size).unwrap_or(0);
+        let start = length.saturating_sub(max_bytes);
         let read = || -> io::Result<Vec<u8>> {
             seek(&fd, SeekFrom::Start(start))?;
             let mut bytes = vec![];
             File::from(fd.try_clone()?).take(length - start).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        let bytes = read().map_err(|source| self.failed("read", name, source))?;
+        let bytes = read().map_err(|source| self.io_error("read", name, source))?;
         Ok(Some((bytes, length)))
     }
 
-    /// Cuts a file to a length: for the half of a line that a crash left.
-    pub(crate) fn cut(&self, name: &str, length: u64) -> Result<(), Error> {
-        self.pass("cut a file", name);
+    /// Truncates a file, to remove an incomplete line that a crash left.
+    pub(crate) fn truncate(&self, name: &str, length: u64) -> Result<(), Error> {
+        self.notify("cut a file", name);
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let fd =
-            self.open(name, flags, Mode::empty()).map_err(|it| self.refused("open", name, it))?;
-        self.plain(name, &fd)?;
-        ftruncate(&fd, length).map_err(|it| self.refused("cut", name, it))
+        let fd = self
+            .open(name, flags, Mode::empty())
+            .map_err(|it| self.errno_error("open", name, it))?;
+        self.require_regular_file(name, &fd)?;
+        ftruncate(&fd, length).map_err(|it| self.errno_error("truncate", name, it))
     }
 }

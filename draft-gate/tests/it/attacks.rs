@@ -1,4 +1,4 @@
-//! The attacks that are known: each ends with a refusal, a line in the log, and nothing touched outside.
+//! Known attacks: each one is rejected and logged, and nothing outside of the workspace changes.
 
 use std::{
     fs::{self, File},
@@ -12,27 +12,27 @@ use std::{
     time::Instant,
 };
 
-use draft_gate::{Decision, Error, Request, Submission};
+use draft_gate::{Decision, DraftRequest, Error, Submission};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::{OLD, Place, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
-/// A refusal that is a violation: counted, and logged with its prefix.
+/// Asserts that the error is a violation and is logged with its prefix.
 #[track_caller]
-fn check_refused<T: std::fmt::Debug>(place: &Place, result: Result<T, Error>) {
+fn check_refused<T: std::fmt::Debug>(ws: &TestWorkspace, result: Result<T, Error>) {
     let error = result.unwrap_err();
     assert!(error.is_violation(), "{error}");
     assert!(error.to_string().starts_with("SECURITY:"), "{error}");
-    let last = place.gate.records().unwrap().pop().unwrap();
+    let last = ws.gate.records().unwrap().pop().unwrap();
     assert_eq!(last.event, "violation");
     assert!(last.more["reason"].as_str().unwrap().starts_with("SECURITY:"));
-    place.check_outside();
+    ws.check_outside();
 }
 
 #[test]
-fn traversal_in_all_encodings_and_by_every_tool() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
+fn path_traversal_is_rejected_by_every_tool() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
     for path in [
         "../outside/a.py",
         "src/../../outside/a.py",
@@ -55,32 +55,32 @@ fn traversal_in_all_encodings_and_by_every_tool() {
         "src/a.py:stream",
         &"x/".repeat(3000),
     ] {
-        check_refused(&place, worker.request(&Request::edit(path, "t")));
-        check_refused(&place, worker.request(&Request::create(path, "t")));
+        check_refused(&ws, worker.request(&DraftRequest::edit(path, "t")));
+        check_refused(&ws, worker.request(&DraftRequest::create(path, "t")));
         let inside = format!("_handoff/drafts/{path}");
         for draft in [path, &inside] {
-            check_refused(&place, worker.write(draft, "x"));
-            check_refused(&place, worker.read(draft));
+            check_refused(&ws, worker.write(draft, "x"));
+            check_refused(&ws, worker.read(draft));
         }
     }
 }
 
 #[test]
-fn siblings_whose_name_starts_alike() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    place.put("_handoff/drafts-evil/a.py.t.draft", "x");
-    place.put("_handoff/draftsa.py.t.draft", "x");
-    check_refused(&place, worker.request(&Request::edit("../ws-evil/a.py", "t")));
-    check_refused(&place, worker.read("_handoff/drafts-evil/a.py.t.draft"));
-    check_refused(&place, worker.read("_handoff/draftsa.py.t.draft"));
-    check_refused(&place, worker.write("_handoff/drafts/../drafts-evil/a.py.t.draft", "y"));
+fn sibling_directories_with_the_same_prefix_are_outside() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    ws.put("_handoff/drafts-evil/a.py.t.draft", "x");
+    ws.put("_handoff/draftsa.py.t.draft", "x");
+    check_refused(&ws, worker.request(&DraftRequest::edit("../ws-evil/a.py", "t")));
+    check_refused(&ws, worker.read("_handoff/drafts-evil/a.py.t.draft"));
+    check_refused(&ws, worker.read("_handoff/draftsa.py.t.draft"));
+    check_refused(&ws, worker.write("_handoff/drafts/../drafts-evil/a.py.t.draft", "y"));
 }
 
 #[test]
-fn what_is_not_for_workers_is_neither_read_nor_proposed() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
+fn protected_files_can_neither_be_read_nor_proposed() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
     for path in [
         ".env",
         "conf/.env.local",
@@ -91,112 +91,112 @@ fn what_is_not_for_workers_is_neither_read_nor_proposed() {
         "secrets.yaml",
     ] {
         if !path.starts_with("_handoff") {
-            place.put(path, "K=1\n");
+            ws.put(path, "K=1\n");
         }
-        check_refused(&place, worker.request(&Request::edit(path, "t")));
-        check_refused(&place, worker.request(&Request::create(path, "t")));
+        check_refused(&ws, worker.request(&DraftRequest::edit(path, "t")));
+        check_refused(&ws, worker.request(&DraftRequest::create(path, "t")));
     }
 }
 
 #[test]
-fn links_instead_of_files_and_folders() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    symlink(place.outside().join("a.py"), place.path("src/link.py")).unwrap();
-    symlink(place.outside(), place.path("folder")).unwrap();
-    symlink("folder", place.path("chain")).unwrap();
-    symlink("../src/a.py", place.path("src/inside.py")).unwrap();
+fn links_in_place_of_files_and_directories_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    symlink(ws.outside().join("a.py"), ws.path("src/link.py")).unwrap();
+    symlink(ws.outside(), ws.path("folder")).unwrap();
+    symlink("folder", ws.path("chain")).unwrap();
+    symlink("../src/a.py", ws.path("src/inside.py")).unwrap();
     for path in ["src/link.py", "folder/a.py", "chain/a.py", "src/inside.py"] {
-        check_refused(&place, worker.request(&Request::edit(path, "t")));
-        check_refused(&place, worker.request(&Request::delete(path, "t")));
+        check_refused(&ws, worker.request(&DraftRequest::edit(path, "t")));
+        check_refused(&ws, worker.request(&DraftRequest::delete(path, "t")));
     }
-    check_refused(&place, worker.request(&Request::create("folder/new.py", "t")));
-    check_refused(&place, worker.request(&Request::create("chain/deep/new.py", "t")));
+    check_refused(&ws, worker.request(&DraftRequest::create("folder/new.py", "t")));
+    check_refused(&ws, worker.request(&DraftRequest::create("chain/deep/new.py", "t")));
 }
 
 #[test]
-fn a_draft_that_became_a_link() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let draft = worker.request(&Request::edit("src/a.py", "t")).unwrap();
-    fs::remove_file(place.path(&draft.draft_path)).unwrap();
-    symlink(place.outside().join("a.py"), place.path(&draft.draft_path)).unwrap();
-    check_refused(&place, worker.read(&draft.draft_path));
-    check_refused(&place, worker.submit(&Submission::of(&draft, "x")));
-    // A write replaces the link, and does not follow it.
+fn drafts_replaced_by_links_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
+    fs::remove_file(ws.path(&draft.draft_path)).unwrap();
+    symlink(ws.outside().join("a.py"), ws.path(&draft.draft_path)).unwrap();
+    check_refused(&ws, worker.read(&draft.draft_path));
+    check_refused(&ws, worker.submit(&Submission::of(&draft, "x")));
+    // A write replaces the link and does not follow it.
     worker.write(&draft.draft_path, &with_line(OLD)).unwrap();
-    assert!(fs::symlink_metadata(place.path(&draft.draft_path)).unwrap().is_file());
-    place.check_outside();
+    assert!(fs::symlink_metadata(ws.path(&draft.draft_path)).unwrap().is_file());
+    ws.check_outside();
 }
 
 #[test]
-fn a_link_that_waits_where_a_draft_will_be() {
-    let place = Place::new();
-    symlink(place.outside().join("a.py"), place.path("_handoff/drafts/a.py.t.draft")).unwrap();
-    symlink(place.outside().join("a.py"), place.path("_handoff/drafts/t.submission.json")).unwrap();
-    assert_eq!(place.edit("src/a.py", &with_line(OLD)).decision, Decision::Accept);
-    place.check_outside();
+fn links_at_the_path_of_a_new_draft_are_not_followed() {
+    let ws = TestWorkspace::new();
+    symlink(ws.outside().join("a.py"), ws.path("_handoff/drafts/a.py.t.draft")).unwrap();
+    symlink(ws.outside().join("a.py"), ws.path("_handoff/drafts/t.submission.json")).unwrap();
+    assert_eq!(ws.edit("src/a.py", &with_line(OLD)).decision, Decision::Accept);
+    ws.check_outside();
 }
 
 #[test]
-fn a_file_with_several_names() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let draft = worker.request(&Request::edit("src/a.py", "t")).unwrap();
-    fs::remove_file(place.path(&draft.draft_path)).unwrap();
-    fs::hard_link(place.outside().join("a.py"), place.path(&draft.draft_path)).unwrap();
-    check_refused(&place, worker.read(&draft.draft_path));
-    check_refused(&place, worker.submit(&Submission::of(&draft, "x")));
+fn files_with_several_hard_links_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
+    fs::remove_file(ws.path(&draft.draft_path)).unwrap();
+    fs::hard_link(ws.outside().join("a.py"), ws.path(&draft.draft_path)).unwrap();
+    check_refused(&ws, worker.read(&draft.draft_path));
+    check_refused(&ws, worker.submit(&Submission::of(&draft, "x")));
     worker.write(&draft.draft_path, "mine\n").unwrap();
-    place.check_outside();
-    fs::hard_link(place.outside().join("a.py"), place.path("src/linked.py")).unwrap();
-    check_refused(&place, worker.request(&Request::edit("src/linked.py", "t")));
+    ws.check_outside();
+    fs::hard_link(ws.outside().join("a.py"), ws.path("src/linked.py")).unwrap();
+    check_refused(&ws, worker.request(&DraftRequest::edit("src/linked.py", "t")));
 }
 
 #[test]
-fn folders_that_are_exchanged_for_links() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
-    let set = place.submit(&draft).set;
-    fs::rename(place.path("src"), place.path("real")).unwrap();
-    symlink(place.outside(), place.path("src")).unwrap();
-    let judgement = place.gate.judge(&set).unwrap();
+fn directories_replaced_by_links_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
+    let set = ws.submit(&draft).set;
+    fs::rename(ws.path("src"), ws.path("real")).unwrap();
+    symlink(ws.outside(), ws.path("src")).unwrap();
+    let judgement = ws.gate.judge(&set).unwrap();
     assert_eq!(judgement.decision, Decision::Reject);
     assert!(judgement.findings[0].text.contains("symbolic link"), "{:?}", judgement.findings);
-    assert_eq!(place.text("real/a.py"), OLD);
-    place.check_outside();
+    assert_eq!(ws.text("real/a.py"), OLD);
+    ws.check_outside();
 
-    let draft = worker.request(&Request::create("b.py", "t")).unwrap();
-    fs::rename(place.path("_handoff/drafts"), place.path("_handoff/kept")).unwrap();
-    symlink(place.outside(), place.path("_handoff/drafts")).unwrap();
-    check_refused(&place, worker.write(&draft.draft_path, "x"));
-    check_refused(&place, worker.read(&draft.draft_path));
-    check_refused(&place, worker.submit(&Submission::of(&draft, "x")));
+    let draft = worker.request(&DraftRequest::create("b.py", "t")).unwrap();
+    fs::rename(ws.path("_handoff/drafts"), ws.path("_handoff/kept")).unwrap();
+    symlink(ws.outside(), ws.path("_handoff/drafts")).unwrap();
+    check_refused(&ws, worker.write(&draft.draft_path, "x"));
+    check_refused(&ws, worker.read(&draft.draft_path));
+    check_refused(&ws, worker.submit(&Submission::of(&draft, "x")));
 }
 
 #[test]
-fn an_original_that_becomes_a_link_before_it_is_applied() {
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    let judgement = place.edit("src/a.py", &with_line(OLD));
-    fs::remove_file(place.path("src/a.py")).unwrap();
-    symlink(place.outside().join("a.py"), place.path("src/a.py")).unwrap();
-    let error = place.gate.accept(&judgement.set, judgement.sight, "p").unwrap_err();
-    assert!(matches!(error, Error::SightChanged { .. }), "{error}");
-    place.check_outside();
+fn originals_replaced_by_links_are_not_followed() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let judgement = ws.edit("src/a.py", &with_line(OLD));
+    fs::remove_file(ws.path("src/a.py")).unwrap();
+    symlink(ws.outside().join("a.py"), ws.path("src/a.py")).unwrap();
+    let error = ws.gate.accept(&judgement.set, judgement.fingerprint, "p").unwrap_err();
+    assert!(matches!(error, Error::StaleReview { .. }), "{error}");
+    ws.check_outside();
 }
 
 #[test]
-fn pipes_sockets_devices_and_folders() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
+fn special_files_and_directories_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
     let pipe =
         |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
     let made: [(&str, &dyn Fn(&Path)); 4] = [
         ("pipe", &|path| pipe(path)),
         ("socket", &|path| drop(UnixListener::bind(path).unwrap())),
         ("folder", &|path| fs::create_dir(path).unwrap()),
-        // Only root can make one; where we are not, a pipe has to do.
+        // Only root can create devices; otherwise a pipe is used.
         ("device", &|path| {
             let null = rustix::fs::makedev(1, 3);
             if mknodat(CWD, path, FileType::CharacterDevice, Mode::from_raw_mode(0o644), null)
@@ -208,276 +208,276 @@ fn pipes_sockets_devices_and_folders() {
     ];
     for (kind, make) in made {
         let name = format!("src/{kind}");
-        make(&place.path(&name));
-        check_refused(&place, worker.request(&Request::edit(&name, "t")));
-        let draft = worker.request(&Request::edit("src/a.py", kind)).unwrap();
-        fs::remove_file(place.path(&draft.draft_path)).unwrap();
-        make(&place.path(&draft.draft_path));
-        check_refused(&place, worker.read(&draft.draft_path));
-        check_refused(&place, worker.submit(&Submission::of(&draft, "x")));
+        make(&ws.path(&name));
+        check_refused(&ws, worker.request(&DraftRequest::edit(&name, "t")));
+        let draft = worker.request(&DraftRequest::edit("src/a.py", kind)).unwrap();
+        fs::remove_file(ws.path(&draft.draft_path)).unwrap();
+        make(&ws.path(&draft.draft_path));
+        check_refused(&ws, worker.read(&draft.draft_path));
+        check_refused(&ws, worker.submit(&Submission::of(&draft, "x")));
     }
 }
 
-/// Whoever can write among the drafts must not be able to stop the gate.
+/// Programs that write to the drafts directory must not be able to block the gate.
 #[test]
-fn folders_in_place_of_drafts_stop_nobody() {
-    let place = Place::new();
-    let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
-    let set = place.submit(&draft).set;
+fn directories_in_place_of_drafts_do_not_block_the_gate() {
+    let ws = TestWorkspace::new();
+    let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
+    let set = ws.submit(&draft).set;
     for path in [draft.draft_path.as_str(), "_handoff/drafts/t.submission.json"] {
-        fs::remove_file(place.path(path)).unwrap();
-        fs::create_dir_all(place.path(path).join("inner")).unwrap();
+        fs::remove_file(ws.path(path)).unwrap();
+        fs::create_dir_all(ws.path(path).join("inner")).unwrap();
     }
-    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
-    assert_eq!(place.text("src/a.py"), with_line(OLD));
-    assert_eq!(place.create("src/b.py", "b\n").decision, Decision::Accept);
+    assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert_eq!(ws.text("src/a.py"), with_line(OLD));
+    assert_eq!(ws.create("src/b.py", "b\n").decision, Decision::Accept);
 }
 
 #[test]
-fn magic_links_lead_nowhere() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let open = File::open(place.outside().join("a.py")).unwrap();
+fn magic_links_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let open = File::open(ws.outside().join("a.py")).unwrap();
     let fd = std::os::fd::AsRawFd::as_raw_fd(&open);
-    symlink(format!("/proc/self/fd/{fd}"), place.path("src/fd.py")).unwrap();
-    symlink("/proc/self/root", place.path("root")).unwrap();
-    check_refused(&place, worker.request(&Request::edit("src/fd.py", "t")));
-    check_refused(&place, worker.request(&Request::edit("root/etc/passwd", "t")));
-    let draft = worker.request(&Request::edit("src/a.py", "t")).unwrap();
-    fs::remove_file(place.path(&draft.draft_path)).unwrap();
-    symlink(format!("/proc/self/fd/{fd}"), place.path(&draft.draft_path)).unwrap();
-    check_refused(&place, worker.read(&draft.draft_path));
+    symlink(format!("/proc/self/fd/{fd}"), ws.path("src/fd.py")).unwrap();
+    symlink("/proc/self/root", ws.path("root")).unwrap();
+    check_refused(&ws, worker.request(&DraftRequest::edit("src/fd.py", "t")));
+    check_refused(&ws, worker.request(&DraftRequest::edit("root/etc/passwd", "t")));
+    let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
+    fs::remove_file(ws.path(&draft.draft_path)).unwrap();
+    symlink(format!("/proc/self/fd/{fd}"), ws.path(&draft.draft_path)).unwrap();
+    check_refused(&ws, worker.read(&draft.draft_path));
 }
 
 #[test]
-fn forged_submissions() {
-    let place = Place::new();
-    place.put("src/b.py", OLD);
-    let worker = place.gate.worker("w").unwrap();
-    let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+fn forged_submissions_are_rejected() {
+    let ws = TestWorkspace::new();
+    ws.put("src/b.py", OLD);
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     let forge = |change: &dyn Fn(&mut Submission)| {
         let mut submission = Submission::of(&draft, "x");
         change(&mut submission);
-        check_refused(&place, worker.submit(&submission));
+        check_refused(&ws, worker.submit(&submission));
     };
     forge(&|it| it.original_path = "src/b.py".to_owned());
     forge(&|it| it.original_path = "../outside/a.py".to_owned());
     forge(&|it| it.task_id = "u".to_owned());
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
-    // Files that nobody issued are no drafts, whatever they are called.
-    place.put("_handoff/drafts/b.py.t.draft", "x");
+    // Files that were not issued are not drafts, whatever their names.
+    ws.put("_handoff/drafts/b.py.t.draft", "x");
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
-    check_refused(&place, worker.write("_handoff/drafts/t.submission.json", "{}"));
-    // Nor is the draft of another worker.
-    let other = place.gate.worker("other").unwrap();
-    check_refused(&place, other.submit(&Submission::of(&draft, "x")));
-    check_refused(&place, other.write(&draft.draft_path, "x"));
-    check_refused(&place, other.read(&draft.draft_path));
-    // What the folder says about submissions is not believed.
-    let set = place.submit(&draft).set;
-    let list = place.text("_handoff/drafts/t.submission.json").replace("src/a.py", "src/b.py");
-    place.put("_handoff/drafts/t.submission.json", &list);
-    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
-    assert_eq!((place.text("src/a.py"), place.text("src/b.py")), (with_line(OLD), OLD.to_owned()));
+    check_refused(&ws, worker.write("_handoff/drafts/t.submission.json", "{}"));
+    // Drafts of other workers are rejected too.
+    let other = ws.gate.worker("other").unwrap();
+    check_refused(&ws, other.submit(&Submission::of(&draft, "x")));
+    check_refused(&ws, other.write(&draft.draft_path, "x"));
+    check_refused(&ws, other.read(&draft.draft_path));
+    // The submission file is not trusted.
+    let set = ws.submit(&draft).set;
+    let list = ws.text("_handoff/drafts/t.submission.json").replace("src/a.py", "src/b.py");
+    ws.put("_handoff/drafts/t.submission.json", &list);
+    assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert_eq!((ws.text("src/a.py"), ws.text("src/b.py")), (with_line(OLD), OLD.to_owned()));
 }
 
 #[test]
-fn replayed_submissions() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+fn replayed_submissions_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     let submission = Submission::of(&draft, "x");
     let set = worker.submit(&submission).unwrap().set;
-    assert!(matches!(worker.submit(&submission), Err(Error::Submitted { .. })));
-    place.gate.judge(&set).unwrap();
-    check_refused(&place, worker.submit(&submission));
-    // To judge once more is to hear what was decided.
-    place.put("src/a.py", OLD);
-    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
-    assert_eq!(place.text("src/a.py"), OLD);
-    assert_eq!(place.count("accepted"), 1);
+    assert!(matches!(worker.submit(&submission), Err(Error::AlreadySubmitted { .. })));
+    ws.gate.judge(&set).unwrap();
+    check_refused(&ws, worker.submit(&submission));
+    // Judging again returns the earlier decision.
+    ws.put("src/a.py", OLD);
+    assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert_eq!(ws.text("src/a.py"), OLD);
+    assert_eq!(ws.count("accepted"), 1);
 }
 
 #[test]
-fn content_swapped_after_it_was_submitted() {
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    let worker = place.gate.worker("w").unwrap();
-    let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
-    let set = place.submit(&draft).set;
-    fs::write(place.path(&draft.draft_path), "something else\n").unwrap();
-    assert!(matches!(worker.write(&draft.draft_path, "x"), Err(Error::Submitted { .. })));
-    let judgement = place.gate.judge(&set).unwrap();
-    fs::write(place.path(&draft.draft_path), "yet something else\n").unwrap();
-    place.gate.accept(&set, judgement.sight, "p").unwrap();
-    assert_eq!(place.text("src/a.py"), with_line(OLD));
+fn content_changed_after_submission_is_ignored() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
+    let set = ws.submit(&draft).set;
+    fs::write(ws.path(&draft.draft_path), "something else\n").unwrap();
+    assert!(matches!(worker.write(&draft.draft_path, "x"), Err(Error::AlreadySubmitted { .. })));
+    let judgement = ws.gate.judge(&set).unwrap();
+    fs::write(ws.path(&draft.draft_path), "yet something else\n").unwrap();
+    ws.gate.accept(&set, judgement.fingerprint, "p").unwrap();
+    assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
 #[test]
-fn a_frozen_content_that_was_changed_is_not_applied() {
-    let place = Place::new();
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-    for blob in crate::support::files(&place.path("_handoff/gate/blobs")) {
+fn corrupt_stored_content_is_not_applied() {
+    let ws = TestWorkspace::new();
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    for blob in crate::support::files(&ws.path("_handoff/gate/blobs")) {
         fs::write(blob, "evil\n").unwrap();
     }
-    let judgement = place.gate.judge(&set).unwrap();
+    let judgement = ws.gate.judge(&set).unwrap();
     assert_eq!(judgement.decision, Decision::Escalate);
-    assert!(judgement.findings[0].text.contains("damaged"), "{:?}", judgement.findings);
-    assert!(place.gate.accept(&set, judgement.sight, "p").is_err());
-    assert_eq!(place.text("src/a.py"), OLD);
-    place.gate.reject(&set, judgement.sight, "damaged", "p").unwrap();
+    assert!(judgement.findings[0].text.contains("corrupt"), "{:?}", judgement.findings);
+    assert!(ws.gate.accept(&set, judgement.fingerprint, "p").is_err());
+    assert_eq!(ws.text("src/a.py"), OLD);
+    ws.gate.reject(&set, judgement.fingerprint, "corrupt", "p").unwrap();
 }
 
 #[test]
-fn drafts_of_two_gigabytes_cost_nothing() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let draft = worker.request(&Request::edit("src/a.py", "t")).unwrap();
-    File::create(place.path(&draft.draft_path)).unwrap().set_len(2 << 30).unwrap();
-    File::create(place.path("src/huge.py")).unwrap().set_len(2 << 30).unwrap();
+fn huge_drafts_are_rejected_without_reading_them() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
+    File::create(ws.path(&draft.draft_path)).unwrap().set_len(2 << 30).unwrap();
+    File::create(ws.path("src/huge.py")).unwrap().set_len(2 << 30).unwrap();
     let start = Instant::now();
     assert!(matches!(worker.read(&draft.draft_path), Err(Error::TooLarge { .. })));
     assert!(matches!(worker.submit(&Submission::of(&draft, "x")), Err(Error::TooLarge { .. })));
     assert!(matches!(
-        worker.request(&Request::edit("src/huge.py", "t")),
+        worker.request(&DraftRequest::edit("src/huge.py", "t")),
         Err(Error::TooLarge { .. })
     ));
     assert!(matches!(
         worker.write(&draft.draft_path, &"x".repeat(2 << 20)),
         Err(Error::TooLarge { .. })
     ));
-    // To read them would take longer by far.
+    // Reading them would take much longer.
     assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
 }
 
 #[test]
-fn what_is_no_text_is_refused() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let draft = worker.request(&Request::edit("src/a.py", "t")).unwrap();
+fn binary_content_is_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
     for bytes in [b"\xff\xfe\x00".as_slice(), b"a\0b", b"\xc0\xaf"] {
-        fs::write(place.path(&draft.draft_path), bytes).unwrap();
+        fs::write(ws.path(&draft.draft_path), bytes).unwrap();
         assert!(matches!(worker.read(&draft.draft_path), Err(Error::NotText { .. })));
         assert!(matches!(worker.submit(&Submission::of(&draft, "x")), Err(Error::NotText { .. })));
     }
-    fs::write(place.path("src/binary"), b"\xff\xfe").unwrap();
+    fs::write(ws.path("src/binary"), b"\xff\xfe").unwrap();
     assert!(matches!(
-        worker.request(&Request::edit("src/binary", "t")),
+        worker.request(&DraftRequest::edit("src/binary", "t")),
         Err(Error::NotText { .. })
     ));
 }
 
 #[test]
-fn accepts_at_once() {
-    let place = Arc::new(Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#));
-    let judgement = place.edit("src/a.py", &with_line(OLD));
+fn concurrent_accepts_apply_once() {
+    let ws = Arc::new(TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#));
+    let judgement = ws.edit("src/a.py", &with_line(OLD));
     let accepts: Vec<_> = (0..8)
         .map(|_| {
-            let (place, set, sight) = (place.clone(), judgement.set.clone(), judgement.sight);
-            thread::spawn(move || place.gate.accept(&set, sight, "p").is_ok())
+            let (ws, set, fingerprint) = (ws.clone(), judgement.set.clone(), judgement.fingerprint);
+            thread::spawn(move || ws.gate.accept(&set, fingerprint, "p").is_ok())
         })
         .collect();
     let n_accepted = accepts.into_iter().map(|it| it.join().unwrap()).filter(|it| *it).count();
-    assert_eq!((n_accepted, place.count("accepted")), (1, 1));
-    assert_eq!(place.text("src/a.py"), with_line(OLD));
-    place.gate.verify().unwrap();
+    assert_eq!((n_accepted, ws.count("accepted")), (1, 1));
+    assert_eq!(ws.text("src/a.py"), with_line(OLD));
+    ws.gate.verify().unwrap();
 }
 
 #[test]
-fn drafts_of_one_file_by_several_workers_at_once() {
-    let place = Arc::new(Place::new());
+fn concurrent_drafts_of_one_file_do_not_overwrite_each_other() {
+    let ws = Arc::new(TestWorkspace::new());
     let judged: Vec<_> = (0..6)
         .map(|number| {
-            let place = place.clone();
+            let ws = ws.clone();
             thread::spawn(move || {
                 let name = format!("w{number}");
-                let worker = place.gate.worker(&name).unwrap();
-                let draft = worker.request(&Request::edit("src/a.py", "t")).unwrap();
+                let worker = ws.gate.worker(&name).unwrap();
+                let draft = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
                 worker.write(&draft.draft_path, &format!("{OLD}{name}\n")).unwrap();
                 let set = worker.submit(&Submission::of(&draft, "x")).unwrap().set;
-                place.gate.judge(&set).unwrap().decision
+                ws.gate.judge(&set).unwrap().decision
             })
         })
         .collect();
     let decisions: Vec<_> = judged.into_iter().map(|it| it.join().unwrap()).collect();
     let n_accepted = decisions.iter().filter(|it| **it == Decision::Accept).count();
-    // Each accepted one saw what was there; the others met the rule for conflicts.
+    // Accepted drafts were based on the current file; the others hit the conflict rule.
     assert!(n_accepted >= 1);
-    assert_eq!(place.count("accepted"), n_accepted);
-    assert_eq!(place.count("escalated"), 6 - n_accepted);
-    place.gate.verify().unwrap();
+    assert_eq!(ws.count("accepted"), n_accepted);
+    assert_eq!(ws.count("escalated"), 6 - n_accepted);
+    ws.gate.verify().unwrap();
 }
 
 #[test]
-fn mode_bits_survive() {
-    let place = Place::new();
+fn mode_bits_are_preserved() {
+    let ws = TestWorkspace::new();
     for mode in [0o755, 0o600, 0o444] {
-        fs::set_permissions(place.path("src/a.py"), fs::Permissions::from_mode(mode)).unwrap();
-        let text = with_line(&place.text("src/a.py"));
-        assert_eq!(place.edit("src/a.py", &text).decision, Decision::Accept);
-        let metadata = fs::metadata(place.path("src/a.py")).unwrap();
+        fs::set_permissions(ws.path("src/a.py"), fs::Permissions::from_mode(mode)).unwrap();
+        let text = with_line(&ws.text("src/a.py"));
+        assert_eq!(ws.edit("src/a.py", &text).decision, Decision::Accept);
+        let metadata = fs::metadata(ws.path("src/a.py")).unwrap();
         assert_eq!((metadata.mode() & 0o7777, metadata.nlink()), (mode, 1));
-        assert_eq!(place.text("src/a.py"), text);
+        assert_eq!(ws.text("src/a.py"), text);
     }
 }
 
-/// Whether nobody but the owner has anything of what lies beneath a folder, and of the folder itself.
+/// Returns whether only the owner can access a directory and everything in it.
 fn is_private(path: &Path) -> bool {
     let is_closed = fs::symlink_metadata(path).unwrap().mode() & 0o077 == 0;
     let mut inner = path.is_dir().then(|| fs::read_dir(path).unwrap()).into_iter().flatten();
     is_closed && inner.all(|it| is_private(&it.unwrap().path()))
 }
 
-fn open_to_all(path: &Path) {
+fn make_world_readable(path: &Path) {
     if path.is_dir() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::read_dir(path).unwrap().for_each(|it| open_to_all(&it.unwrap().path()));
+        fs::read_dir(path).unwrap().for_each(|it| make_world_readable(&it.unwrap().path()));
     } else {
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     }
 }
 
-/// A draft is a copy of a file that others may not be allowed to read; so is what is kept of it.
+/// Drafts and stored contents are copies of files that may be private.
 #[test]
-fn what_the_gate_keeps_is_for_its_user_alone() {
-    let place = Place::new();
-    place.edit("src/a.py", "gone\n");
-    place.draft(&Request::create("src/b.py", "t"), "b\n");
-    let kept = ["drafts", "gate", "transition.ndjson"].map(|it| place.path("_handoff").join(it));
+fn files_of_the_gate_are_private() {
+    let ws = TestWorkspace::new();
+    ws.edit("src/a.py", "gone\n");
+    ws.draft(&DraftRequest::create("src/b.py", "t"), "b\n");
+    let kept = ["drafts", "gate", "transition.ndjson"].map(|it| ws.path("_handoff").join(it));
     assert_eq!(kept.each_ref().map(|it| is_private(it)), [true; 3]);
 
-    // A gate of an earlier version is closed when it is opened; what workers put there is not ours to change.
-    kept.iter().for_each(|it| open_to_all(it));
-    let outside = place.outside().join("a.py");
-    symlink(&outside, place.path("_handoff/drafts/link")).unwrap();
-    fs::hard_link(&outside, place.path("_handoff/drafts/other-name")).unwrap();
+    // Opening a gate of an earlier version restricts its permissions; files that workers created are left alone.
+    kept.iter().for_each(|it| make_world_readable(it));
+    let outside = ws.outside().join("a.py");
+    symlink(&outside, ws.path("_handoff/drafts/link")).unwrap();
+    fs::hard_link(&outside, ws.path("_handoff/drafts/other-name")).unwrap();
     fs::set_permissions(&outside, fs::Permissions::from_mode(0o644)).unwrap();
-    draft_gate::Gate::open(place.path("")).unwrap();
+    draft_gate::Gate::open(ws.path("")).unwrap();
     assert_eq!(fs::metadata(&outside).unwrap().mode() & 0o777, 0o644);
-    fs::remove_file(place.path("_handoff/drafts/link")).unwrap();
-    fs::remove_file(place.path("_handoff/drafts/other-name")).unwrap();
+    fs::remove_file(ws.path("_handoff/drafts/link")).unwrap();
+    fs::remove_file(ws.path("_handoff/drafts/other-name")).unwrap();
     assert_eq!(kept.each_ref().map(|it| is_private(it)), [true; 3]);
 }
 
 #[test]
-fn names_that_differ_in_case_alone() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
+fn names_that_differ_only_in_case_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
     for path in ["src/A.py", "SRC/b.py"] {
         assert!(
-            matches!(worker.request(&Request::create(path, "t")), Err(Error::Exists { .. })),
+            matches!(worker.request(&DraftRequest::create(path, "t")), Err(Error::Exists { .. })),
             "{path}"
         );
     }
 }
 
 #[test]
-fn names_of_drafts_do_not_collide() {
-    let place = Place::new();
-    place.put("lib/a.py", "lib\n");
-    let worker = place.gate.worker("w").unwrap();
-    let one = worker.request(&Request::edit("src/a.py", "t")).unwrap();
-    let two = worker.request(&Request::edit("lib/a.py", "t")).unwrap();
-    let three = place.gate.worker("v").unwrap().request(&Request::edit("src/a.py", "t")).unwrap();
+fn draft_names_do_not_collide() {
+    let ws = TestWorkspace::new();
+    ws.put("lib/a.py", "lib\n");
+    let worker = ws.gate.worker("w").unwrap();
+    let one = worker.request(&DraftRequest::edit("src/a.py", "t")).unwrap();
+    let two = worker.request(&DraftRequest::edit("lib/a.py", "t")).unwrap();
+    let three = ws.gate.worker("v").unwrap().request(&DraftRequest::edit("src/a.py", "t")).unwrap();
     assert_eq!(one.draft_path, "_handoff/drafts/a.py.t.draft");
     assert!(
         two.draft_path != one.draft_path
@@ -485,15 +485,15 @@ fn names_of_drafts_do_not_collide() {
             && two.draft_path != three.draft_path
     );
     assert_eq!(worker.read(&two.draft_path).unwrap().content, "lib\n");
-    // The same request is the same draft.
-    assert_eq!(worker.request(&Request::edit("lib/a.py", "t")).unwrap(), two);
+    // The same request returns the same draft.
+    assert_eq!(worker.request(&DraftRequest::edit("lib/a.py", "t")).unwrap(), two);
 }
 
 #[test]
-fn a_workspace_that_is_reached_over_a_link_is_one() {
-    let place = Place::new();
-    let link = place.path("../ws-link");
-    symlink(place.path(""), &link).unwrap();
+fn workspaces_may_be_opened_through_links() {
+    let ws = TestWorkspace::new();
+    let link = ws.path("../ws-link");
+    symlink(ws.path(""), &link).unwrap();
     let gate = draft_gate::Gate::open(&link).unwrap();
-    assert!(gate.worker("w").unwrap().request(&Request::edit("src/a.py", "t")).is_ok());
+    assert!(gate.worker("w").unwrap().request(&DraftRequest::edit("src/a.py", "t")).is_ok());
 }

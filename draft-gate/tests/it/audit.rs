@@ -1,26 +1,26 @@
-//! The log shows every change of it.
+//! Tests that every modification of the log is detected.
 
 use std::fs;
 
 use draft_gate::{Error, Gate};
 
-use crate::support::{OLD, Place, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
-fn log(place: &Place) -> std::path::PathBuf {
-    place.path("_handoff/transition.ndjson")
+fn log(ws: &TestWorkspace) -> std::path::PathBuf {
+    ws.path("_handoff/transition.ndjson")
 }
 
 #[test]
-fn any_byte_that_is_changed_added_or_removed_is_found() {
-    let place = Place::new();
-    place.edit("src/a.py", &with_line(OLD));
-    place.propose_deletion("src/a.py");
-    let whole = fs::read(log(&place)).unwrap();
-    let lines = place.gate.verify().unwrap().lines;
+fn every_changed_added_or_removed_byte_is_detected() {
+    let ws = TestWorkspace::new();
+    ws.edit("src/a.py", &with_line(OLD));
+    ws.propose_deletion("src/a.py");
+    let whole = fs::read(log(&ws)).unwrap();
+    let lines = ws.gate.verify().unwrap().lines;
     assert_eq!(lines as usize, whole.split(|it| *it == b'\n').count() - 1);
     let check = |bytes: &[u8], what: &str| {
-        fs::write(log(&place), bytes).unwrap();
-        assert!(matches!(place.gate.verify(), Err(Error::Log { .. })), "{what}");
+        fs::write(log(&ws), bytes).unwrap();
+        assert!(matches!(ws.gate.verify(), Err(Error::CorruptLog { .. })), "{what}");
     };
     for at in 0..whole.len() {
         let mut changed = whole.clone();
@@ -43,36 +43,36 @@ fn any_byte_that_is_changed_added_or_removed_is_found() {
             .collect();
         check(twice.as_bytes(), &format!("line {at} twice"));
     }
-    check(&[&whole, b"\n".as_slice()].concat(), "an empty line");
-    check(text.replace('\n', "\r\n").as_bytes(), "other line ends");
-    fs::write(log(&place), whole).unwrap();
-    place.gate.verify().unwrap();
+    check(&[&whole, b"\n".as_slice()].concat(), "empty line appended");
+    check(text.replace('\n', "\r\n").as_bytes(), "line endings changed");
+    fs::write(log(&ws), whole).unwrap();
+    ws.gate.verify().unwrap();
 }
 
-/// Whoever knows how lines are bound can add one; the gate still knows which it wrote.
+/// An attacker who knows the hash chain can append a valid line, but `head.json` does not match it.
 #[test]
-fn a_line_that_is_bound_rightly_and_not_by_us_is_found() {
-    let (place, other) = (Place::new(), Place::new());
-    place.edit("src/a.py", &with_line(OLD));
-    fs::copy(log(&place), log(&other)).unwrap();
-    fs::copy(place.path("_handoff/gate/head.json"), other.path("_handoff/gate/head.json")).unwrap();
+fn validly_chained_foreign_lines_are_detected() {
+    let (ws, other) = (TestWorkspace::new(), TestWorkspace::new());
+    ws.edit("src/a.py", &with_line(OLD));
+    fs::copy(log(&ws), log(&other)).unwrap();
+    fs::copy(ws.path("_handoff/gate/head.json"), other.path("_handoff/gate/head.json")).unwrap();
     other.propose_deletion("src/a.py");
     other.gate.verify().unwrap();
-    fs::copy(log(&other), log(&place)).unwrap();
-    assert!(matches!(place.gate.verify(), Err(Error::Log { .. })));
+    fs::copy(log(&other), log(&ws)).unwrap();
+    assert!(matches!(ws.gate.verify(), Err(Error::CorruptLog { .. })));
 }
 
 #[test]
-fn nothing_is_accepted_over_a_log_that_was_cut_until_somebody_has_looked() {
-    let place = Place::new();
-    place.edit("src/a.py", &with_line(OLD));
-    let whole = fs::read_to_string(log(&place)).unwrap();
+fn a_truncated_log_blocks_decisions_until_acknowledged() {
+    let ws = TestWorkspace::new();
+    ws.edit("src/a.py", &with_line(OLD));
+    let whole = fs::read_to_string(log(&ws)).unwrap();
     let cut: String = whole.split_inclusive('\n').take(2).collect();
-    fs::write(log(&place), cut).unwrap();
-    let worker = place.gate.worker("w").unwrap();
-    let request = draft_gate::Request::edit("src/a.py", "t");
-    assert!(matches!(worker.request(&request), Err(Error::Log { .. })));
-    let gate = Gate::open_to_look(place.path("")).unwrap();
+    fs::write(log(&ws), cut).unwrap();
+    let worker = ws.gate.worker("w").unwrap();
+    let request = draft_gate::DraftRequest::edit("src/a.py", "t");
+    assert!(matches!(worker.request(&request), Err(Error::CorruptLog { .. })));
+    let gate = Gate::open_unchecked(ws.path("")).unwrap();
     gate.acknowledge_loss("p").unwrap();
     gate.verify().unwrap();
     let last = gate.records().unwrap().pop().unwrap();
@@ -83,71 +83,71 @@ fn nothing_is_accepted_over_a_log_that_was_cut_until_somebody_has_looked() {
     assert!(worker.request(&request).is_ok());
 }
 
-/// Advice that helps: to acknowledge a loss mends an end, and nothing before it.
+/// Acknowledging a loss fixes the end of the log, but nothing before it.
 #[test]
-fn what_to_do_about_a_log_depends_on_where_it_was_changed() {
-    let place = Place::new();
-    place.edit("src/a.py", &with_line(OLD));
-    let whole = place.text("_handoff/transition.ndjson");
-    let said = || place.gate.verify().unwrap_err().to_string();
+fn advice_depends_on_where_the_log_was_changed() {
+    let ws = TestWorkspace::new();
+    ws.edit("src/a.py", &with_line(OLD));
+    let whole = ws.text("_handoff/transition.ndjson");
+    let verify_error = || ws.gate.verify().unwrap_err().to_string();
     let changes = [
         whole.replacen("requested", "requestee", 1),
         whole.replacen('{', "[", 1),
         whole.split_inclusive('\n').skip(1).collect(),
     ];
     for changed in changes {
-        fs::write(log(&place), &changed).unwrap();
-        let said = said();
-        let unread = place.gate.records().err().map(|it| it.to_string());
-        assert_eq!(unread, (!changed.starts_with('{')).then(|| said.clone()));
-        assert!(said.contains("from a copy") && !said.contains("acknowledge-loss"), "{said}");
+        fs::write(log(&ws), &changed).unwrap();
+        let output = verify_error();
+        let unread = ws.gate.records().err().map(|it| it.to_string());
+        assert_eq!(unread, (!changed.starts_with('{')).then(|| output.clone()));
+        assert!(output.contains("from a copy") && !output.contains("acknowledge-loss"), "{output}");
     }
-    fs::write(log(&place), whole.split_inclusive('\n').take(2).collect::<String>()).unwrap();
-    assert!(said().contains("acknowledge-loss"), "{}", said());
-    fs::write(log(&place), whole).unwrap();
-    place.put("_handoff/gate/head.json", "");
-    assert!(said().contains("acknowledge-loss"), "{}", said());
+    fs::write(log(&ws), whole.split_inclusive('\n').take(2).collect::<String>()).unwrap();
+    assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
+    fs::write(log(&ws), whole).unwrap();
+    ws.put("_handoff/gate/head.json", "");
+    assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
 }
 
-/// A crash leaves half of a long line behind another long one, more than is usually read of the log's end.
+/// A crash leaves half of a long line after another long one, more than the initial read of the log's end covers.
 #[test]
-fn half_a_long_line_behind_a_long_one_is_cut_off() {
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    let worker = place.gate.worker("w").unwrap();
+fn incomplete_long_lines_are_removed() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let worker = ws.gate.worker("w").unwrap();
     let sets = ["one", "two"].map(|name| {
         let mut set = String::new();
         for at in 0..30 {
-            let request = draft_gate::Request::create(&format!("{name}/{at}.py"), "t");
-            let submission = draft_gate::Submission::of(&place.draft(&request, "x\n"), "x");
+            let request = draft_gate::DraftRequest::create(&format!("{name}/{at}.py"), "t");
+            let submission = draft_gate::Submission::of(&ws.draft(&request, "x\n"), "x");
             let submission = if at < 29 { submission.more_to_come() } else { submission };
             set = worker.submit(&submission).unwrap().set;
         }
-        (place.gate.judge(&set).unwrap().sight, set)
+        (ws.gate.judge(&set).unwrap().fingerprint, set)
     });
-    place.gate.accept(&sets[0].1, sets[0].0, "p").unwrap();
-    let whole = place.text("_handoff/transition.ndjson");
+    ws.gate.accept(&sets[0].1, sets[0].0, "p").unwrap();
+    let whole = ws.text("_handoff/transition.ndjson");
     let hook = |what: &'static str, path: &str| {
         if what == "write the rest of a file" && path == "_handoff/transition.ndjson" {
             std::panic::resume_unwind(Box::new("killed"));
         }
     };
     let accept = || {
-        let gate = Gate::open_watched(place.path(""), hook).unwrap();
+        let gate = Gate::open_with_hook(ws.path(""), hook).unwrap();
         gate.accept(&sets[1].1, sets[1].0, "p").unwrap();
     };
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(accept)).is_err());
-    let n_torn = fs::read(log(&place)).unwrap().len() - whole.len();
+    let n_torn = fs::read(log(&ws)).unwrap().len() - whole.len();
     let n_before = whole.lines().last().unwrap().len();
     assert!(n_torn < 4_096 && n_before + n_torn > 4_096, "{n_torn} {n_before}");
-    let gate = Gate::open(place.path("")).unwrap();
+    let gate = Gate::open(ws.path("")).unwrap();
     gate.verify().unwrap();
-    assert_eq!(place.count("accepted"), 2);
-    assert_eq!(place.text("two/29.py"), "x\n");
+    assert_eq!(ws.count("accepted"), 2);
+    assert_eq!(ws.text("two/29.py"), "x\n");
 }
 
-/// What a power cut leaves: an empty memory, half a line, a line of zeros.
+/// States after a power failure: an empty `head.json`, half a line, a line of zeros.
 #[test]
-fn whatever_is_lost_a_person_can_go_on() {
+fn acknowledging_recovers_from_any_loss() {
     let head = "_handoff/gate/head.json";
     let torn = |text: &str| text.as_bytes()[..text.len() - 9].to_vec();
     let zeros = |text: &str| [text.as_bytes(), &[0; 300]].concat();
@@ -160,30 +160,30 @@ fn whatever_is_lost_a_person_can_go_on() {
     ];
     for (what, damage) in ways {
         for is_head_empty in [false, true] {
-            let place = Place::new();
-            place.edit("src/a.py", &with_line(OLD));
-            let whole = fs::read_to_string(log(&place)).unwrap();
-            fs::write(log(&place), damage(&whole)).unwrap();
+            let ws = TestWorkspace::new();
+            ws.edit("src/a.py", &with_line(OLD));
+            let whole = fs::read_to_string(log(&ws)).unwrap();
+            fs::write(log(&ws), damage(&whole)).unwrap();
             if is_head_empty {
-                place.put(head, "");
+                ws.put(head, "");
             }
-            let gate = Gate::open_to_look(place.path("")).unwrap();
+            let gate = Gate::open_unchecked(ws.path("")).unwrap();
             gate.acknowledge_loss("p").unwrap();
             gate.verify().unwrap();
             let last = gate.records().unwrap().pop().unwrap();
             assert_eq!(last.event, "loss_acknowledged", "{what}");
             let n_cut = last.more["cut_bytes"].as_u64().unwrap();
             assert_eq!(n_cut > 0, what != "whole", "{what}: {n_cut}");
-            place.edit("src/a.py", OLD);
+            ws.edit("src/a.py", OLD);
         }
     }
 }
 
-/// Syncs are what a draft costs: each of them has a reason, and a new one needs one.
+/// Syncs dominate the cost of a draft; each one must be justified.
 #[test]
-fn an_accepted_draft_waits_for_the_disk_fourteen_times() {
-    let place = Place::new();
-    place.edit("src/a.py", &with_line(OLD));
+fn accepting_a_draft_needs_fourteen_syncs() {
+    let ws = TestWorkspace::new();
+    ws.edit("src/a.py", &with_line(OLD));
     let seen = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
     let hooked = seen.clone();
     let hook = move |what: &'static str, path: &str| {
@@ -191,14 +191,14 @@ fn an_accepted_draft_waits_for_the_disk_fourteen_times() {
             hooked.lock().unwrap().push(path.to_owned());
         }
     };
-    let gate = Gate::open_watched(place.path(""), hook).unwrap();
+    let gate = Gate::open_with_hook(ws.path(""), hook).unwrap();
     let worker = gate.worker("w").unwrap();
-    let draft = worker.request(&draft_gate::Request::edit("src/a.py", "t")).unwrap();
+    let draft = worker.request(&draft_gate::DraftRequest::edit("src/a.py", "t")).unwrap();
     worker.write(&draft.draft_path, OLD).unwrap();
     let set = worker.submit(&draft_gate::Submission::of(&draft, "x")).unwrap().set;
     assert_eq!(gate.judge(&set).unwrap().decision, draft_gate::Decision::Accept);
     let seen = seen.lock().unwrap();
-    // A line of the log and the memory of it, four times: requested, written, submitted, accepted.
+    // A log line and `head.json`, four times: requested, written, submitted, accepted.
     let count = |path: &str| seen.iter().filter(|it| *it == path).count();
     assert_eq!(count("_handoff/transition.ndjson"), 4, "{seen:?}");
     assert_eq!(count("_handoff/gate/head.json"), 4, "{seen:?}");
@@ -207,44 +207,44 @@ fn an_accepted_draft_waits_for_the_disk_fourteen_times() {
 }
 
 #[test]
-fn a_damaged_file_hides_no_other() {
-    let place = Place::new();
-    let waiting = place.propose_deletion("src/a.py").set;
+fn corrupt_records_do_not_hide_others() {
+    let ws = TestWorkspace::new();
+    let waiting = ws.propose_deletion("src/a.py").set;
     for shelf in ["decided", "sets", "issued", "rejected"] {
-        place.put(&format!("_handoff/gate/{shelf}/00.json"), "");
+        ws.put(&format!("_handoff/gate/{shelf}/00.json"), "");
     }
-    place.gate.prune().unwrap();
-    assert_eq!(place.gate.find_pending("").unwrap(), waiting);
+    ws.gate.prune().unwrap();
+    assert_eq!(ws.gate.find_pending("").unwrap(), waiting);
 }
 
-/// A line of the log may be long: many files with long paths, and much that was found in them.
+/// Log lines may be long: many files with long paths and many findings.
 #[test]
-fn a_long_line_does_not_stop_the_log() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let folder = format!("{0}/{0}/{0}/{0}/{0}", "x".repeat(180));
+fn long_log_lines_are_supported() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let dir = format!("{0}/{0}/{0}/{0}/{0}", "x".repeat(180));
     let content = "x = 1  # TODO: y\n".repeat(25);
     let mut set = String::new();
     for at in 0..200 {
-        let request = draft_gate::Request::create(&format!("{folder}/{at}{folder:.100}"), "t");
-        let submission = draft_gate::Submission::of(&place.draft(&request, &content), "x");
+        let request = draft_gate::DraftRequest::create(&format!("{dir}/{at}{dir:.100}"), "t");
+        let submission = draft_gate::Submission::of(&ws.draft(&request, &content), "x");
         let submission = if at < 199 { submission.more_to_come() } else { submission };
         set = worker.submit(&submission).unwrap().set;
     }
-    let judgement = place.gate.judge(&set).unwrap();
+    let judgement = ws.gate.judge(&set).unwrap();
     assert_eq!(judgement.decision, draft_gate::Decision::Escalate);
-    place.gate.accept(&set, judgement.sight, "p").unwrap();
-    let longest = fs::read_to_string(log(&place)).unwrap().lines().map(str::len).max().unwrap();
+    ws.gate.accept(&set, judgement.fingerprint, "p").unwrap();
+    let longest = fs::read_to_string(log(&ws)).unwrap().lines().map(str::len).max().unwrap();
     assert!(longest > 200_000, "{longest}");
-    place.edit("src/a.py", &with_line(OLD));
-    place.gate.verify().unwrap();
+    ws.edit("src/a.py", &with_line(OLD));
+    ws.gate.verify().unwrap();
 }
 
-/// A name that is longer than what messages show is a name as any other.
+/// Names longer than the limit of messages work like any other.
 #[test]
-fn long_names_are_written() {
-    let place = Place::new();
+fn files_with_long_names_are_written() {
+    let ws = TestWorkspace::new();
     let path = format!("{}/{}.py", "x".repeat(240), "y".repeat(200));
-    assert_eq!(place.create(&path, "x = 1\n").decision, draft_gate::Decision::Accept);
-    assert_eq!(place.text(&path), "x = 1\n");
+    assert_eq!(ws.create(&path, "x = 1\n").decision, draft_gate::Decision::Accept);
+    assert_eq!(ws.text(&path), "x = 1\n");
 }

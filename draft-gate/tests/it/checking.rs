@@ -1,4 +1,4 @@
-//! Project checks: what they found is kept with the set, and they run again on what has changed.
+//! Tests of project checks: findings are stored with the set, and checks run again after changes.
 
 use std::sync::{
     Arc,
@@ -6,15 +6,15 @@ use std::sync::{
 };
 
 use draft_gate::{
-    Check, CheckOutcome, Decision, Error, Gate, Judgement, ProjectChecks, ProjectFile, Request,
+    Check, CheckOutcome, Decision, DraftRequest, Error, Gate, Judgement, ProjectChecks, ProjectFile,
 };
 
-use crate::support::{OLD, Place, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
 const CHECKED: &str =
     r#"{"draft_gate": {"preview": "always", "checks": [{"name": "tests", "program": "true"}]}}"#;
 
-/// Fails where a file holds `wrong`, and counts.
+/// Fails if a file contains `wrong`, and counts its runs.
 #[derive(Debug, Default)]
 struct NothingWrong(Arc<AtomicUsize>);
 
@@ -22,8 +22,8 @@ impl ProjectChecks for NothingWrong {
     fn run(&self, _check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
         self.0.fetch_add(1, Ordering::SeqCst);
         let is_wrong = |it: &ProjectFile| String::from_utf8_lossy(&it.bytes).contains("wrong");
-        let is_passed = !files.iter().any(is_wrong);
-        Ok(CheckOutcome { is_passed, output: "something is wrong".to_owned() })
+        let passed = !files.iter().any(is_wrong);
+        Ok(CheckOutcome { passed, output: "something is wrong".to_owned() })
     }
 }
 
@@ -32,58 +32,58 @@ fn rules(judgement: &Judgement) -> Vec<&str> {
 }
 
 #[test]
-fn what_checks_found_is_shown_to_who_decides() {
+fn findings_of_checks_are_shown_to_the_reviewer() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
-    let place = Place::with_contract(contract);
-    let judgement = place.edit("src/a.py", &with_line(OLD));
+    let ws = TestWorkspace::with_contract(contract);
+    let judgement = ws.edit("src/a.py", &with_line(OLD));
     assert_eq!((judgement.decision, rules(&judgement)), (Decision::Escalate, vec!["checks"]));
-    let seen = place.gate.look(&judgement.set).unwrap();
-    assert_eq!((rules(&seen), seen.sight), (vec!["checks"], judgement.sight));
+    let seen = ws.gate.inspect(&judgement.set).unwrap();
+    assert_eq!((rules(&seen), seen.fingerprint), (vec!["checks"], judgement.fingerprint));
     assert_eq!(seen.findings, judgement.findings);
 }
 
 #[test]
-fn checks_run_again_after_an_amendment_and_a_merge() {
-    let place = Place::with_contract(CHECKED);
+fn checks_run_again_after_amendments_and_merges() {
+    let ws = TestWorkspace::with_contract(CHECKED);
     let n_runs = Arc::new(AtomicUsize::new(0));
     let checks = NothingWrong(n_runs.clone());
-    let gate = Gate::open(place.path("")).unwrap().with_checks(checks);
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let gate = Gate::open(ws.path("")).unwrap().with_checks(checks);
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let judgement = gate.judge(&set).unwrap();
     assert_eq!((rules(&judgement), n_runs.load(Ordering::SeqCst)), (vec!["preview"], 1));
-    // Nothing has changed, so they need not run again.
-    gate.look(&set).unwrap();
+    // Nothing has changed, so they do not run again.
+    gate.inspect(&set).unwrap();
     assert_eq!(n_runs.load(Ordering::SeqCst), 1);
 
     let amended =
-        gate.amend(&set, "src/a.py", &format!("{OLD}wrong\n"), judgement.sight, "p").unwrap();
+        gate.amend(&set, "src/a.py", &format!("{OLD}wrong\n"), judgement.fingerprint, "p").unwrap();
     assert_eq!((rules(&amended), n_runs.load(Ordering::SeqCst)), (vec!["checks", "preview"], 2));
     assert!(amended.findings[0].text.contains("something is wrong"));
-    let good = gate.amend(&set, "src/a.py", &with_line(OLD), amended.sight, "p").unwrap();
+    let good = gate.amend(&set, "src/a.py", &with_line(OLD), amended.fingerprint, "p").unwrap();
     assert_eq!((rules(&good), n_runs.load(Ordering::SeqCst)), (vec!["preview"], 3));
 
-    place.put("src/a.py", &OLD.replace("one", "wrong"));
-    let merged = gate.look(&set).unwrap();
+    ws.put("src/a.py", &OLD.replace("one", "wrong"));
+    let merged = gate.inspect(&set).unwrap();
     assert_eq!(rules(&merged)[0], "checks");
     assert_eq!(n_runs.load(Ordering::SeqCst), 4);
 }
 
-/// A sight that comes from elsewhere than a look is not enough.
+/// A fingerprint alone, without a review, is not sufficient.
 #[test]
-fn what_no_check_saw_is_not_accepted() {
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    let judgement = place.edit("src/a.py", &with_line(OLD));
-    place.put("_handoff/TASK_CONTRACT.json", CHECKED);
-    let gate = Gate::open(place.path("")).unwrap().with_checks(NothingWrong::default());
-    let error = gate.accept(&judgement.set, judgement.sight, "p").unwrap_err();
+fn unchecked_states_are_not_accepted() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let judgement = ws.edit("src/a.py", &with_line(OLD));
+    ws.put("_handoff/TASK_CONTRACT.json", CHECKED);
+    let gate = Gate::open(ws.path("")).unwrap().with_checks(NothingWrong::default());
+    let error = gate.accept(&judgement.set, judgement.fingerprint, "p").unwrap_err();
     assert!(error.to_string().contains("checks have not run"), "{error}");
-    assert_eq!(place.text("src/a.py"), OLD);
-    let sight = gate.look(&judgement.set).unwrap().sight;
-    gate.accept(&judgement.set, sight, "p").unwrap();
-    assert_eq!(place.text("src/a.py"), with_line(OLD));
+    assert_eq!(ws.text("src/a.py"), OLD);
+    let fingerprint = gate.inspect(&judgement.set).unwrap().fingerprint;
+    gate.accept(&judgement.set, fingerprint, "p").unwrap();
+    assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
-/// Changes a file beside the set's own each time it runs, as another accepted set would.
+/// Changes another file on each run, as another accepted set would.
 #[derive(Debug)]
 struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
 
@@ -93,27 +93,27 @@ impl ProjectChecks for ChangesBeside {
         if number < self.1 {
             std::fs::write(&self.0, format!("{number}\n")).unwrap();
         }
-        Ok(CheckOutcome { is_passed: true, output: String::new() })
+        Ok(CheckOutcome { passed: true, output: String::new() })
     }
 }
 
-/// Checks that saw another project than the one that the change comes into count for nothing.
+/// Results for another project state are ignored.
 #[test]
-fn checks_count_for_the_project_that_they_saw() {
+fn checks_count_only_for_the_project_they_saw() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
     for (n_changes, decision, rules_found) in
         [(2, Decision::Accept, vec![]), (9, Decision::Escalate, vec!["unsettled"])]
     {
-        let place = Place::with_contract(contract);
-        let checks = ChangesBeside(place.path("src/b.py"), n_changes, AtomicUsize::new(0));
-        let gate = Gate::open(place.path("")).unwrap().with_checks(checks);
-        let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+        let ws = TestWorkspace::with_contract(contract);
+        let checks = ChangesBeside(ws.path("src/b.py"), n_changes, AtomicUsize::new(0));
+        let gate = Gate::open(ws.path("")).unwrap().with_checks(checks);
+        let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
         let judgement = gate.judge(&set).unwrap();
         assert_eq!((judgement.decision, rules(&judgement)), (decision, rules_found));
     }
 }
 
-/// The contract is changed while the checks that it asks for run.
+/// Changes the contract while its checks run.
 #[derive(Debug)]
 struct ChangesContract(std::path::PathBuf);
 
@@ -124,18 +124,18 @@ impl ProjectChecks for ChangesContract {
             r#"{"constraints": {"forbidden_paths": ["src"]}, "draft_gate""#,
         );
         std::fs::write(&self.0, contract).unwrap();
-        Ok(CheckOutcome { is_passed: true, output: String::new() })
+        Ok(CheckOutcome { passed: true, output: String::new() })
     }
 }
 
 #[test]
-fn the_contract_counts_as_it_is_after_the_checks() {
-    let place = Place::with_contract(&CHECKED.replace("always", "escalated"));
-    let checks = ChangesContract(place.path("_handoff/TASK_CONTRACT.json"));
-    let gate = Gate::open(place.path("")).unwrap().with_checks(checks);
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+fn the_contract_after_the_checks_applies() {
+    let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
+    let checks = ChangesContract(ws.path("_handoff/TASK_CONTRACT.json"));
+    let gate = Gate::open(ws.path("")).unwrap().with_checks(checks);
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     assert_eq!(gate.judge(&set).unwrap().decision, Decision::Reject);
-    assert_eq!(place.text("src/a.py"), OLD);
+    assert_eq!(ws.text("src/a.py"), OLD);
 }
 
 #[derive(Debug)]
@@ -143,40 +143,40 @@ struct NeverRuns;
 
 impl ProjectChecks for NeverRuns {
     fn run(&self, _check: &Check, _files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
-        unreachable!("the project is too large to be copied")
+        unreachable!("the project is too large to copy")
     }
 }
 
-/// That a project cannot be copied for its checks is for a person, and no end of judging.
+/// A project that is too large for its checks is escalated.
 #[test]
-fn a_project_that_is_too_large_for_checks_goes_to_a_person() {
-    let place = Place::with_contract(CHECKED);
+fn projects_too_large_for_checks_are_escalated() {
+    let ws = TestWorkspace::with_contract(CHECKED);
     for name in ["1", "2", "3", "4", "5"] {
-        let file = std::fs::File::create(place.path(name)).unwrap();
+        let file = std::fs::File::create(ws.path(name)).unwrap();
         file.set_len(15 << 20).unwrap();
     }
-    let gate = Gate::open(place.path("")).unwrap().with_checks(NeverRuns);
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let gate = Gate::open(ws.path("")).unwrap().with_checks(NeverRuns);
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let judgement = gate.judge(&set).unwrap();
     assert_eq!(judgement.decision, Decision::Escalate);
     assert!(judgement.findings.iter().any(|it| it.text.contains("larger than")));
 }
 
-/// Tells which files it was given.
+/// Reports the files that it received.
 #[derive(Debug)]
 struct Lists;
 
 impl ProjectChecks for Lists {
     fn run(&self, _check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error> {
         let paths: Vec<&str> = files.iter().map(|it| it.path.as_str()).collect();
-        Ok(CheckOutcome { is_passed: false, output: paths.join(" ") })
+        Ok(CheckOutcome { passed: false, output: paths.join(" ") })
     }
 }
 
-/// What was built is left out, and sources that lie in a folder of such a name are not.
+/// Build output is omitted, but not sources in directories of the same name.
 #[test]
-fn checks_see_the_sources_and_not_what_was_built() {
-    let place = Place::with_contract(&CHECKED.replace("always", "escalated"));
+fn checks_see_sources_but_not_build_output() {
+    let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
     for path in [
         "Cargo.toml",
         "target/debug/x",
@@ -186,10 +186,10 @@ fn checks_see_the_sources_and_not_what_was_built() {
         "src/target/mod.rs",
         "src/dist/x.py",
     ] {
-        place.put(path, "x\n");
+        ws.put(path, "x\n");
     }
-    let gate = Gate::open(place.path("")).unwrap().with_checks(Lists);
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let gate = Gate::open(ws.path("")).unwrap().with_checks(Lists);
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let judgement = gate.judge(&set).unwrap();
     let expect = "Cargo.toml src/a.py src/dist/x.py src/target/mod.rs web/package.json";
     assert!(judgement.findings[0].text.ends_with(&format!("failed: {expect}")), "{judgement:?}");

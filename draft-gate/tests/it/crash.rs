@@ -1,6 +1,6 @@
-//! A process is killed while it accepts: before every one of its writes, and at random times.
+//! Kills a process that accepts a change set: before each of its writes, and at random times.
 //!
-//! The child is this very test program, told by variables what to do.
+//! The child is this test program, controlled by environment variables.
 
 use std::{
     env, fs,
@@ -23,7 +23,7 @@ const POINT: &str = "DRAFT_GATE_CRASH_POINT";
 const SET: &str = "DRAFT_GATE_CRASH_SET";
 const SIGHT: &str = "DRAFT_GATE_CRASH_SIGHT";
 
-/// What the child does: accepts, and dies before the write of a given number.
+/// Accepts a set and dies before the write with the given number.
 #[test]
 fn child() {
     let Ok(workspace) = env::var(WORKSPACE) else { return };
@@ -34,38 +34,38 @@ fn child() {
             let _ = kill_process(getpid(), Signal::KILL);
         }
     };
-    let gate = Gate::open_watched(workspace, hook).unwrap();
-    let (set, sight) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
-    // Whoever kills it at a time counts from here.
+    let gate = Gate::open_with_hook(workspace, hook).unwrap();
+    let (set, fingerprint) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
+    // Timed kills start counting here.
     std::io::stderr().write_all(b".").unwrap();
-    // Where an earlier child came that far there is nothing left to accept.
-    let _ = gate.accept(&set, sight, "p");
+    // If an earlier child already accepted the set, nothing is left to do.
+    let _ = gate.accept(&set, fingerprint, "p");
 }
 
-/// A workspace with a set that waits: one file is edited, one made, one removed.
+/// A workspace with a pending set that edits, creates and deletes one file each.
 struct Stage {
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
     set: String,
-    sight: Digest,
+    fingerprint: Digest,
 }
 
 impl Stage {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().join("stage");
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().join("stage");
         fs::create_dir_all(workspace.join("src")).unwrap();
         fs::write(workspace.join("src/edited.py"), OLD).unwrap();
         fs::write(workspace.join("src/removed.py"), OLD).unwrap();
         let gate = Gate::open(&workspace).unwrap();
-        let (set, sight) = three_changes(&gate);
-        Self { folder, set, sight }
+        let (set, fingerprint) = three_changes(&gate);
+        Self { dir, set, fingerprint }
     }
 
-    /// A copy of the workspace, for one kill.
+    /// Copies the workspace for one kill.
     fn copy(&self, name: &str) -> PathBuf {
-        let copy = self.folder.path().join(name);
+        let copy = self.dir.path().join(name);
         let status =
-            Command::new("cp").arg("-a").arg(self.folder.path().join("stage")).arg(&copy).status();
+            Command::new("cp").arg("-a").arg(self.dir.path().join("stage")).arg(&copy).status();
         assert!(status.unwrap().success());
         copy
     }
@@ -76,19 +76,20 @@ impl Stage {
             .env(WORKSPACE, workspace)
             .env(POINT, point.to_string())
             .env(SET, &self.set)
-            .env(SIGHT, self.sight.to_string())
+            .env(SIGHT, self.fingerprint.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
     }
 
-    /// Lets a child run, and tells whether it was killed.
+    /// Runs a child; returns whether it was killed.
     fn run(&self, workspace: &Path, point: usize) -> bool {
         finish(self.start(workspace, point))
     }
 
-    /// Before anybody enters: each file is whole. After: all are old, or all are new, and the log tells which.
+    /// Checks that every file is intact before recovery, and that afterwards all are old or all are new, as the log
+    /// says.
     #[track_caller]
     fn check(&self, workspace: &Path, what: &str) -> bool {
         let edited = fs::read_to_string(workspace.join("src/edited.py")).unwrap();
@@ -113,20 +114,20 @@ impl Stage {
         let n_told = inbox.iter().filter(|it| it.kind == MessageKind::DraftAccepted).count();
         assert_eq!(n_told, usize::from(edited), "{what}");
         assert_eq!(gate.pending().unwrap().len(), usize::from(!edited), "{what}");
-        self.check_left(workspace, edited, what);
+        self.check_leftovers(workspace, edited, what);
         if edited {
             gate.undo(&self.set, "p").unwrap();
         } else {
-            gate.accept(&self.set, self.sight, "p").unwrap();
+            gate.accept(&self.set, self.fingerprint, "p").unwrap();
         }
         edited
     }
 
-    /// Nothing half done lies around in the workspace itself, and drafts are gone once they are decided.
-    fn check_left(&self, workspace: &Path, is_new: bool, what: &str) {
+    /// Checks that no temporary files remain in the workspace and that drafts of decided sets are removed.
+    fn check_leftovers(&self, workspace: &Path, is_new: bool, what: &str) {
         let is_temporary = |it: &&PathBuf| it.to_string_lossy().contains("draft-gate-tmp");
-        for folder in ["src", "new"].map(|it| workspace.join(it)).iter().filter(|it| it.exists()) {
-            let left: Vec<_> = files(folder).iter().filter(is_temporary).cloned().collect();
+        for dir in ["src", "new"].map(|it| workspace.join(it)).iter().filter(|it| it.exists()) {
+            let left: Vec<_> = files(dir).iter().filter(is_temporary).cloned().collect();
             assert!(left.is_empty(), "{what}: {left:?}");
         }
         if is_new {
@@ -138,15 +139,15 @@ impl Stage {
 
 fn finish(mut child: Child) -> bool {
     let status = child.wait().unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut output).unwrap();
     let was_killed = status.signal() == Some(9);
-    assert!(was_killed || status.success(), "{said}");
+    assert!(was_killed || status.success(), "{output}");
     was_killed
 }
 
 #[test]
-fn a_process_that_dies_before_any_of_its_writes_leaves_old_or_new() {
+fn a_crash_before_any_write_leaves_old_or_new_files() {
     let stage = Stage::new();
     let (mut n_old, mut n_new) = (0, 0);
     for point in 1.. {
@@ -167,9 +168,9 @@ fn a_process_that_dies_before_any_of_its_writes_leaves_old_or_new() {
     assert!(n_old > 5 && n_new > 5 && n_old + n_new > 50, "{n_old} {n_new}");
 }
 
-/// Who completes what a crash left may die too.
+/// Recovery itself may crash too.
 #[test]
-fn a_process_that_dies_while_it_recovers_leaves_old_or_new() {
+fn a_crash_during_recovery_leaves_old_or_new_files() {
     let stage = Stage::new();
     let step = if is_nightly() { 1 } else { 7 };
     let mut n_killed = 0;
@@ -178,7 +179,7 @@ fn a_process_that_dies_while_it_recovers_leaves_old_or_new() {
         if !stage.run(&workspace, first) {
             break;
         }
-        // Opening the gate makes ten folders first: these points lie in the recovery.
+        // Opening the gate creates ten directories first; these points are in the recovery.
         for second in [12, 17, 24] {
             n_killed += usize::from(stage.run(&workspace, second));
         }
@@ -194,10 +195,10 @@ fn wait_for_start(child: &mut Child) {
 }
 
 #[test]
-fn a_process_that_is_killed_at_any_time_leaves_old_or_new() {
+fn a_kill_at_any_time_leaves_old_or_new_files() {
     let stage = Stage::new();
     let n_kills: u32 = if is_nightly() { 1_000 } else { 20 };
-    // How long an accept takes that nobody disturbs, the quickest of three.
+    // Duration of an undisturbed accept, the fastest of three.
     let quickest = (0..3).map(|number| {
         let workspace = stage.copy(&format!("whole-{number}"));
         let mut child = stage.start(&workspace, usize::MAX);
@@ -218,7 +219,7 @@ fn a_process_that_is_killed_at_any_time_leaves_old_or_new() {
         if finish(child) {
             n_killed += 1;
         } else {
-            // It was quicker than those before: a kill at this time says nothing.
+            // It was faster than the measured ones: this kill says nothing.
             whole = whole * 9 / 10;
         }
         n_new += u32::from(stage.check(&workspace, &format!("after {wait:?}")));
@@ -228,7 +229,7 @@ fn a_process_that_is_killed_at_any_time_leaves_old_or_new() {
         }
     }
     println!(
-        "{n_killed} were killed while they accepted, within {whole:?}; {n_new} of all are new"
+        "{n_killed} processes were killed while accepting, within {whole:?}; {n_new} of all results are new"
     );
     assert_eq!(n_killed, n_kills);
 }

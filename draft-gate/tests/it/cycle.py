@@ -1,4 +1,4 @@
-"""The official MCP client does the whole cycle, and prints what it saw as one JSON object."""
+"""Runs the whole cycle with the official MCP client and prints the results as one JSON object."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-//! The whole cycle over standard input and output, by the official client of the protocol (PyPI's `mcp`).
+//! Runs the whole cycle over standard input and output with the official MCP client (PyPI package `mcp`).
 
 use std::{
     env, fs,
@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-/// The folder with the client, which xtask makes: the name is in `xtask/src/peers.rs`.
+/// Name of the directory that xtask installs the client in; see `xtask/src/peers.rs`.
 const CLIENT: &str = "mcp-2.3.0";
 
 fn client() -> Option<PathBuf> {
@@ -20,12 +20,11 @@ fn client() -> Option<PathBuf> {
         || Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers"),
         PathBuf::from,
     );
-    let folder = peers.join(CLIENT);
-    if folder.is_dir() {
-        return Some(folder);
+    let dir = peers.join(CLIENT);
+    if dir.is_dir() {
+        return Some(dir);
     }
-    let why =
-        format!("the client of MCP is not in {}; `cargo xtask test` fetches it", folder.display());
+    let why = format!("the MCP client is not in {}; `cargo xtask test` installs it", dir.display());
     assert!(env::var_os("GRAPH_REQUIRE_MCP").is_none(), "{why}");
     let test = thread::current().name().unwrap_or("a test").to_owned();
     let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
@@ -33,17 +32,17 @@ fn client() -> Option<PathBuf> {
 }
 
 #[test]
-fn the_official_client_does_the_whole_cycle() {
+fn the_official_client_runs_the_whole_cycle() {
     let Some(client) = client() else { return };
-    let place = Place::new();
+    let ws = TestWorkspace::new();
     let old = "import sys\n\n\ndef main():\n    print(\"watching\")\n\n\nmain()\n";
-    place.put("src/watchdog.py", old);
-    place.put("src/old.py", "x = 1\n");
+    ws.put("src/watchdog.py", old);
+    ws.put("src/old.py", "x = 1\n");
     let key = format!("ghp_{}", "x7Kq2LmN9pRs4TvWz1Yb3Cd5Ef6Gh8JkQaUe");
     let output = Command::new("python3")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cycle.py"))
         .arg(env!("CARGO_BIN_EXE_draft-gate"))
-        .arg(place.path(""))
+        .arg(ws.path(""))
         .arg(&key)
         .env("PYTHONPATH", client)
         .output()
@@ -69,7 +68,7 @@ fn the_official_client_does_the_whole_cycle() {
         draft_gate::Digest::of(old.as_bytes()).to_string()
     );
     assert_eq!(seen["requested"]["line_count"], 8);
-    let new = fs::read_to_string(place.path("src/watchdog.py")).unwrap();
+    let new = fs::read_to_string(ws.path("src/watchdog.py")).unwrap();
     assert!(new.contains("--version"));
     assert_eq!(seen["read"], json!({"content": new, "line_count": 11}));
     let hash = draft_gate::Digest::of(new.as_bytes()).to_string();
@@ -94,34 +93,35 @@ fn the_official_client_does_the_whole_cycle() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains(&key));
     assert_eq!(seen["deletion"]["status"], "ESCALATE");
 
-    decide_by_the_command_line(&place);
-    place.check_outside();
+    decide_on_the_command_line(&ws);
+    ws.check_outside();
 }
 
-/// The person's side of the same workspace.
-fn decide_by_the_command_line(place: &Place) {
+/// Decides on the command line, as a reviewer would.
+fn decide_on_the_command_line(ws: &TestWorkspace) {
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
-        let output = command.arg("--workspace").arg(place.path("")).args(args).output().unwrap();
+        let output = command.arg("--workspace").arg(ws.path("")).args(args).output().unwrap();
         (output.status.success(), String::from_utf8(output.stdout).unwrap())
     };
     let (_, pending) = run(&["pending"]);
     let set = pending.split_whitespace().next().unwrap().to_owned();
     let (_, shown) = run(&["show", &set]);
     assert!(
-        shown.contains("1. look src/old.py: the file is to be deleted") && shown.contains("-x = 1"),
+        shown.contains("1. review src/old.py: the file would be deleted")
+            && shown.contains("-x = 1"),
         "{shown}"
     );
-    let sight = shown.lines().last().unwrap().strip_prefix("sight ").unwrap().to_owned();
+    let fingerprint = shown.lines().last().unwrap().strip_prefix("sight ").unwrap().to_owned();
     assert!(!run(&["accept", &set, "--sight", "000000000000"]).0);
-    assert!(run(&["accept", &set, "--sight", &sight, "--as", "erik"]).0);
-    assert!(!place.path("src/old.py").exists());
+    assert!(run(&["accept", &set, "--sight", &fingerprint, "--as", "erik"]).0);
+    assert!(!ws.path("src/old.py").exists());
     assert!(run(&["undo", &set]).0);
-    assert_eq!(place.text("src/old.py"), "x = 1\n");
-    let (is_whole, said) = run(&["verify"]);
-    assert!(is_whole && said.contains("none changed"), "{said}");
+    assert_eq!(ws.text("src/old.py"), "x = 1\n");
+    let (is_whole, output) = run(&["verify"]);
+    assert!(is_whole && output.contains("unmodified"), "{output}");
     assert!(run(&["stats"]).1.contains("1 undone"));
-    let log = place.text("_handoff/transition.ndjson");
-    fs::write(place.path("_handoff/transition.ndjson"), log.replace("erik", "eric")).unwrap();
+    let log = ws.text("_handoff/transition.ndjson");
+    fs::write(ws.path("_handoff/transition.ndjson"), log.replace("erik", "eric")).unwrap();
     assert!(!run(&["verify"]).0);
 }

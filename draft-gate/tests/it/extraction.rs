@@ -1,8 +1,8 @@
-//! Files out of a model's text: what is found, what is not, and how short the code is.
+//! Tests of extracting files from a model's text.
 
 use draft_gate::{Decision, extract};
 
-use crate::support::{OLD, Place, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
 #[track_caller]
 fn check(text: &str, expect: &[(&str, &str)]) {
@@ -13,7 +13,7 @@ fn check(text: &str, expect: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_forms_that_models_write() {
+fn formats_that_models_write_are_recognized() {
     check("Here:\n```python src/a.py\nx\n```\nDone.", &[("src/a.py", "x\n")]);
     check("```src/a.py\nx\n```", &[("src/a.py", "x\n")]);
     check("```python title=\"src/a.py\"\nx\n```", &[("src/a.py", "x\n")]);
@@ -30,13 +30,13 @@ fn the_forms_that_models_write() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_never_half_a_file() {
+fn invalid_texts_are_errors_and_yield_no_partial_files() {
     for text in [
         "no block at all",
         "",
         "```python\nx = 1\n```",
         "```a.py\nx\n```\n```b.py\nnever closed\n",
-        // None of these names a file.
+        // None of these contains a file name.
         "```python\n#!/usr/bin/env python3\nx\n```",
         "```c\n#include <stdio.h>\nx\n```",
         "Version 1.2, e.g. this:\n```\nx\n```",
@@ -46,55 +46,52 @@ fn what_cannot_be_read_is_an_error_and_never_half_a_file() {
 }
 
 #[test]
-fn what_is_taken_from_a_text_goes_through_the_gate() {
-    let place = Place::new();
+fn extracted_files_pass_through_the_gate() {
+    let ws = TestWorkspace::new();
     let text = format!("```src/a.py\n{}```\n```src/new.py\nnew\n```\n", with_line(OLD));
-    let submitted = place.gate.submit_text("w", "t", &text).unwrap();
-    assert_eq!(place.gate.judge(&submitted.set).unwrap().decision, Decision::Accept);
-    assert_eq!(
-        (place.text("src/a.py"), place.text("src/new.py")),
-        (with_line(OLD), "new\n".to_owned())
-    );
-    assert!(place.gate.submit_text("w", "t", "```../outside/a.py\nx\n```").is_err());
-    place.check_outside();
-    // A text with one bad file leaves nothing that the next one would take along.
+    let submitted = ws.gate.submit_text("w", "t", &text).unwrap();
+    assert_eq!(ws.gate.judge(&submitted.set).unwrap().decision, Decision::Accept);
+    assert_eq!((ws.text("src/a.py"), ws.text("src/new.py")), (with_line(OLD), "new\n".to_owned()));
+    assert!(ws.gate.submit_text("w", "t", "```../outside/a.py\nx\n```").is_err());
+    ws.check_outside();
+    // A text with one invalid file leaves nothing that the next one would include.
     let bad = "```src/half.py\nhalf\n```\n```conf/.env\nx\n```";
-    assert!(place.gate.submit_text("w", "t", bad).is_err());
-    let next = place.gate.submit_text("w", "t", "```src/next.py\nnext\n```").unwrap();
-    assert_eq!(place.gate.judge(&next.set).unwrap().decision, Decision::Accept);
-    assert!(place.path("src/next.py").exists() && !place.path("src/half.py").exists());
-    assert!(place.gate.submit_text("w", "t", "sorry").is_err());
-    assert_eq!(place.gate.stats().unwrap().parse_failure_rate(), Some(1.0 / 5.0));
+    assert!(ws.gate.submit_text("w", "t", bad).is_err());
+    let next = ws.gate.submit_text("w", "t", "```src/next.py\nnext\n```").unwrap();
+    assert_eq!(ws.gate.judge(&next.set).unwrap().decision, Decision::Accept);
+    assert!(ws.path("src/next.py").exists() && !ws.path("src/half.py").exists());
+    assert!(ws.gate.submit_text("w", "t", "sorry").is_err());
+    assert_eq!(ws.gate.stats().unwrap().parse_failure_rate(), Some(1.0 / 5.0));
 }
 
 #[test]
-fn the_code_is_shorter_than_fifty_lines() {
+fn the_extraction_code_is_shorter_than_fifty_lines() {
     let code = include_str!("../../src/extract.rs");
     let lines = code.lines().filter(|it| !it.trim().is_empty() && !it.trim().starts_with("//"));
     assert!(lines.clone().count() < 50, "{}", lines.count());
 }
 
-/// Nothing of a text that is refused waits for the next one, and a file that is shown twice is its last version.
+/// A rejected text leaves no drafts behind, and of a file that appears twice the last version counts.
 #[test]
-fn a_text_leaves_no_half_set_behind() {
-    let place = Place::new();
+fn rejected_texts_leave_no_partial_set() {
+    let ws = TestWorkspace::new();
     let bad = "```src/half.py\nhalf\n```\n```src/nul.py\nx\0y\n```\n";
-    assert!(place.gate.submit_text("w", "t", bad).is_err());
+    assert!(ws.gate.submit_text("w", "t", bad).is_err());
     let twice = "```src/next.py\nfirst\n```\n```src/next.py\nsecond\n```\n";
-    let set = place.gate.submit_text("w", "t", twice).unwrap().set;
-    place.gate.judge(&set).unwrap();
-    assert_eq!(place.text("src/next.py"), "second\n");
-    assert!(!place.path("src/half.py").exists());
+    let set = ws.gate.submit_text("w", "t", twice).unwrap().set;
+    ws.gate.judge(&set).unwrap();
+    assert_eq!(ws.text("src/next.py"), "second\n");
+    assert!(!ws.path("src/half.py").exists());
 }
 
-/// A text with too many files is refused as a whole, and drops what was taken of it.
+/// A text with too many files is rejected as a whole.
 #[test]
-fn a_text_of_too_many_files_is_no_beginning_of_the_next() {
-    let place = Place::new();
+fn texts_with_too_many_files_leave_no_partial_set() {
+    let ws = TestWorkspace::new();
     let many: String = (0..201).map(|it| format!("```src/{it}.py\nx = {it}\n```\n")).collect();
-    assert!(place.gate.submit_text("w", "t", &many).is_err());
-    assert!(place.gate.held().unwrap().is_empty());
-    let set = place.gate.submit_text("w", "t", "```src/next.py\nnext\n```\n").unwrap().set;
-    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
-    assert!(place.path("src/next.py").exists() && !place.path("src/0.py").exists());
+    assert!(ws.gate.submit_text("w", "t", &many).is_err());
+    assert!(ws.gate.incomplete().unwrap().is_empty());
+    let set = ws.gate.submit_text("w", "t", "```src/next.py\nnext\n```\n").unwrap().set;
+    assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert!(ws.path("src/next.py").exists() && !ws.path("src/0.py").exists());
 }

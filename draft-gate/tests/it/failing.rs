@@ -1,192 +1,205 @@
-//! Change sets that cannot be applied: nothing of them is, a person hears why, and nobody else waits for them.
+//! Tests of change sets that cannot be applied: none of their files changes, they are escalated with the reason, and
+//! other sets are not affected.
 
 use std::{
     fs,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use draft_gate::{Decision, Digest, Error, Gate, Request, Submission};
+use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
-use crate::support::{OLD, Place, files, with_line};
+use crate::support::{OLD, TestWorkspace, files, with_line};
 
-/// Two edits in one set, of `src/b.py` and then `src/a.py`.
-fn two_edits(place: &Place) -> String {
-    place.put("src/b.py", OLD);
-    let first = place.draft(&Request::edit("src/b.py", "t"), &with_line(OLD));
-    let worker = place.gate.worker("w").unwrap();
+/// Submits edits of `src/b.py` and `src/a.py` as one set.
+fn two_edits(ws: &TestWorkspace) -> String {
+    ws.put("src/b.py", OLD);
+    let first = ws.draft(&DraftRequest::edit("src/b.py", "t"), &with_line(OLD));
+    let worker = ws.gate.worker("w").unwrap();
     worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
-    place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set
+    ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set
 }
 
 #[test]
-fn a_set_is_not_accepted_without_a_file_that_is_refused() {
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    let set = two_edits(&place);
-    let seen_whole = place.gate.judge(&set).unwrap();
-    place.put(
+fn sets_with_a_rejected_file_cannot_be_accepted() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let set = two_edits(&ws);
+    let seen_whole = ws.gate.judge(&set).unwrap();
+    ws.put(
         "_handoff/TASK_CONTRACT.json",
         r#"{"constraints": {"forbidden_paths": ["src/b.py"]}, "draft_gate": {"preview": "always"}}"#,
     );
-    let seen = place.gate.look(&set).unwrap();
-    assert_ne!(seen.sight, seen_whole.sight);
+    let seen = ws.gate.inspect(&set).unwrap();
+    assert_ne!(seen.fingerprint, seen_whole.fingerprint);
     for error in [
-        place.gate.accept(&set, seen.sight, "p").unwrap_err(),
-        place.gate.amend(&set, "src/a.py", "x\n", seen.sight, "p").unwrap_err(),
+        ws.gate.accept(&set, seen.fingerprint, "p").unwrap_err(),
+        ws.gate.amend(&set, "src/a.py", "x\n", seen.fingerprint, "p").unwrap_err(),
     ] {
         assert!(matches!(error, Error::NotAllowed { .. }), "{error}");
         assert!(error.to_string().contains("src/b.py"), "{error}");
     }
-    assert_eq!((place.text("src/a.py"), place.text("src/b.py")), (OLD.to_owned(), OLD.to_owned()));
-    place.gate.reject(&set, seen.sight, "no", "p").unwrap();
-    assert_eq!(place.gate.look(&set).unwrap().decision, Decision::Reject);
+    assert_eq!((ws.text("src/a.py"), ws.text("src/b.py")), (OLD.to_owned(), OLD.to_owned()));
+    ws.gate.reject(&set, seen.fingerprint, "no", "p").unwrap();
+    assert_eq!(ws.gate.inspect(&set).unwrap().decision, Decision::Reject);
 }
 
 #[test]
-fn a_file_in_place_of_a_folder_is_rejected() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
+fn files_that_clash_with_directories_are_rejected() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
     for (one, other) in [("x", "x/y"), ("src/b.py", "src/B.py")] {
-        let first = place.draft(&Request::create(one, "t"), "1\n");
-        let second = place.draft(&Request::create(other, "t"), "2\n");
+        let first = ws.draft(&DraftRequest::create(one, "t"), "1\n");
+        let second = ws.draft(&DraftRequest::create(other, "t"), "2\n");
         worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
-        let judgement = place.gate.judge(&place.submit(&second).set).unwrap();
+        let judgement = ws.gate.judge(&ws.submit(&second).set).unwrap();
         assert_eq!(judgement.decision, Decision::Reject, "{one}");
         assert_eq!(judgement.findings[0].rule, "clash");
-        assert!(!place.path(one).exists() && !place.path(other).exists());
+        assert!(!ws.path(one).exists() && !ws.path(other).exists());
     }
 }
 
-/// A folder's name is taken by a file in the last moment.
+/// A file takes the name of a directory at the last moment.
 #[test]
-fn a_set_that_cannot_be_applied_goes_to_a_person_and_stops_nobody() {
-    let place = Place::new();
-    let bad = place.submit(&place.draft(&Request::create("deep/new.py", "t"), "x\n")).set;
-    let good = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-    place.put("_handoff/gate/sets/00.json", "");
-    let journal = place.path(&format!("_handoff/gate/journal/{bad}.json"));
-    let folder = place.path("deep");
+fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
+    let ws = TestWorkspace::new();
+    let bad = ws.submit(&ws.draft(&DraftRequest::create("deep/new.py", "t"), "x\n")).set;
+    let good = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    ws.put("_handoff/gate/sets/00.json", "");
+    let journal = ws.path(&format!("_handoff/gate/journal/{bad}.json"));
+    let dir = ws.path("deep");
     let hook = move |what: &'static str, _: &str| {
         if what == "make a folder" && journal.exists() {
-            fs::write(&folder, "a file\n").unwrap();
+            fs::write(&dir, "a file\n").unwrap();
         }
     };
-    let gate = Gate::open_watched(place.path(""), hook).unwrap();
+    let gate = Gate::open_with_hook(ws.path(""), hook).unwrap();
     let judged = gate.judge_all().unwrap();
     let of = |set: &str| &judged.iter().find(|it| it.0 == set).unwrap().1;
-    assert!(matches!(of("00"), Err(Error::Damaged { .. })));
+    assert!(matches!(of("00"), Err(Error::Corrupt { .. })));
     assert_eq!(of(&good).as_ref().unwrap().decision, Decision::Accept);
     let judgement = of(&bad).as_ref().unwrap();
     assert_eq!(
         (judgement.decision, judgement.findings[0].rule.as_str()),
         (Decision::Escalate, "apply")
     );
-    // The reason is still there for who looks later.
-    fs::remove_file(place.path("deep")).unwrap();
+    // The reason is stored for later reviews.
+    fs::remove_file(ws.path("deep")).unwrap();
     assert_eq!(gate.find_pending("").unwrap(), bad);
-    let seen = gate.look(&bad).unwrap();
-    assert_eq!((seen.findings[0].rule.as_str(), seen.sight), ("apply", judgement.sight));
-    gate.reject(&bad, seen.sight, "no", "p").unwrap();
+    let seen = gate.inspect(&bad).unwrap();
+    assert_eq!(
+        (seen.findings[0].rule.as_str(), seen.fingerprint),
+        ("apply", judgement.fingerprint)
+    );
+    gate.reject(&bad, seen.fingerprint, "no", "p").unwrap();
     assert!(gate.pending().unwrap().is_empty());
 }
 
-/// A file that was applied cannot be taken back: its old content is gone.
+/// An applied file cannot be rolled back because its old content is missing.
 #[test]
-fn a_take_back_that_fails_keeps_its_journal_and_says_so() {
-    let place = Place::new();
-    let set = two_edits(&place);
-    let blob = place.path(&format!("_handoff/gate/blobs/{}", Digest::of(OLD.as_bytes())));
-    let (file, gone) = (place.path("src/a.py"), blob.clone());
+fn failed_rollbacks_keep_the_journal_and_are_reported() {
+    let ws = TestWorkspace::new();
+    let set = two_edits(&ws);
+    let blob = ws.path(&format!("_handoff/gate/blobs/{}", Digest::of(OLD.as_bytes())));
+    let (file, gone) = (ws.path("src/a.py"), blob.clone());
     let n_exchanges = AtomicUsize::new(0);
     let hook = move |what: &'static str, _: &str| {
         if what == "exchange two files" && n_exchanges.fetch_add(1, Ordering::SeqCst) == 1 {
-            fs::write(&file, "saved in the last moment\n").unwrap();
+            fs::write(
+                &file,
+                "saved concurrently
+",
+            )
+            .unwrap();
             fs::remove_file(&gone).unwrap();
         }
     };
-    let gate = Gate::open_watched(place.path(""), hook).unwrap();
+    let gate = Gate::open_with_hook(ws.path(""), hook).unwrap();
     let error = gate.judge(&set).unwrap_err();
-    assert!(error.to_string().contains("`src/b.py` could not be taken back"), "{error}");
-    assert_eq!(place.text("src/b.py"), with_line(OLD));
-    assert_eq!(files(&place.path("_handoff/gate/journal")).len(), 1);
-    assert_eq!(place.count("taken_back"), 0);
-    // With the content there again the next entry takes all of it back.
+    assert!(error.to_string().contains("`src/b.py` could not be rolled back"), "{error}");
+    assert_eq!(ws.text("src/b.py"), with_line(OLD));
+    assert_eq!(files(&ws.path("_handoff/gate/journal")).len(), 1);
+    assert_eq!(ws.count("taken_back"), 0);
+    // With the content restored, the next operation completes the rollback.
     fs::write(blob, OLD).unwrap();
-    let again = Gate::open(place.path("")).unwrap();
-    assert_eq!(place.text("src/b.py"), OLD);
-    assert_eq!(place.text("src/a.py"), "saved in the last moment\n");
-    assert_eq!(place.count("taken_back"), 1);
+    let again = Gate::open(ws.path("")).unwrap();
+    assert_eq!(ws.text("src/b.py"), OLD);
+    assert_eq!(
+        ws.text("src/a.py"),
+        "saved concurrently
+"
+    );
+    assert_eq!(ws.count("taken_back"), 1);
     assert_eq!(again.judge(&set).unwrap().decision, Decision::Escalate);
 }
 
-/// Bytes of somebody else that are no text are neither merged nor shown as if they were.
+/// Content of other programs that is not text is neither merged nor shown as text.
 #[test]
 fn what_is_not_utf_8_is_not_merged() {
-    let place = Place::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let theirs = [b"\xe9ne\n", &OLD.as_bytes()[4..]].concat();
-    fs::write(place.path("src/a.py"), &theirs).unwrap();
-    let judgement = place.gate.judge(&set).unwrap();
+    fs::write(ws.path("src/a.py"), &theirs).unwrap();
+    let judgement = ws.gate.judge(&set).unwrap();
     assert_eq!(judgement.decision, Decision::Escalate, "{:?}", judgement.findings);
-    assert!(place.gate.accept(&set, judgement.sight, "p").is_err());
-    assert_eq!(fs::read(place.path("src/a.py")).unwrap(), theirs);
-    place.gate.reject(&set, judgement.sight, "no", "p").unwrap();
+    assert!(ws.gate.accept(&set, judgement.fingerprint, "p").is_err());
+    assert_eq!(fs::read(ws.path("src/a.py")).unwrap(), theirs);
+    ws.gate.reject(&set, judgement.fingerprint, "no", "p").unwrap();
 }
 
-/// The drafts' folder is moved away while a decision is carried out.
+/// The drafts directory is moved away while a decision is executed.
 #[test]
-fn drafts_that_were_moved_away_stop_nobody() {
-    let place = Place::new();
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-    let drafts = place.path("_handoff/drafts");
-    fs::rename(&drafts, place.path("_handoff/elsewhere")).unwrap();
-    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
-    assert_eq!(files(&place.path("_handoff/gate/journal")).len(), 0);
-    // Whoever comes next has a folder again.
-    fs::rename(&drafts, place.path("_handoff/elsewhere-too")).unwrap();
-    assert_eq!(place.edit("src/a.py", OLD).decision, Decision::Accept);
+fn a_moved_drafts_directory_does_not_block_the_gate() {
+    let ws = TestWorkspace::new();
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let drafts = ws.path("_handoff/drafts");
+    fs::rename(&drafts, ws.path("_handoff/elsewhere")).unwrap();
+    assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
+    assert_eq!(files(&ws.path("_handoff/gate/journal")).len(), 0);
+    // The next operation creates the directory again.
+    fs::rename(&drafts, ws.path("_handoff/elsewhere-too")).unwrap();
+    assert_eq!(ws.edit("src/a.py", OLD).decision, Decision::Accept);
 }
 
-/// A crash between the two writes of a hand-in leaves the held set beside the complete one.
+/// A crash between the two writes of a submission leaves the incomplete set next to the complete one.
 #[test]
-fn a_set_that_was_handed_in_is_not_added_to() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let first = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+fn submitted_sets_are_not_extended() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let first = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
-    let held = place.path("_handoff/gate/sets/held.w.t.json");
+    let held = ws.path("_handoff/gate/sets/held.w.t.json");
     let copy = fs::read(&held).unwrap();
-    let second = place.draft(&Request::create("src/b.py", "t"), "b\n");
-    let set = place.submit(&second).set;
+    let second = ws.draft(&DraftRequest::create("src/b.py", "t"), "b\n");
+    let set = ws.submit(&second).set;
     for is_judged in [false, true] {
         fs::write(&held, &copy).unwrap();
         if is_judged {
-            assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Accept);
+            assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Accept);
         }
         let name = format!("src/c{is_judged}.py");
-        let next = place.submit(&place.draft(&Request::create(&name, "t"), "c\n")).set;
+        let next = ws.submit(&ws.draft(&DraftRequest::create(&name, "t"), "c\n")).set;
         assert_ne!(next, set);
-        assert_eq!(place.gate.judge(&next).unwrap().decision, Decision::Accept);
+        assert_eq!(ws.gate.judge(&next).unwrap().decision, Decision::Accept);
         assert!(!held.exists());
     }
 }
 
-/// On other systems two names that differ in letter case are one file, in whichever part of the path.
+/// On some systems names that differ only in case are the same file, in every component of a path.
 #[test]
-fn a_name_in_other_letter_case_is_refused_in_every_part() {
-    let place = Place::new();
-    place.put("pkg/init/x", "x\n");
-    let worker = place.gate.worker("w").unwrap();
+fn case_collisions_are_rejected_in_every_component() {
+    let ws = TestWorkspace::new();
+    ws.put("pkg/init/x", "x\n");
+    let worker = ws.gate.worker("w").unwrap();
     for path in ["pkg/Init/pkg", "Pkg/y", "pkg/init/X"] {
-        let error = worker.request(&Request::create(path, "t")).unwrap_err();
+        let error = worker.request(&DraftRequest::create(path, "t")).unwrap_err();
         assert!(matches!(error, Error::Exists { .. }), "{path}: {error}");
     }
-    worker.request(&Request::create("pkg/init/pkg", "t")).unwrap();
+    worker.request(&DraftRequest::create("pkg/init/pkg", "t")).unwrap();
 }
 
-/// What tools run by themselves is seen by a person first.
+/// Files that tools execute automatically are reviewed by a person.
 #[test]
-fn configuration_of_tools_goes_to_a_person() {
-    let place = Place::new();
+fn tool_configuration_is_escalated() {
+    let ws = TestWorkspace::new();
     for path in [
         ".github/workflows/ci.yml",
         ".vscode/tasks.json",
@@ -198,98 +211,98 @@ fn configuration_of_tools_goes_to_a_person() {
         ".cursorrules",
         ".bashrc",
     ] {
-        let judgement = place.create(path, "x: 1\n");
+        let judgement = ws.create(path, "x: 1\n");
         assert_eq!(judgement.decision, Decision::Escalate, "{path}");
         assert_eq!(judgement.findings[0].rule, "tool-configuration", "{path}");
     }
-    assert_eq!(place.create("github/ci.yml", "x: 1\n").decision, Decision::Accept);
+    assert_eq!(ws.create("github/ci.yml", "x: 1\n").decision, Decision::Accept);
 }
 
-/// A worker that dies leaves a set that is not complete: it is listed, dropped, and forgotten after a while.
+/// A crashed worker leaves an incomplete set, which is listed, dropped or eventually pruned.
 #[test]
-fn a_set_that_is_never_completed_can_be_dropped() {
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
+fn incomplete_sets_can_be_dropped() {
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
     let hold = || {
-        let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+        let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
         let submitted = worker.submit(&Submission::of(&draft, "x").more_to_come()).unwrap();
         assert_eq!((submitted.is_complete, submitted.message_id), (false, None));
         submitted.set
     };
     let set = hold();
-    let held = place.gate.held().unwrap();
+    let held = ws.gate.incomplete().unwrap();
     assert_eq!((held.len(), held[0].set.as_str()), (1, set.as_str()));
-    assert!(matches!(place.gate.drop_held("zz", "p"), Err(Error::NoSuchSet { .. })));
-    assert_eq!(place.gate.drop_held(&set[..4], "p").unwrap(), set);
-    assert!(place.gate.held().unwrap().is_empty());
-    let told = place.gate.inbox("w", "t", None).unwrap().pop().unwrap();
+    assert!(matches!(ws.gate.drop_incomplete("zz", "p"), Err(Error::UnknownSet { .. })));
+    assert_eq!(ws.gate.drop_incomplete(&set[..4], "p").unwrap(), set);
+    assert!(ws.gate.incomplete().unwrap().is_empty());
+    let told = ws.gate.inbox("w", "t", None).unwrap().pop().unwrap();
     assert_eq!(told.kind, draft_gate::MessageKind::DraftRejected);
-    // Its drafts are free again, and their content can be taken up.
-    let restore = Request { restore: true, ..Request::edit("src/a.py", "t") };
+    // Its drafts can be requested again and their content restored.
+    let restore = DraftRequest { restore: true, ..DraftRequest::edit("src/a.py", "t") };
     let draft = worker.request(&restore).unwrap();
     assert_eq!(worker.read(&draft.draft_path).unwrap().content, with_line(OLD));
 
     let second = hold();
     assert_ne!(second, set);
-    assert_eq!(place.gate.prune().unwrap().abandoned, 0);
-    assert_eq!(place.gate.prune_before(i64::MAX).unwrap().abandoned, 1);
-    assert!(place.gate.held().unwrap().is_empty());
-    assert_eq!(place.edit("src/a.py", &with_line(OLD)).decision, Decision::Accept);
+    assert_eq!(ws.gate.prune().unwrap().abandoned, 0);
+    assert_eq!(ws.gate.prune_before(i64::MAX).unwrap().abandoned, 1);
+    assert!(ws.gate.incomplete().unwrap().is_empty());
+    assert_eq!(ws.edit("src/a.py", &with_line(OLD)).decision, Decision::Accept);
 }
 
-/// One worker cannot fill the gate: what a set holds and how many drafts are open is bounded.
+/// The size of a set and the number of undecided drafts per worker are bounded.
 #[test]
-fn quotas() {
-    let place = Place::with_contract(r#"{"draft_gate": {"max_draft_bytes": 9000000}}"#);
-    let worker = place.gate.worker("w").unwrap();
+fn set_size_and_open_drafts_are_limited() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"max_draft_bytes": 9000000}}"#);
+    let worker = ws.gate.worker("w").unwrap();
     let large = "x\n".repeat(4_200_000);
-    let one = place.draft(&Request::create("src/1.py", "t"), &large);
+    let one = ws.draft(&DraftRequest::create("src/1.py", "t"), &large);
     worker.submit(&Submission::of(&one, "x").more_to_come()).unwrap();
-    let two = place.draft(&Request::create("src/2.py", "t"), &large);
+    let two = ws.draft(&DraftRequest::create("src/2.py", "t"), &large);
     let error = worker.submit(&Submission::of(&two, "x")).unwrap_err();
-    assert!(error.to_string().contains("make several sets"), "{error}");
-    place.gate.drop_held("", "p").unwrap();
+    assert!(error.to_string().contains("submit several sets"), "{error}");
+    ws.gate.drop_incomplete("", "p").unwrap();
 
     let mut n_open = 1;
-    while worker.request(&Request::create(&format!("src/n{n_open}.py"), "u")).is_ok() {
+    while worker.request(&DraftRequest::create(&format!("src/n{n_open}.py"), "u")).is_ok() {
         n_open += 1;
         assert!(n_open <= 500);
     }
     assert_eq!(n_open, 500);
-    // One that is open can be asked for again, and others have drafts of their own.
-    worker.request(&Request::create("src/n1.py", "u")).unwrap();
-    place.gate.worker("v").unwrap().request(&Request::create("src/v.py", "u")).unwrap();
+    // Open drafts can be requested again, and other workers have their own quota.
+    worker.request(&DraftRequest::create("src/n1.py", "u")).unwrap();
+    ws.gate.worker("v").unwrap().request(&DraftRequest::create("src/v.py", "u")).unwrap();
 }
 
-/// What was made for a file goes with it, unless somebody else uses it by then.
+/// Directories created for a file are removed with it unless they are used otherwise.
 #[test]
-fn folders_that_were_made_for_a_file_go_with_it() {
-    let place = Place::new();
+fn directories_created_for_a_file_are_removed_with_it() {
+    let ws = TestWorkspace::new();
     for (is_used, is_left) in [(false, false), (true, true)] {
-        let set = place.create("deep/er/new.py", "x = 1\n").set;
+        let set = ws.create("deep/er/new.py", "x = 1\n").set;
         if is_used {
-            place.put("deep/mine.py", "mine\n");
+            ws.put("deep/mine.py", "mine\n");
         }
-        place.gate.undo(&set, "p").unwrap();
-        assert_eq!(place.path("deep").exists(), is_left);
-        assert!(!place.path("deep/er").exists());
+        ws.gate.undo(&set, "p").unwrap();
+        assert_eq!(ws.path("deep").exists(), is_left);
+        assert!(!ws.path("deep/er").exists());
     }
 }
 
-/// A process dies between making a folder and syncing the one that it is in: whoever completes the set does that.
+/// A process dies between creating a directory and syncing its parent; recovery syncs it.
 #[test]
-fn a_folder_that_a_dead_process_made_is_synced() {
-    let place = Place::new();
-    let set = place.submit(&place.draft(&Request::create("deep/er/new.py", "t"), "x\n")).set;
-    let folder = place.path("deep");
+fn directories_created_before_a_crash_are_synced() {
+    let ws = TestWorkspace::new();
+    let set = ws.submit(&ws.draft(&DraftRequest::create("deep/er/new.py", "t"), "x\n")).set;
+    let dir = ws.path("deep");
     let dies = move |what: &'static str, path: &str| {
-        if what == "sync a folder" && path.is_empty() && folder.exists() {
+        if what == "sync a folder" && path.is_empty() && dir.exists() {
             std::panic::resume_unwind(Box::new("killed"));
         }
     };
-    let judge = || Gate::open_watched(place.path(""), dies).unwrap().judge(&set);
+    let judge = || Gate::open_with_hook(ws.path(""), dies).unwrap().judge(&set);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).is_err());
-    assert!(place.path("deep").exists() && !place.path("deep/er").exists());
+    assert!(ws.path("deep").exists() && !ws.path("deep/er").exists());
     let synced = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
     let seen = synced.clone();
     let watches = move |what: &'static str, path: &str| {
@@ -297,29 +310,29 @@ fn a_folder_that_a_dead_process_made_is_synced() {
             seen.lock().unwrap().push(path.to_owned());
         }
     };
-    Gate::open_watched(place.path(""), watches).unwrap();
-    assert_eq!(place.text("deep/er/new.py"), "x\n");
+    Gate::open_with_hook(ws.path(""), watches).unwrap();
+    assert_eq!(ws.text("deep/er/new.py"), "x\n");
     let synced = synced.lock().unwrap();
-    for folder in ["", "deep", "deep/er"] {
-        assert!(synced.iter().any(|it| it == folder), "`{folder}` in {synced:?}");
+    for dir in ["", "deep", "deep/er"] {
+        assert!(synced.iter().any(|it| it == dir), "`{dir}` in {synced:?}");
     }
 }
 
-/// Attempts that come to light only when a set is judged are counted too.
+/// Violations that are only detected at judgement are counted too.
 #[test]
-fn violations_found_by_the_judge_are_counted() {
-    let place = Place::new();
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-    fs::remove_file(place.path("src/a.py")).unwrap();
-    std::os::unix::fs::symlink(place.outside().join("a.py"), place.path("src/a.py")).unwrap();
-    assert_eq!(place.gate.judge(&set).unwrap().decision, Decision::Reject);
-    assert_eq!(place.gate.stats().unwrap().violations, 1);
-    place.check_outside();
+fn violations_detected_at_judgement_are_counted() {
+    let ws = TestWorkspace::new();
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    fs::remove_file(ws.path("src/a.py")).unwrap();
+    std::os::unix::fs::symlink(ws.outside().join("a.py"), ws.path("src/a.py")).unwrap();
+    assert_eq!(ws.gate.judge(&set).unwrap().decision, Decision::Reject);
+    assert_eq!(ws.gate.stats().unwrap().violations, 1);
+    ws.check_outside();
 }
 
 #[test]
-fn nobody_makes_a_gate_by_looking_for_one() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(Gate::open_to_look(folder.path()), Err(Error::NoGate { .. })));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+fn opening_a_missing_gate_unchecked_creates_none() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(Gate::open_unchecked(dir.path()), Err(Error::NoGate { .. })));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The gate as a node: an escalation interrupts the run, and the verdict resumes it.
+//! Tests of the gate as a graph node: an escalation interrupts the run, and the verdict resumes it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use draft_gate::{
 };
 use graph_core::{CompiledGraph, Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
 
-use crate::support::{OLD, Place, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
 #[derive(State, Clone, Debug, Default)]
 struct Job {
@@ -32,54 +32,55 @@ fn question(exit: &Exit<Job>) -> Judgement {
 }
 
 #[tokio::test]
-async fn a_safe_change_needs_nobody() {
-    let place = Place::new();
-    let set = place
-        .submit(&place.draft(&draft_gate::Request::edit("src/a.py", "t"), &with_line(OLD)))
-        .set;
-    let gate = Arc::new(Gate::open(place.path("")).unwrap());
+async fn safe_changes_do_not_interrupt() {
+    let ws = TestWorkspace::new();
+    let set =
+        ws.submit(&ws.draft(&draft_gate::DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let gate = Arc::new(Gate::open(ws.path("")).unwrap());
     let exit = compiled().thread("1", gate).run(Job { set, ..Job::default() }).await.unwrap();
     assert_eq!(exit.into_state().decision, "Accept");
-    assert_eq!(place.text("src/a.py"), with_line(OLD));
+    assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
 #[tokio::test]
-async fn a_verdict_that_comes_too_late_is_asked_for_again() {
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    let set = place
-        .submit(&place.draft(&draft_gate::Request::edit("src/a.py", "t"), &with_line(OLD)))
-        .set;
+async fn stale_verdicts_interrupt_again() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    let set =
+        ws.submit(&ws.draft(&draft_gate::DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let graph = compiled();
-    let thread = graph.thread("1", Arc::new(Gate::open(place.path("")).unwrap()));
+    let thread = graph.thread("1", Arc::new(Gate::open(ws.path("")).unwrap()));
     let exit = thread.run(Job { set, ..Job::default() }).await.unwrap();
     let first = question(&exit);
-    place.put("src/a.py", &OLD.replace("one", "ONE"));
-    let exit = thread.resume(Verdict::Accept { sight: first.sight }).await.unwrap();
+    ws.put("src/a.py", &OLD.replace("one", "ONE"));
+    let exit = thread.resume(Verdict::Accept { fingerprint: first.fingerprint }).await.unwrap();
     let second = question(&exit);
-    assert_ne!(second.sight, first.sight);
+    assert_ne!(second.fingerprint, first.fingerprint);
     let better = OLD.replace("one", "1");
     let amend = Verdict::Amend {
-        sight: second.sight,
+        fingerprint: second.fingerprint,
         path: "src/a.py".to_owned(),
         content: better.clone(),
     };
     let third = question(&thread.resume(amend).await.unwrap());
     assert!(third.diff.contains("+1\n"), "{}", third.diff);
-    let exit = thread.resume(Verdict::Accept { sight: third.sight }).await.unwrap();
+    let exit = thread.resume(Verdict::Accept { fingerprint: third.fingerprint }).await.unwrap();
     assert_eq!(exit.into_state().decision, "Accept");
-    assert_eq!(place.text("src/a.py"), better);
-    assert_eq!((place.count("accepted"), place.count("escalated")), (1, 1));
+    assert_eq!(ws.text("src/a.py"), better);
+    assert_eq!((ws.count("accepted"), ws.count("escalated")), (1, 1));
 }
 
 #[tokio::test]
-async fn a_rejection_reaches_the_worker() {
-    let place = Place::new();
-    let set = place.propose_deletion("src/a.py").set;
+async fn rejections_are_sent_to_the_worker() {
+    let ws = TestWorkspace::new();
+    let set = ws.propose_deletion("src/a.py").set;
     let graph = compiled();
-    let thread = graph.thread("1", Arc::new(Gate::open(place.path("")).unwrap()));
-    let sight = question(&thread.run(Job { set, ..Job::default() }).await.unwrap()).sight;
-    let exit =
-        thread.resume(Verdict::Reject { sight, reason: "still used".to_owned() }).await.unwrap();
+    let thread = graph.thread("1", Arc::new(Gate::open(ws.path("")).unwrap()));
+    let fingerprint =
+        question(&thread.run(Job { set, ..Job::default() }).await.unwrap()).fingerprint;
+    let exit = thread
+        .resume(Verdict::Reject { fingerprint, reason: "still used".to_owned() })
+        .await
+        .unwrap();
     assert_eq!(exit.into_state().decision, "Reject");
-    assert_eq!(place.gate.inbox("w", "t", None).unwrap().pop().unwrap().reason, "still used");
+    assert_eq!(ws.gate.inbox("w", "t", None).unwrap().pop().unwrap().reason, "still used");
 }

@@ -1,10 +1,10 @@
-//! What the gate accepts, rejects and escalates, and why.
+//! Tests of what the gate accepts, rejects and escalates.
 
-use draft_gate::{Decision, Error, Judgement, Operation, Request, Submission};
+use draft_gate::{Decision, DraftRequest, Error, Judgement, Operation, Submission};
 
-use crate::support::{OLD, Place, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
-/// The decision, and the rule that stands first.
+/// Checks the decision and the rule of the first finding.
 #[track_caller]
 fn check(judgement: &Judgement, decision: Decision, rule: &str) {
     let first = judgement.findings.first().map_or("", |it| it.rule.as_str());
@@ -12,171 +12,173 @@ fn check(judgement: &Judgement, decision: Decision, rule: &str) {
 }
 
 #[test]
-fn a_small_safe_change_is_applied() {
-    let place = Place::new();
-    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Accept, "");
-    assert_eq!(place.text("src/a.py"), with_line(OLD));
-    assert!(!place.path("_handoff/drafts/a.py.t.draft").exists());
-    assert!(!place.path("_handoff/drafts/t.submission.json").exists());
+fn small_safe_changes_are_applied() {
+    let ws = TestWorkspace::new();
+    check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Accept, "");
+    assert_eq!(ws.text("src/a.py"), with_line(OLD));
+    assert!(!ws.path("_handoff/drafts/a.py.t.draft").exists());
+    assert!(!ws.path("_handoff/drafts/t.submission.json").exists());
 }
 
 #[test]
-fn secrets_and_paths_in_new_lines_alone() {
+fn secrets_and_paths_are_detected_only_in_added_lines() {
     let key = format!("AKIA{}", "Z7QXW2LMN4PRSTVB");
-    let place = Place::new();
-    let judgement = place.edit("src/a.py", &format!("{OLD}key = '{key}'\n"));
+    let ws = TestWorkspace::new();
+    let judgement = ws.edit("src/a.py", &format!("{OLD}key = '{key}'\n"));
     check(&judgement, Decision::Reject, "aws-access-key");
     assert_eq!(
         (judgement.findings[0].line, judgement.findings[0].path.as_ref().unwrap().as_str()),
         (Some(7), "src/a.py")
     );
-    assert!(!format!("{:?}", judgement.findings).contains(&key), "a finding shows the secret");
-    let log = std::fs::read_to_string(place.path("_handoff/transition.ndjson")).unwrap();
+    assert!(!format!("{:?}", judgement.findings).contains(&key), "a finding contains the secret");
+    let log = std::fs::read_to_string(ws.path("_handoff/transition.ndjson")).unwrap();
     assert!(!log.contains(&key));
-    // What was there before is not this worker's doing.
-    place.put("src/b.py", &format!("key = '{key}'\nb\nc\n"));
-    check(&place.edit("src/b.py", &format!("key = '{key}'\nb\nc\nd\n")), Decision::Accept, "");
+    // Existing lines are not attributed to the worker.
+    ws.put("src/b.py", &format!("key = '{key}'\nb\nc\n"));
+    check(&ws.edit("src/b.py", &format!("key = '{key}'\nb\nc\nd\n")), Decision::Accept, "");
     check(
-        &place.edit("src/a.py", &format!("{OLD}open('/home/jo/x')\n")),
+        &ws.edit("src/a.py", &format!("{OLD}open('/home/jo/x')\n")),
         Decision::Reject,
         "home-path",
     );
 }
 
-/// A summary goes to inboxes and lists, where nobody looks for keys.
+/// Summaries are shown in inboxes and lists.
 #[test]
-fn a_summary_with_a_secret_is_refused() {
+fn summaries_with_secrets_are_rejected() {
     let key = format!("AKIA{}", "Z7QXW2LMN4PRSTVB");
-    let place = Place::new();
-    let worker = place.gate.worker("w").unwrap();
-    let draft = place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD));
+    let ws = TestWorkspace::new();
+    let worker = ws.gate.worker("w").unwrap();
+    let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     let summary = format!("uses the new key\n{key}");
     let error = worker.submit(&Submission::of(&draft, &summary)).unwrap_err();
-    assert!(error.to_string().contains("say what changes without it"), "{error}");
-    for file in crate::support::files(&place.path("_handoff")) {
+    assert!(error.to_string().contains("describe the change without it"), "{error}");
+    for file in crate::support::files(&ws.path("_handoff")) {
         let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
         assert!(!text.contains(&key), "{}", file.display());
     }
-    assert!(place.submit(&draft).is_complete);
+    assert!(ws.submit(&draft).is_complete);
 }
 
-/// A worker could write the comment too, so it asks a person and decides nothing.
+/// Workers could write the comment too, so it only escalates.
 #[test]
-fn a_line_that_asks_to_be_let_through_goes_to_a_person() {
-    let place = Place::new();
-    let judgement =
-        place.edit("src/a.py", &format!("{OLD}open('/home/jo/x')  # draft-gate:allow\n"));
+fn lines_that_request_an_exception_are_escalated() {
+    let ws = TestWorkspace::new();
+    let judgement = ws.edit("src/a.py", &format!("{OLD}open('/home/jo/x')  # draft-gate:allow\n"));
     check(&judgement, Decision::Escalate, "home-path");
 }
 
 #[test]
-fn placeholders_stubs_and_empty_drafts() {
-    let place = Place::new();
+fn placeholders_stubs_and_empty_drafts_are_not_accepted() {
+    let ws = TestWorkspace::new();
     check(
-        &place.edit("src/a.py", &format!("{OLD}# ... rest of the code unchanged ...\n")),
+        &ws.edit("src/a.py", &format!("{OLD}# ... rest of the code unchanged ...\n")),
         Decision::Reject,
         "elided-code",
     );
     check(
-        &place.edit("src/a.py", &format!("{OLD}<paste the full file here>\n")),
+        &ws.edit("src/a.py", &format!("{OLD}<paste the full file here>\n")),
         Decision::Reject,
         "paste-marker",
     );
     check(
-        &place.edit("src/a.py", &format!("{OLD}raise NotImplementedError\n")),
+        &ws.edit("src/a.py", &format!("{OLD}raise NotImplementedError\n")),
         Decision::Escalate,
         "unfinished-code",
     );
-    place.put("src/b.py", OLD);
-    check(&place.edit("src/b.py", "\n"), Decision::Reject, "empty-draft");
-    check(&place.edit("src/b.py", OLD), Decision::Reject, "no-change");
+    ws.put("src/b.py", OLD);
+    check(&ws.edit("src/b.py", "\n"), Decision::Reject, "empty-draft");
+    check(&ws.edit("src/b.py", OLD), Decision::Reject, "no-change");
 }
 
 #[test]
-fn how_much_is_changed() {
-    let place = Place::new();
-    check(&place.edit("src/a.py", "one\ntwo\nthree\nx\ny\nz\n"), Decision::Accept, "");
-    place.put("src/b.py", OLD);
-    check(&place.edit("src/b.py", "one\ntwo\nx\ny\nz\nz\n"), Decision::Escalate, "deletion-ratio");
-    place.put("src/c.py", OLD);
+fn large_changes_are_escalated() {
+    let ws = TestWorkspace::new();
+    check(&ws.edit("src/a.py", "one\ntwo\nthree\nx\ny\nz\n"), Decision::Accept, "");
+    ws.put("src/b.py", OLD);
+    check(&ws.edit("src/b.py", "one\ntwo\nx\ny\nz\nz\n"), Decision::Escalate, "deletion-ratio");
+    ws.put("src/c.py", OLD);
     let long: String = (0..501).map(|it| format!("line {it}\n")).collect();
-    check(&place.edit("src/c.py", &format!("{OLD}{long}")), Decision::Escalate, "scope");
-    place.put("src/d.py", OLD);
-    check(&place.edit("src/d.py", &OLD.replace('\n', "\r\n")), Decision::Escalate, "line-ends");
-    place.put("src/e.py", OLD);
+    check(&ws.edit("src/c.py", &format!("{OLD}{long}")), Decision::Escalate, "scope");
+    ws.put("src/d.py", OLD);
+    check(&ws.edit("src/d.py", &OLD.replace('\n', "\r\n")), Decision::Escalate, "line-ends");
+    ws.put("src/e.py", OLD);
     check(
-        &place.edit("src/e.py", &format!("{OLD}if admin\u{202e}:\n")),
+        &ws.edit("src/e.py", &format!("{OLD}if admin\u{202e}:\n")),
         Decision::Escalate,
         "hidden-characters",
     );
 }
 
 #[test]
-fn new_files_and_deletions() {
-    let place = Place::new();
-    check(&place.create("deep/er/new.py", "x = 1\n"), Decision::Accept, "");
-    assert_eq!(place.text("deep/er/new.py"), "x = 1\n");
-    check(&place.propose_deletion("src/a.py"), Decision::Escalate, "deletion");
-    assert_eq!(place.text("src/a.py"), OLD);
-    let worker = place.gate.worker("w").unwrap();
-    // The document's field means the same.
-    let request = Request { create: true, ..Request::edit("deep/too.py", "t") };
+fn new_files_are_accepted_and_deletions_escalated() {
+    let ws = TestWorkspace::new();
+    check(&ws.create("deep/er/new.py", "x = 1\n"), Decision::Accept, "");
+    assert_eq!(ws.text("deep/er/new.py"), "x = 1\n");
+    check(&ws.propose_deletion("src/a.py"), Decision::Escalate, "deletion");
+    assert_eq!(ws.text("src/a.py"), OLD);
+    let worker = ws.gate.worker("w").unwrap();
+    // The field `create` means the same.
+    let request = DraftRequest { create: true, ..DraftRequest::edit("deep/too.py", "t") };
     let draft = worker.request(&request).unwrap();
     assert_eq!(draft.original_hash, "absent");
-    let both = Request { create: true, ..Request::delete("src/a.py", "u") };
+    let both = DraftRequest { create: true, ..DraftRequest::delete("src/a.py", "u") };
     assert!(matches!(worker.request(&both), Err(Error::NotAllowed { .. })));
     assert!(matches!(
-        worker.request(&Request::create("deep/er/new.py", "u")),
+        worker.request(&DraftRequest::create("deep/er/new.py", "u")),
         Err(Error::Exists { .. })
     ));
     assert!(matches!(
-        worker.request(&Request::edit("nowhere.py", "u")),
+        worker.request(&DraftRequest::edit("nowhere.py", "u")),
         Err(Error::Missing { .. })
     ));
     assert!(matches!(
-        worker.request(&Request::delete("nowhere.py", "u")),
+        worker.request(&DraftRequest::delete("nowhere.py", "u")),
         Err(Error::Missing { .. })
     ));
 }
 
 #[test]
-fn the_contract_sets_the_limits() {
-    let place = Place::with_contract(
+fn limits_of_the_contract_apply() {
+    let ws = TestWorkspace::with_contract(
         r#"{"status": "open",
             "constraints": {"allowed_paths": ["src", "docs/*.md"], "forbidden_paths": ["src/core"], "delete_allowed": false,
                             "max_diff_lines": 2},
             "draft_gate": {"max_deletion_ratio": 0.1, "max_draft_bytes": 200, "max_files": 1}}"#,
     );
-    let worker = place.gate.worker("w").unwrap();
+    let worker = ws.gate.worker("w").unwrap();
     for (path, operation) in [
         ("lib/x.py", Operation::Create),
         ("src/core/x.py", Operation::Create),
         ("docs/x.py", Operation::Create),
         ("src/a.py", Operation::Delete),
     ] {
-        let request = Request { operation, ..Request::edit(path, "t") };
+        let request = DraftRequest { operation, ..DraftRequest::edit(path, "t") };
         assert!(matches!(worker.request(&request), Err(Error::NotAllowed { .. })), "{path}");
     }
-    check(&place.create("docs/x.md", "x\n"), Decision::Accept, "");
-    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Accept, "");
-    check(&place.edit("src/a.py", &OLD.replace("one", "1")), Decision::Escalate, "deletion-ratio");
-    check(&place.create("src/b.py", "1\n2\n3\n"), Decision::Escalate, "scope");
-    let draft = worker.request(&Request::create("src/c.py", "t")).unwrap();
+    check(&ws.create("docs/x.md", "x\n"), Decision::Accept, "");
+    check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Accept, "");
+    check(&ws.edit("src/a.py", &OLD.replace("one", "1")), Decision::Escalate, "deletion-ratio");
+    check(&ws.create("src/b.py", "1\n2\n3\n"), Decision::Escalate, "scope");
+    let draft = worker.request(&DraftRequest::create("src/c.py", "t")).unwrap();
     assert!(matches!(
         worker.write(&draft.draft_path, &"x".repeat(201)),
         Err(Error::TooLarge { .. })
     ));
-    // A contract that changes meanwhile counts as it is when it is judged.
-    let set = place.submit(&place.draft(&Request::create("src/d.py", "t"), "d\n")).set;
-    place.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden_paths": ["src"]}}"#);
-    check(&place.gate.judge(&set).unwrap(), Decision::Reject, "original");
-    // One that cannot be read accepts nothing.
-    place.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden": []}}"#);
-    assert!(matches!(worker.request(&Request::create("x.py", "t")), Err(Error::Contract(_))));
+    // The contract at the time of the judgement applies.
+    let set = ws.submit(&ws.draft(&DraftRequest::create("src/d.py", "t"), "d\n")).set;
+    ws.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden_paths": ["src"]}}"#);
+    check(&ws.gate.judge(&set).unwrap(), Decision::Reject, "original");
+    // Nothing is accepted under an invalid contract.
+    ws.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden": []}}"#);
+    assert!(matches!(
+        worker.request(&DraftRequest::create("x.py", "t")),
+        Err(Error::InvalidContract(_))
+    ));
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile() {
+fn concurrent_changes_follow_the_conflict_setting() {
     let (theirs, ours) = (OLD.replace("one", "ONE"), OLD.replace("six", "SIX"));
     let merged = theirs.replace("six", "SIX");
     for (rule, clash, decision, text) in [
@@ -185,110 +187,119 @@ fn what_somebody_else_changed_meanwhile() {
         ("merge", true, Decision::Escalate, &OLD.replace("six", "6")),
         ("reject", false, Decision::Reject, &theirs),
     ] {
-        let place =
-            Place::with_contract(&format!(r#"{{"draft_gate": {{"on_conflict": "{rule}"}}}}"#));
-        let draft = place.draft(&Request::edit("src/a.py", "t"), &ours);
-        // Between request and submit: the hash of the request counts.
+        let ws = TestWorkspace::with_contract(&format!(
+            r#"{{"draft_gate": {{"on_conflict": "{rule}"}}}}"#
+        ));
+        let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &ours);
+        // A change between request and submission: the hash at the request counts.
         let meanwhile = if clash { OLD.replace("six", "6") } else { theirs.clone() };
-        place.put("src/a.py", &meanwhile);
-        let judgement = place.gate.judge(&place.submit(&draft).set).unwrap();
+        ws.put("src/a.py", &meanwhile);
+        let judgement = ws.gate.judge(&ws.submit(&draft).set).unwrap();
         check(&judgement, decision, "conflict");
-        assert_eq!(&place.text("src/a.py"), text, "{rule}");
+        assert_eq!(&ws.text("src/a.py"), text, "{rule}");
     }
 }
 
 #[test]
-fn a_file_that_was_made_or_removed_meanwhile() {
-    let place = Place::new();
-    let set = place.submit(&place.draft(&Request::create("src/b.py", "t"), "mine\n")).set;
-    place.put("src/b.py", "theirs\n");
-    check(&place.gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
-    assert_eq!(place.text("src/b.py"), "theirs\n");
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-    std::fs::remove_file(place.path("src/a.py")).unwrap();
-    check(&place.gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
-    assert!(!place.path("src/a.py").exists());
+fn concurrently_created_or_removed_files_are_conflicts() {
+    let ws = TestWorkspace::new();
+    let set = ws.submit(&ws.draft(&DraftRequest::create("src/b.py", "t"), "mine\n")).set;
+    ws.put("src/b.py", "theirs\n");
+    check(&ws.gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
+    assert_eq!(ws.text("src/b.py"), "theirs\n");
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    std::fs::remove_file(ws.path("src/a.py")).unwrap();
+    check(&ws.gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
+    assert!(!ws.path("src/a.py").exists());
 }
 
 #[test]
-fn several_files_are_one_change() {
-    let place = Place::new();
-    place.put("src/b.py", OLD);
-    let worker = place.gate.worker("w").unwrap();
+fn several_files_form_one_change_set() {
+    let ws = TestWorkspace::new();
+    ws.put("src/b.py", OLD);
+    let worker = ws.gate.worker("w").unwrap();
     let hand_in = |task: &str, second: &str| {
-        let one =
-            place.draft(&Request::edit("src/a.py", task), &with_line(&place.text("src/a.py")));
+        let one = ws.draft(&DraftRequest::edit("src/a.py", task), &with_line(&ws.text("src/a.py")));
         let first = worker.submit(&Submission::of(&one, "x").more_to_come()).unwrap();
         assert!(!first.is_complete);
-        assert!(matches!(place.gate.judge(&first.set), Err(Error::NoSuchSet { .. })));
-        let two = place.draft(&Request::edit("src/b.py", task), second);
+        assert!(matches!(ws.gate.judge(&first.set), Err(Error::UnknownSet { .. })));
+        let two = ws.draft(&DraftRequest::edit("src/b.py", task), second);
         let last = worker.submit(&Submission::of(&two, "x")).unwrap();
         assert_eq!((last.set.as_str(), last.is_complete), (first.set.as_str(), true));
-        place.gate.judge(&last.set).unwrap()
+        ws.gate.judge(&last.set).unwrap()
     };
     let bad = hand_in("t", &format!("{OLD}open('/home/jo/x')\n"));
     check(&bad, Decision::Reject, "home-path");
-    assert_eq!((place.text("src/a.py"), place.text("src/b.py")), (OLD.to_owned(), OLD.to_owned()));
+    assert_eq!((ws.text("src/a.py"), ws.text("src/b.py")), (OLD.to_owned(), OLD.to_owned()));
     let good = hand_in("u", &with_line(OLD));
     check(&good, Decision::Accept, "");
-    assert_eq!((place.text("src/a.py"), place.text("src/b.py")), (with_line(OLD), with_line(OLD)));
+    assert_eq!((ws.text("src/a.py"), ws.text("src/b.py")), (with_line(OLD), with_line(OLD)));
     assert!(good.diff.contains("b/src/a.py") && good.diff.contains("b/src/b.py"));
 }
 
 #[test]
-fn previews() {
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "preview");
-    let place = Place::with_contract(r#"{"draft_gate": {"preview": "never"}}"#);
-    check(&place.propose_deletion("src/a.py"), Decision::Reject, "deletion");
+fn the_preview_setting_applies() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
+    check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "preview");
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "never"}}"#);
+    check(&ws.propose_deletion("src/a.py"), Decision::Reject, "deletion");
 }
 
 #[test]
-fn checks_that_nothing_runs_go_to_a_person() {
+fn checks_without_a_runner_are_escalated() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
-    let place = Place::with_contract(contract);
-    check(&place.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "checks");
+    let ws = TestWorkspace::with_contract(contract);
+    check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "checks");
 }
 
-/// Between the last look at a file and its exchange somebody else saves it.
+/// Another program saves the file between the last read and the exchange.
 #[test]
-fn an_edit_in_the_last_moment_is_put_back() {
-    let place = Place::new();
-    place.put("src/b.py", OLD);
-    let worker = place.gate.worker("w").unwrap();
-    let first = place.draft(&Request::edit("src/b.py", "t"), &with_line(OLD));
+fn concurrent_edits_are_restored() {
+    let ws = TestWorkspace::new();
+    ws.put("src/b.py", OLD);
+    let worker = ws.gate.worker("w").unwrap();
+    let first = ws.draft(&DraftRequest::edit("src/b.py", "t"), &with_line(OLD));
     worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-    let file = place.path("src/a.py");
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let file = ws.path("src/a.py");
     let n_exchanges = std::sync::atomic::AtomicUsize::new(0);
     let hook = move |what: &'static str, _: &str| {
         let is_exchange = what == "exchange two files";
         if is_exchange && n_exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
-            std::fs::write(&file, "saved in the last moment\n").unwrap();
+            std::fs::write(
+                &file,
+                "saved concurrently
+",
+            )
+            .unwrap();
         }
     };
-    let gate = draft_gate::Gate::open_watched(place.path(""), hook).unwrap();
+    let gate = draft_gate::Gate::open_with_hook(ws.path(""), hook).unwrap();
     check(&gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
-    assert_eq!(place.text("src/a.py"), "saved in the last moment\n");
-    // The other file of the set was applied by then, and is taken back.
-    assert_eq!(place.text("src/b.py"), OLD);
-    assert_eq!(place.count("taken_back"), 1);
+    assert_eq!(
+        ws.text("src/a.py"),
+        "saved concurrently
+"
+    );
+    // The other file of the set was already applied and is rolled back.
+    assert_eq!(ws.text("src/b.py"), OLD);
+    assert_eq!(ws.count("taken_back"), 1);
 }
 
-/// Somebody saves in the last moment, and then saves once more, or removes the file, while the first save is being put
-/// back: nothing is lost.
+/// Another program saves concurrently, then saves again or removes the file while the first save is being restored:
+/// nothing is lost.
 #[test]
-fn a_save_while_another_is_put_back_is_kept() {
+fn saves_during_the_restore_are_kept() {
     for second in [Some("second save\n"), None] {
-        let place = Place::new();
-        let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-        // The same bytes were stored long ago: what is kept now is kept from now on.
+        let ws = TestWorkspace::new();
+        let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+        // The same content was stored long ago; its retention period starts again.
         let stored = draft_gate::Digest::of(b"first save\n").to_string();
-        place.put(&format!("_handoff/gate/blobs/{stored}"), "first save\n");
+        ws.put(&format!("_handoff/gate/blobs/{stored}"), "first save\n");
         let stored =
-            std::fs::File::open(place.path(&format!("_handoff/gate/blobs/{stored}"))).unwrap();
+            std::fs::File::open(ws.path(&format!("_handoff/gate/blobs/{stored}"))).unwrap();
         stored.set_modified(std::time::UNIX_EPOCH).unwrap();
-        let (file, other) = (place.path("src/a.py"), place.path("src/.a.py.editor"));
+        let (file, other) = (ws.path("src/a.py"), ws.path("src/.a.py.editor"));
         let n_exchanges = std::sync::atomic::AtomicUsize::new(0);
         let hook = move |what: &'static str, _: &str| {
             if what != "exchange two files" {
@@ -304,23 +315,23 @@ fn a_save_while_another_is_put_back_is_kept() {
                 _ => {}
             }
         };
-        let gate = draft_gate::Gate::open_watched(place.path(""), hook).unwrap();
+        let gate = draft_gate::Gate::open_with_hook(ws.path(""), hook).unwrap();
         check(&gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
-        assert_eq!(std::fs::read_to_string(place.path("src/a.py")).ok().as_deref(), second);
+        assert_eq!(std::fs::read_to_string(ws.path("src/a.py")).ok().as_deref(), second);
         let kept = gate.records().unwrap().into_iter().find(|it| it.event == "kept_aside").unwrap();
         gate.prune().unwrap();
-        assert_eq!(place.text(kept.more["kept_as"].as_str().unwrap()), "first save\n");
-        let n_left = crate::support::files(&place.path("src")).len();
+        assert_eq!(ws.text(kept.more["kept_as"].as_str().unwrap()), "first save\n");
+        let n_left = crate::support::files(&ws.path("src")).len();
         assert_eq!(n_left, usize::from(second.is_some()));
     }
 }
 
-/// Whoever saves at every moment cannot make the gate go round in circles.
+/// A program that saves continuously cannot make the gate loop forever.
 #[test]
-fn files_that_keep_changing_go_to_a_person() {
-    let place = Place::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
-    let set = place.submit(&place.draft(&Request::edit("src/a.py", "t"), &with_line(OLD))).set;
-    let file = place.path("src/a.py");
+fn files_that_keep_changing_are_escalated() {
+    let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
+    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let file = ws.path("src/a.py");
     let n_saves = std::sync::atomic::AtomicUsize::new(0);
     let hook = move |what: &'static str, path: &str| {
         if what == "exchange two files" && path == "src/a.py" {
@@ -328,7 +339,7 @@ fn files_that_keep_changing_go_to_a_person() {
             std::fs::write(&file, OLD.replace("one", &format!("one {number}"))).unwrap();
         }
     };
-    let gate = draft_gate::Gate::open_watched(place.path(""), hook).unwrap();
+    let gate = draft_gate::Gate::open_with_hook(ws.path(""), hook).unwrap();
     check(&gate.judge(&set).unwrap(), Decision::Escalate, "unsettled");
-    assert!(place.text("src/a.py").starts_with("one "), "{}", place.text("src/a.py"));
+    assert!(ws.text("src/a.py").starts_with("one "), "{}", ws.text("src/a.py"));
 }

@@ -1,4 +1,4 @@
-//! All tests through the public interface, as one program.
+//! All tests of the public interface, as one program.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod attacks;

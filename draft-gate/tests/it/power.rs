@@ -1,8 +1,8 @@
-//! The power goes before every write and every sync: what was synced is left, and of the rest nothing, only the names,
+//! Simulates a power failure before every write and sync: synced data survives; of the rest nothing, only the names,
 //! or only the content.
 //!
-//! A hook tells each sync with its path, and a model of the disk keeps what has to be there afterwards. From that a
-//! workspace is made as a start after the power cut would find it.
+//! A hook reports each sync, and a model of the disk records what must survive. From that, the test builds the
+//! workspace that would be found after the power failure.
 
 use std::{
     collections::HashMap,
@@ -14,33 +14,33 @@ use std::{
     time::SystemTime,
 };
 
-use draft_gate::{Decision, Digest, Error, Gate, Request, Submission};
+use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
 use crate::support::{OLD, three_changes, with_line};
 
-/// A file or folder, whatever its name: numbers alone are given again.
+/// Identity of a file or directory, independent of its name. Inode numbers alone can be reused.
 type Id = (u64, SystemTime);
 
-/// What is surely on the disk.
+/// The data that is certainly on disk.
 #[derive(Clone, Default)]
 struct Disk {
     contents: HashMap<Id, Vec<u8>>,
-    folders: HashMap<Id, Vec<(String, Id)>>,
+    dirs: HashMap<Id, Vec<(String, Id)>>,
 }
 
-/// What is left of that which was not synced.
+/// What survives of data that was not synced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Left {
     /// Nothing.
     Nothing,
-    /// Where files are, but not what is in them.
+    /// Names, but not content.
     Names,
-    /// What is in files, but not where they are.
+    /// Content, but not names.
     Content,
 }
 
 impl Disk {
-    /// All that is there, as if it had been synced.
+    /// Treats everything as synced.
     fn of(root: &Path) -> Self {
         let mut disk = Self::default();
         disk.take_in(root);
@@ -60,38 +60,38 @@ impl Disk {
         if path.is_dir() {
             let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
             let named = |it: fs::DirEntry| (it.file_name().into_string().unwrap(), id(&it.path()));
-            self.folders.insert(id(path), entries.map(named).collect());
+            self.dirs.insert(id(path), entries.map(named).collect());
         } else {
             self.contents.insert(id(path), fs::read(path).unwrap());
         }
     }
 
-    /// What a start finds, in a folder of its own.
+    /// Builds the workspace after the power failure in its own directory.
     fn restore(&self, root: &Path, left: Left, to: &Path) {
         let now = Self::of(root);
-        let names = if left == Left::Names { &now.folders } else { &self.folders };
+        let names = if left == Left::Names { &now.dirs } else { &self.dirs };
         let mut contents = self.contents.clone();
         if left == Left::Content {
             contents.extend(now.contents);
         }
-        write(id(root), names, &contents, &now.folders, to);
+        write(id(root), names, &contents, &now.dirs, to);
     }
 }
 
 fn write(
-    folder: Id,
+    dir: Id,
     names: &HashMap<Id, Vec<(String, Id)>>,
     contents: &HashMap<Id, Vec<u8>>,
-    folders: &HashMap<Id, Vec<(String, Id)>>,
+    dirs: &HashMap<Id, Vec<(String, Id)>>,
     to: &Path,
 ) {
     fs::create_dir_all(to).unwrap();
-    for (name, id) in names.get(&folder).into_iter().flatten() {
+    for (name, id) in names.get(&dir).into_iter().flatten() {
         let to = to.join(name);
-        if names.contains_key(id) || folders.contains_key(id) {
-            write(*id, names, contents, folders, &to);
+        if names.contains_key(id) || dirs.contains_key(id) {
+            write(*id, names, contents, dirs, &to);
         } else {
-            // A name without its content is an empty file.
+            // A name without content is an empty file.
             fs::write(to, contents.get(id).map_or(&[][..], Vec::as_slice)).unwrap();
         }
     }
@@ -102,30 +102,30 @@ fn id(path: &Path) -> Id {
     (metadata.ino(), metadata.created().unwrap())
 }
 
-/// A workspace as it is before the power goes.
+/// The workspace before the power failure.
 struct Stage {
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Stage {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().join("stage");
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().join("stage");
         fs::create_dir_all(workspace.join("src")).unwrap();
         fs::write(workspace.join("src/edited.py"), OLD).unwrap();
         fs::write(workspace.join("src/removed.py"), OLD).unwrap();
-        Self { folder }
+        Self { dir }
     }
 
     fn workspace(&self) -> PathBuf {
-        self.folder.path().join("stage")
+        self.dir.path().join("stage")
     }
 
-    /// Lets `act` run until the power goes before a write or sync, at each of them in turn, and shows `check` what a start
-    /// finds. Tells how many there were.
+    /// Runs `act` up to each write or sync in turn, and calls `check` with the workspace after a power failure at
+    /// that point. Returns the number of points.
     fn cut(&self, act: impl Fn(&Gate), check: impl Fn(&Path, IsDone, &str)) -> usize {
         for point in 1.. {
-            let root = self.folder.path().join("live");
+            let root = self.dir.path().join("live");
             let status = std::process::Command::new("cp")
                 .arg("-a")
                 .arg(self.workspace())
@@ -140,23 +140,23 @@ impl Stage {
                 if state.1 == point {
                     state.2 = format!("{what} {path}");
                     drop(state);
-                    resume_unwind(Box::new("the power goes"));
+                    resume_unwind(Box::new("power failure"));
                 }
                 if what.starts_with("sync a ") {
                     state.0.sync(&live.join(path));
                 }
             };
-            let run = || act(&Gate::open_watched(&root, hook).unwrap());
+            let run = || act(&Gate::open_with_hook(&root, hook).unwrap());
             let is_done = if catch_unwind(AssertUnwindSafe(run)).is_ok() {
                 IsDone::Yes
             } else {
                 IsDone::Perhaps
             };
-            let (disk, _, place) = state.lock().unwrap().clone();
+            let (disk, _, ws) = state.lock().unwrap().clone();
             for left in [Left::Nothing, Left::Names, Left::Content] {
-                let start = self.folder.path().join("start");
+                let start = self.dir.path().join("start");
                 disk.restore(&root, left, &start);
-                check(&start, is_done, &format!("{left:?} left, at {point}: {place}"));
+                check(&start, is_done, &format!("{left:?} left, at {point}: {ws}"));
                 fs::remove_dir_all(&start).unwrap();
             }
             fs::remove_dir_all(&root).unwrap();
@@ -164,18 +164,18 @@ impl Stage {
                 return point - 1;
             }
         }
-        unreachable!("some write is the last")
+        unreachable!("one of the writes is the last")
     }
 }
 
-/// Whether what was to be done was, before the power went.
+/// Whether the operation returned before the power failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum IsDone {
     Yes,
     Perhaps,
 }
 
-/// Each file is whole before anybody enters; afterwards all are old or all new, and the log tells which.
+/// Checks that every file is intact before recovery, and that afterwards all are old or all are new, as the log says.
 #[track_caller]
 fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) {
     let edited = fs::read_to_string(start.join("src/edited.py")).unwrap();
@@ -188,17 +188,17 @@ fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) 
     let is_new = fs::read_to_string(start.join("src/edited.py")).unwrap() == with_line(OLD);
     let count = gate.records().unwrap().iter().filter(|it| it.event == "accepted").count();
     assert_eq!(count, usize::from(is_new), "{what}");
-    assert!(is_new || is_done == IsDone::Perhaps, "{what}: what was accepted is lost");
+    assert!(is_new || is_done == IsDone::Perhaps, "{what}: an accepted set is lost");
     (gate, is_new)
 }
 
 #[test]
-fn what_a_person_accepts_is_all_there_or_not_at_all() {
+fn accepted_sets_are_applied_completely_or_not_at_all() {
     let stage = Stage::new();
     let gate = Gate::open(stage.workspace()).unwrap();
-    let (set, sight) = three_changes(&gate);
+    let (set, fingerprint) = three_changes(&gate);
     let n_points = stage.cut(
-        |gate| gate.accept(&set, sight, "p").unwrap(),
+        |gate| gate.accept(&set, fingerprint, "p").unwrap(),
         |start, is_done, what| {
             let (gate, is_new) = check_all_or_none(start, is_done, what);
             assert_eq!(start.join("new/made.py").exists(), is_new, "{what}");
@@ -209,21 +209,22 @@ fn what_a_person_accepts_is_all_there_or_not_at_all() {
                 assert_eq!(fs::read_to_string(start.join("src/removed.py")).unwrap(), OLD);
                 assert!(!start.join("new").exists(), "{what}");
             } else {
-                gate.accept(&set, sight, "p").unwrap_or_else(|error| panic!("{what}: {error}"));
+                gate.accept(&set, fingerprint, "p")
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
             }
         },
     );
     assert!(n_points > 30, "{n_points}");
 }
 
-/// What is under way may be lost, but nobody is stopped by what is left of it.
+/// Work in progress may be lost, but must not block the gate.
 #[test]
-fn a_whole_cycle_leaves_a_gate_that_works() {
+fn the_gate_works_after_a_power_failure_at_any_point() {
     let stage = Stage::new();
     Gate::open(stage.workspace()).unwrap();
     let cycle = |gate: &Gate, content: &str| -> Result<Decision, Error> {
         let worker = gate.worker("w")?;
-        let draft = worker.request(&Request::edit("src/edited.py", "t"))?;
+        let draft = worker.request(&DraftRequest::edit("src/edited.py", "t"))?;
         worker.write(&draft.draft_path, content)?;
         let set = worker.submit(&Submission::of(&draft, "x"))?.set;
         Ok(gate.judge(&set)?.decision)
@@ -241,13 +242,13 @@ fn a_whole_cycle_leaves_a_gate_that_works() {
                 assert_eq!(fs::read_to_string(start.join("src/edited.py")).unwrap(), OLD, "{what}");
             }
             for (set, judged) in gate.judge_all().unwrap() {
-                // A set of which nothing but the name is left is named, and keeps nobody waiting.
+                // A set without content is reported and does not block others.
                 assert!(judged.is_ok() || is_empty(start, &set), "{what}: {judged:?}");
             }
             let worker = gate.worker("w").unwrap();
             let is_waiting = matches!(
-                worker.request(&Request::edit("src/edited.py", "t")),
-                Err(Error::Submitted { .. })
+                worker.request(&DraftRequest::edit("src/edited.py", "t")),
+                Err(Error::AlreadySubmitted { .. })
             );
             if !is_waiting {
                 let more = with_line(&fs::read_to_string(start.join("src/edited.py")).unwrap());
@@ -273,9 +274,9 @@ fn is_empty(start: &Path, set: &str) -> bool {
     fs::metadata(start.join(format!("_handoff/gate/sets/{set}.json"))).is_ok_and(|it| it.len() == 0)
 }
 
-/// What a person was asked to look at can still be looked at, and accepted.
+/// Escalated sets can still be reviewed and accepted.
 #[test]
-fn what_waits_for_a_person_stays() {
+fn escalated_sets_survive() {
     let stage = Stage::new();
     let contract = r#"{"draft_gate": {"preview": "always"}}"#;
     let gate = Gate::open(stage.workspace()).unwrap();
@@ -284,7 +285,7 @@ fn what_waits_for_a_person_stays() {
     stage.cut(
         |gate| {
             let worker = gate.worker("w").unwrap();
-            let draft = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+            let draft = worker.request(&DraftRequest::edit("src/edited.py", "t")).unwrap();
             worker.write(&draft.draft_path, &with_line(OLD)).unwrap();
             let set = worker.submit(&Submission::of(&draft, "x")).unwrap().set;
             assert_eq!(gate.judge(&set).unwrap().decision, Decision::Escalate);
@@ -295,8 +296,8 @@ fn what_waits_for_a_person_stays() {
             let waiting = gate.pending().unwrap().pop();
             assert!(waiting.is_some() || is_done == IsDone::Perhaps, "{what}");
             if let Some(waiting) = waiting {
-                let sight = gate.look(&waiting.set).unwrap().sight;
-                gate.accept(&waiting.set, sight, "p")
+                let fingerprint = gate.inspect(&waiting.set).unwrap().fingerprint;
+                gate.accept(&waiting.set, fingerprint, "p")
                     .unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(
                     fs::read_to_string(start.join("src/edited.py")).unwrap(),
@@ -305,34 +306,35 @@ fn what_waits_for_a_person_stays() {
             }
         },
     );
-    assert!(worker.inbox("t", None).unwrap().is_empty(), "the stage itself is left alone");
+    assert!(worker.inbox("t", None).unwrap().is_empty(), "the original workspace is unchanged");
 }
 
-/// A rejection that was told is remembered, with what was rejected.
+/// Reported rejections survive, with the rejected content.
 #[test]
-fn what_is_rejected_can_be_taken_up_again() {
+fn rejected_drafts_survive_and_can_be_restored() {
     let stage = Stage::new();
     let gate = Gate::open(stage.workspace()).unwrap();
     let worker = gate.worker("w").unwrap();
-    let draft = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+    let draft = worker.request(&DraftRequest::edit("src/edited.py", "t")).unwrap();
     worker.write(&draft.draft_path, "gone\n").unwrap();
     let set = worker.submit(&Submission::of(&draft, "x")).unwrap().set;
-    let sight = gate.judge(&set).unwrap().sight;
+    let fingerprint = gate.judge(&set).unwrap().fingerprint;
     stage.cut(
-        |gate| gate.reject(&set, sight, "no", "p").unwrap(),
+        |gate| gate.reject(&set, fingerprint, "no", "p").unwrap(),
         |start, is_done, what| {
             let gate = Gate::open(start).unwrap_or_else(|error| panic!("{what}: {error}"));
             gate.verify().unwrap();
             let is_rejected = gate.pending().unwrap().is_empty();
             assert!(is_rejected || is_done == IsDone::Perhaps, "{what}");
             if is_rejected {
-                let restore = Request { restore: true, ..Request::edit("src/edited.py", "t") };
+                let restore =
+                    DraftRequest { restore: true, ..DraftRequest::edit("src/edited.py", "t") };
                 let worker = gate.worker("w").unwrap();
                 let draft =
                     worker.request(&restore).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(worker.read(&draft.draft_path).unwrap().content, "gone\n", "{what}");
             } else {
-                gate.reject(&set, sight, "no", "p").unwrap();
+                gate.reject(&set, fingerprint, "no", "p").unwrap();
             }
         },
     );

@@ -1,14 +1,14 @@
-//! Random paths: whatever comes through names a file of the workspace, and nothing else is touched.
+//! Random paths: every accepted path names a file of the workspace, and nothing else is touched.
 
-use draft_gate::{Decision, Request, WorkspacePath};
+use draft_gate::{Decision, DraftRequest, WorkspacePath};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
 
-use crate::support::{Place, files, is_nightly};
+use crate::support::{TestWorkspace, files, is_nightly};
 
-/// Pieces that attacks are made of.
+/// Fragments of attacks.
 fn path() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("..".to_owned()),
@@ -41,37 +41,37 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn what_is_made_is_inside_and_nothing_else_is_touched() {
+fn files_are_created_only_inside_the_workspace() {
     let cases = if is_nightly() { 3_000 } else { 150 };
-    let place = Place::new();
-    // The log's files are there from the first refusal on.
-    place.gate.worker("w").unwrap().read("../x").unwrap_err();
+    let ws = TestWorkspace::new();
+    // The files of the log exist from the first rejection on.
+    ws.gate.worker("w").unwrap().read("../x").unwrap_err();
     let made = std::cell::RefCell::new(std::collections::BTreeSet::new());
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
         .run(&path(), |path| {
-            let before = files(&place.path("")).len();
-            let worker = place.gate.worker("w").unwrap();
-            match worker.request(&Request::create(&path, "t")) {
+            let before = files(&ws.path("")).len();
+            let worker = ws.gate.worker("w").unwrap();
+            match worker.request(&DraftRequest::create(&path, "t")) {
                 Ok(draft) => {
                     worker.write(&draft.draft_path, "made\n").unwrap();
-                    let judgement = place.gate.judge(&place.submit(&draft).set).unwrap();
+                    let judgement = ws.gate.judge(&ws.submit(&draft).set).unwrap();
                     prop_assert_eq!(judgement.decision, Decision::Accept);
-                    prop_assert_eq!(place.text(&path), "made\n");
+                    prop_assert_eq!(ws.text(&path), "made\n");
                     made.borrow_mut().insert(path);
                 }
-                // A refusal leaves at most a line in the log.
-                Err(_) => prop_assert_eq!(files(&place.path("")).len(), before),
+                // A rejection changes at most the log.
+                Err(_) => prop_assert_eq!(files(&ws.path("")).len(), before),
             }
-            place.check_outside();
+            ws.check_outside();
             Ok(())
         })
         .unwrap();
-    // Otherwise this showed nothing.
+    // Otherwise the test would be meaningless.
     assert!(!made.borrow().is_empty());
 }
 
 #[test]
-fn a_path_that_is_taken_is_plain() {
+fn accepted_paths_have_only_normal_components() {
     let cases = if is_nightly() { 1_000_000 } else { 3_000 };
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
         .run(&path(), |path| {

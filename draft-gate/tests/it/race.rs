@@ -1,4 +1,4 @@
-//! Folders, files and links change places while four workers are at work: nothing of it leads outside.
+//! Swaps directories, files and links while four workers are active: nothing outside is accessed.
 
 use std::{
     fs,
@@ -12,34 +12,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-use draft_gate::{Request, Submission};
+use draft_gate::{DraftRequest, Submission};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::support::{OLD, Place, is_nightly, with_line};
+use crate::support::{OLD, TestWorkspace, is_nightly, with_line};
 
 #[test]
-fn nothing_leaves_while_links_are_swapped() {
-    let place = Arc::new(Place::new());
+fn swapped_links_never_lead_outside() {
+    let ws = Arc::new(TestWorkspace::new());
     for number in 0..4 {
-        place.put(&format!("src/f{number}.py"), OLD);
+        ws.put(&format!("src/f{number}.py"), OLD);
     }
-    symlink(place.outside(), place.path("link")).unwrap();
-    symlink(place.outside(), place.path("_handoff/link")).unwrap();
-    symlink(place.outside().join("a.py"), place.path("_handoff/drafts/planted")).unwrap();
+    symlink(ws.outside(), ws.path("link")).unwrap();
+    symlink(ws.outside(), ws.path("_handoff/link")).unwrap();
+    symlink(ws.outside().join("a.py"), ws.path("_handoff/drafts/planted")).unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let n_swaps = Arc::new(AtomicUsize::new(0));
     let swapper = {
-        let (place, is_over, n_swaps) = (place.clone(), is_over.clone(), n_swaps.clone());
+        let (ws, is_over, n_swaps) = (ws.clone(), is_over.clone(), n_swaps.clone());
         thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
-                swap(&place.path("src"), &place.path("link"));
-                swap(&place.path("_handoff/drafts"), &place.path("_handoff/link"));
+                swap(&ws.path("src"), &ws.path("link"));
+                swap(&ws.path("_handoff/drafts"), &ws.path("_handoff/link"));
                 swap(
-                    &place.path("_handoff/drafts/f0.py.t.draft"),
-                    &place.path("_handoff/drafts/planted"),
+                    &ws.path("_handoff/drafts/f0.py.t.draft"),
+                    &ws.path("_handoff/drafts/planted"),
                 );
                 n_swaps.fetch_add(1, Ordering::Relaxed);
-                // The workers are to get something done, too.
+                // Gives the workers time to make progress.
                 if n_swaps.load(Ordering::Relaxed).is_multiple_of(50) {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -49,41 +49,41 @@ fn nothing_leaves_while_links_are_swapped() {
     let end = Instant::now() + Duration::from_secs(if is_nightly() { 10 } else { 2 });
     let workers: Vec<_> = (0..4)
         .map(|number| {
-            let place = place.clone();
-            thread::spawn(move || work(&place, number, end))
+            let ws = ws.clone();
+            thread::spawn(move || work(&ws, number, end))
         })
         .collect();
     let done: Vec<(usize, usize)> = workers.into_iter().map(|it| it.join().unwrap()).collect();
     is_over.store(true, Ordering::Relaxed);
     swapper.join().unwrap();
-    put_back(&place);
-    place.check_outside();
-    place.gate.verify().unwrap();
+    put_back(&ws);
+    ws.check_outside();
+    ws.gate.verify().unwrap();
     let n_done: usize = done.iter().map(|it| it.0).sum();
     let n_refused: usize = done.iter().map(|it| it.1).sum();
     println!("{} swaps, {n_done} steps done, {n_refused} refused", n_swaps.load(Ordering::Relaxed));
-    // Otherwise this showed nothing.
+    // Otherwise the test would be meaningless.
     assert!(n_done > 0 && n_refused > 0);
 }
 
-/// Works on one file until the end; counts steps that were done and steps that were refused.
-fn work(place: &Place, number: usize, end: Instant) -> (usize, usize) {
+/// Works on one file until `end`; counts successful and rejected steps.
+fn work(ws: &TestWorkspace, number: usize, end: Instant) -> (usize, usize) {
     let name = format!("w{number}");
-    let worker = place.gate.worker(&name).unwrap();
+    let worker = ws.gate.worker(&name).unwrap();
     let path = format!("src/f{number}.py");
     let (mut n_done, mut n_refused) = (0, 0);
     let mut count = |is_done: bool| if is_done { n_done += 1 } else { n_refused += 1 };
     while Instant::now() < end {
-        let Ok(draft) = worker.request(&Request::edit(&path, "t")) else {
+        let Ok(draft) = worker.request(&DraftRequest::edit(&path, "t")) else {
             count(false);
             continue;
         };
         count(worker.write(&draft.draft_path, &with_line(OLD)).is_ok());
         if let Ok(read) = worker.read(&draft.draft_path) {
-            assert!(!read.content.contains("nobody"), "read what is outside");
+            assert!(!read.content.contains("must not be read"), "a file outside was read");
         }
         let submitted = worker.submit(&Submission::of(&draft, "x"));
-        count(submitted.is_ok_and(|it| place.gate.judge(&it.set).is_ok()));
+        count(submitted.is_ok_and(|it| ws.gate.judge(&it.set).is_ok()));
     }
     (n_done, n_refused)
 }
@@ -92,11 +92,11 @@ fn swap(one: &Path, other: &Path) {
     let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
 }
 
-/// Leaves folders where they belong.
-fn put_back(place: &Place) {
-    for (folder, link) in [("src", "link"), ("_handoff/drafts", "_handoff/link")] {
-        if fs::symlink_metadata(place.path(folder)).unwrap().is_symlink() {
-            swap(&place.path(folder), &place.path(link));
+/// Moves directories back to their places.
+fn put_back(ws: &TestWorkspace) {
+    for (dir, link) in [("src", "link"), ("_handoff/drafts", "_handoff/link")] {
+        if fs::symlink_metadata(ws.path(dir)).unwrap().is_symlink() {
+            swap(&ws.path(dir), &ws.path(link));
         }
     }
 }

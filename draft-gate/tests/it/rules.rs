@@ -1,12 +1,12 @@
-//! The rules for new lines: what they find, and what they leave alone.
+//! Tests of the rules for added lines.
 
-use draft_gate::{Weight, scan};
+use draft_gate::{Severity, scan};
 
 fn found(line: &str) -> Vec<String> {
     scan(&[(1, line.to_owned())]).into_iter().map(|it| it.rule).collect()
 }
 
-/// Letters and digits that look random, put together here so that no scanner takes this file for a leak.
+/// Builds random-looking text at run time, so that scanners do not report this file.
 fn random(length: usize, alphabet: &str) -> String {
     let alphabet: Vec<char> = alphabet.chars().collect();
     let mut state = 12_345_u64;
@@ -23,7 +23,7 @@ const HEX: &str = "0123456789abcdef";
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 #[test]
-fn keys_of_every_kind() {
+fn all_kinds_of_keys_are_detected() {
     let mixed = |length| random(length, MIXED);
     let hex = |length| random(length, HEX);
     let letters = random(34, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
@@ -114,9 +114,9 @@ fn keys_of_every_kind() {
     }
 }
 
-/// Passwords as people make them up, which are short and look little random.
+/// Passwords made up by people are short and have low entropy.
 #[test]
-fn plain_passwords() {
+fn plain_passwords_are_detected() {
     for (rule, line) in [
         ("assigned-password", "password = \"Tr0ub4dor&3\""),
         ("assigned-password", "passwd = 'qX7!kk29Lm'"),
@@ -135,9 +135,9 @@ fn plain_passwords() {
     ] {
         let findings = scan(&[(1, line.to_owned())]);
         let found = findings.iter().find(|it| it.rule == rule);
-        assert_eq!(found.map(|it| it.weight), Some(Weight::Reject), "{line}: {findings:?}");
+        assert_eq!(found.map(|it| it.severity), Some(Severity::Reject), "{line}: {findings:?}");
     }
-    // Without quotes it may be something else, so a person looks.
+    // Without quotes it may be something else, so it is escalated.
     for line in [
         "password: hunter2",
         "DB_PASSWORD=hunter2 make",
@@ -146,14 +146,14 @@ fn plain_passwords() {
         "<password>hunter2</password>",
     ] {
         let findings = scan(&[(1, line.to_owned())]);
-        let seen: Vec<_> = findings.iter().map(|it| (it.rule.as_str(), it.weight)).collect();
-        assert_eq!(seen, [("plain-password", Weight::Escalate)], "{line}");
+        let seen: Vec<_> = findings.iter().map(|it| (it.rule.as_str(), it.severity)).collect();
+        assert_eq!(seen, [("plain-password", Severity::Escalate)], "{line}");
         assert!(!findings[0].text.contains("unter2") && !findings[0].text.contains("ummer"));
     }
 }
 
 #[test]
-fn what_stands_for_a_password_is_none() {
+fn password_placeholders_are_ignored() {
     for line in [
         "password = \"\"",
         "password: str = ''",
@@ -193,7 +193,7 @@ fn what_stands_for_a_password_is_none() {
 }
 
 #[test]
-fn paths_placeholders_and_stubs() {
+fn paths_placeholders_and_stubs_are_detected() {
     for (rule, line) in [
         ("home-path", "root = '/home/jo/project'"),
         ("home-path", "open(\"/Users/jo/x\")"),
@@ -225,7 +225,7 @@ fn paths_placeholders_and_stubs() {
 }
 
 #[test]
-fn ordinary_lines_are_left_alone() {
+fn ordinary_lines_have_no_findings() {
     for line in [
         "let token = lexer.next_token();",
         "password = os.environ[\"PASSWORD\"]",
@@ -260,36 +260,36 @@ fn ordinary_lines_are_left_alone() {
 }
 
 #[test]
-fn the_comment_lowers_a_rejection_and_nothing_else() {
-    let weight = |line: &str| scan(&[(1, line.to_owned())])[0].weight;
-    assert_eq!(weight("p = '/home/jo/x'"), Weight::Reject);
-    assert_eq!(weight("p = '/home/jo/x'  # draft-gate:allow"), Weight::Escalate);
+fn the_allow_comment_turns_a_rejection_into_an_escalation() {
+    let severity = |line: &str| scan(&[(1, line.to_owned())])[0].severity;
+    assert_eq!(severity("p = '/home/jo/x'"), Severity::Reject);
+    assert_eq!(severity("p = '/home/jo/x'  # draft-gate:allow"), Severity::Escalate);
 }
 
-/// What is shown is cut, and what is searched is not.
+/// All lines are scanned, but the list of findings is truncated.
 #[test]
-fn many_findings_are_cut() {
+fn the_number_of_findings_is_bounded() {
     let lines: Vec<(u32, String)> =
         (1..10_000).map(|it| (it, "p = '/home/jo/x'".to_owned())).collect();
     let findings = scan(&lines);
     assert_eq!(findings.len(), 21);
-    assert_eq!((findings[20].rule.as_str(), findings[20].weight), ("left-out", Weight::Note));
+    assert_eq!((findings[20].rule.as_str(), findings[20].severity), ("left-out", Severity::Note));
     assert!(findings[20].text.starts_with("9979 more"), "{}", findings[20].text);
 }
 
 #[test]
-fn a_grave_finding_is_not_hidden_behind_light_ones() {
+fn minor_findings_do_not_hide_severe_ones() {
     let mut lines: Vec<(u32, String)> = (1..100).map(|it| (it, "# TODO: x".to_owned())).collect();
     lines.push((100, format!("key = 'AKIA{}'", random(16, UPPER))));
     let first = &scan(&lines)[0];
     assert_eq!(
-        (first.rule.as_str(), first.weight, first.line),
-        ("aws-access-key", Weight::Reject, Some(100))
+        (first.rule.as_str(), first.severity, first.line),
+        ("aws-access-key", Severity::Reject, Some(100))
     );
 }
 
 #[test]
-fn a_long_line_is_searched_to_its_end() {
+fn long_lines_are_scanned_completely() {
     let key = format!("AKIA{}", random(16, UPPER));
     for length in [16_000, 16_370, 16_384, 15_360, 40_000] {
         let line = format!("{} {key} {}", "é ".repeat(length / 3), "x ".repeat(10_000));
@@ -300,7 +300,7 @@ fn a_long_line_is_searched_to_its_end() {
 }
 
 #[test]
-fn a_finding_quotes_neither_a_secret_nor_what_moves_the_cursor() {
+fn quotes_contain_no_secrets_and_no_control_characters() {
     let key = format!("AKIA{}", random(16, UPPER));
     let line = format!("# ... rest of the code {key}");
     let findings = scan(&[(1, line)]);

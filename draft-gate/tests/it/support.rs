@@ -1,49 +1,50 @@
-//! A workspace in a folder of its own, with something outside that nobody may touch.
+//! A temporary workspace, with files outside of it that must stay untouched.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use draft_gate::{Digest, Gate, Judgement, Request, Requested, Submission, Submitted};
+use draft_gate::{Digest, Draft, DraftRequest, Gate, Judgement, Submission, SubmissionReceipt};
 use tempfile::TempDir;
 
 pub(crate) const OLD: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
 
-/// What is outside, and must stay as it is.
-const OUTSIDE: &str = "nobody may read or write this\n";
+/// Content of the file outside of the workspace.
+const OUTSIDE_TEXT: &str = "outside: must not be read or written
+";
 
-pub(crate) struct Place {
-    folder: TempDir,
+pub(crate) struct TestWorkspace {
+    dir: TempDir,
     pub(crate) gate: Gate,
 }
 
-impl Place {
-    /// A workspace with `src/a.py`, and beside it a folder with a file.
+impl TestWorkspace {
+    /// Creates a workspace with `src/a.py`, and next to it a directory with a file.
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("ws/src")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("ws/src")).unwrap();
         for outside in ["outside", "ws-evil"] {
-            fs::create_dir(folder.path().join(outside)).unwrap();
-            fs::write(folder.path().join(outside).join("a.py"), OUTSIDE).unwrap();
+            fs::create_dir(dir.path().join(outside)).unwrap();
+            fs::write(dir.path().join(outside).join("a.py"), OUTSIDE_TEXT).unwrap();
         }
-        fs::write(folder.path().join("ws/src/a.py"), OLD).unwrap();
-        let gate = Gate::open(folder.path().join("ws")).unwrap();
-        Self { folder, gate }
+        fs::write(dir.path().join("ws/src/a.py"), OLD).unwrap();
+        let gate = Gate::open(dir.path().join("ws")).unwrap();
+        Self { dir, gate }
     }
 
     pub(crate) fn with_contract(contract: &str) -> Self {
-        let place = Self::new();
-        place.put("_handoff/TASK_CONTRACT.json", contract);
-        place
+        let ws = Self::new();
+        ws.put("_handoff/TASK_CONTRACT.json", contract);
+        ws
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join("ws").join(path)
+        self.dir.path().join("ws").join(path)
     }
 
     pub(crate) fn outside(&self) -> PathBuf {
-        self.folder.path().join("outside")
+        self.dir.path().join("outside")
     }
 
     pub(crate) fn put(&self, path: &str, text: &str) {
@@ -55,64 +56,65 @@ impl Place {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
-    /// A draft of a file with this content, not submitted.
-    pub(crate) fn draft(&self, request: &Request, content: &str) -> Requested {
+    /// Creates a draft with this content without submitting it.
+    pub(crate) fn draft(&self, request: &DraftRequest, content: &str) -> Draft {
         let worker = self.gate.worker("w").unwrap();
         let draft = worker.request(request).unwrap();
         worker.write(&draft.draft_path, content).unwrap();
         draft
     }
 
-    pub(crate) fn submit(&self, draft: &Requested) -> Submitted {
+    pub(crate) fn submit(&self, draft: &Draft) -> SubmissionReceipt {
         self.gate.worker("w").unwrap().submit(&Submission::of(draft, "a change")).unwrap()
     }
 
-    /// Takes an edit all the way to its judgement.
+    /// Edits a file and returns the judgement.
     pub(crate) fn edit(&self, path: &str, content: &str) -> Judgement {
-        let draft = self.draft(&Request::edit(path, "t"), content);
+        let draft = self.draft(&DraftRequest::edit(path, "t"), content);
         self.gate.judge(&self.submit(&draft).set).unwrap()
     }
 
     pub(crate) fn create(&self, path: &str, content: &str) -> Judgement {
-        let draft = self.draft(&Request::create(path, "t"), content);
+        let draft = self.draft(&DraftRequest::create(path, "t"), content);
         self.gate.judge(&self.submit(&draft).set).unwrap()
     }
 
     pub(crate) fn propose_deletion(&self, path: &str) -> Judgement {
-        let draft = self.gate.worker("w").unwrap().request(&Request::delete(path, "t")).unwrap();
+        let draft =
+            self.gate.worker("w").unwrap().request(&DraftRequest::delete(path, "t")).unwrap();
         self.gate.judge(&self.submit(&draft).set).unwrap()
     }
 
-    /// Nothing outside was touched, and nothing was added.
+    /// Asserts that nothing outside of the workspace was changed or added.
     #[track_caller]
     pub(crate) fn check_outside(&self) {
         for outside in ["outside", "ws-evil"] {
-            let folder = self.folder.path().join(outside);
+            let dir = self.dir.path().join(outside);
             let names: Vec<_> =
-                fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+                fs::read_dir(&dir).unwrap().map(|it| it.unwrap().file_name()).collect();
             assert_eq!(names, ["a.py"], "{outside}");
-            assert_eq!(fs::read_to_string(folder.join("a.py")).unwrap(), OUTSIDE);
+            assert_eq!(fs::read_to_string(dir.join("a.py")).unwrap(), OUTSIDE_TEXT);
         }
         let names: Vec<_> =
-            fs::read_dir(self.folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+            fs::read_dir(self.dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(names.len(), 3, "{names:?}");
     }
 
-    /// How often an event is in the log.
+    /// Counts an event in the log.
     pub(crate) fn count(&self, event: &str) -> usize {
         self.gate.records().unwrap().iter().filter(|it| it.event == event).count()
     }
 }
 
-/// The text with one more line.
+/// Returns the text with one more line.
 pub(crate) fn with_line(text: &str) -> String {
     format!("{text}seven\n")
 }
 
-/// All regular files beneath a folder.
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+/// Returns all regular files beneath a directory.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
         if entry.file_type().unwrap().is_dir() {
             found.extend(files(&entry.path()));
         } else {
@@ -123,23 +125,22 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether the long forms of tests are wanted.
+/// Returns whether the extended versions of tests should run.
 pub(crate) fn is_nightly() -> bool {
     std::env::var_os("GRAPH_NIGHTLY").is_some()
 }
 
-/// Submits a set in which one file is edited, one made and one removed, and which waits for a person: its name, and what
-/// was seen of it.
+/// Submits a set that edits, creates and deletes one file each and is escalated. Returns its id and fingerprint.
 pub(crate) fn three_changes(gate: &Gate) -> (String, Digest) {
     let worker = gate.worker("w").unwrap();
-    let edited = worker.request(&Request::edit("src/edited.py", "t")).unwrap();
+    let edited = worker.request(&DraftRequest::edit("src/edited.py", "t")).unwrap();
     worker.write(&edited.draft_path, &with_line(OLD)).unwrap();
     worker.submit(&Submission::of(&edited, "x").more_to_come()).unwrap();
-    let made = worker.request(&Request::create("new/made.py", "t")).unwrap();
+    let made = worker.request(&DraftRequest::create("new/made.py", "t")).unwrap();
     worker.write(&made.draft_path, "made\n").unwrap();
     worker.submit(&Submission::of(&made, "x").more_to_come()).unwrap();
-    let removed = worker.request(&Request::delete("src/removed.py", "t")).unwrap();
+    let removed = worker.request(&DraftRequest::delete("src/removed.py", "t")).unwrap();
     let set = worker.submit(&Submission::of(&removed, "x")).unwrap().set;
-    let sight = gate.judge(&set).unwrap().sight;
-    (set, sight)
+    let fingerprint = gate.judge(&set).unwrap().fingerprint;
+    (set, fingerprint)
 }

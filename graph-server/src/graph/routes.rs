@@ -1,4 +1,4 @@
-//! The routes of any compiled graph.
+//! HTTP routes for compiled graphs.
 
 use axum::{
     Json, Router,
@@ -15,56 +15,57 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Answers, Given, Graphs, served::Served};
+use super::{Graphs, ResumeArgs, RunConfig, any_graph::AnyGraph};
 use crate::{
     http::{
-        Body, EventStreams, Message, Metrics, Params, Path, Place, Problem, ProblemBody, stream,
+        Body, LastEventId, Message, Metrics, Params, Path, Problem, ProblemBody, StreamLimit,
+        stream_events,
     },
-    run::{NewRun, RunInfo, Status, is_id, to_millis},
+    run::{NewRun, RunInfo, Status, is_valid_id, to_millis},
     service::Service,
 };
 
-type Answer<T> = Result<T, Problem>;
+type ApiResult<T> = Result<T, Problem>;
 
-/// Checkpoints and runs in one answer.
-const MOST: usize = 200;
+/// Maximum number of checkpoints or runs in one response.
+const MAX_LIMIT: usize = 200;
 
 #[derive(Clone)]
-struct Desk {
+struct AppState {
     graphs: Graphs,
     service: Service,
-    streams: EventStreams,
+    streams: StreamLimit,
 }
 
-/// A run that is asked for.
+/// Request to start a run.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct RunWanted {
-    /// The fields of the state to start with.
+struct StartRequest {
+    /// Initial values of state fields.
     #[serde(default)]
     input: Map<String, Value>,
-    /// The thread to run on; a new one if there is none.
+    /// Thread to run on; a new thread if absent.
     #[schema(max_length = 100, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     thread: Option<String>,
-    /// Which events are kept; `updates`, `custom` and `messages` if nothing is said.
+    /// Kinds of events to store; `updates`, `custom` and `messages` if absent.
     #[schema(schema_with = modes, required = false)]
     modes: Option<Vec<Mode>>,
 }
 
-/// How a run is to go on.
+/// Request to resume a run.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ResumeWanted {
-    /// The answer to the one question that waits.
+struct ResumeRequest {
+    /// Answer to the only pending interrupt.
     answer: Option<Value>,
-    /// Answers by the ids of the questions.
+    /// Answers by interrupt id.
     #[serde(default)]
     answers: Map<String, Value>,
 }
 
-/// A run.
+/// A run as shown to clients.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-struct RunShown {
+struct RunView {
     id: String,
     graph: String,
     thread: String,
@@ -72,21 +73,21 @@ struct RunShown {
     error: Option<String>,
     created_at_ms: i64,
     ended_at_ms: Option<i64>,
-    /// The state at the end of a complete run.
+    /// Final state of a complete run.
     output: Value,
 }
 
-/// How much of a list is wanted.
+/// Query parameters of lists.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Limit {
-    /// At most so many.
+struct LimitQuery {
+    /// Maximum number of items.
     #[param(minimum = 1, maximum = 200, default = 50)]
     limit: Option<usize>,
 }
 
-/// The names of modes, as a document says it.
+/// Schema of the event modes.
 fn modes() -> Schema {
     let name = Object::builder()
         .schema_type(Type::String)
@@ -95,7 +96,7 @@ fn modes() -> Schema {
     Array::builder().schema_type(types).items(name).into()
 }
 
-impl RunShown {
+impl RunView {
     fn of(run: RunInfo) -> Self {
         let thread = run.input.get("thread").and_then(Value::as_str).unwrap_or_default();
         Self {
@@ -111,17 +112,17 @@ impl RunShown {
     }
 }
 
-/// All routes, and the document that describes them. At most so many streams are open at once.
+/// Returns all routes and their OpenAPI document. At most `streams` event streams may be open at the same time.
 pub fn routes(
     graphs: Graphs,
     service: Service,
     streams: usize,
     metrics: Metrics,
 ) -> (Router, utoipa::openapi::OpenApi) {
-    let streams = EventStreams::new(streams, metrics);
+    let streams = StreamLimit::new(streams, metrics);
     OpenApiRouter::new()
         .routes(routes!(list))
-        .routes(routes!(draw))
+        .routes(routes!(describe))
         .routes(routes!(start))
         .routes(routes!(state))
         .routes(routes!(history))
@@ -130,166 +131,173 @@ pub fn routes(
         .routes(routes!(events))
         .routes(routes!(resume))
         .routes(routes!(cancel))
-        .with_state(Desk { graphs, service, streams })
+        .with_state(AppState { graphs, service, streams })
         .split_for_parts()
 }
 
-/// The names of all graphs.
+/// Lists the names of all graphs.
 #[utoipa::path(get, path = "/graphs", responses((status = 200, body = Vec<String>)))]
-async fn list(State(desk): State<Desk>) -> Json<Vec<String>> {
-    Json(desk.graphs.served.keys().cloned().collect())
+async fn list(State(app): State<AppState>) -> Json<Vec<String>> {
+    Json(app.graphs.graphs.keys().cloned().collect())
 }
 
-/// A graph as nodes and edges.
+/// Returns the nodes and edges of a graph.
 #[utoipa::path(get, path = "/graphs/{graph}", params(("graph" = String, Path)), responses(
     (status = 200, body = Object), (status = "4XX", body = ProblemBody)))]
-async fn draw(State(desk): State<Desk>, Path(graph): Path<String>) -> Answer<Json<Value>> {
-    Ok(Json(desk.graph(&graph)?.drawing()))
+async fn describe(
+    State(app): State<AppState>,
+    Path(graph): Path<String>,
+) -> ApiResult<Json<Value>> {
+    Ok(Json(app.graph(&graph)?.to_json()))
 }
 
 /// Starts a run.
 #[utoipa::path(post, path = "/graphs/{graph}/runs", params(("graph" = String, Path)),
-    request_body = Option<RunWanted>, responses(
-    (status = 202, body = RunShown), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    request_body = Option<StartRequest>, responses(
+    (status = 202, body = RunView), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
 async fn start(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path(graph): Path<String>,
-    Body(wanted): Body<RunWanted>,
-) -> Answer<Response> {
-    desk.graph(&graph)?.check(&wanted.input).map_err(Problem::invalid)?;
-    let id = chance()?;
-    let thread = wanted.thread.unwrap_or_else(|| format!("thread-{id}"));
-    if !is_id(&thread) {
+    Body(request): Body<StartRequest>,
+) -> ApiResult<Response> {
+    app.graph(&graph)?.check_input(&request.input).map_err(Problem::invalid)?;
+    let id = new_run_id()?;
+    let thread = request.thread.unwrap_or_else(|| format!("thread-{id}"));
+    if !is_valid_id(&thread) {
         return Err(Problem::invalid(
-            "a thread's name has up to 100 letters, digits, `-`, `_` and `.`",
+            "`thread` must have 1 to 100 letters, digits, `-`, `_` and `.`, and start with a letter or digit",
         ));
     }
-    let modes = wanted.modes.unwrap_or_else(|| vec![Mode::Updates, Mode::Custom, Mode::Messages]);
-    let given = Given { graph: graph.clone(), thread, input: wanted.input, modes };
-    let run = desk.service.start(NewRun { id, subject: graph, input: json!(given) }).await?;
-    Ok((StatusCode::ACCEPTED, Json(RunShown::of(run))).into_response())
+    let modes = request.modes.unwrap_or_else(|| vec![Mode::Updates, Mode::Custom, Mode::Messages]);
+    let config = RunConfig { graph: graph.clone(), thread, input: request.input, modes };
+    let run = app.service.start(NewRun { id, subject: graph, input: json!(config) }).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())
 }
 
-/// How a thread stands.
+/// Returns the state of a thread.
 #[utoipa::path(get, path = "/graphs/{graph}/threads/{thread}/state",
     params(("graph" = String, Path), ("thread" = String, Path)), responses(
     (status = 200, body = Object), (status = "4XX", body = ProblemBody)))]
 async fn state(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path((graph, thread)): Path<(String, String)>,
-) -> Answer<Json<Value>> {
-    let state = desk.graph(&graph)?.state(&thread).await.map_err(internal)?;
-    state.map(Json).ok_or_else(|| Problem::not_found("the thread never ran"))
+) -> ApiResult<Json<Value>> {
+    let state = app.graph(&graph)?.state(&thread).await.map_err(internal)?;
+    state.map(Json).ok_or_else(|| Problem::not_found("the thread has no checkpoints"))
 }
 
-/// A thread's checkpoints, newest first.
+/// Lists the checkpoints of a thread, newest first.
 #[utoipa::path(get, path = "/graphs/{graph}/threads/{thread}/history",
-    params(("graph" = String, Path), ("thread" = String, Path), Limit), responses(
+    params(("graph" = String, Path), ("thread" = String, Path), LimitQuery), responses(
     (status = 200, body = Vec<Object>), (status = "4XX", body = ProblemBody)))]
 async fn history(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path((graph, thread)): Path<(String, String)>,
-    Params(limit): Params<Limit>,
-) -> Answer<Json<Vec<Value>>> {
-    let history = desk.graph(&graph)?.history(&thread, limit.get()?).await.map_err(internal)?;
+    Params(limit): Params<LimitQuery>,
+) -> ApiResult<Json<Vec<Value>>> {
+    let history = app.graph(&graph)?.history(&thread, limit.get()?).await.map_err(internal)?;
     Ok(Json(history))
 }
 
-/// The newest runs.
-#[utoipa::path(get, path = "/runs", params(Limit), responses(
-    (status = 200, body = Vec<RunShown>), (status = "4XX", body = ProblemBody)))]
+/// Lists runs, newest first.
+#[utoipa::path(get, path = "/runs", params(LimitQuery), responses(
+    (status = 200, body = Vec<RunView>), (status = "4XX", body = ProblemBody)))]
 async fn runs(
-    State(desk): State<Desk>,
-    Params(limit): Params<Limit>,
-) -> Answer<Json<Vec<RunShown>>> {
-    let runs = desk.service.list(None, limit.get()?).await?;
-    Ok(Json(runs.into_iter().map(RunShown::of).collect()))
+    State(app): State<AppState>,
+    Params(limit): Params<LimitQuery>,
+) -> ApiResult<Json<Vec<RunView>>> {
+    let runs = app.service.list(None, limit.get()?).await?;
+    Ok(Json(runs.into_iter().map(RunView::of).collect()))
 }
 
-/// A run.
+/// Returns a run.
 #[utoipa::path(get, path = "/runs/{id}", params(("id" = String, Path)), responses(
-    (status = 200, body = RunShown), (status = "4XX", body = ProblemBody)))]
-async fn run(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<RunShown>> {
-    Ok(Json(RunShown::of(desk.service.get(&id).await?)))
+    (status = 200, body = RunView), (status = "4XX", body = ProblemBody)))]
+async fn run(State(app): State<AppState>, Path(id): Path<String>) -> ApiResult<Json<RunView>> {
+    Ok(Json(RunView::of(app.service.get(&id).await?)))
 }
 
-/// Streams a run's events: from the start, or after the one that `Last-Event-ID` or `after` names.
+/// Streams the events of a run, all of them or those after the one named by `Last-Event-ID` or `after`.
 #[utoipa::path(get, path = "/runs/{id}/events",
-    params(("id" = String, Path), Place), responses(
+    params(("id" = String, Path), LastEventId), responses(
     (status = 200, body = Message, content_type = "text/event-stream"), (status = "4XX", body = ProblemBody)))]
 async fn events(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
-    Place(after): Place,
-) -> Answer<Response> {
-    stream(desk.service.read(&id, after).await?, &desk.streams)
+    LastEventId(after): LastEventId,
+) -> ApiResult<Response> {
+    stream_events(app.service.read_events(&id, after).await?, &app.streams)
 }
 
-/// Answers what a run asks, or lets one go on that failed or was stopped.
+/// Resumes a run that waits for answers, failed or was cancelled.
 #[utoipa::path(post, path = "/runs/{id}/resume", params(("id" = String, Path)),
-    request_body = Option<ResumeWanted>, responses(
-    (status = 202, body = RunShown), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
+    request_body = Option<ResumeRequest>, responses(
+    (status = 202, body = RunView), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
 async fn resume(
-    State(desk): State<Desk>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
-    Body(wanted): Body<ResumeWanted>,
-) -> Answer<Response> {
-    let run = desk.service.get(&id).await?;
+    Body(request): Body<ResumeRequest>,
+) -> ApiResult<Response> {
+    let run = app.service.get(&id).await?;
     let thread = run.input.get("thread").and_then(Value::as_str).unwrap_or_default();
-    let here = desk.graph(&run.subject)?.questions(thread).await.map_err(internal)?;
+    let here = app.graph(&run.subject)?.pending_interrupts(thread).await.map_err(internal)?;
     let questions = match here {
         Some((asking, _)) if asking != id => {
-            return Err(Problem::conflict("a later run is on this run's thread; start a new one"));
+            return Err(Problem::conflict(
+                "a later run uses the thread of this run; start a new run",
+            ));
         }
         here => here.map_or_else(Vec::new, |it| it.1),
     };
-    let mut answers = wanted.answers;
-    if let Some(answer) = wanted.answer {
-        // By its id, so that it answers this question and no later one.
+    let mut answers = request.answers;
+    if let Some(answer) = request.answer {
+        // The answer is stored by interrupt id, so it cannot answer a later interrupt.
         let [question] = &questions[..] else {
-            let message =
-                format!("{} questions wait; give `answers` by their ids", questions.len());
+            let message = format!(
+                "{} interrupts are pending; give `answers` by interrupt id",
+                questions.len()
+            );
             return Err(Problem::conflict(message));
         };
         answers.insert(question.id.clone(), answer);
     }
     if let Some(id) = answers.keys().find(|id| questions.iter().all(|it| it.id != **id)) {
-        return Err(Problem::conflict(format!("no question `{id}` waits")));
+        return Err(Problem::conflict(format!("no interrupt `{id}` is pending")));
     }
-    let run = desk.service.resume(&id, json!(Answers { answers })).await?;
-    Ok((StatusCode::ACCEPTED, Json(RunShown::of(run))).into_response())
+    let run = app.service.resume(&id, json!(ResumeArgs { answers })).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())
 }
 
-/// Stops a run, also one that waits for an answer; it can go on later.
+/// Cancels a run, including one that waits for an answer. It can be resumed.
 #[utoipa::path(post, path = "/runs/{id}/cancel", params(("id" = String, Path)), responses(
-    (status = 202, body = RunShown), (status = "4XX", body = ProblemBody)))]
-async fn cancel(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {
-    let run = desk.service.cancel(&id).await?;
-    Ok((StatusCode::ACCEPTED, Json(RunShown::of(run))).into_response())
+    (status = 202, body = RunView), (status = "4XX", body = ProblemBody)))]
+async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> ApiResult<Response> {
+    let run = app.service.cancel(&id).await?;
+    Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())
 }
 
-impl Desk {
-    fn graph(&self, name: &str) -> Answer<&dyn Served> {
-        let missing = || Problem::not_found(format!("there is no graph `{name}`"));
+impl AppState {
+    fn graph(&self, name: &str) -> ApiResult<&dyn AnyGraph> {
+        let missing = || Problem::not_found(format!("graph `{name}` does not exist"));
         self.graphs.get(name).map(|it| &**it).ok_or_else(missing)
     }
 }
 
-impl Limit {
-    fn get(&self) -> Answer<usize> {
+impl LimitQuery {
+    fn get(&self) -> ApiResult<usize> {
         let limit = self.limit.unwrap_or(50);
-        let wrong = || Problem::invalid(format!("limit is from 1 to {MOST}"));
-        (1..=MOST).contains(&limit).then_some(limit).ok_or_else(wrong)
+        let wrong = || Problem::invalid(format!("`limit` must be between 1 and {MAX_LIMIT}"));
+        (1..=MAX_LIMIT).contains(&limit).then_some(limit).ok_or_else(wrong)
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+#[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
 fn internal(error: RunError) -> Problem {
     Problem::internal(&error)
 }
 
-/// A new run's id.
-fn chance() -> Answer<String> {
+/// Returns a random run id.
+fn new_run_id() -> ApiResult<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| Problem::internal(&error))?;
     Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())

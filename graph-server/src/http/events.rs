@@ -1,4 +1,4 @@
-//! A run's events as server-sent events.
+//! Streams the events of a run as server-sent events.
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
@@ -24,34 +24,35 @@ use utoipa::{
 use super::{Metrics, Params, Problem};
 use crate::{
     run::{RunEvent, Status},
-    service::{Read, Reader},
+    service::{EventReader, ReadOutcome},
 };
 
-/// A sign of life goes out when nothing else did for so long.
-const BEAT: Duration = Duration::from_secs(5);
+/// Interval of keep-alive messages on idle streams.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// No event has a larger number.
-const LARGEST: u64 = i64::MAX.unsigned_abs();
+/// Largest possible sequence number.
+const MAX_SEQ: u64 = i64::MAX.unsigned_abs();
 
-/// How many readers there may be at once.
+/// Limits the number of concurrent event streams.
 #[derive(Debug, Clone)]
-pub struct EventStreams {
+pub struct StreamLimit {
     free: Arc<Semaphore>,
     metrics: Metrics,
 }
 
-/// Where a reader wants to start: after the event it saw last.
+/// Sequence number of the last event that the client has seen; the stream starts after it. Extracted from the
+/// `Last-Event-ID` header or the query parameter `after`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place(pub u64);
+pub struct LastEventId(pub u64);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct After {
+struct AfterQuery {
     after: Option<u64>,
 }
 
-/// What a document says of it.
-impl IntoParams for Place {
+/// Describes both parameters in OpenAPI documents.
+impl IntoParams for LastEventId {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let number = Object::builder()
             .schema_type(Type::Integer)
@@ -63,63 +64,64 @@ impl IntoParams for Place {
                 Parameter::builder().name(name).parameter_in(place).required(Required::False);
             param.description(Some(description)).schema(Some(number.clone())).build()
         };
-        let header = "The same; it goes before `after`, since browsers send it when they come back";
+        let header = "Same as `after`, and takes precedence: browsers send it when they reconnect";
         vec![
-            param("after", ParameterIn::Query, "Only events after this one"),
+            param("after", ParameterIn::Query, "Return only events after this sequence number"),
             param("Last-Event-ID", ParameterIn::Header, header),
         ]
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Place {
+impl<S: Send + Sync> FromRequestParts<S> for LastEventId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Params(After { after }) = Params::from_request_parts(parts, state).await?;
+        let Params(AfterQuery { after }) = Params::from_request_parts(parts, state).await?;
         let after = after.unwrap_or(0);
         let seen = match parts.headers.get("last-event-id") {
             None => Some(after),
             Some(seen) => seen.to_str().ok().and_then(|it| it.trim().parse().ok()),
         };
-        let wrong = || Problem::invalid("`after` and Last-Event-ID are numbers of events");
-        seen.filter(|it| after.max(*it) <= LARGEST).map(Self).ok_or_else(wrong)
+        let wrong =
+            || Problem::invalid("`after` and `Last-Event-ID` must be sequence numbers of events");
+        seen.filter(|it| after.max(*it) <= MAX_SEQ).map(Self).ok_or_else(wrong)
     }
 }
 
-impl EventStreams {
-    /// At most so many at once.
-    pub fn new(most: usize, metrics: Metrics) -> Self {
-        Self { free: Arc::new(Semaphore::new(most)), metrics }
+impl StreamLimit {
+    /// Allows `limit` concurrent streams.
+    pub fn new(limit: usize, metrics: Metrics) -> Self {
+        Self { free: Arc::new(Semaphore::new(limit)), metrics }
     }
 
-    fn take(&self) -> Result<Open, Problem> {
-        let full = |_| Problem::too_many("too many streams are open", 5);
+    fn acquire(&self) -> Result<StreamPermit, Problem> {
+        let full = |_| Problem::too_many("too many event streams are open", 5);
         let permit = self.free.clone().try_acquire_owned().map_err(full)?;
         self.metrics.streams.inc();
-        Ok(Open { metrics: self.metrics.clone(), _permit: permit })
+        Ok(StreamPermit { metrics: self.metrics.clone(), _permit: permit })
     }
 }
 
-/// An open stream, until it is dropped.
-struct Open {
+/// Permit of an open stream, released when dropped.
+struct StreamPermit {
     metrics: Metrics,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Open {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.metrics.streams.dec();
     }
 }
 
-/// What is sent: an event of a run, or at the end where the run stands.
+/// A message of the stream: an event, or at the end the status of the run.
 #[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
 pub struct Message {
-    /// The event's number. The last message has none.
+    /// Sequence number of the event. Absent in the last message.
     pub id: Option<String>,
-    /// `end` for the last message, and nothing for the others.
+    /// `end` for the last message, absent for all others.
     pub event: Option<String>,
-    /// JSON: the event, or where the run stands as `{"status": "complete"}`.
+    /// JSON: the event, or the status of the run as `{"status": "complete"}`.
     #[schema(value_type = String)]
     pub data: Arc<str>,
 }
@@ -143,55 +145,56 @@ impl From<Message> for Event {
     }
 }
 
-/// What is still to be sent.
-struct Sending {
-    reader: Reader,
+/// State of an open stream.
+struct EventStream {
+    reader: EventReader,
     ready: VecDeque<RunEvent>,
-    is_over: bool,
-    open: Open,
+    is_finished: bool,
+    permit: StreamPermit,
 }
 
-/// Sends a run's events, each under its number, and at the end where the run stands.
+/// Streams the events of a run, each with its sequence number as id, followed by a final message with the run's
+/// status.
 ///
-/// Without that last message the connection was lost, or the server ended: the reader comes back with the number it saw
-/// last.
-pub fn stream(reader: Reader, streams: &EventStreams) -> Result<Response, Problem> {
-    let open = streams.take()?;
-    let sending = Sending { reader, ready: VecDeque::new(), is_over: false, open };
-    let events = stream::unfold(sending, |mut sending| async move {
-        let message = sending.next().await?;
-        Some((Ok::<_, Infallible>(Event::from(message)), sending))
+/// If that final message is missing, the connection was lost or the server shut down; the client reconnects with the
+/// last id it received.
+pub fn stream_events(reader: EventReader, limit: &StreamLimit) -> Result<Response, Problem> {
+    let permit = limit.acquire()?;
+    let stream = EventStream { reader, ready: VecDeque::new(), is_finished: false, permit };
+    let messages = stream::unfold(stream, |mut events| async move {
+        let message = events.next().await?;
+        Some((Ok::<_, Infallible>(Event::from(message)), events))
     });
-    let beat = KeepAlive::new().interval(BEAT).text("beat");
-    let mut response = Sse::new(events).keep_alive(beat).into_response();
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE_INTERVAL).text("beat");
+    let mut response = Sse::new(messages).keep_alive(keep_alive).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Or a proxy collects events until it has many.
+    // Prevents proxies from buffering events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
 
-impl Sending {
+impl EventStream {
     async fn next(&mut self) -> Option<Message> {
-        if self.is_over {
+        if self.is_finished {
             return None;
         }
         if self.ready.is_empty() {
             match self.reader.next().await {
-                Ok(Read::Events(events)) => self.ready.extend(events),
-                Ok(Read::End(status)) => {
-                    self.is_over = true;
+                Ok(ReadOutcome::Events(events)) => self.ready.extend(events),
+                Ok(ReadOutcome::End(status)) => {
+                    self.is_finished = true;
                     return Some(Message::end(status));
                 }
-                Ok(Read::Closing) => return None,
+                Ok(ReadOutcome::ShuttingDown) => return None,
                 Err(error) => {
-                    tracing::error!(%error, "a stream broke off");
+                    tracing::error!(%error, "an event stream failed");
                     return None;
                 }
             }
         }
         let event = self.ready.pop_front()?;
-        self.open.metrics.events_sent.inc();
+        self.permit.metrics.events_sent.inc();
         Some(Message::of(event))
     }
 }

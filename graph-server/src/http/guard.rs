@@ -1,4 +1,4 @@
-//! Who may ask, and how much.
+//! Access control and request limits.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,14 +18,14 @@ use tower_http::{
     cors::{AllowOrigin, CorsLayer},
 };
 
-use super::{KeyHash, Metrics, Problem, rate::Rate, request};
+use super::{KeyHash, Metrics, Problem, rate_limiter::RateLimiter, request_log};
 
-/// Who may ask, and how much: put around all routes of a server.
+/// Access control and request limits for all routes of a server.
 ///
-/// - A request must name a host that the server is known by: an address, `localhost`, or a name it was told. A page of
-///   another site that lets its own name point here is so refused.
-/// - What changes something must not come from a page of another site, unless that site is on the list.
-/// - With keys, every route that is locked needs one of them.
+/// - The `Host` header must name this server: an IP address, `localhost`, or a configured name. This prevents DNS
+///   rebinding.
+/// - Requests that change something must not come from pages of other sites, except configured origins.
+/// - If keys are configured, every locked route requires one of them.
 #[derive(Debug, Clone)]
 pub struct Guard {
     keys: Vec<KeyHash>,
@@ -35,7 +35,7 @@ pub struct Guard {
     rate: u32,
 }
 
-/// Routes with a [`Guard`] around them, which is what [`serve`](crate::serve) takes.
+/// Routes wrapped by a [`Guard`], as [`serve`](crate::serve) expects them.
 #[derive(Debug, Clone)]
 pub struct Guarded {
     pub(crate) router: Router,
@@ -49,64 +49,65 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// No keys, no names, no other sites; bodies of up to a MiB; 1,200 requests a minute from an address.
+    /// Creates a guard without keys, host names and origins that allows bodies of up to 1 MiB and 1,200 requests per
+    /// minute and client address.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more key that opens.
+    /// Adds an accepted key.
     #[must_use]
     pub fn key(mut self, key: KeyHash) -> Self {
         self.keys.push(key);
         self
     }
 
-    /// One more name that the server is known by.
+    /// Adds a host name of this server.
     #[must_use]
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into().to_ascii_lowercase());
         self
     }
 
-    /// One more site whose pages may ask, like `https://example.org`.
+    /// Adds an origin whose pages may send requests, such as `https://example.org`.
     #[must_use]
     pub fn origin(mut self, origin: HeaderValue) -> Self {
         self.origins.push(origin);
         self
     }
 
-    /// So many bytes a body may have.
+    /// Sets the maximum size of a request body in bytes.
     #[must_use]
-    pub fn body(mut self, bytes: usize) -> Self {
+    pub fn max_body(mut self, bytes: usize) -> Self {
         self.body = bytes;
         self
     }
 
-    /// So many requests a minute may come from an address.
+    /// Sets the maximum number of requests per minute and client address.
     #[must_use]
-    pub fn rate(mut self, per_minute: u32) -> Self {
+    pub fn rate_limit(mut self, per_minute: u32) -> Self {
         self.rate = per_minute;
         self
     }
 
-    /// Whether clients need a key.
+    /// Returns whether clients need a key.
     pub fn needs_key(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Whether a request with these headers may use what is locked.
-    pub fn lets_in(&self, headers: &HeaderMap) -> bool {
-        !self.needs_key() || self.keys.iter().any(|it| it.is_shown(headers))
+    /// Returns whether a request with these headers may use locked routes.
+    pub fn authorizes(&self, headers: &HeaderMap) -> bool {
+        !self.needs_key() || self.keys.iter().any(|it| it.matches(headers))
     }
 
-    /// Whether it is safe to listen at an address: others than this machine can reach it only with a key.
-    pub fn suits(&self, address: SocketAddr) -> bool {
+    /// Returns whether it is safe to listen on an address: addresses that other machines can reach require a key.
+    pub fn may_listen_on(&self, address: SocketAddr) -> bool {
         address.ip().is_loopback() || self.needs_key()
     }
 
-    /// Puts itself around routes: those that are open to all, and those that need a key where there is one. What has no
-    /// route, or not for that method, is answered as any other error.
-    pub fn around(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
+    /// Wraps routes: `open` is accessible to everyone, `locked` requires a key if the guard has any. Unknown paths
+    /// and methods get the same kind of error response as other failures.
+    pub fn wrap(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
         let expose = ["x-request-id", "retry-after"].map(HeaderName::from_static);
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION];
         let more = ["x-api-key", "last-event-id"].map(HeaderName::from_static);
@@ -115,30 +116,31 @@ impl Guard {
             .allow_methods([Method::GET, Method::POST])
             .allow_headers(accept.into_iter().chain(more).collect::<Vec<_>>())
             .expose_headers(expose);
-        let (body, rate) = (self.body, Arc::new(Rate::new(self.rate)));
+        let (body, rate) = (self.body, Arc::new(RateLimiter::new(self.rate)));
         let guard = Arc::new(self);
-        let locked = locked.layer(middleware::from_fn_with_state(guard.clone(), key));
-        // The last one is the first to see a request.
+        let locked = locked.layer(middleware::from_fn_with_state(guard.clone(), require_key));
+        // Layers added later run earlier.
         let router = open
             .merge(locked)
-            .fallback(async || Problem::not_found("there is nothing at this address"))
+            .fallback(async || Problem::not_found("there is nothing at this URL"))
             .method_not_allowed_fallback(async || {
-                let message = "this address does not take that method; `Allow` says which it takes";
+                let message = "this URL does not support the method; see the `Allow` header";
                 Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
             })
             .layer(DefaultBodyLimit::max(body))
             .layer(CompressionLayer::new())
-            .layer(middleware::from_fn_with_state(rate, pace))
-            .layer(middleware::from_fn_with_state(guard.clone(), origin))
+            .layer(middleware::from_fn_with_state(rate, limit_rate))
+            .layer(middleware::from_fn_with_state(guard.clone(), check_origin))
             .layer(cors)
-            .layer(middleware::from_fn_with_state(metrics, request::note));
+            .layer(middleware::from_fn_with_state(metrics, request_log::log_request));
         Guarded { router, guard }
     }
 }
 
-async fn key(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    if !guard.lets_in(request.headers()) {
-        let message = "this server needs a key: send it as `Authorization: Bearer KEY` or as `X-Api-Key: KEY`";
+async fn require_key(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    if !guard.authorizes(request.headers()) {
+        let message =
+            "a key is required: send it as `Authorization: Bearer KEY` or `X-Api-Key: KEY`";
         let mut response =
             Problem::new(StatusCode::UNAUTHORIZED, "no_key", message).into_response();
         let challenge = HeaderValue::from_static("Bearer");
@@ -148,10 +150,14 @@ async fn key(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> R
     next.run(request).await
 }
 
-async fn pace(State(rate): State<Arc<Rate>>, request: Request, next: Next) -> Response {
+async fn limit_rate(
+    State(rate): State<Arc<RateLimiter>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let client = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|it| it.0.ip());
     if let Some(client) = client
-        && let Err(wait) = rate.take(client, Instant::now())
+        && let Err(wait) = rate.check(client, Instant::now())
     {
         let message = "too many requests from this address";
         return Problem::too_many(message, wait.as_secs() + 1).into_response();
@@ -159,7 +165,7 @@ async fn pace(State(rate): State<Arc<Rate>>, request: Request, next: Next) -> Re
     next.run(request).await
 }
 
-async fn origin(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+async fn check_origin(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     match guard.check(request.method(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
@@ -170,10 +176,10 @@ impl Guard {
     fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         let refuse = |code, message: &str| Err(Problem::new(StatusCode::FORBIDDEN, code, message));
         let host = headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
-        if !self.is_known(host) {
+        if !self.is_known_host(host) {
             return refuse(
                 "unknown_host",
-                "this server is not known by that name; its operator can add it with --host",
+                "the `Host` header does not name this server; the operator can add names with --host",
             );
         }
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
@@ -185,10 +191,10 @@ impl Guard {
         if is_own || self.origins.contains(origin) {
             return Ok(());
         }
-        refuse("other_site", "a page of another site may not ask for this")
+        refuse("other_site", "requests from pages of other sites are not allowed")
     }
 
-    fn is_known(&self, host: &str) -> bool {
+    fn is_known_host(&self, host: &str) -> bool {
         let name = match host.strip_prefix('[').and_then(|it| it.split_once(']')) {
             Some((address, _)) => address,
             None => host.rsplit_once(':').map_or(host, |it| it.0),
@@ -205,7 +211,7 @@ mod tests {
     use super::{Guard, KeyHash};
 
     #[test]
-    fn strangers_names_and_sites_are_refused() {
+    fn unknown_hosts_and_origins_are_rejected() {
         let guard = Guard::new()
             .host("Agents.example.org")
             .origin(HeaderValue::from_static("https://friend.example"));
@@ -228,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn an_open_address_needs_a_key() {
-        let (near, far) = ("127.0.0.1:80".parse().unwrap(), "0.0.0.0:80".parse().unwrap());
-        assert!(Guard::new().suits(near) && !Guard::new().suits(far));
-        assert!(Guard::new().key(KeyHash::of("k")).suits(far));
+    fn public_addresses_require_a_key() {
+        let (local, public) = ("127.0.0.1:80".parse().unwrap(), "0.0.0.0:80".parse().unwrap());
+        assert!(Guard::new().may_listen_on(local) && !Guard::new().may_listen_on(public));
+        assert!(Guard::new().key(KeyHash::of("k")).may_listen_on(public));
     }
 }

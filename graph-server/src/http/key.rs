@@ -1,4 +1,4 @@
-//! Keys that clients show. The server knows their hashes alone.
+//! Client keys. The server stores only their hashes.
 
 use std::{fmt, str::FromStr};
 
@@ -6,41 +6,41 @@ use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A key's SHA-256. Keys are long and random, so no slow hash is needed.
+/// SHA-256 of a key. Keys are long and random, so a slow hash is unnecessary.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
 
-/// Why a text is no key's hash.
+/// The text is not a valid key hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a key's hash is `sha256:` and 64 hexadecimal digits, of a key that is not empty; make one with: printf %s KEY | sha256sum"
+    "a key hash must be `sha256:` followed by 64 hexadecimal digits, and not that of the empty key; create one with: printf %s KEY | sha256sum"
 )]
 pub struct KeyHashError;
 
-/// A key that others could guess.
+/// The key is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a key has {SHORTEST} characters at least, so that nobody guesses it; make one with: openssl rand -hex 32"
+    "a key must have at least {MIN_KEY_CHARS} characters; create one with: openssl rand -hex 32"
 )]
-pub struct ShortKey;
+pub struct ShortKeyError;
 
-/// Characters that a key has at least.
-const SHORTEST: usize = 16;
+/// Minimum length of a key in characters.
+const MIN_KEY_CHARS: usize = 16;
 
 impl KeyHash {
-    /// The hash of a key.
+    /// Returns the hash of a key.
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
-    /// The hash of a key that is long enough not to be guessed.
-    pub fn of_long(key: &str) -> Result<Self, ShortKey> {
-        if key.chars().count() < SHORTEST { Err(ShortKey) } else { Ok(Self::of(key)) }
+    /// Returns the hash of a key, or an error if the key is too short.
+    pub fn of_checked(key: &str) -> Result<Self, ShortKeyError> {
+        if key.chars().count() < MIN_KEY_CHARS { Err(ShortKeyError) } else { Ok(Self::of(key)) }
     }
 
-    /// Whether a request shows the key: as `Authorization: Bearer` or as `X-Api-Key`. It takes as long for a wrong key
-    /// as for the right one.
-    pub(super) fn is_shown(&self, headers: &HeaderMap) -> bool {
+    /// Returns whether the request carries the key as `Authorization: Bearer` or as `X-Api-Key`. The comparison takes
+    /// constant time.
+    pub(super) fn matches(&self, headers: &HeaderMap) -> bool {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
         let bearer = bearer.and_then(|it| it.split_once(' '));
         let bearer = bearer.filter(|it| it.0.eq_ignore_ascii_case("bearer")).map(|it| it.1);
@@ -62,7 +62,7 @@ impl FromStr for KeyHash {
         for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
             *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| KeyHashError)?;
         }
-        // What an unset variable gives opens to everybody.
+        // Rejects the hash of an empty key, which an unset variable would produce.
         if Self(bytes) == Self::of("") { Err(KeyHashError) } else { Ok(Self(bytes)) }
     }
 }
@@ -77,16 +77,16 @@ impl fmt::Debug for KeyHash {
 mod tests {
     use axum::http::{HeaderMap, HeaderValue};
 
-    use super::{KeyHash, ShortKey};
+    use super::{KeyHash, ShortKeyError};
 
     #[test]
-    fn a_key_that_can_be_guessed_is_none() {
-        assert_eq!(KeyHash::of_long("0123456789abcde"), Err(ShortKey));
-        assert_eq!(KeyHash::of_long("0123456789abcdef"), Ok(KeyHash::of("0123456789abcdef")));
+    fn short_keys_are_rejected() {
+        assert_eq!(KeyHash::of_checked("0123456789abcde"), Err(ShortKeyError));
+        assert_eq!(KeyHash::of_checked("0123456789abcdef"), Ok(KeyHash::of("0123456789abcdef")));
     }
 
     #[test]
-    fn the_right_key_in_either_header_opens() {
+    fn the_key_is_accepted_in_either_header() {
         let hash = KeyHash::of("abc");
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(text.parse(), Ok(hash));
@@ -94,15 +94,15 @@ mod tests {
         for wrong in [empty, "sha256:ba78", &text.replace('b', "g"), "", &"é".repeat(32)] {
             assert!(wrong.parse::<KeyHash>().is_err(), "{wrong}");
         }
-        let shown = |name: &'static str, value: &'static str| {
-            hash.is_shown(&HeaderMap::from_iter([(
+        let accepts = |name: &'static str, value: &'static str| {
+            hash.matches(&HeaderMap::from_iter([(
                 name.parse().unwrap(),
                 HeaderValue::from_static(value),
             )]))
         };
-        assert!(shown("authorization", "Bearer abc") && shown("x-api-key", "abc"));
-        assert!(!shown("authorization", "abc") && !shown("x-api-key", "ab"));
-        assert!(!hash.is_shown(&HeaderMap::new()));
+        assert!(accepts("authorization", "Bearer abc") && accepts("x-api-key", "abc"));
+        assert!(!accepts("authorization", "abc") && !accepts("x-api-key", "ab"));
+        assert!(!hash.matches(&HeaderMap::new()));
         assert!(!format!("{hash:?}").contains("ba78"));
     }
 }

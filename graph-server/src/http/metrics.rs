@@ -1,4 +1,4 @@
-//! Counts for Prometheus. Each server has its own.
+//! Prometheus metrics of one server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use prometheus_client::{
 use super::Problem;
 use crate::service::Service;
 
-/// Counts for Prometheus. Clones count together.
+/// Prometheus metrics. Clones share the same counters.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -60,19 +60,19 @@ impl Default for Metrics {
             streams: Gauge::default(),
             events_sent: Counter::default(),
         };
-        registry.register("http_requests", "Answered requests", metrics.requests.clone());
-        let help = "Seconds until the head of the answer";
+        registry.register("http_requests", "Requests answered", metrics.requests.clone());
+        let help = "Seconds until the response header";
         registry.register("http_request_seconds", help, metrics.seconds.clone());
-        registry.register("runs", "Runs by where they stand", metrics.runs.clone());
+        registry.register("runs", "Runs by status", metrics.runs.clone());
         registry.register("event_streams", "Open event streams", metrics.streams.clone());
-        let help = "Events that were sent to readers";
+        let help = "Events sent to clients";
         registry.register("events_sent", help, metrics.events_sent.clone());
         Self { registry: Arc::new(registry), ..metrics }
     }
 }
 
 impl Metrics {
-    /// Counts a request. The route is the pattern, not the path: paths are without end.
+    /// Counts a request. `route` is the route pattern rather than the path, which bounds the number of label values.
     pub(super) fn count(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let route = route.to_owned();
         self.seconds
@@ -82,9 +82,9 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    /// All counts, as Prometheus reads them.
+    /// Renders all metrics in the OpenMetrics text format.
     pub async fn render(&self, service: &Service) -> Result<Response, Problem> {
-        for (status, count) in service.count().await? {
+        for (status, count) in service.count_by_status().await? {
             let labels = StatusLabels { status: status.name() };
             self.runs.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
         }

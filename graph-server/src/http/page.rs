@@ -1,4 +1,4 @@
-//! A page whose files are part of the program.
+//! Serves a web page whose files are embedded in the program.
 
 use std::borrow::Cow;
 
@@ -11,45 +11,45 @@ use axum::{
 
 use super::Problem;
 
-/// A file of the page.
+/// Content of an embedded file.
 pub type Asset = Cow<'static, [u8]>;
 
-/// Only what the server sends runs, and only with the server does it talk. Styles may stand in elements: graph
-/// libraries place their nodes so.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+/// Only scripts from this server run, and they connect only to this server. Inline styles are allowed because graph
+/// libraries position nodes with them.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Serves a page: its files by name, and `index.html` for every other path, which the page reads itself.
+/// Serves a single-page application: its files by name, and `index.html` for every other path.
 pub fn page<S: Clone + Send + Sync + 'static>(file: fn(&str) -> Option<Asset>) -> Router<S> {
-    let serve = move |uri: Uri| async move { answer(file, uri.path()) };
+    let serve = move |uri: Uri| async move { respond(file, uri.path()) };
     Router::new().route("/", get(serve)).route("/{*path}", get(serve))
 }
 
-fn answer(file: fn(&str) -> Option<Asset>, path: &str) -> Response {
+fn respond(file: fn(&str) -> Option<Asset>, path: &str) -> Response {
     let name = path.trim_start_matches('/');
     if name == "api" || name.starts_with("api/") {
-        return Problem::not_found("there is nothing at this address").into_response();
+        return Problem::not_found("there is nothing at this URL").into_response();
     }
     if let Some(bytes) = file(name).filter(|_| name != "index.html") {
-        // Names of assets hold a hash of their content.
+        // Asset names contain a hash of their content.
         let is_hashed = name.starts_with("assets/");
         let caching = if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
-        return found(kind(name), caching, bytes);
+        return file_response(content_type(name), caching, bytes);
     }
     if name.starts_with("assets/") {
-        return (StatusCode::NOT_FOUND, "there is no such file").into_response();
+        return (StatusCode::NOT_FOUND, "file not found").into_response();
     }
     match file("index.html") {
-        Some(bytes) => found("text/html; charset=utf-8", "no-cache", bytes),
-        None => Problem::not_found("this server has no page").into_response(),
+        Some(bytes) => file_response("text/html; charset=utf-8", "no-cache", bytes),
+        None => Problem::not_found("this server has no web page").into_response(),
     }
 }
 
-fn found(kind: &'static str, caching: &'static str, bytes: Asset) -> Response {
+fn file_response(kind: &'static str, caching: &'static str, bytes: Asset) -> Response {
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CACHE_CONTROL, caching),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ];
@@ -60,7 +60,7 @@ fn found(kind: &'static str, caching: &'static str, bytes: Asset) -> Response {
     response
 }
 
-fn kind(name: &str) -> &'static str {
+fn content_type(name: &str) -> &'static str {
     match name.rsplit('.').next().unwrap_or_default() {
         "js" => "text/javascript; charset=utf-8",
         "css" => "text/css; charset=utf-8",

@@ -1,4 +1,4 @@
-//! Errors as clients see them.
+//! Error responses.
 
 use axum::{
     Json,
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::service::ServiceError;
 
-/// Why a request was not answered.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,
@@ -18,46 +18,46 @@ pub struct Problem {
     retry_after: Option<u64>,
 }
 
-/// An error's body.
+/// Body of an error response.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProblemBody {
-    /// What is wrong.
+    /// The error.
     pub error: ProblemDetail,
 }
 
-/// What is wrong with a request, or with the server.
+/// An error of the request or of the server.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProblemDetail {
-    /// One word for programs.
+    /// Machine-readable code.
     pub code: String,
-    /// Words for people.
+    /// Message for people.
     pub message: String,
 }
 
 impl Problem {
-    /// The request says something that cannot be.
+    /// The request is invalid (422).
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
-    /// There is no such thing.
+    /// The requested object does not exist (404).
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// It cannot be done as things stand.
+    /// The current state does not allow the operation (409).
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    /// The server is at fault. The words go to the log alone: they may name files and other things of the host.
+    /// The server failed (500). The cause is only logged, since it can name files and hosts.
     pub fn internal(cause: &(impl std::fmt::Display + ?Sized)) -> Self {
-        tracing::error!(%cause, "a request failed");
-        let message = "the server failed; its log says why";
+        tracing::error!(%cause, "request failed");
+        let message = "internal server error; see the server log";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    /// Too much at once; it may be tried again after so many seconds.
+    /// A limit was exceeded (429); the client may retry after `retry_after` seconds.
     pub fn too_many(message: impl Into<String>, retry_after: u64) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
         Self { retry_after: Some(retry_after), ..Self::new(status, "too_many", message) }
@@ -72,13 +72,13 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Self {
         let message = error.to_string();
         match error {
-            ServiceError::Unknown(_) => Self::not_found(message),
-            ServiceError::Id(_) => Self::invalid(message),
-            ServiceError::Live(_) | ServiceError::Over(_) | ServiceError::NotLive { .. } => {
-                Self::conflict(message)
-            }
-            ServiceError::Full(_) => Self::too_many(message, 30),
-            ServiceError::Closing => Self {
+            ServiceError::UnknownRun(_) => Self::not_found(message),
+            ServiceError::InvalidId(_) => Self::invalid(message),
+            ServiceError::AlreadyActive(_)
+            | ServiceError::Complete(_)
+            | ServiceError::NotActive { .. } => Self::conflict(message),
+            ServiceError::QueueFull(_) => Self::too_many(message, 30),
+            ServiceError::ShuttingDown => Self {
                 retry_after: Some(5),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", message)
             },

@@ -1,4 +1,4 @@
-//! Reading a run's events in order, from any of them on, for as long as it runs.
+//! Reads the events of a run in order, starting anywhere, until the run becomes inactive.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,58 +7,60 @@ use tokio::sync::watch;
 use super::{Inner, ServiceError};
 use crate::run::{RunEvent, Status};
 
-/// So many events are read at once, of so many bytes together.
-const MOST: usize = 64;
-const BYTES: usize = 256 << 10;
+/// Bounds of one batch of events, by number and total size.
+const MAX_EVENTS: usize = 64;
+const MAX_BYTES: usize = 256 << 10;
 
-/// Reads a run's events.
+/// Reads the events of one run.
 #[derive(Debug)]
-pub struct Reader {
+pub struct EventReader {
     pub(super) inner: Arc<Inner>,
     pub(super) id: String,
-    /// The last event that was read.
+    /// Sequence number of the last event that was read.
     pub(super) after: u64,
 }
 
-/// What a [`Reader`] comes to.
+/// Result of [`EventReader::next`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
-    /// Events, in order.
+pub enum ReadOutcome {
+    /// Events, in args.
     Events(Vec<RunEvent>),
-    /// The run rests, and all its events were read.
+    /// The run is inactive and all its events were read.
     End(Status),
-    /// The server ends. The run may go on when it is back.
-    Closing,
+    /// The server is shutting down. The run may resume in the next server.
+    ShuttingDown,
 }
 
-impl Reader {
-    /// Waits for what follows.
-    pub async fn next(&mut self) -> Result<Read, ServiceError> {
+impl EventReader {
+    /// Waits for the next events or for the end of the run.
+    pub async fn next(&mut self) -> Result<ReadOutcome, ServiceError> {
         loop {
-            let live = self.inner.live(&self.id);
-            // Before the events: a run that rested then has told all of them.
-            let status = match &live {
+            let active = self.inner.active(&self.id);
+            // The status is read before the events: a run that was inactive by then has stored all of them.
+            let status = match &active {
                 Some(_) => None,
                 None => Some(self.inner.get(&self.id).await?.status),
             };
-            let head = live.as_ref().map(|it| it.feed.watch());
-            let mut events = match live.as_ref().and_then(|it| it.feed.after(self.after, MOST)) {
-                Some(events) => events,
-                None => self.inner.stored(&self.id, self.after, MOST).await?,
-            };
-            shorten(&mut events);
+            let head = active.as_ref().map(|it| it.recent.watch());
+            let mut events =
+                match active.as_ref().and_then(|it| it.recent.after(self.after, MAX_EVENTS)) {
+                    Some(events) => events,
+                    None => self.inner.stored_events(&self.id, self.after, MAX_EVENTS).await?,
+                };
+            truncate_to_budget(&mut events);
             if let Some(last) = events.last() {
                 self.after = last.seq;
-                return Ok(Read::Events(events));
+                return Ok(ReadOutcome::Events(events));
             }
             let Some(mut head) = head else {
                 let Some(status) = status else { continue };
-                // It was put into the queue since, or was put aside because the server ends.
-                if !status.is_live() {
-                    return Ok(Read::End(status));
+                // Otherwise the run was queued again after the lookup above, or preempted because the server shuts
+                // down.
+                if !status.is_active() {
+                    return Ok(ReadOutcome::End(status));
                 }
                 if *self.inner.closing.borrow() {
-                    return Ok(Read::Closing);
+                    return Ok(ReadOutcome::ShuttingDown);
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
@@ -66,26 +68,26 @@ impl Reader {
             let after = self.after;
             let mut closing = self.inner.closing.subscribe();
             tokio::select! {
-                _ = head.wait_for(|it| it.last > after || it.is_done) => {}
-                () = until_true(&mut closing) => return Ok(Read::Closing),
+                _ = head.wait_for(|it| it.last_seq > after || it.is_closed) => {}
+                () = wait_until_true(&mut closing) => return Ok(ReadOutcome::ShuttingDown),
             }
         }
     }
 }
 
-/// Leaves the first events, of so many bytes together; one at least.
-fn shorten(events: &mut Vec<RunEvent>) {
+/// Truncates the batch to `MAX_BYTES`, but keeps at least one event.
+fn truncate_to_budget(events: &mut Vec<RunEvent>) {
     let mut bytes = 0;
     let fit = events.iter().take_while(|it| {
         bytes += it.data.len();
-        bytes <= BYTES
+        bytes <= MAX_BYTES
     });
     let fit = fit.count().max(1);
     events.truncate(fit);
 }
 
-/// Waits until a value is true; for ever if nobody can make it so.
-pub(super) async fn until_true(value: &mut watch::Receiver<bool>) {
+/// Waits until the value is true; forever if its sender was dropped.
+pub(super) async fn wait_until_true(value: &mut watch::Receiver<bool>) {
     if value.wait_for(|it| *it).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -1,4 +1,4 @@
-//! The routes of any graph do what their OpenAPI document says.
+//! Checks the routes of compiled graphs against their OpenAPI document.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ async fn ask(order: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graphs_routes_do_what_their_document_says() {
-    let Some(program) = schemathesis::folder() else { return };
+async fn graph_routes_conform_to_their_openapi_document() {
+    let Some(program) = schemathesis::find() else { return };
     let server = server().await;
     let start = async || {
         let body = json!({ "input": { "dish": "soup" }, "thread": "table-1" });
-        let request = server.ask(Method::POST, "/graphs/orders/runs").bearer_auth("right");
+        let request = server.request(Method::POST, "/graphs/orders/runs").bearer_auth("right");
         let request = request.header("content-type", "application/json").body(body.to_string());
         let run: Value =
             serde_json::from_str(&request.send().await.unwrap().text().await.unwrap()).unwrap();
@@ -51,7 +51,7 @@ threads.values = ["table-1"]
 "path.graph" = {{ dictionary = "graphs", probability = 0.8 }}
 "path.thread" = {{ dictionary = "threads", probability = 0.7 }}
 
-# Which fields a state has is the graph's own affair.
+# The fields of the state depend on the graph.
 [[operations]]
 include-name = "POST /graphs/{{graph}}/runs"
 checks.positive_data_acceptance.enabled = false
@@ -59,7 +59,7 @@ checks.positive_data_acceptance.enabled = false
     );
     let address = format!("http://{}", server.address);
     let key = ["--header", "Authorization: Bearer right"];
-    block_in_place(|| schemathesis::ask(&program, &address, &configuration, &key));
+    block_in_place(|| schemathesis::run(&program, &address, &configuration, &key));
     server.stop().await;
 }
 
@@ -71,9 +71,9 @@ async fn server() -> Server {
     let service =
         Service::open(registry, Arc::new(graphs.clone()), Capacity::default()).await.unwrap();
     let metrics = Metrics::default();
-    let guard = Guard::new().key(KeyHash::of("right")).rate(u32::MAX);
+    let guard = Guard::new().key(KeyHash::of("right")).rate_limit(u32::MAX);
     let (locked, mut document) = routes(graphs, service.clone(), 100, metrics.clone());
-    guard.describe(&mut document);
+    guard.add_security_schemes(&mut document);
     let open = Router::new().route("/openapi.json", get(move || async move { Json(document) }));
-    Server::start(guard.around(open, locked, metrics), service).await
+    Server::start(guard.wrap(open, locked, metrics), service).await
 }

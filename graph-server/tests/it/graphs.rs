@@ -1,4 +1,4 @@
-//! Any compiled graph over HTTP.
+//! Tests of compiled graphs served over HTTP.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -24,30 +24,30 @@ struct Order {
     log: Vec<String>,
 }
 
-/// Lets the cook go on.
-type Stove = Arc<Semaphore>;
+/// Blocks the `cook` node until it has a permit.
+type Gate = Arc<Semaphore>;
 
-async fn ask(order: &Order, cx: &Context<Stove>) -> Result<OrderUpdate, NodeError> {
+async fn ask(order: &Order, cx: &Context<Gate>) -> Result<OrderUpdate, NodeError> {
     cx.emit(json!({ "asking": order.dish })).await;
     let answer: String = cx.interrupt(json!({ "really": order.dish }))?;
     Ok(Order::update().log([format!("asked: {answer}")]))
 }
 
-async fn cook(order: &Order, cx: &Context<Stove>) -> Result<OrderUpdate, NodeError> {
+async fn cook(order: &Order, cx: &Context<Gate>) -> Result<OrderUpdate, NodeError> {
     cx.deps().acquire().await?.forget();
     Ok(Order::update().log([format!("cooked {}", order.dish)]))
 }
 
-/// A server whose registry lies in a folder; the threads are the saver's.
-async fn server(folder: &Path, saver: &Arc<MemorySaver>, stove: &Stove) -> Server {
-    let graph = StateGraph::<Order, Stove>::new()
+/// Starts a server with its registry in `dir` and its threads in `saver`.
+async fn server(dir: &Path, saver: &Arc<MemorySaver>, gate: &Gate) -> Server {
+    let graph = StateGraph::<Order, Gate>::new()
         .node(ask)
         .node(cook)
         .edge(START, ask)
         .edge(ask, cook)
         .shared_checkpointer(saver.clone());
-    let registry = Registry::open(folder.join("runs.db")).unwrap();
-    let deps = stove.clone();
+    let registry = Registry::open(dir.join("runs.db")).unwrap();
+    let deps = gate.clone();
     let graphs =
         Graphs::new(registry.clone()).add("orders", graph.compile().unwrap(), move || deps.clone());
     let service =
@@ -55,10 +55,10 @@ async fn server(folder: &Path, saver: &Arc<MemorySaver>, stove: &Stove) -> Serve
     let metrics = Metrics::default();
     let (locked, document) = routes(graphs, service.clone(), 9, metrics.clone());
     assert_eq!(document.paths.paths.len(), 10);
-    Server::start(Guard::new().around(axum::Router::new(), locked, metrics), service).await
+    Server::start(Guard::new().wrap(axum::Router::new(), locked, metrics), service).await
 }
 
-async fn rests(server: &Server, id: &str) -> Value {
+async fn wait_until_inactive(server: &Server, id: &str) -> Value {
     for _ in 0..500 {
         let (_, run) = server.get(&format!("/runs/{id}")).await;
         if run["status"] != "queued" && run["status"] != "running" {
@@ -66,24 +66,24 @@ async fn rests(server: &Server, id: &str) -> Value {
         }
         sleep(Duration::from_millis(10)).await;
     }
-    panic!("it does not rest");
+    panic!("the run stays active");
 }
 
-/// Orders tea on thread `t` and answers the question; the cook is about to begin then.
+/// Starts a run on thread `t` and answers its interrupt, so that it is about to execute `cook`.
 async fn order_tea(server: &Server) -> String {
     let wanted = json!({ "input": { "dish": "tea" }, "thread": "t" });
     let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
     let id = run["id"].as_str().unwrap().to_owned();
-    rests(server, &id).await;
+    wait_until_inactive(server, &id).await;
     server.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
     id
 }
 
 #[tokio::test]
-async fn a_graph_is_run_asked_answered_and_looked_at() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
-    let server = server(folder.path(), &saver, &stove).await;
+async fn runs_are_started_interrupted_resumed_and_inspected() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
+    let server = server(dir.path(), &saver, &gate).await;
     assert_eq!(server.get("/graphs").await, (200, json!(["orders"])));
     assert!(server.get("/graphs/orders").await.1["nodes"].as_array().unwrap().len() >= 3);
     assert_eq!(server.get("/graphs/others").await.0, 404);
@@ -103,14 +103,14 @@ async fn a_graph_is_run_asked_answered_and_looked_at() {
 
     let path = format!("/runs/{id}/resume");
     let (status, _) = server.post(&path, &json!({ "answers": { "nobody": 1 } })).await;
-    assert_eq!(status, 409, "no such question waits");
+    assert_eq!(status, 409, "no such interrupt is pending");
     assert_eq!(server.post(&path, &json!({ "answer": "yes" })).await.0, 202);
     let last = first.last().unwrap().0;
     let (rest, end) = server.events(&format!("/runs/{id}/events"), last).await;
     assert_eq!(end.as_deref(), Some("complete"));
     let seqs: Vec<u64> = first.iter().chain(&rest).map(|it| it.0).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
-    let run = rests(&server, id).await;
+    let run = wait_until_inactive(&server, id).await;
     assert_eq!(run["output"]["log"], json!(["asked: yes", "cooked soup"]));
     let (_, history) = server.get("/graphs/orders/threads/table-1/history?limit=2").await;
     assert_eq!(history.as_array().unwrap().len(), 2);
@@ -118,12 +118,12 @@ async fn a_graph_is_run_asked_answered_and_looked_at() {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_in_the_next_server_and_its_answer_is_used_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
-    let first = server(folder.path(), &saver, &stove).await;
+async fn runs_resume_in_the_next_server_and_use_their_answer_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
+    let first = server(dir.path(), &saver, &gate).await;
     let id = order_tea(&first).await;
-    // The answer is stored once the cook is at work.
+    // The answer is stored once `cook` executes.
     loop {
         let (_, state) = first.get("/graphs/orders/threads/t/state").await;
         if state["next"] == json!(["cook"]) {
@@ -140,44 +140,44 @@ async fn a_run_goes_on_in_the_next_server_and_its_answer_is_used_once() {
     sleep(Duration::from_millis(50)).await;
     first.end();
     let (seen, end) = reading.await.unwrap();
-    assert_eq!(end, None, "the run is not at its end");
+    assert_eq!(end, None, "the run is not finished");
     Arc::into_inner(first).unwrap().stop().await;
 
-    stove.add_permits(1);
-    let second = server(folder.path(), &saver, &stove).await;
-    let run = rests(&second, &id).await;
+    gate.add_permits(1);
+    let second = server(dir.path(), &saver, &gate).await;
+    let run = wait_until_inactive(&second, &id).await;
     assert_eq!(
         (&run["status"], &run["output"]["log"]),
         (&json!("complete"), &json!(["asked: yes", "cooked tea"]))
     );
     let (all, _) = second.events(&path, 0).await;
     assert!(!seen.is_empty());
-    assert_eq!(all[..seen.len()], seen[..], "what was seen is what is stored");
+    assert_eq!(all[..seen.len()], seen[..], "events that clients received are stored");
 }
 
 #[tokio::test]
-async fn a_run_whose_thread_is_gone_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
-    let first = server(folder.path(), &saver, &stove).await;
+async fn resuming_a_run_without_its_thread_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
+    let first = server(dir.path(), &saver, &gate).await;
     let id = order_tea(&first).await;
     first.stop().await;
-    let second = server(folder.path(), &Arc::new(MemorySaver::new()), &stove).await;
-    let run = rests(&second, &id).await;
+    let second = server(dir.path(), &Arc::new(MemorySaver::new()), &gate).await;
+    let run = wait_until_inactive(&second, &id).await;
     assert_eq!(run["status"], "error");
-    assert!(run["error"].as_str().unwrap().contains("thread is gone"), "{run}");
+    assert!(run["error"].as_str().unwrap().contains("no longer exists"), "{run}");
 }
 
 #[tokio::test]
-async fn a_run_answers_no_other_runs_question() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(9)));
-    let server = server(folder.path(), &saver, &stove).await;
+async fn answers_do_not_apply_to_interrupts_of_other_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(9)));
+    let server = server(dir.path(), &saver, &gate).await;
     let start = async |dish: &str| {
         let wanted = json!({ "input": { "dish": dish }, "thread": "t" });
         let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
         let id = run["id"].as_str().unwrap().to_owned();
-        rests(&server, &id).await;
+        wait_until_inactive(&server, &id).await;
         id
     };
     let (first, second) = (start("soup").await, start("tea").await);
@@ -187,15 +187,15 @@ async fn a_run_answers_no_other_runs_question() {
     let (status, _) =
         server.post(&format!("/runs/{second}/resume"), &json!({ "answer": "yes" })).await;
     assert_eq!(status, 202);
-    let run = rests(&server, &second).await;
+    let run = wait_until_inactive(&server, &second).await;
     assert_eq!(run["output"]["log"], json!(["asked: yes", "cooked tea"]));
 }
 
 #[tokio::test]
-async fn wrong_requests_are_told_what_is_wrong() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
-    let server = server(folder.path(), &saver, &stove).await;
+async fn invalid_requests_get_explanatory_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
+    let server = server(dir.path(), &saver, &gate).await;
     for (wanted, says) in [
         (json!({ "input": { "dish": 7 } }), "dish"),
         (json!({ "input": { "plate": "x" } }), "plate"),
@@ -209,37 +209,37 @@ async fn wrong_requests_are_told_what_is_wrong() {
     }
     assert_eq!(server.get("/runs?limit=0").await.0, 422);
     assert_eq!(server.get("/runs/nobody").await.0, 404);
-    let stream = server.ask(Method::GET, "/runs/nobody/events").send().await.unwrap();
+    let stream = server.request(Method::GET, "/runs/nobody/events").send().await.unwrap();
     assert_eq!(stream.status().as_u16(), 404);
     let cancel = server.post("/runs/nobody/cancel", &json!({})).await;
     assert_eq!(cancel.0, 404);
 }
 
 #[tokio::test]
-async fn a_thread_that_is_not_free_yet_is_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
-    let server = server(folder.path(), &saver, &stove).await;
-    // As a run that was stopped holds it until what it queued is stored.
-    let held = saver.lease("t").await.unwrap();
+async fn runs_wait_for_the_lease_of_their_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
+    let server = server(dir.path(), &saver, &gate).await;
+    // Like a cancelled run, which keeps the lease until its queued writes are stored.
+    let lease = saver.lease("t").await.unwrap();
     let wanted = json!({ "input": { "dish": "soup" }, "thread": "t" });
     let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
     let id = run["id"].as_str().unwrap();
     sleep(Duration::from_millis(200)).await;
     assert_eq!(server.get(&format!("/runs/{id}")).await.1["status"], "running");
-    drop(held);
-    assert_eq!(rests(&server, id).await["status"], "waiting");
+    drop(lease);
+    assert_eq!(wait_until_inactive(&server, id).await["status"], "waiting");
 }
 
 #[tokio::test]
-async fn a_run_that_waits_can_be_given_up_and_gone_on_with() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
-    let server = server(folder.path(), &saver, &stove).await;
+async fn waiting_runs_can_be_cancelled_and_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
+    let server = server(dir.path(), &saver, &gate).await;
     let wanted = json!({ "input": { "dish": "soup" } });
     let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
     let id = run["id"].as_str().unwrap();
-    assert_eq!(rests(&server, id).await["status"], "waiting");
+    assert_eq!(wait_until_inactive(&server, id).await["status"], "waiting");
     let (status, run) = server.post(&format!("/runs/{id}/cancel"), &json!({})).await;
     assert_eq!((status, &run["status"]), (202, &json!("cancelled")));
     let (status, said) = server.post(&format!("/runs/{id}/cancel"), &json!({})).await;
@@ -248,46 +248,50 @@ async fn a_run_that_waits_can_be_given_up_and_gone_on_with() {
         server.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await.0,
         202
     );
-    assert_eq!(rests(&server, id).await["output"]["log"], json!(["asked: yes", "cooked soup"]));
+    assert_eq!(
+        wait_until_inactive(&server, id).await["output"]["log"],
+        json!(["asked: yes", "cooked soup"])
+    );
 }
 
 #[tokio::test]
-async fn what_a_browser_saw_last_goes_before_where_it_began() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
-    let server = server(folder.path(), &saver, &stove).await;
+async fn last_event_id_takes_precedence_over_the_query() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
+    let server = server(dir.path(), &saver, &gate).await;
     let modes = json!({ "modes": ["tasks", "values"], "input": { "dish": "soup" } });
     let (_, run) = server.post("/graphs/orders/runs", &modes).await;
     let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
     let numbers = async |path: &str, seen: &str| -> Vec<u64> {
-        let request = server.ask(Method::GET, path).header("last-event-id", seen);
+        let request = server.request(Method::GET, path).header("last-event-id", seen);
         let text = request.send().await.unwrap().text().await.unwrap();
         text.lines().filter_map(|it| it.strip_prefix("id: ")?.parse().ok()).collect()
     };
     let all = numbers(&path, "0").await;
     assert!(all.len() > 2, "{all:?}");
-    // A browser that comes back asks for the same address again.
+    // Browsers reconnect with the same URL.
     assert_eq!(numbers(&format!("{path}?after=1"), "2").await, all[2..]);
-    let asked = server.ask(Method::GET, &format!("{path}?after=1")).send().await.unwrap();
+    let asked = server.request(Method::GET, &format!("{path}?after=1")).send().await.unwrap();
     assert!(asked.text().await.unwrap().starts_with("id: 2\n"));
     for (path, seen) in [(path.clone(), "soup"), (format!("{path}?after=-1"), "0")] {
-        let wrong = server.ask(Method::GET, &path).header("last-event-id", seen);
+        let wrong = server.request(Method::GET, &path).header("last-event-id", seen);
         assert_eq!(wrong.send().await.unwrap().status().as_u16(), 422, "{path} {seen}");
     }
 }
 
-/// Time is passed by the runtime whenever nothing else is to be done.
+/// With paused time the runtime skips to the next timer whenever it is idle.
 #[tokio::test(start_paused = true)]
-async fn a_stream_on_which_nothing_happens_gives_signs_of_life() {
-    let folder = tempfile::tempdir().unwrap();
-    let (saver, stove) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
-    let server = server(folder.path(), &saver, &stove).await;
+async fn idle_streams_send_keep_alive_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
+    let server = server(dir.path(), &saver, &gate).await;
     let (_, run) = server.post("/graphs/orders/runs", &json!({ "thread": "t" })).await;
     let id = run["id"].as_str().unwrap();
-    rests(&server, id).await;
-    // The cook has no stove, so nothing happens.
+    wait_until_inactive(&server, id).await;
+    // The `cook` node has no permit, so no event is sent.
     server.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
-    let mut stream = server.ask(Method::GET, &format!("/runs/{id}/events")).send().await.unwrap();
+    let mut stream =
+        server.request(Method::GET, &format!("/runs/{id}/events")).send().await.unwrap();
     let (mut beats, begun) = (0, Instant::now());
     while beats < 3 {
         let chunk = stream.chunk().await.unwrap().unwrap();

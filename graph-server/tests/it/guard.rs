@@ -1,4 +1,4 @@
-//! Who may ask, and how much.
+//! Tests of access control and request limits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,10 +43,10 @@ async fn routes_of(guard: Guard, streams: usize) -> (Guarded, Service) {
     let metrics = Metrics::default();
     let (locked, _) = routes(graphs, service.clone(), streams, metrics.clone());
     let open = Router::new().route("/echo", post(|body: String| async { body })).merge(page(file));
-    (guard.around(open, locked, metrics), service)
+    (guard.wrap(open, locked, metrics), service)
 }
 
-/// More than fits on the way to a client that does not read.
+/// More than fits into the socket buffers of a client that does not read.
 const LARGE: usize = 4 << 20;
 
 fn file(name: &str) -> Option<Asset> {
@@ -59,22 +59,22 @@ fn file(name: &str) -> Option<Asset> {
 }
 
 #[tokio::test]
-async fn a_key_opens_and_nothing_else_does() {
+async fn locked_routes_require_the_key() {
     let server = server(Guard::new().key(KeyHash::of("right")), 9).await;
     let ask = async |header: &str, value: &str| {
-        let request = server.ask(Method::GET, "/graphs").header(header, value);
+        let request = server.request(Method::GET, "/graphs").header(header, value);
         request.send().await.unwrap().status().as_u16()
     };
     assert_eq!(server.get("/graphs").await.0, 401);
     assert_eq!(ask("authorization", "Bearer wrong").await, 401);
     assert_eq!(ask("authorization", "Bearer right").await, 200);
     assert_eq!(ask("x-api-key", "right").await, 200);
-    // The page asks for the key, so it is open.
+    // The page is open because it asks the user for the key.
     assert_eq!(server.get("/").await.0, 200);
 }
 
 #[tokio::test]
-async fn an_open_address_is_not_served_without_a_key() {
+async fn public_addresses_are_not_served_without_a_key() {
     let (guarded, service) = routes_of(Guard::new(), 9).await;
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let end = std::future::pending();
@@ -82,9 +82,9 @@ async fn an_open_address_is_not_served_without_a_key() {
     assert!(served.unwrap_err().to_string().contains("needs a key"));
 }
 
-/// Time is passed by the runtime whenever nothing else is to be done.
+/// With paused time the runtime skips to the next timer whenever it is idle.
 #[tokio::test(start_paused = true)]
-async fn a_head_that_never_ends_is_not_waited_for() {
+async fn incomplete_request_headers_time_out() {
     let server = server(Guard::new(), 9).await;
     let begun = Instant::now();
     let mut slow = TcpStream::connect(server.address).await.unwrap();
@@ -96,9 +96,9 @@ async fn a_head_that_never_ends_is_not_waited_for() {
     assert!((Duration::from_secs(10)..Duration::from_secs(30)).contains(&waited), "{waited:?}");
 }
 
-/// Time is passed by the runtime whenever nothing else is to be done.
+/// With paused time the runtime skips to the next timer whenever it is idle.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_reads_does_not_keep_its_place() {
+async fn unread_responses_time_out() {
     const ASKED: usize = 12;
     let server = server(Guard::new(), 9).await;
     let mut deaf = TcpStream::connect(server.address).await.unwrap();
@@ -109,23 +109,23 @@ async fn an_answer_that_nobody_reads_does_not_keep_its_place() {
     assert_eq!(&begun, b"HTTP/1.1 200 OK");
     sleep(Duration::from_secs(90)).await;
     let mut taken = Vec::new();
-    // What was on its way is all that comes; the connection may be reset before that is read.
+    // Only what was already in the buffers arrives; the connection may be reset before it is read.
     let _ = deaf.read_to_end(&mut taken).await;
     assert!(taken.len() < ASKED * LARGE, "{}", taken.len());
 }
 
 #[tokio::test]
-async fn a_browser_is_told_which_sites_may_ask_and_how() {
+async fn cors_headers_name_the_allowed_origins_methods_and_headers() {
     let guard = Guard::new().key(KeyHash::of("right"));
     let server = server(guard.origin(HeaderValue::from_static("https://friend.example")), 9).await;
     let ask = async |origin: &str| {
-        let request = server.ask(Method::OPTIONS, "/graphs/idle/runs").header("origin", origin);
+        let request = server.request(Method::OPTIONS, "/graphs/idle/runs").header("origin", origin);
         let request = request.header("access-control-request-method", "POST");
         let wanted = "content-type,authorization,x-api-key,last-event-id";
         request.header("access-control-request-headers", wanted).send().await.unwrap()
     };
     let friend = ask("https://friend.example").await;
-    assert_eq!(friend.status().as_u16(), 200, "a browser shows no key when it asks for leave");
+    assert_eq!(friend.status().as_u16(), 200, "preflight requests carry no key");
     let said = |name: &str| friend.headers()[name].to_str().unwrap().to_ascii_lowercase();
     assert_eq!(said("access-control-allow-origin"), "https://friend.example");
     assert!(said("access-control-allow-methods").contains("post"));
@@ -134,19 +134,19 @@ async fn a_browser_is_told_which_sites_may_ask_and_how() {
     }
     let stranger = ask("https://evil.example").await;
     assert!(!stranger.headers().contains_key("access-control-allow-origin"));
-    // What went wrong can be read by pages that may ask.
-    let refused = server.ask(Method::GET, "/graphs").header("origin", "https://friend.example");
+    // Allowed origins can read error responses.
+    let refused = server.request(Method::GET, "/graphs").header("origin", "https://friend.example");
     let refused = refused.send().await.unwrap();
     assert_eq!(refused.status().as_u16(), 401);
     assert_eq!(refused.headers()["access-control-allow-origin"], "https://friend.example");
 }
 
 #[tokio::test]
-async fn strange_hosts_and_sites_are_refused() {
+async fn requests_of_unknown_hosts_and_origins_are_rejected() {
     let guard = Guard::new().origin(HeaderValue::from_static("https://friend.example"));
     let server = server(guard, 9).await;
     let ask = async |method: Method, host: Option<&str>, origin: &str| {
-        let mut request = server.ask(method, "/graphs/idle/runs").header("origin", origin);
+        let mut request = server.request(method, "/graphs/idle/runs").header("origin", origin);
         if let Some(host) = host {
             request = request.header("host", host);
         }
@@ -159,15 +159,15 @@ async fn strange_hosts_and_sites_are_refused() {
     assert_eq!(ask(Method::POST, None, "https://evil.example").await, (403, None));
     let (status, allowed) = ask(Method::POST, None, "https://friend.example").await;
     assert_eq!((status, allowed.unwrap().to_str().unwrap()), (202, "https://friend.example"));
-    // What a page of another site can send without asking is no JSON.
-    let plain = server.ask(Method::POST, "/graphs/idle/runs").body("{}").send().await.unwrap();
+    // Without a preflight request, a page of another site cannot send JSON.
+    let plain = server.request(Method::POST, "/graphs/idle/runs").body("{}").send().await.unwrap();
     assert_eq!(plain.status().as_u16(), 415);
 }
 
 #[tokio::test]
-async fn bodies_and_requests_are_bounded() {
-    let server = server(Guard::new().body(100).rate(5), 1).await;
-    let large = server.ask(Method::POST, "/echo").body("x".repeat(101)).send().await.unwrap();
+async fn body_size_and_request_rate_are_limited() {
+    let server = server(Guard::new().max_body(100).rate_limit(5), 1).await;
+    let large = server.request(Method::POST, "/echo").body("x".repeat(101)).send().await.unwrap();
     assert_eq!(large.status().as_u16(), 413);
     let mut answered = Vec::new();
     for _ in 0..6 {
@@ -178,45 +178,45 @@ async fn bodies_and_requests_are_bounded() {
 }
 
 #[tokio::test]
-async fn streams_are_bounded_and_a_place_is_given_back() {
+async fn the_number_of_streams_is_limited_and_closed_streams_free_a_slot() {
     let server = server(Guard::new(), 1).await;
     let (_, run) = server.post("/graphs/idle/runs", &json!({})).await;
     let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
-    let open = server.ask(Method::GET, &path).send().await.unwrap();
+    let open = server.request(Method::GET, &path).send().await.unwrap();
     assert_eq!(open.headers()["cache-control"], "no-store");
-    assert_eq!(open.headers()["x-accel-buffering"], "no", "or a proxy collects events");
-    let second = server.ask(Method::GET, &path).send().await.unwrap();
+    assert_eq!(open.headers()["x-accel-buffering"], "no", "prevents buffering by proxies");
+    let second = server.request(Method::GET, &path).send().await.unwrap();
     assert_eq!(
         (second.status().as_u16(), &second.headers()["retry-after"]),
         (429, &"5".parse().unwrap())
     );
     drop(open);
-    // As soon as the server has noticed.
+    // The slot is free as soon as the server notices the disconnect.
     let free = async {
-        while server.ask(Method::GET, &path).send().await.unwrap().status().as_u16() != 200 {
+        while server.request(Method::GET, &path).send().await.unwrap().status().as_u16() != 200 {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(Duration::from_secs(20), free).await.expect("its place is free again");
+    timeout(Duration::from_secs(20), free).await.expect("the slot is free again");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn the_page_runs_nothing_of_others_and_its_files_are_kept() {
+async fn the_page_has_a_content_security_policy_and_cached_assets() {
     let server = server(Guard::new(), 9).await;
-    let page = server.ask(Method::GET, "/runs-of/anything").send().await.unwrap();
+    let page = server.request(Method::GET, "/runs-of/anything").send().await.unwrap();
     assert_eq!(page.status().as_u16(), 200);
     let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
     assert!(policy.contains("script-src 'self';") && policy.contains("default-src 'none'"));
     assert!(page.headers().contains_key("x-request-id"));
-    let asset = server.ask(Method::GET, "/assets/x-1.js").send().await.unwrap();
+    let asset = server.request(Method::GET, "/assets/x-1.js").send().await.unwrap();
     assert!(asset.headers()["cache-control"].to_str().unwrap().contains("immutable"));
     assert_eq!(server.get("/assets/x-2.js").await.0, 404);
     for path in ["/api", "/api/nothing"] {
         let (status, body) = server.get(path).await;
         assert_eq!((status, &body["error"]["code"]), (404, &json!("not_found")), "{path}");
     }
-    let other = server.ask(Method::DELETE, "/graphs").send().await.unwrap();
+    let other = server.request(Method::DELETE, "/graphs").send().await.unwrap();
     assert_eq!(
         (other.status().as_u16(), &other.headers()["allow"]),
         (405, &"GET,HEAD".parse().unwrap())

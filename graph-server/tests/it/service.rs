@@ -1,4 +1,4 @@
-//! The service without HTTP.
+//! Tests of the service without HTTP.
 
 use std::{
     collections::HashMap,
@@ -13,20 +13,21 @@ use std::{
 
 use async_trait::async_trait;
 use graph_server::{
-    Capacity, Ended, Failure, NewRun, Read, Registry, RunEvent, RunInfo, Runner, Service,
-    ServiceError, Status, Teller,
+    Capacity, EventSender, NewRun, ReadOutcome, Registry, RunEvent, RunInfo, Runner, RunnerError,
+    RunnerOutcome, Service, ServiceError, Status,
 };
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 
-/// Counts up to a number, an event each, when it is let; its events outlive the service as files would.
+/// Counts up to a number and sends one event per step, as far as permits allow. Its events outlive the service, as
+/// files would.
 #[derive(Clone)]
 pub(crate) struct Counter {
     stored: Arc<Mutex<HashMap<String, Vec<RunEvent>>>>,
-    /// How many events may still be told, by all runs together.
+    /// Number of events that all runs together may still send.
     allowed: Arc<Semaphore>,
     working: Arc<AtomicUsize>,
-    most_working: Arc<AtomicUsize>,
+    max_working: Arc<AtomicUsize>,
     reads: Arc<AtomicUsize>,
 }
 
@@ -36,7 +37,7 @@ impl Counter {
             stored: Arc::default(),
             allowed: Arc::new(Semaphore::new(allowed)),
             working: Arc::default(),
-            most_working: Arc::default(),
+            max_working: Arc::default(),
             reads: Arc::default(),
         }
     }
@@ -56,12 +57,16 @@ impl Drop for Working {
 
 #[async_trait]
 impl Runner for Counter {
-    async fn go(&self, run: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
+    async fn execute(
+        &self,
+        run: &RunInfo,
+        sender: &EventSender,
+    ) -> Result<RunnerOutcome, RunnerError> {
         let now = self.working.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most_working.fetch_max(now, Ordering::SeqCst);
+        self.max_working.fetch_max(now, Ordering::SeqCst);
         let _working = Working(self.working.clone());
-        assert!(run.input["panics"].is_null(), "as it was told");
-        let goal = run.order.as_u64().or(run.input["to"].as_u64()).unwrap_or(0);
+        assert!(run.input["panics"].is_null(), "requested by the test");
+        let goal = run.resume_args.as_u64().or(run.input["to"].as_u64()).unwrap_or(0);
         loop {
             let last = self.stored.lock().unwrap().get(&run.id).map_or(0, Vec::len) as u64;
             if last >= goal {
@@ -71,30 +76,30 @@ impl Runner for Counter {
             let data = json!({ "seq": last + 1 }).to_string();
             let event = RunEvent { seq: last + 1, data: data.into() };
             self.stored.lock().unwrap().entry(run.id.clone()).or_default().push(event.clone());
-            teller.tell(event);
+            sender.send(event);
         }
         if let Some(why) = run.input["fails"].as_str() {
-            return Err(Failure(why.to_owned()));
+            return Err(RunnerError(why.to_owned()));
         }
-        let waits = run.input["waits"].as_bool().unwrap_or(false) && run.order.is_null();
-        Ok(if waits { Ended::Waiting } else { Ended::Complete(json!(goal)) })
+        let waits = run.input["waits"].as_bool().unwrap_or(false) && run.resume_args.is_null();
+        Ok(if waits { RunnerOutcome::Waiting } else { RunnerOutcome::Complete(json!(goal)) })
     }
 
-    fn is_open(&self, run: &RunInfo) -> bool {
+    fn can_continue(&self, run: &RunInfo) -> bool {
         run.input["open"] == json!(true)
     }
 
-    fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
+    fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         let stored = self.stored.lock().unwrap();
         let all = stored.get(run).map_or(&[][..], Vec::as_slice);
-        Ok(all.iter().skip(after as usize).take(most).cloned().collect())
+        Ok(all.iter().skip(after as usize).take(limit).cloned().collect())
     }
 }
 
-async fn open(folder: &Path, counter: &Counter, at_once: usize) -> Service {
-    let registry = Registry::open(folder.join("runs.db")).unwrap();
-    let capacity = Capacity { at_once, queued: 3 };
+async fn open(dir: &Path, counter: &Counter, concurrent: usize) -> Service {
+    let registry = Registry::open(dir.join("runs.db")).unwrap();
+    let capacity = Capacity { concurrent, queued: 3 };
     Service::open(registry, Arc::new(counter.clone()), capacity).await.unwrap()
 }
 
@@ -102,31 +107,32 @@ fn new(id: &str, input: Value) -> NewRun {
     NewRun { id: id.to_owned(), subject: "counting".to_owned(), input }
 }
 
-/// The numbers of all events after one, and where the run rests at last.
+/// Reads all events after `after`; returns their sequence numbers and the final status.
 async fn all(service: &Service, id: &str, after: u64) -> (Vec<u64>, Status) {
-    let mut reader = service.read(id, after).await.unwrap();
+    let mut reader = service.read_events(id, after).await.unwrap();
     let mut seqs = Vec::new();
     loop {
-        let read = timeout(Duration::from_secs(20), reader.next()).await.expect("it goes on");
+        let read =
+            timeout(Duration::from_secs(20), reader.next()).await.expect("the run makes progress");
         match read.unwrap() {
-            Read::Events(events) => seqs.extend(events.iter().map(|it| it.seq)),
-            Read::End(status) => return (seqs, status),
-            Read::Closing => panic!("the service does not end"),
+            ReadOutcome::Events(events) => seqs.extend(events.iter().map(|it| it.seq)),
+            ReadOutcome::End(status) => return (seqs, status),
+            ReadOutcome::ShuttingDown => panic!("the service must not shut down"),
         }
     }
 }
 
 #[tokio::test]
-async fn every_reader_reads_everything_in_order_however_late_it_comes() {
-    let folder = tempfile::tempdir().unwrap();
+async fn late_readers_receive_all_events_in_order() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(500);
-    let service = open(folder.path(), &counter, 2).await;
+    let service = open(dir.path(), &counter, 2).await;
     service.start(new("a", json!({ "to": 1000 }))).await.unwrap();
     let early = tokio::spawn({
         let service = service.clone();
         async move { all(&service, "a", 0).await }
     });
-    // Half of it is told, more than is kept at hand.
+    // Half of the events are sent: more than are kept in memory.
     while counter.allowed.available_permits() > 0 {
         tokio::task::yield_now().await;
     }
@@ -138,85 +144,89 @@ async fn every_reader_reads_everything_in_order_however_late_it_comes() {
     let read = counter.reads.load(Ordering::SeqCst);
     assert_eq!(early.await.unwrap(), ((1..=1000).collect(), Status::Complete));
     assert_eq!(late.await.unwrap(), ((8..=1000).collect(), Status::Complete));
-    // Whoever keeps up needs no disk: what was read from it are the late one's first events, both ends, and what either
-    // missed while the machine had no time for it. To read each event there would be a thousand.
+    // Readers that keep up do not read from disk. Disk reads come only from the late reader's first events, the end
+    // of both streams, and delays on a busy machine; reading every event from disk would take a thousand reads.
     let read = counter.reads.load(Ordering::SeqCst) - read;
     assert!(read < 200, "{read}");
-    // And when all is over.
+    // Reading also works after the run has finished.
     assert_eq!(all(&service, "a", 990).await, ((991..=1000).collect(), Status::Complete));
     assert_eq!(all(&service, "a", 5000).await, (vec![], Status::Complete));
     assert_eq!(service.get("a").await.unwrap().outcome, json!(1000));
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_holds_up_nobody() {
-    let folder = tempfile::tempdir().unwrap();
+async fn slow_readers_do_not_block_others() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(100_000);
-    let service = open(folder.path(), &counter, 2).await;
+    let service = open(dir.path(), &counter, 2).await;
     service.start(new("a", json!({ "to": 100_000 }))).await.unwrap();
-    let mut slow = service.read("a", 0).await.unwrap();
-    let Read::Events(first) = slow.next().await.unwrap() else { panic!() };
+    let mut slow = service.read_events("a", 0).await.unwrap();
+    let ReadOutcome::Events(first) = slow.next().await.unwrap() else { panic!() };
     let (seqs, _) = all(&service, "a", 0).await;
     assert_eq!(seqs.len(), 100_000);
-    // It goes on where it stopped, from what is stored.
-    let Read::Events(next) = slow.next().await.unwrap() else { panic!() };
+    // It continues where it stopped, from stored events.
+    let ReadOutcome::Events(next) = slow.next().await.unwrap() else { panic!() };
     assert_eq!(next[0].seq, first.last().unwrap().seq + 1);
 }
 
 #[tokio::test]
-async fn runs_take_turns_and_too_many_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
+async fn concurrency_and_queue_length_are_limited() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(0);
-    let service = open(folder.path(), &counter, 2).await;
+    let service = open(dir.path(), &counter, 2).await;
     for idx in 0..5 {
         service.start(new(&format!("r{idx}"), json!({ "to": 1 }))).await.unwrap();
     }
     let refused = service.start(new("r5", json!({ "to": 1 }))).await;
-    assert!(matches!(refused, Err(ServiceError::Full(3))), "{refused:?}");
-    assert!(service.get("r5").await.is_err(), "nothing is left of it");
+    assert!(matches!(refused, Err(ServiceError::QueueFull(3))), "{refused:?}");
+    assert!(service.get("r5").await.is_err(), "a rejected run is not stored");
     counter.allow(5);
     for idx in 0..5 {
         assert_eq!(all(&service, &format!("r{idx}"), 0).await.1, Status::Complete);
     }
-    assert_eq!(counter.most_working.load(Ordering::SeqCst), 2);
-    // Where nobody may wait, those that have a turn at once are taken.
+    assert_eq!(counter.max_working.load(Ordering::SeqCst), 2);
+    // With an empty queue limit, runs that can execute immediately are still accepted.
     let registry = Registry::in_memory().unwrap();
-    let capacity = Capacity { at_once: 1, queued: 0 };
+    let capacity = Capacity { concurrent: 1, queued: 0 };
     let service = Service::open(registry, Arc::new(Counter::new(0)), capacity).await.unwrap();
     service.start(new("first", json!({ "to": 1 }))).await.unwrap();
     let refused = service.start(new("second", json!({ "to": 1 }))).await;
-    assert!(matches!(refused, Err(ServiceError::Full(0))), "{refused:?}");
+    assert!(matches!(refused, Err(ServiceError::QueueFull(0))), "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_run_can_be_stopped_and_gone_on_with() {
-    let folder = tempfile::tempdir().unwrap();
+async fn runs_can_be_cancelled_and_resumed() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(3);
-    let service = open(folder.path(), &counter, 1).await;
+    let service = open(dir.path(), &counter, 1).await;
     service.start(new("a", json!({ "to": 6 }))).await.unwrap();
     service.start(new("queued", json!({ "to": 1 }))).await.unwrap();
-    assert!(matches!(service.resume("a", Value::Null).await, Err(ServiceError::Live(_))));
+    assert!(matches!(service.resume("a", Value::Null).await, Err(ServiceError::AlreadyActive(_))));
     while counter.allowed.available_permits() > 0 {
         tokio::task::yield_now().await;
     }
     assert_eq!(service.cancel("queued").await.unwrap().status, Status::Cancelled);
     assert_eq!(service.cancel("a").await.unwrap().status, Status::Cancelled);
-    assert_eq!(counter.working.load(Ordering::SeqCst), 0, "nobody works on it");
+    assert_eq!(counter.working.load(Ordering::SeqCst), 0, "nothing executes it any more");
     assert_eq!(all(&service, "a", 0).await, ((1..=3).collect(), Status::Cancelled));
-    assert!(matches!(service.cancel("a").await, Err(ServiceError::NotLive { .. })));
+    assert!(matches!(service.cancel("a").await, Err(ServiceError::NotActive { .. })));
     counter.allow(3);
     service.resume("a", Value::Null).await.unwrap();
     assert_eq!(all(&service, "a", 3).await, ((4..=6).collect(), Status::Complete));
-    assert!(matches!(service.cancel("nobody").await, Err(ServiceError::Unknown(_))));
+    assert!(matches!(service.cancel("nobody").await, Err(ServiceError::UnknownRun(_))));
     let over = service.resume("a", json!(9)).await;
-    assert!(matches!(over, Err(ServiceError::Over(_))), "{over:?}");
-    assert_eq!(service.get("a").await.unwrap().status, Status::Complete, "and stays so");
+    assert!(matches!(over, Err(ServiceError::Complete(_))), "{over:?}");
+    assert_eq!(
+        service.get("a").await.unwrap().status,
+        Status::Complete,
+        "its status does not change"
+    );
 }
 
 #[tokio::test]
-async fn a_complete_run_goes_on_where_something_is_left() {
-    let folder = tempfile::tempdir().unwrap();
-    let service = open(folder.path(), &Counter::new(100), 1).await;
+async fn complete_runs_resume_if_their_runner_can_continue() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(dir.path(), &Counter::new(100), 1).await;
     service.start(new("a", json!({ "to": 2, "open": true }))).await.unwrap();
     assert_eq!(all(&service, "a", 0).await, (vec![1, 2], Status::Complete));
     service.resume("a", json!(5)).await.unwrap();
@@ -225,9 +235,9 @@ async fn a_complete_run_goes_on_where_something_is_left() {
 }
 
 #[tokio::test]
-async fn failures_and_panics_are_the_runs_own() {
-    let folder = tempfile::tempdir().unwrap();
-    let service = open(folder.path(), &Counter::new(100), 2).await;
+async fn failures_and_panics_affect_only_their_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(dir.path(), &Counter::new(100), 2).await;
     service.start(new("fails", json!({ "to": 1, "fails": "no luck" }))).await.unwrap();
     service.start(new("panics", json!({ "panics": true }))).await.unwrap();
     service.start(new("waits", json!({ "to": 1, "waits": true }))).await.unwrap();
@@ -244,10 +254,10 @@ async fn failures_and_panics_are_the_runs_own() {
 }
 
 #[tokio::test]
-async fn a_run_begins_as_soon_as_that_can_be_noted() {
-    let folder = tempfile::tempdir().unwrap();
-    let service = open(folder.path(), &Counter::new(100), 2).await;
-    let broken = rusqlite::Connection::open(folder.path().join("runs.db")).unwrap();
+async fn runs_start_once_their_status_can_be_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(dir.path(), &Counter::new(100), 2).await;
+    let broken = rusqlite::Connection::open(dir.path().join("runs.db")).unwrap();
     let full = "CREATE TRIGGER full BEFORE UPDATE ON runs BEGIN SELECT RAISE(FAIL, 'full'); END";
     broken.execute_batch(full).unwrap();
     service.start(new("a", json!({ "to": 1 }))).await.unwrap();
@@ -258,18 +268,18 @@ async fn a_run_begins_as_soon_as_that_can_be_noted() {
 }
 
 #[tokio::test]
-async fn what_a_service_did_not_finish_the_next_one_does() {
-    let folder = tempfile::tempdir().unwrap();
+async fn the_next_service_resumes_unfinished_runs() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(4);
-    let service = open(folder.path(), &counter, 1).await;
+    let service = open(dir.path(), &counter, 1).await;
     service.start(new("a", json!({ "to": 10 }))).await.unwrap();
     service.start(new("b", json!({ "to": 2 }))).await.unwrap();
     let reader = tokio::spawn({
         let service = service.clone();
         async move {
-            let mut reader = service.read("a", 0).await.unwrap();
+            let mut reader = service.read_events("a", 0).await.unwrap();
             let mut seqs = Vec::new();
-            while let Read::Events(events) = reader.next().await.unwrap() {
+            while let ReadOutcome::Events(events) = reader.next().await.unwrap() {
                 seqs.extend(events.iter().map(|it| it.seq));
             }
             seqs
@@ -279,13 +289,17 @@ async fn what_a_service_did_not_finish_the_next_one_does() {
         tokio::task::yield_now().await;
     }
     service.shut_down(Duration::from_millis(50)).await;
-    assert!(matches!(service.start(new("c", json!({}))).await, Err(ServiceError::Closing)));
+    assert!(matches!(service.start(new("c", json!({}))).await, Err(ServiceError::ShuttingDown)));
     let mut seen = reader.await.unwrap();
-    assert_eq!(service.get("a").await.unwrap().status, Status::Running, "so that it goes on");
+    assert_eq!(
+        service.get("a").await.unwrap().status,
+        Status::Running,
+        "so that the next service resumes it"
+    );
     drop(service);
 
     counter.allow(100);
-    let service = open(folder.path(), &counter, 1).await;
+    let service = open(dir.path(), &counter, 1).await;
     let (rest, status) = all(&service, "a", *seen.last().unwrap()).await;
     seen.extend(rest);
     assert_eq!((seen, status), ((1..=10).collect(), Status::Complete));
@@ -293,15 +307,15 @@ async fn what_a_service_did_not_finish_the_next_one_does() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_is_done_all_the_same() {
-    let folder = tempfile::tempdir().unwrap();
+async fn dropped_requests_still_take_effect() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(1000);
-    let registry = Registry::open(folder.path().join("runs.db")).unwrap();
-    let capacity = Capacity { at_once: 2, queued: 100 };
+    let registry = Registry::open(dir.path().join("runs.db")).unwrap();
+    let capacity = Capacity { concurrent: 2, queued: 100 };
     let service = Service::open(registry, Arc::new(counter.clone()), capacity).await.unwrap();
     for idx in 0..30 {
         let start = service.start(new(&format!("r{idx}"), json!({ "to": 2 })));
-        // A client that goes away drops the future wherever it stands.
+        // A client that disconnects drops the future at any point.
         let _ = timeout(Duration::from_micros(idx * 40), start).await;
     }
     let resume = service.resume("r29", Value::Null);
@@ -309,14 +323,16 @@ async fn what_nobody_waits_for_is_done_all_the_same() {
     for run in service.list(None, 99).await.unwrap() {
         assert_eq!(all(&service, &run.id, 0).await, (vec![1, 2], Status::Complete), "{}", run.id);
     }
-    timeout(Duration::from_secs(5), service.shut_down(Duration::ZERO)).await.expect("it ends");
+    timeout(Duration::from_secs(5), service.shut_down(Duration::ZERO))
+        .await
+        .expect("the service shuts down");
 }
 
 #[tokio::test]
-async fn a_service_that_ends_begins_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+async fn queued_runs_do_not_start_during_shutdown() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(0);
-    let service = open(folder.path(), &counter, 1).await;
+    let service = open(dir.path(), &counter, 1).await;
     service.start(new("a", json!({ "to": 1 }))).await.unwrap();
     service.start(new("b", json!({ "to": 1 }))).await.unwrap();
     while service.get("a").await.unwrap().status == Status::Queued {
@@ -334,10 +350,10 @@ async fn a_service_that_ends_begins_nothing() {
 }
 
 #[tokio::test]
-async fn live_runs_get_time_to_end() {
-    let folder = tempfile::tempdir().unwrap();
+async fn active_runs_may_finish_during_shutdown() {
+    let dir = tempfile::tempdir().unwrap();
     let counter = Counter::new(0);
-    let service = open(folder.path(), &counter, 1).await;
+    let service = open(dir.path(), &counter, 1).await;
     service.start(new("a", json!({ "to": 1 }))).await.unwrap();
     let ending = tokio::spawn({
         let service = service.clone();

@@ -1,4 +1,4 @@
-//! A client: plain requests, and events as a browser reads them.
+//! An HTTP client for tests: plain requests, and event streams as a browser reads them.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -7,7 +7,7 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-/// A server on a port of its own, until it is ended.
+/// A server on its own port.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     end: watch::Sender<bool>,
@@ -18,49 +18,50 @@ impl Server {
     pub(crate) async fn start(guarded: Guarded, service: Service) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (end, mut told) = watch::channel(false);
+        let (end, mut end_requested) = watch::channel(false);
         let grace = Duration::from_millis(20);
         let ended = tokio::spawn(async move {
-            let told = async move { drop(told.wait_for(|it| *it).await) };
-            graph_server::serve(listener, guarded, service, grace, told).await.unwrap();
+            let signal = async move { drop(end_requested.wait_for(|it| *it).await) };
+            graph_server::serve(listener, guarded, service, grace, signal).await.unwrap();
         });
         Self { address, end, ended }
     }
 
-    /// Tells it to end.
+    /// Requests the shutdown.
     pub(crate) fn end(&self) {
         self.end.send_replace(true);
     }
 
-    /// Tells it to end, and waits until it has.
+    /// Requests the shutdown and waits until it is complete.
     pub(crate) async fn stop(self) {
         self.end();
         self.ended.await.unwrap();
     }
 
-    pub(crate) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
-        // Nothing here is encrypted, but a client is not made without.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        // The client requires a TLS provider even though these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().build().unwrap();
         client.request(method, format!("http://{}{path}", self.address))
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
-        json(self.ask(Method::GET, path).send().await.unwrap()).await
+        json(self.request(Method::GET, path).send().await.unwrap()).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let request = self.ask(Method::POST, path).header("content-type", "application/json");
+        let request = self.request(Method::POST, path).header("content-type", "application/json");
         json(request.body(body.to_string()).send().await.unwrap()).await
     }
 
-    /// Reads events until the stream ends: numbers and data, and the status of its last message if it has one.
+    /// Reads a stream to its end. Returns the events with their sequence numbers, and the status in the final message
+    /// if there is one.
     pub(crate) async fn events(
         &self,
         path: &str,
         after: u64,
     ) -> (Vec<(u64, Value)>, Option<String>) {
-        let request = self.ask(Method::GET, path).header("last-event-id", after.to_string());
+        let request = self.request(Method::GET, path).header("last-event-id", after.to_string());
         let text = request.send().await.unwrap().text().await.unwrap();
         let mut events = Vec::new();
         let mut end = None;

@@ -1,4 +1,4 @@
-//! What a sandbox costs: the same program in a warm one, in a cold one, and in a plain process.
+//! Measures the overhead of a sandbox: the same program in a warm sandbox, a cold sandbox and a plain process.
 
 use std::{
     process::{Command, Stdio},
@@ -10,50 +10,50 @@ use sandbox_vm::{Error, Image, Program, Spec};
 use super::summary::percentile;
 use crate::{
     execution::Status,
+    executor::{Executor, ExecutorError},
     job::Job,
-    workshop::{Workshop, WorkshopError},
 };
 
-/// The program that is run.
+/// The program that is measured.
 const PROGRAM: &str = "print(1)";
 
-/// Times, sorted.
+/// Sorted durations.
 #[derive(Clone, Debug)]
-pub struct Measured {
-    /// `python3` as a plain process of the host.
+pub struct SandboxTimings {
+    /// Time of `python3` as a plain process on the host.
     pub plain: Vec<Duration>,
-    /// From the wish for a sandbox to the result, where one is ready.
+    /// Time from requesting a sandbox to the result, when a sandbox is ready.
     pub warm: Vec<Duration>,
-    /// The same, where one has to be made first.
+    /// Time from requesting a sandbox to the result, when a sandbox has to be started first.
     pub cold: Vec<Duration>,
 }
 
-/// Runs the same small program so many times in each way, one after another.
-pub async fn measure(workshop: &Workshop, runs: usize) -> Result<Measured, WorkshopError> {
-    let mut measured = Measured { plain: Vec::new(), warm: Vec::new(), cold: Vec::new() };
+/// Measures each variant `runs` times, sequentially.
+pub async fn measure(executor: &Executor, runs: usize) -> Result<SandboxTimings, ExecutorError> {
+    let mut timings = SandboxTimings { plain: Vec::new(), warm: Vec::new(), cold: Vec::new() };
     let job = Job::new("print 1");
     for number in 0..runs {
         let started = Instant::now();
         plain().await?;
-        measured.plain.push(started.elapsed());
-        // What fills the pool must not run at the same time.
-        while workshop.stats().pool.ready < workshop.stats().size {
+        timings.plain.push(started.elapsed());
+        // Refilling the pool must not run during the measurement.
+        while executor.stats().pool.ready < executor.stats().size {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let started = Instant::now();
-        let execution = workshop.run(PROGRAM, &[], &job).await?;
-        measured.warm.push(started.elapsed());
+        let execution = executor.run(PROGRAM, &[], &job).await?;
+        timings.warm.push(started.elapsed());
         if !execution.success() {
-            return Err(WorkshopError::Unusable(execution.status, execution.stderr));
+            return Err(ExecutorError::Unusable(execution.status, execution.stderr));
         }
         let started = Instant::now();
-        cold(workshop, number).await?;
-        measured.cold.push(started.elapsed());
+        cold(executor, number).await?;
+        timings.cold.push(started.elapsed());
     }
-    for times in [&mut measured.plain, &mut measured.warm, &mut measured.cold] {
+    for times in [&mut timings.plain, &mut timings.warm, &mut timings.cold] {
         times.sort_unstable();
     }
-    Ok(measured)
+    Ok(timings)
 }
 
 async fn plain() -> Result<(), Error> {
@@ -62,14 +62,14 @@ async fn plain() -> Result<(), Error> {
         command.args(["-B", "-s", "-X", "utf8", "-c", PROGRAM]).env_clear();
         command.stdin(Stdio::null()).output()
     };
-    let output = tokio::task::spawn_blocking(run).await.expect("it does not panic");
+    let output = tokio::task::spawn_blocking(run).await.expect("running a process does not panic");
     let what = || "python3 as a plain process".to_owned();
     output.map(drop).map_err(|source| Error::Io { what: what(), source })
 }
 
-async fn cold(workshop: &Workshop, number: usize) -> Result<(), WorkshopError> {
+async fn cold(executor: &Executor, number: usize) -> Result<(), ExecutorError> {
     let spec = Spec::new(format!("measured-{}-{number}", std::process::id())).image(Image::Python);
-    let sandbox = workshop.sandboxes().create_if_not_exists(spec).await?;
+    let sandbox = executor.sandboxes().create_if_not_exists(spec).await?;
     let program = Program::new("/usr/bin/python3").args(["-B", "-s", "-X", "utf8", "-c", PROGRAM]);
     let output = sandbox.exec(program).await?;
     sandbox.delete().await;
@@ -77,11 +77,11 @@ async fn cold(workshop: &Workshop, number: usize) -> Result<(), WorkshopError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(WorkshopError::Unusable(Status::Error, said))
+    Err(ExecutorError::Unusable(Status::Error, said))
 }
 
-impl Measured {
-    /// The times for people, in milliseconds.
+impl SandboxTimings {
+    /// Formats the timings as text, in milliseconds.
     pub fn text(&self) -> String {
         let at = |times: &[Duration], share: usize| percentile(times, share).as_secs_f64() * 1e3;
         let row = |name: &str, times: &[Duration]| {

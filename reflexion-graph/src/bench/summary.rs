@@ -1,59 +1,59 @@
-//! What a benchmark's sessions come to together.
+//! Aggregated results of a benchmark.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use llm::Money;
 use serde::Serialize;
 
-use super::Tried;
+use super::SessionResult;
 
-/// What a benchmark's sessions come to together.
+/// Aggregated results of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Problems.
+    /// Number of problems.
     pub problems: usize,
-    /// Sessions of each.
+    /// Number of sessions per problem.
     pub samples: usize,
-    /// Sessions that ended with an error of their surroundings; they count as not solved.
+    /// Number of sessions that were aborted by an error; they count as unsolved.
     pub broken: usize,
-    /// Sessions that were solved by their first attempt, by their second or first, and so on.
+    /// Number of sessions solved within the first attempt, within the first two attempts, and so on.
     pub solved_by: Vec<usize>,
-    /// The share of first attempts that work.
+    /// Share of sessions whose first attempt succeeds.
     pub pass_at_1: f64,
-    /// The share of sessions that are solved within all their attempts.
+    /// Share of sessions solved within the maximum number of attempts.
     pub pass_at_k: f64,
-    /// For 1, 2 and so on independent samples: how likely it is that a first attempt of one of them works.
+    /// Element `k - 1`: estimated probability that at least one of `k` independent first attempts succeeds.
     pub independent: Vec<f64>,
-    /// Attempts of a session, on average.
+    /// Average number of attempts per session.
     pub attempts: f64,
-    /// Calls of models.
+    /// Number of model calls.
     pub calls: usize,
-    /// Tokens that went in.
+    /// Number of input tokens.
     pub input_tokens: u64,
-    /// Tokens that came out.
+    /// Number of output tokens.
     pub output_tokens: u64,
-    /// What was paid, as far as it is known.
+    /// Total cost of the calls whose price is known.
     pub cost: Money,
-    /// What half of the sessions took at most, in milliseconds.
+    /// Median duration of a session, in milliseconds.
     pub latency_p50_ms: u64,
-    /// What 95 of 100 took at most.
+    /// 95th percentile of the duration of a session, in milliseconds.
     pub latency_p95_ms: u64,
-    /// How often attempts failed, by class.
+    /// Number of failed attempts by failure class.
     pub failures: BTreeMap<&'static str, usize>,
     /// Problems that no session solved.
     pub unsolved: Vec<String>,
 }
 
 impl Summary {
-    /// What these sessions, of so many attempts each, come to.
-    pub fn of(tried: &[Tried], max_attempts: u32) -> Self {
+    /// Aggregates the results of sessions with up to `max_attempts` attempts each.
+    pub fn of(results: &[SessionResult], max_attempts: u32) -> Self {
         let mut first = BTreeMap::<&str, Vec<bool>>::new();
         let mut solved = BTreeMap::<&str, bool>::new();
         let mut solved_by = vec![0; max_attempts as usize];
         let mut failures = BTreeMap::new();
         let (mut attempts, mut calls, mut input_tokens, mut output_tokens) = (0, 0, 0, 0);
         let mut cost = Money::ZERO;
-        for it in tried {
+        for it in results {
             let session = it.session.as_ref().ok();
             let outcome = session.and_then(|it| it.outcome.as_ref());
             let number = outcome.filter(|it| it.success).map(|it| it.attempts);
@@ -75,13 +75,13 @@ impl Summary {
             }
         }
         let samples = first.values().map(Vec::len).max().unwrap_or(0);
-        let mut times: Vec<Duration> = tried.iter().map(|it| it.took).collect();
+        let mut times: Vec<Duration> = results.iter().map(|it| it.elapsed).collect();
         times.sort_unstable();
-        let share = |count: usize| count as f64 / tried.len().max(1) as f64;
+        let share = |count: usize| count as f64 / results.len().max(1) as f64;
         Self {
             problems: first.len(),
             samples,
-            broken: tried.iter().filter(|it| it.session.is_err()).count(),
+            broken: results.iter().filter(|it| it.session.is_err()).count(),
             pass_at_1: share(solved_by.first().copied().unwrap_or(0)),
             pass_at_k: share(solved_by.last().copied().unwrap_or(0)),
             independent: (1..=samples).map(|k| independent(&first, k)).collect(),
@@ -98,14 +98,18 @@ impl Summary {
         }
     }
 
-    /// The summary for people.
+    /// Formats the summary as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let sessions = self.problems * self.samples;
         let _ = writeln!(text, "{} problems, {} session(s) each", self.problems, self.samples);
         let k = self.solved_by.len();
         let share = |it: f64| format!("{:5.1} %", 100.0 * it);
-        let _ = writeln!(text, "pass@1        {}  first attempts that work", share(self.pass_at_1));
+        let _ = writeln!(
+            text,
+            "pass@1        {}  sessions solved at the first attempt",
+            share(self.pass_at_1)
+        );
         let _ = writeln!(
             text,
             "pass@{k}        {}  sessions solved within {k} attempts",
@@ -136,13 +140,14 @@ impl Summary {
             let _ = writeln!(text, "unsolved      {}", self.unsolved.join(", "));
         }
         if self.broken > 0 {
-            let _ = writeln!(text, "broken        {} sessions ended with an error", self.broken);
+            let _ = writeln!(text, "broken        {} sessions aborted by an error", self.broken);
         }
         text
     }
 }
 
-/// How likely one of `k` samples is right, where `right` of `n` were: without bias, as HumanEval counts it.
+/// Unbiased estimate of pass@k, as defined by HumanEval: the probability that at least one of `k` samples is correct
+/// if `right` of `n` samples were.
 pub fn pass_at_k(n: usize, right: usize, k: usize) -> f64 {
     if n - right < k {
         return 1.0;
@@ -159,7 +164,7 @@ fn independent(first: &BTreeMap<&str, Vec<bool>>, k: usize) -> f64 {
     each.sum::<f64>() / first.len().max(1) as f64
 }
 
-/// What so many of a hundred took at most.
+/// Returns the smallest duration that at least `share` percent of the sorted durations do not exceed.
 pub(super) fn percentile(sorted: &[Duration], share: usize) -> Duration {
     let rank = (sorted.len() * share).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
@@ -172,15 +177,15 @@ mod tests {
     use super::{pass_at_k, percentile};
 
     #[test]
-    fn estimates_are_those_of_all_choices() {
-        // Of 5 samples 2 are right: of the 10 pairs 3 have none of them.
+    fn pass_at_k_matches_enumeration() {
+        // Two of five samples are correct: 3 of the 10 pairs contain neither of them.
         assert!((pass_at_k(5, 2, 2) - 0.7).abs() < 1e-12);
         assert!((pass_at_k(5, 2, 1) - 0.4).abs() < 1e-12);
         assert_eq!((pass_at_k(5, 0, 5), pass_at_k(5, 1, 5), pass_at_k(3, 3, 1)), (0.0, 1.0, 1.0));
     }
 
     #[test]
-    fn percentiles_are_times_that_were_seen() {
+    fn percentiles_are_observed_values() {
         let times: Vec<_> = (1..=20).map(Duration::from_millis).collect();
         assert_eq!((percentile(&times, 50), percentile(&times, 95)), (times[9], times[18]));
         assert_eq!(percentile(&times[..1], 95), times[0]);

@@ -1,19 +1,19 @@
-//! Beginning anew from an attempt of a session: those before it are kept, and cost nothing again.
+//! Forking a session: a new session starts with earlier attempts of another one, without paying for them again.
 
 use std::{fs, io};
 
-use super::{Manifest, Report, Run, RunProblem, with};
-use crate::{failure::Attempt, job::BadJob};
+use super::{Manifest, Report, Run, RunError, file_error};
+use crate::{failure::Attempt, job::JobError};
 
 impl Manifest {
-    /// Refuses what cannot be done, or should not.
-    pub fn check(&self) -> Result<(), BadJob> {
+    /// Rejects an invalid configuration.
+    pub fn check(&self) -> Result<(), JobError> {
         self.job.check()?;
-        let kept = self.kept.len();
-        if kept >= self.job.max_attempts as usize {
-            let least = kept + 1;
-            return Err(BadJob(format!(
-                "attempts that are kept count too: with {kept} of them, allow {least} at least"
+        let earlier_attempts = self.earlier_attempts.len();
+        if earlier_attempts >= self.job.max_attempts as usize {
+            let least = earlier_attempts + 1;
+            return Err(JobError(format!(
+                "earlier attempts count too: with {earlier_attempts} of them, allow at least {least}"
             )));
         }
         Ok(())
@@ -21,27 +21,27 @@ impl Manifest {
 }
 
 impl Run {
-    /// What it came to.
-    pub fn report(&self) -> Result<Report, RunProblem> {
-        let path = self.folder.join("result.json");
+    /// Reads the result of a complete session.
+    pub fn report(&self) -> Result<Report, RunError> {
+        let path = self.dir.join("result.json");
         match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Err(RunProblem::Unfinished(self.folder.clone()))
+                Err(RunError::Unfinished(self.dir.clone()))
             }
             read => {
-                let bytes = read.map_err(with(&path))?;
-                serde_json::from_slice(&bytes).map_err(io::Error::from).map_err(with(&path))
+                let bytes = read.map_err(file_error(&path))?;
+                serde_json::from_slice(&bytes).map_err(io::Error::from).map_err(file_error(&path))
             }
         }
     }
 
-    /// Its attempts before one of them, for a session that makes that one in another way. Behind the last one that failed
-    /// there may be one more.
-    pub fn attempts_before(&self, at: u32) -> Result<Vec<Attempt>, RunProblem> {
+    /// Returns the attempts before attempt `at`, for a fork that repeats that attempt. If all attempts failed, `at`
+    /// may be one more than their number.
+    pub fn attempts_before(&self, at: u32) -> Result<Vec<Attempt>, RunError> {
         let report = self.report()?;
         let most = report.history.len() as u32 + u32::from(!report.outcome.success);
         if !(1..=most).contains(&at) {
-            return Err(RunProblem::NoAttempt { folder: self.folder.clone(), at, most });
+            return Err(RunError::NoAttempt { dir: self.dir.clone(), at, most });
         }
         Ok(report.history.into_iter().take(at as usize - 1).collect())
     }

@@ -1,4 +1,4 @@
-//! The routes.
+//! HTTP routes.
 
 use axum::{
     Json,
@@ -8,7 +8,7 @@ use axum::{
 };
 use graph_server::{
     NewRun,
-    http::{Body, Params, Path, Place, Problem, ProblemBody, stream},
+    http::{Body, LastEventId, Params, Path, Problem, ProblemBody, stream_events},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,22 +17,22 @@ use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Desk,
-    wire::{Execute, Health, JobView, Listed, PoolView, Stats, Taken},
+    AppState,
+    wire::{ExecuteRequest, Health, JobAccepted, JobListItem, JobView, PoolView, Stats},
 };
 use crate::{
     Job, Limits,
-    run::{Manifest, Run, RunProblem, run_id},
+    run::{Manifest, Run, RunError, run_id},
 };
 
 type Answer<T> = Result<T, Problem>;
 
-/// Jobs on a page of the list.
+/// Default and maximum number of jobs per page.
 const PAGE: usize = 50;
-const MOST_ON_PAGE: usize = 200;
+const MAX_PAGE: usize = 200;
 
-/// Routes that need a key where there is one.
-pub(super) fn locked() -> OpenApiRouter<Desk> {
+/// Routes that require an API key if one is configured.
+pub(super) fn locked() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(execute))
         .routes(routes!(jobs))
@@ -44,52 +44,55 @@ pub(super) fn locked() -> OpenApiRouter<Desk> {
         .routes(routes!(prometheus))
 }
 
-/// Routes that are open to all.
-pub(super) fn open() -> OpenApiRouter<Desk> {
+/// Public routes.
+pub(super) fn open() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(health))
 }
 
-/// Takes a job.
-#[utoipa::path(post, path = "/execute", request_body = Execute, responses(
-    (status = 202, description = "It is taken", body = Taken),
-    (status = "4XX", description = "It cannot be", body = ProblemBody),
-    (status = 503, description = "The server ends", body = ProblemBody)))]
-async fn execute(State(desk): State<Desk>, Body(wanted): Body<Execute>) -> Answer<Response> {
+/// Accepts a job.
+#[utoipa::path(post, path = "/execute", request_body = ExecuteRequest, responses(
+    (status = 202, description = "The job was accepted", body = JobAccepted),
+    (status = "4XX", description = "The request is invalid or the server is full", body = ProblemBody),
+    (status = 503, description = "The server is shutting down", body = ProblemBody)))]
+async fn execute(
+    State(state): State<AppState>,
+    Body(request): Body<ExecuteRequest>,
+) -> Answer<Response> {
     let limits = Limits {
-        timeout: wanted.timeout.unwrap_or(desk.limits.timeout),
-        cpu_time: desk.limits.cpu_time,
-        memory: wanted.memory.unwrap_or(desk.limits.memory),
+        timeout: request.timeout.unwrap_or(state.limits.timeout),
+        cpu_time: state.limits.cpu_time,
+        memory: request.memory.unwrap_or(state.limits.memory),
     };
-    if limits.memory > desk.limits.memory {
-        let most = desk.limits.memory;
-        return Err(Problem::invalid(format!("this server's sandboxes have {most} MiB of memory")));
+    if limits.memory > state.limits.memory {
+        let most = state.limits.memory;
+        return Err(Problem::invalid(format!("the memory limit of this server is {most} MiB")));
     }
-    let allowance = wanted.allowance(desk.allowance).map_err(Problem::invalid)?;
-    let priced = allowance.check(&desk.sessions.deps.generator);
+    let budget = request.budget(state.budget).map_err(Problem::invalid)?;
+    let priced = budget.check(&state.sessions.deps.generator);
     priced.map_err(|error| Problem::invalid(error.to_string()))?;
     let job = Job {
-        task: wanted.task.trim().to_owned(),
-        tests: wanted.tests,
-        expect: wanted.expect,
-        max_attempts: wanted.max_attempts.unwrap_or(desk.max_attempts),
+        task: request.task.trim().to_owned(),
+        tests: request.tests,
+        expect: request.expect,
+        max_attempts: request.max_attempts.unwrap_or(state.max_attempts),
         limits,
         ..Job::default()
     };
     job.check().map_err(|error| Problem::invalid(error.to_string()))?;
-    // Before anything is written for it.
-    desk.service.ready().await?;
+    // Check before the session is created on disk.
+    state.service.check_ready().await?;
     let id = run_id(&job.task).map_err(|error| Problem::internal(&error))?;
-    let folder = desk.sessions.of(&id);
+    let dir = state.sessions.dir(&id);
     let subject = job.task.clone();
-    let (choice, place) = (desk.choice.clone(), (*desk.place).clone());
-    let manifest = Manifest { job, choice, place, allowance, kept: Vec::new() };
-    let made = folder.clone();
+    let (choice, sandbox) = (state.choice.clone(), (*state.sandbox).clone());
+    let manifest = Manifest { job, choice, sandbox, budget, earlier_attempts: Vec::new() };
+    let made = dir.clone();
     blocking(move || Run::create(made, manifest).map_err(internal)).await?;
-    match desk.service.start(NewRun { id, subject, input: Value::Null }).await {
-        Ok(info) => Ok((StatusCode::ACCEPTED, Json(Taken::of(&info))).into_response()),
+    match state.service.start(NewRun { id, subject, input: Value::Null }).await {
+        Ok(info) => Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response()),
         Err(error) => {
-            // Nobody has seen it.
-            let _ = tokio::fs::remove_dir_all(folder).await;
+            // No client knows the job yet.
+            let _ = tokio::fs::remove_dir_all(dir).await;
             Err(error.into())
         }
     }
@@ -97,37 +100,37 @@ async fn execute(State(desk): State<Desk>, Body(wanted): Body<Execute>) -> Answe
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
-    /// Jobs that were made before this one.
+struct ListParams {
+    /// Return only jobs created before this one.
     before: Option<String>,
-    /// How many, 1 to 200.
+    /// Maximum number of jobs, 1 to 200.
     limit: Option<usize>,
 }
 
-/// The jobs, newest first.
-#[utoipa::path(get, path = "/jobs", params(Wanted), responses(
-    (status = 200, description = "A page of them", body = Vec<Listed>),
-    (status = "4XX", description = "There is no such page", body = ProblemBody)))]
+/// Lists the jobs, newest first.
+#[utoipa::path(get, path = "/jobs", params(ListParams), responses(
+    (status = 200, description = "A page of jobs", body = Vec<JobListItem>),
+    (status = "4XX", description = "The page parameters are invalid", body = ProblemBody)))]
 async fn jobs(
-    State(desk): State<Desk>,
-    Params(wanted): Params<Wanted>,
-) -> Answer<Json<Vec<Listed>>> {
-    let limit = wanted.limit.unwrap_or(PAGE);
-    if !(1..=MOST_ON_PAGE).contains(&limit) {
-        return Err(Problem::invalid(format!("limit is from 1 to {MOST_ON_PAGE}")));
+    State(state): State<AppState>,
+    Params(params): Params<ListParams>,
+) -> Answer<Json<Vec<JobListItem>>> {
+    let limit = params.limit.unwrap_or(PAGE);
+    if !(1..=MAX_PAGE).contains(&limit) {
+        return Err(Problem::invalid(format!("limit must be from 1 to {MAX_PAGE}")));
     }
-    let found = desk.service.list(wanted.before, limit).await?;
-    Ok(Json(found.iter().map(Listed::of).collect()))
+    let found = state.service.list(params.before, limit).await?;
+    Ok(Json(found.iter().map(JobListItem::of).collect()))
 }
 
-/// A job, with all that it came to.
+/// Returns a job and, once it is complete, its result.
 #[utoipa::path(get, path = "/jobs/{id}", params(("id" = String, Path, description = "The job")), responses(
-    (status = 200, description = "Where it stands, and what it came to", body = JobView),
-    (status = "4XX", description = "There is no such job", body = ProblemBody)))]
-async fn job(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<JobView>> {
-    let info = desk.service.get(&id).await?;
+    (status = 200, description = "The job's status and, once it is complete, its result", body = JobView),
+    (status = "4XX", description = "The job does not exist", body = ProblemBody)))]
+async fn job(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Json<JobView>> {
+    let info = state.service.get(&id).await?;
     let result = if info.status == graph_server::Status::Complete {
-        let path = desk.sessions.of(&info.id).join("result.json");
+        let path = state.sessions.dir(&info.id).join("result.json");
         let read = move || {
             let text = std::fs::read(path).map_err(|error| Problem::internal(&error))?;
             serde_json::from_slice(&text).map_err(|error| Problem::internal(&error))
@@ -140,71 +143,71 @@ async fn job(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Json<Jo
     Ok(Json(JobView { job_id, task, status, error, result }))
 }
 
-/// Streams a job's progress: from the start, or after the event that `Last-Event-ID` or `after` names.
+/// Streams a job's progress from the start, or after the event named by `Last-Event-ID` or `after`.
 #[utoipa::path(get, path = "/jobs/{id}/stream", params(("id" = String, Path, description = "The job"),
-        ("after" = Option<u64>, Query, description = "Only events after this one"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "Only events after this one")), responses(
+        ("after" = Option<u64>, Query, description = "Return only events after this number"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Return only events after this number")), responses(
     (status = 200, description = "Server-sent events: each has its number as `id` and an object as `data`. \
-        The last one is named `end` and says where the job stands.", body = String,
+        The last event is named `end` and carries the job's status.", body = String,
         content_type = "text/event-stream"),
-    (status = "4XX", description = "There is no such job", body = ProblemBody)))]
+    (status = "4XX", description = "The job does not exist", body = ProblemBody)))]
 async fn events(
-    State(desk): State<Desk>,
+    State(state): State<AppState>,
     Path(id): Path<String>,
-    Place(after): Place,
+    LastEventId(after): LastEventId,
 ) -> Answer<Response> {
-    stream(desk.service.read(&id, after).await?, &desk.streams)
+    stream_events(state.service.read_events(&id, after).await?, &state.streams)
 }
 
-/// Stops a job; it can go on later.
+/// Cancels a job. It can be resumed later.
 #[utoipa::path(post, path = "/jobs/{id}/cancel", params(("id" = String, Path, description = "The job")), responses(
-    (status = 202, description = "It is stopped", body = Taken),
-    (status = "4XX", description = "There is no such job, or it rests", body = ProblemBody)))]
-async fn cancel(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {
-    let info = desk.service.cancel(&id).await?;
-    Ok((StatusCode::ACCEPTED, Json(Taken::of(&info))).into_response())
+    (status = 202, description = "The job is being cancelled", body = JobAccepted),
+    (status = "4XX", description = "The job does not exist or is not active", body = ProblemBody)))]
+async fn cancel(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Response> {
+    let info = state.service.cancel(&id).await?;
+    Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response())
 }
 
-/// Goes on with a job that failed or was stopped; nothing is paid for twice.
+/// Resumes a failed or cancelled job. Completed calls and executions are not repeated.
 #[utoipa::path(post, path = "/jobs/{id}/resume", params(("id" = String, Path, description = "The job")), responses(
-    (status = 202, description = "It goes on", body = Taken),
-    (status = "4XX", description = "There is no such job, or it goes on already", body = ProblemBody)))]
-async fn resume(State(desk): State<Desk>, Path(id): Path<String>) -> Answer<Response> {
-    let info = desk.service.resume(&id, json!({})).await?;
-    Ok((StatusCode::ACCEPTED, Json(Taken::of(&info))).into_response())
+    (status = 202, description = "The job was resumed", body = JobAccepted),
+    (status = "4XX", description = "The job does not exist, is active or is complete", body = ProblemBody)))]
+async fn resume(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Response> {
+    let info = state.service.resume(&id, json!({})).await?;
+    Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response())
 }
 
-/// How the server is.
+/// Returns the server's health.
 #[utoipa::path(get, path = "/health", responses(
-    (status = 200, description = "It is there", body = Health)))]
-async fn health(State(desk): State<Desk>) -> Json<Health> {
-    let sandboxes = desk.sessions.deps.workshop.sandboxes();
+    (status = 200, description = "The server is running", body = Health)))]
+async fn health(State(state): State<AppState>) -> Json<Health> {
+    let sandboxes = state.sessions.deps.executor.sandboxes();
     Json(Health {
-        status: if desk.service.ready().await.is_ok() { "ok" } else { "full" },
-        provider: desk.choice.provider.clone(),
+        status: if state.service.check_ready().await.is_ok() { "ok" } else { "full" },
+        provider: state.choice.provider.clone(),
         sandbox: sandboxes.backend(),
         isolated: sandboxes.isolated(),
     })
 }
 
-/// What the server has done, and how its pool of sandboxes stands.
+/// Returns statistics of the jobs and of the sandbox pool.
 #[utoipa::path(get, path = "/stats", responses(
-    (status = 200, description = "The counts", body = Stats),
-    (status = "4XX", description = "No key", body = ProblemBody)))]
-async fn stats(State(desk): State<Desk>) -> Answer<Json<Stats>> {
-    let jobs = desk.service.count().await?;
-    let workshop = desk.sessions.deps.workshop.stats();
-    let pool = workshop.pool;
+    (status = 200, description = "The statistics", body = Stats),
+    (status = "4XX", description = "The API key is missing or wrong", body = ProblemBody)))]
+async fn stats(State(state): State<AppState>) -> Answer<Json<Stats>> {
+    let jobs = state.service.count_by_status().await?;
+    let executor = state.sessions.deps.executor.stats();
+    let pool = executor.pool;
     Ok(Json(Stats {
-        uptime_seconds: desk.since.elapsed().as_secs(),
+        uptime_seconds: state.since.elapsed().as_secs(),
         jobs: jobs.into_iter().map(|(status, count)| (status.name(), count)).collect(),
         pool: PoolView {
-            size: workshop.size,
-            alive: workshop.alive,
+            size: executor.size,
+            alive: executor.alive,
             ready: pool.ready,
-            in_use: workshop.in_use,
-            most_in_use: workshop.most_in_use,
-            executions: workshop.executions,
+            in_use: executor.in_use,
+            most_in_use: executor.peak_in_use,
+            executions: executor.executions,
             warm: pool.warm,
             cold: pool.cold,
             acquire_p50_ms: pool.p50.as_secs_f64() * 1e3,
@@ -213,24 +216,24 @@ async fn stats(State(desk): State<Desk>) -> Answer<Json<Stats>> {
     }))
 }
 
-/// Counts for Prometheus.
+/// Returns metrics in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", responses(
-    (status = 200, description = "The counts", body = String),
-    (status = "4XX", description = "No key", body = ProblemBody)))]
-async fn prometheus(State(desk): State<Desk>) -> Answer<Response> {
-    desk.metrics.render(&desk.service).await
+    (status = 200, description = "The statistics", body = String),
+    (status = "4XX", description = "The API key is missing or wrong", body = ProblemBody)))]
+async fn prometheus(State(state): State<AppState>) -> Answer<Response> {
+    state.metrics.render(&state.service).await
 }
 
-/// Does what may wait for the disk.
+/// Runs blocking file operations on a worker thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {
     spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
 }
 
-fn internal(problem: RunProblem) -> Problem {
+fn internal(problem: RunError) -> Problem {
     match problem {
-        RunProblem::Job(problem) => Problem::invalid(problem.to_string()),
+        RunError::Job(problem) => Problem::invalid(problem.to_string()),
         other => Problem::internal(&other),
     }
 }

@@ -1,19 +1,19 @@
-//! Jobs, each a session in its folder.
+//! Runs the jobs of the server.
 
 use std::{io, path::PathBuf};
 
 use async_trait::async_trait;
-use graph_server::{Ended, Failure, RunEvent, RunInfo, Runner, Teller};
+use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
 use serde_json::json;
 
-use super::wire::Brief;
+use super::wire::JobSummary;
 use crate::{
     graph::Deps,
-    log::{Numbered, lines},
+    log::{NumberedEvent, read_lines},
     run::{EVENTS, Run},
 };
 
-/// Goes on with jobs that lie in one folder.
+/// Runs sessions stored in subdirectories of one directory.
 #[derive(Clone, Debug)]
 pub(super) struct Sessions {
     pub(super) runs: PathBuf,
@@ -21,26 +21,30 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn of(&self, id: &str) -> PathBuf {
+    pub(super) fn dir(&self, id: &str) -> PathBuf {
         self.runs.join(id)
     }
 }
 
 #[async_trait]
 impl Runner for Sessions {
-    async fn go(&self, info: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
-        let failed = |problem: &dyn std::fmt::Display| Failure(problem.to_string());
-        let run = Run::open(self.of(&info.id)).map_err(|it| failed(&it))?;
-        let tell = |event: &Numbered| {
+    async fn execute(
+        &self,
+        info: &RunInfo,
+        sender: &EventSender,
+    ) -> Result<RunnerOutcome, RunnerError> {
+        let failed = |problem: &dyn std::fmt::Display| RunnerError(problem.to_string());
+        let run = Run::open(self.dir(&info.id)).map_err(|it| failed(&it))?;
+        let on_event = |event: &NumberedEvent| {
             let data = serde_json::to_string(event).unwrap_or_default();
-            teller.tell(RunEvent { seq: event.seq, data: data.into() });
+            sender.send(RunEvent { seq: event.seq, data: data.into() });
         };
-        let report = run.go(self.deps.clone(), tell).await.map_err(|it| failed(&it))?;
-        Ok(Ended::Complete(json!(Brief::of(&report))))
+        let report = run.run(self.deps.clone(), on_event).await.map_err(|it| failed(&it))?;
+        Ok(RunnerOutcome::Complete(json!(JobSummary::of(&report))))
     }
 
-    fn events(&self, run: &str, after: u64, most: usize) -> io::Result<Vec<RunEvent>> {
-        let lines = lines(&self.of(run).join(EVENTS), after, most)?;
+    fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
+        let lines = read_lines(&self.dir(run).join(EVENTS), after, limit)?;
         Ok(lines.into_iter().map(|(seq, data)| RunEvent { seq, data: data.into() }).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! JSON bodies of requests and responses.
 
 use graph_server::{RunInfo, Status};
 use llm::Money;
@@ -6,67 +6,67 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::{models::Allowance, run::Report};
+use crate::{models::RunBudget, run::Report};
 
-/// A job that is asked for.
+/// A request to run a job.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Execute {
-    /// What the program is to do.
+pub(super) struct ExecuteRequest {
+    /// What the program should do.
     pub(super) task: String,
-    /// A program that is run behind it and sees its names; it fails where those are wrong.
+    /// Assertions that are executed after the program, in the same namespace.
     pub(super) tests: Option<String>,
-    /// What it has to print, apart from blanks around it.
+    /// Output that the program must print; surrounding whitespace is ignored.
     pub(super) expect: Option<String>,
-    /// Attempts, 1 to 10; the server's default where nothing is said.
+    /// Maximum number of attempts, 1 to 10. Default: the server's setting.
     pub(super) max_attempts: Option<u32>,
-    /// Seconds of an execution, 0.1 to 60; the server's default where nothing is said.
+    /// Wall-clock limit of an execution in seconds, 0.1 to 60. Default: the server's setting.
     pub(super) timeout: Option<f64>,
-    /// MiB of memory, from 64 to what the server has.
+    /// Memory limit in MiB, from 64 to the server's limit.
     pub(super) memory: Option<u64>,
-    /// Tokens that it may use, in and out together; at most what the server allows.
+    /// Maximum number of input and output tokens together. Cannot exceed the server's limit.
     pub(super) max_tokens: Option<u64>,
-    /// Dollars that it may cost; at most what the server allows.
+    /// Maximum cost in US dollars. Cannot exceed the server's limit.
     pub(super) max_dollars: Option<f64>,
 }
 
-impl Execute {
-    /// What the job may spend: what its client says, within what the server allows.
-    pub(super) fn allowance(&self, most: Allowance) -> Result<Allowance, String> {
+impl ExecuteRequest {
+    /// Combines the requested budget with the server's limits.
+    pub(super) fn budget(&self, most: RunBudget) -> Result<RunBudget, String> {
         if self.max_tokens == Some(0) {
-            return Err("max_tokens is above 0".to_owned());
+            return Err("max_tokens must be greater than 0".to_owned());
         }
         if self.max_dollars.is_some_and(|it| !it.is_finite() || it <= 0.0) {
-            return Err("max_dollars is above 0".to_owned());
+            return Err("max_dollars must be greater than 0".to_owned());
         }
         let wanted =
-            Allowance { tokens: self.max_tokens, money: self.max_dollars.map(Money::from_dollars) };
+            RunBudget { tokens: self.max_tokens, money: self.max_dollars.map(Money::from_dollars) };
         if let (Some(wanted), Some(most)) = (wanted.tokens, most.tokens)
             && wanted > most
         {
-            return Err(format!("this server allows a job {most} tokens"));
+            return Err(format!("the limit of this server is {most} tokens per job"));
         }
         if let (Some(wanted), Some(most)) = (wanted.money, most.money)
             && wanted > most
         {
-            return Err(format!("this server allows a job {most}"));
+            return Err(format!("the limit of this server is {most} per job"));
         }
-        Ok(Allowance { tokens: wanted.tokens.or(most.tokens), money: wanted.money.or(most.money) })
+        Ok(RunBudget { tokens: wanted.tokens.or(most.tokens), money: wanted.money.or(most.money) })
     }
 }
 
-/// A job that was taken.
+/// Response for a job that was accepted.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Taken {
+pub(super) struct JobAccepted {
     pub(super) job_id: String,
     pub(super) status: Status,
-    /// Where it is asked for.
+    /// URL of the job.
     pub(super) job_url: String,
-    /// Where it tells what happens.
+    /// URL of the job's event stream.
     pub(super) stream_url: String,
 }
 
-impl Taken {
+impl JobAccepted {
     pub(super) fn of(info: &RunInfo) -> Self {
         let url = format!("/jobs/{}", info.id);
         let stream_url = format!("{url}/stream");
@@ -80,23 +80,23 @@ pub(super) struct JobView {
     pub(super) job_id: String,
     pub(super) task: String,
     pub(super) status: Status,
-    /// Why it failed, if its surroundings did.
+    /// The error that stopped the job, if it failed.
     pub(super) error: Option<String>,
-    /// All that it came to, once it has.
+    /// The full result, once the job is complete.
     #[schema(value_type = Option<Object>)]
     pub(super) result: Option<Value>,
 }
 
-/// A job in short.
+/// Short form of a job's result.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-pub(super) struct Brief {
+pub(super) struct JobSummary {
     pub(super) success: bool,
     pub(super) attempts: u32,
     pub(super) tokens: u64,
     pub(super) cost_dollars: f64,
 }
 
-impl Brief {
+impl JobSummary {
     pub(super) fn of(report: &Report) -> Self {
         Self {
             success: report.outcome.success,
@@ -109,15 +109,15 @@ impl Brief {
 
 /// A job in a list.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Listed {
+pub(super) struct JobListItem {
     pub(super) job_id: String,
     pub(super) task: String,
     pub(super) status: Status,
-    /// What it came to, once it has.
-    pub(super) outcome: Option<Brief>,
+    /// Result of the job, once it is complete.
+    pub(super) outcome: Option<JobSummary>,
 }
 
-impl Listed {
+impl JobListItem {
     pub(super) fn of(info: &RunInfo) -> Self {
         Self {
             job_id: info.id.clone(),
@@ -128,46 +128,46 @@ impl Listed {
     }
 }
 
-/// How the server is.
+/// Health of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// `ok`, or `full` where no more jobs are taken.
+    /// `ok`, or `full` if no more jobs are accepted.
     pub(super) status: &'static str,
-    /// Who writes.
+    /// Provider of the model that writes programs.
     pub(super) provider: String,
-    /// What programs run in, and whether that isolates.
+    /// Sandbox back end, and whether it isolates programs from the host.
     pub(super) sandbox: &'static str,
     pub(super) isolated: bool,
 }
 
-/// What the server has done.
+/// Statistics of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Stats {
     pub(super) uptime_seconds: u64,
-    /// Jobs of all servers in this folder, by status.
+    /// Number of jobs in the server's directory, by status.
     pub(super) jobs: std::collections::BTreeMap<&'static str, u64>,
     pub(super) pool: PoolView,
 }
 
-/// The pool of sandboxes.
+/// Statistics of the sandbox pool.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PoolView {
-    /// How many there may be at once.
+    /// Maximum number of sandboxes.
     pub(super) size: usize,
-    /// How many there are.
+    /// Number of running sandboxes.
     pub(super) alive: usize,
-    /// How many wait for a program.
+    /// Number of idle sandboxes.
     pub(super) ready: usize,
-    /// How many run one.
+    /// Number of sandboxes in use.
     pub(super) in_use: usize,
-    /// How many ran one at once at most.
+    /// Highest number of sandboxes that were in use at the same time.
     pub(super) most_in_use: usize,
-    /// Programs that were run.
+    /// Number of programs executed.
     pub(super) executions: u64,
-    /// Acquisitions that found one ready, and that did not.
+    /// Number of acquisitions that found an idle sandbox, and of those that did not.
     pub(super) warm: u64,
     pub(super) cold: u64,
-    /// What acquisitions took, in milliseconds.
+    /// Time to acquire a sandbox, in milliseconds.
     pub(super) acquire_p50_ms: f64,
     pub(super) acquire_p95_ms: f64,
 }

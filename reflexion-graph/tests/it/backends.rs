@@ -1,39 +1,41 @@
-//! The other back ends, where they work: the same programs come to the same.
+//! The same programs have the same results in all back ends that work on this machine.
 
 use std::{env, path::PathBuf, process::Command};
 
 use reflexion_graph::{
     Job, Limits,
     execution::Status,
-    workshop::{BACKENDS, Options, Workshop},
+    executor::{BACKENDS, Executor, Options},
 };
 
 use crate::{PROGRAM, skipped};
 
-/// Those that isolate; that the jail works is what all other tests rely on.
+/// Tests all isolating back ends except the jail, which all other tests use.
 #[tokio::test]
-async fn every_one_that_works_here_runs_programs_and_holds_their_limits() {
+async fn working_back_ends_run_programs_and_enforce_limits() {
     for name in BACKENDS.iter().filter(|it| !["jail", "in-process"].contains(it)) {
-        // These bring no libraries into their guests, so that their agent has to be linked without.
+        // Guests of these back ends contain no libraries, so the agent must be statically linked.
         let agent = match *name {
-            "microvm" | "docker" => linked_without_libraries(),
+            "microvm" | "docker" => static_agent(),
             _ => Some(PROGRAM.into()),
         };
         let Some(agent) = agent else {
-            eprintln!("skipped, there is no agent for {name}: build one as the Dockerfile says");
+            eprintln!(
+                "skipped: no static agent for {name}; build one as described in the Dockerfile"
+            );
             continue;
         };
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let options = Options {
             backend: Some((*name).to_owned()),
             pool: 1,
             cpus: 1.0,
             agent: Some(agent),
-            state: Some(folder.path().join("state")),
+            state: Some(dir.path().join("state")),
             ..Options::default()
         };
-        let workshop = match Workshop::open(options).await {
-            Ok(workshop) => workshop,
+        let executor = match Executor::open(options).await {
+            Ok(executor) => executor,
             Err(problem) => {
                 skipped(name, &problem);
                 continue;
@@ -42,30 +44,30 @@ async fn every_one_that_works_here_runs_programs_and_holds_their_limits() {
         let job = Job::new("x").tests("assert double(4) == 8").expect("here");
         let job = Job { limits: Limits { timeout: 20.0, ..Limits::default() }, ..job };
         let right = "def double(n): return 2 * n\nprint('here')";
-        let execution = workshop.run(right, &[], &job).await.unwrap();
+        let execution = executor.run(right, &[], &job).await.unwrap();
         assert_eq!((execution.status, execution.isolated), (Status::Success, true), "{name}");
         let job = Job { limits: Limits { timeout: 1.0, ..Limits::default() }, ..Job::new("x") };
-        let execution = workshop.run("import time; time.sleep(60)", &[], &job).await.unwrap();
+        let execution = executor.run("import time; time.sleep(60)", &[], &job).await.unwrap();
         assert_eq!(execution.status, Status::Timeout, "{name}");
-        workshop.close().await;
+        executor.close().await;
     }
 }
 
-/// The program as it is linked for such guests, where somebody did, in the folder that cargo builds into.
-fn linked_without_libraries() -> Option<PathBuf> {
+/// Finds a statically linked build of the program in cargo's target directory.
+fn static_agent() -> Option<PathBuf> {
     let test = env::current_exe().unwrap();
-    let folders = test.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
-    folders.map(|it| it.join("agent-sandbox")).find(|it| it.is_file())
+    let dirs = test.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
+    dirs.map(|it| it.join("agent-sandbox")).find(|it| it.is_file())
 }
 
 #[test]
-fn where_a_back_end_is_required_its_tests_are_not_skipped() {
-    let folder = tempfile::tempdir().unwrap();
+fn tests_of_required_back_ends_are_not_skipped() {
+    let dir = tempfile::tempdir().unwrap();
     let passes = |required: Option<&str>| {
         let mut test = Command::new(env::current_exe().unwrap());
-        let name = "backends::every_one_that_works_here_runs_programs_and_holds_their_limits";
-        // There is no `runsc`, nor anything else.
-        test.args([name, "--exact"]).env("PATH", folder.path());
+        let name = "backends::working_back_ends_run_programs_and_enforce_limits";
+        // The directory contains neither `runsc` nor any other program.
+        test.args([name, "--exact"]).env("PATH", dir.path());
         for variable in ["GRAPH_REQUIRE_GVISOR", "GRAPH_REQUIRE_MICROVM", "GRAPH_REQUIRE_DOCKER"] {
             test.env_remove(variable);
         }
@@ -74,14 +76,14 @@ fn where_a_back_end_is_required_its_tests_are_not_skipped() {
     assert!(passes(None) && !passes(Some("GRAPH_REQUIRE_GVISOR")));
 }
 
-/// What has no walls is used by name only.
+/// The `in-process` back end must be requested by name.
 #[tokio::test]
-async fn programs_run_without_isolation_only_if_that_is_asked_for() {
+async fn programs_run_without_isolation_only_on_request() {
     let unknown = Options { backend: Some("nothing".to_owned()), ..Options::default() };
-    assert!(Workshop::open(unknown).await.is_err());
-    // No agent answers, so nothing that isolates works.
+    assert!(Executor::open(unknown).await.is_err());
+    // The agent never responds, so no isolating back end works.
     let agent = Some("/bin/false".into());
-    let folder = tempfile::tempdir().unwrap();
-    let state = Some(folder.path().join("state"));
-    assert!(Workshop::open(Options { agent, state, ..Options::default() }).await.is_err());
+    let dir = tempfile::tempdir().unwrap();
+    let state = Some(dir.path().join("state"));
+    assert!(Executor::open(Options { agent, state, ..Options::default() }).await.is_err());
 }

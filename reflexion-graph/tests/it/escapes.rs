@@ -1,4 +1,4 @@
-//! Programs that try to get out: none does, and the host's files are untouched. What they try does no harm where it
+//! Escape attempts: no program leaves its sandbox or changes files of the host. The attempts are harmless even if one
 //! succeeds.
 
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -7,7 +7,7 @@ use reflexion_graph::{Job, execution::Status};
 
 use crate::run;
 
-/// Runs attempts that each have to end in an exception, and gives the names of those that did not.
+/// Runs attempts that must each raise an exception and returns those that did not.
 async fn breaches(attempts: &str) -> String {
     let code = format!(
         "import os, socket, ctypes\nbreaches = []\ndef attempt(name, way):\n    try:\n        got = way()\n    \
@@ -20,7 +20,7 @@ async fn breaches(attempts: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_network() {
+async fn network_is_unreachable() {
     let attempts = "
 attempt('connect', lambda: socket.create_connection(('1.1.1.1', 53), timeout=2))
 attempt('udp', lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('1.1.1.1', 53)))
@@ -31,7 +31,7 @@ attempt('name', lambda: socket.gethostbyname('example.com'))
 }
 
 #[tokio::test]
-async fn no_file_of_the_host_and_nothing_of_the_image_can_be_changed() {
+async fn host_files_are_hidden_and_the_image_is_read_only() {
     let secret = tempfile::tempdir().unwrap();
     fs::set_permissions(secret.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let path = secret.path().join("secret");
@@ -62,7 +62,7 @@ attempt('rename', lambda: os.rename('/usr/bin/env', '/usr/bin/env'))
 }
 
 #[tokio::test]
-async fn no_process_and_no_privilege() {
+async fn other_processes_and_privileges_are_out_of_reach() {
     let host = std::process::id();
     let attempts = format!(
         "
@@ -85,7 +85,7 @@ attempt('new privileges', lambda: libc.prctl(39, 0, 0, 0, 0) != 1)
 }
 
 #[tokio::test]
-async fn nothing_of_the_environment_is_inherited() {
+async fn environment_variables_are_not_inherited() {
     let code = "import os\nprint(sorted(os.environ))";
     let execution = run(code, &Job::new("look")).await;
     let names = execution.stdout.trim();

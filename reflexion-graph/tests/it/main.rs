@@ -1,4 +1,4 @@
-//! The loop from the outside: in real sandboxes, as a program, behind HTTP, killed and gone on with.
+//! End-to-end tests: real sandboxes, the command-line program, the HTTP server, and resuming after a crash.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod backends;
@@ -19,74 +19,79 @@ use llm::Llm;
 use reflexion_graph::{
     Job, Session,
     execution::Execution,
+    executor::{Executor, Options},
     graph::{self, Deps},
-    workshop::{Options, Workshop},
 };
 use tempfile::TempDir;
 
-/// The program, which is also the guests' agent.
+/// Path of the program, which is also the guest agent.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_agent-sandbox");
 
-/// A workshop with its own folder for what would outlive a crash.
-async fn workshop(options: Options) -> (Workshop, TempDir) {
-    let folder = open_folder();
+/// Opens an executor with its own cache and state directories.
+async fn executor(options: Options) -> (Executor, TempDir) {
+    let dir = readable_dir();
     let options = Options {
         agent: Some(PROGRAM.into()),
-        cache: Some(folder.path().join("packages")),
-        state: Some(folder.path().join("state")),
+        cache: Some(dir.path().join("packages")),
+        state: Some(dir.path().join("state")),
         ..options
     };
-    (Workshop::open(options).await.unwrap(), folder)
+    (Executor::open(options).await.unwrap(), dir)
 }
 
-/// Says that a back end is not tested here. Where it is required that is a failure.
+/// Reports that a back end is not tested. Fails if the back end is required.
 fn skipped(backend: &str, problem: &dyn Display) {
     let required = format!("GRAPH_REQUIRE_{}", backend.to_uppercase());
     assert!(std::env::var_os(&required).is_none(), "{required} is set: {backend}: {problem}");
-    eprintln!("skipped, {backend} does not work here: {problem}");
+    eprintln!("skipped: {backend} does not work on this machine: {problem}");
 }
 
-/// A folder that every user can reach: guests of root are nobody.
-fn open_folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    folder
+/// Creates a directory that every user can read, because guests started by root run as `nobody`.
+fn readable_dir() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    dir
 }
 
-/// A small workshop.
-async fn small() -> (Workshop, TempDir) {
-    workshop(Options { pool: 1, ..Options::default() }).await
+/// Opens an executor with one sandbox.
+async fn small_executor() -> (Executor, TempDir) {
+    executor(Options { pool: 1, ..Options::default() }).await
 }
 
-/// Runs a program as a job's.
+/// Runs a program for a job and checks that its sandbox is deleted.
 async fn run(code: &str, job: &Job) -> Execution {
-    let (workshop, folder) = small().await;
-    let execution = workshop.run(code, &[], job).await.unwrap();
-    workshop.close().await;
-    nothing_left(&workshop, &folder).await;
+    let (executor, dir) = small_executor().await;
+    let execution = executor.run(code, &[], job).await.unwrap();
+    executor.close().await;
+    assert_cleaned_up(&executor, &dir).await;
     execution
 }
 
-/// Sees that a workshop which was closed leaves no sandbox, and no folder of one.
-async fn nothing_left(workshop: &Workshop, folder: &TempDir) {
-    let state = folder.path().join("state");
+/// Asserts that a closed executor leaves no sandbox and no sandbox directory.
+async fn assert_cleaned_up(executor: &Executor, dir: &TempDir) {
+    let state = dir.path().join("state");
     let left = || std::fs::read_dir(&state).map_or(0, |it| it.count());
-    let gone = async {
-        while !workshop.sandboxes().list().is_empty() || left() > 0 {
+    let cleanup = async {
+        while !executor.sandboxes().list().is_empty() || left() > 0 {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let waited = tokio::time::timeout(std::time::Duration::from_secs(20), gone).await;
-    assert!(waited.is_ok(), "{:?} and {} folders are left", workshop.sandboxes().list(), left());
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(20), cleanup).await;
+    assert!(
+        waited.is_ok(),
+        "{:?} and {} directories are left",
+        executor.sandboxes().list(),
+        left()
+    );
 }
 
-/// A session with a model, to its end.
+/// Runs a session with a model and returns its final state.
 async fn session(job: Job, llm: Llm) -> Session {
-    let (workshop, _folder) = small().await;
-    let deps = Deps::new(llm, workshop.clone());
+    let (executor, _folder) = small_executor().await;
+    let deps = Deps::new(llm, executor.clone());
     let thread = graph::graph(Arc::new(MemorySaver::new())).unwrap().thread("session", deps);
     let session = Session { job, ..Session::default() };
     let ended = thread.run(session).await.unwrap();
-    workshop.close().await;
+    executor.close().await;
     ended.into_state()
 }

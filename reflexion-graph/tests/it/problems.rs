@@ -1,29 +1,30 @@
-//! The benchmark's numbers, on problems whose answers are known.
+//! Benchmark results for problems with known answers.
 
 use reflexion_graph::{
     Limits, Strategy,
     bench::{self, Options, Problem, Summary},
+    executor::Options as ExecutorOptions,
     graph::Deps,
     offline,
-    workshop::Options as Place,
 };
 
-use crate::workshop;
+use crate::executor;
 
 async fn summary(problems: &[Problem], strategy: Strategy, samples: usize) -> Summary {
-    let (workshop, _folder) = workshop(Place { pool: 3, cpus: 2.0, ..Place::default() }).await;
+    let (executor, _folder) =
+        executor(ExecutorOptions { pool: 3, cpus: 2.0, ..ExecutorOptions::default() }).await;
     let llm = offline::model_for(problems).unwrap();
-    let deps = Deps::new(llm, workshop.clone());
-    // Only one program is meant to run into the time, and it never ends.
+    let deps = Deps::new(llm, executor.clone());
+    // Only one program should time out, and it never ends.
     let limits = Limits { timeout: 8.0, ..Limits::default() };
-    let options = Options { max_attempts: 3, strategy, limits, samples, at_once: 4 };
-    let tried = bench::run(problems, &deps, options, |_| {}).await.unwrap();
-    workshop.close().await;
-    Summary::of(&tried, 3)
+    let options = Options { max_attempts: 3, strategy, limits, samples, concurrency: 4 };
+    let results = bench::run(problems, &deps, options, |_| {}).await.unwrap();
+    executor.close().await;
+    Summary::of(&results, 3)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_problems_are_solved_at_the_known_rates() {
+async fn built_in_problems_are_solved_at_the_known_rates() {
     let problems = Problem::builtin();
     assert!(problems.len() >= 40);
     let ids: std::collections::BTreeSet<_> = problems.iter().map(|it| &it.id).collect();
@@ -35,7 +36,7 @@ async fn the_problems_are_solved_at_the_known_rates() {
     assert_eq!(summary.solved_by, [30, 38, 41]);
     assert_eq!((summary.pass_at_1, summary.pass_at_k), (30.0 / 44.0, 41.0 / 44.0));
     assert_eq!(summary.unsolved, ["download", "sudden-end", "wrong-square"]);
-    // 30 once, 8 twice, and 6 three times; a critic for each failure: 8 + 3 × 2 + 3 × 3.
+    // Attempts: 30 × 1 + 8 × 2 + 6 × 3. One critique per failure: 8 + 3 × 2 + 3 × 3.
     assert_eq!(summary.attempts, 64.0 / 44.0);
     assert_eq!(summary.calls, 64 + 23);
     assert_eq!(summary.failures.values().sum::<usize>(), 23);
@@ -46,25 +47,25 @@ async fn the_problems_are_solved_at_the_known_rates() {
 }
 
 #[tokio::test]
-async fn samples_are_independent_and_resampling_asks_no_critic() {
-    let wanted = ["median", "gcd"];
+async fn samples_are_independent_and_resampling_calls_no_critic() {
+    let selected = ["median", "gcd"];
     let problems: Vec<_> =
-        Problem::builtin().into_iter().filter(|it| wanted.contains(&&*it.id)).collect();
+        Problem::builtin().into_iter().filter(|it| selected.contains(&&*it.id)).collect();
     let summary = summary(&problems, Strategy::Resample, 2).await;
     assert_eq!((summary.problems, summary.samples), (2, 2));
     assert_eq!(summary.solved_by, [2, 4, 4]);
     assert_eq!(summary.independent, [0.5, 0.5]);
-    // Two programs for each session of one, one for each of the other.
+    // Two programs per session of `median`, one per session of `gcd`.
     assert_eq!(summary.calls, 6);
 }
 
-/// A problem in the form of HumanEval; its solution is what the scripted model answers.
-const BEGUN: &str = r#"{"task_id": "Own/0", "prompt": "def twice(n: int) -> int:\n    \"\"\"Doubles.\n    >>> twice(2)\n    4\n    \"\"\"\n", "entry_point": "twice", "canonical_solution": "    return 2 * n\n", "test": "def check(candidate):\n    assert candidate(3) == 6\n"}
+/// Problems in the format of HumanEval; the scripted model answers with the canonical solutions.
+const HUMANEVAL_PROBLEMS: &str = r#"{"task_id": "Own/0", "prompt": "def twice(n: int) -> int:\n    \"\"\"Doubles.\n    >>> twice(2)\n    4\n    \"\"\"\n", "entry_point": "twice", "canonical_solution": "    return 2 * n\n", "test": "def check(candidate):\n    assert candidate(3) == 6\n"}
 {"task_id": "Own/1", "prompt": "def half(n):\n", "entry_point": "half", "canonical_solution": "    return n\n", "test": "def check(candidate):\n    assert candidate(4) == 2\n"}"#;
 
 #[tokio::test]
-async fn problems_in_the_form_of_humaneval_are_tried() {
-    let problems = Problem::parse_lines(BEGUN).unwrap();
+async fn humaneval_problems_are_supported() {
+    let problems = Problem::parse_lines(HUMANEVAL_PROBLEMS).unwrap();
     let summary = summary(&problems, Strategy::Reflect, 1).await;
     assert_eq!((summary.problems, summary.broken), (2, 0));
     assert_eq!((summary.solved_by, summary.unsolved), (vec![1, 1, 1], vec!["Own/1".to_owned()]));

@@ -1,4 +1,4 @@
-//! The program as a server, asked over real connections.
+//! The HTTP server, over real connections.
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
@@ -12,10 +12,10 @@ use tokio::{
 
 use crate::PROGRAM;
 
-/// Nothing here takes so long, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout of every request; exceeded only if the server hangs.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A server in a process of its own.
+/// A server in a separate process.
 struct Server {
     child: Child,
     address: String,
@@ -23,61 +23,61 @@ struct Server {
 }
 
 impl Server {
-    async fn start(folder: &Path, more: &str) -> Self {
+    async fn start(dir: &Path, more: &str) -> Self {
         let mut command = Command::new(PROGRAM);
         for key in ["ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "OPENROUTER"] {
             command.env_remove(format!("{key}_API_KEY"));
         }
         let line = format!("serve --address 127.0.0.1:0 --rate 1000000 {more}");
-        command.args(line.split_whitespace()).current_dir(folder).kill_on_drop(true);
+        command.args(line.split_whitespace()).current_dir(dir).kill_on_drop(true);
         let mut child = command.env("RUST_LOG", "warn").stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = loop {
-            let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+            let line = timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap().unwrap();
             if let Some(rest) = line.split("Serving at ").nth(1) {
                 break rest.split(". ").next().unwrap().to_owned();
             }
         };
-        // What it says later must not fill the pipe.
+        // Keep reading, so that later messages do not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let client = llm::http_client(&address.parse().unwrap()).unwrap();
         Self { child, address, client }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+    async fn request(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let mut request = self.client.request(method, format!("{}{path}", self.address));
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
-        let response = timeout(PATIENCE, request.send()).await.unwrap().unwrap();
+        let response = timeout(TIMEOUT, request.send()).await.unwrap().unwrap();
         let status = response.status().as_u16();
         (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
     }
 
     async fn get(&self, path: &str) -> Value {
-        let (status, value) = self.ask(Method::GET, path, None).await;
+        let (status, value) = self.request(Method::GET, path, None).await;
         assert_eq!(status, 200, "{path}: {value}");
         value
     }
 
     async fn execute(&self, body: Value) -> String {
-        let (status, taken) = self.ask(Method::POST, "/execute", Some(body)).await;
-        assert_eq!(status, 202, "{taken}");
-        taken["job_id"].as_str().unwrap().to_owned()
+        let (status, accepted) = self.request(Method::POST, "/execute", Some(body)).await;
+        assert_eq!(status, 202, "{accepted}");
+        accepted["job_id"].as_str().unwrap().to_owned()
     }
 
-    /// The job's progress, to its end.
+    /// Reads the job's event stream to its end.
     async fn follow(&self, id: &str) -> String {
         let url = format!("{}/jobs/{id}/stream", self.address);
         let response = self.client.get(url).send().await.unwrap();
-        timeout(PATIENCE, response.text()).await.unwrap().unwrap()
+        timeout(TIMEOUT, response.text()).await.unwrap().unwrap()
     }
 }
 
 #[tokio::test]
-async fn a_job_is_taken_followed_and_answered() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), "--pool 2 --max-tokens 20000 --cpu-time 3").await;
+async fn job_is_accepted_streamed_and_completed() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), "--pool 2 --max-tokens 20000 --cpu-time 3").await;
     let health = server.get("/health").await;
     assert_eq!((&health["status"], &health["isolated"]), (&"ok".into(), &true.into()));
     assert_eq!(health["provider"], "scripted");
@@ -94,15 +94,15 @@ async fn a_job_is_taken_followed_and_answered() {
     assert_eq!(job["result"]["output"], "alice\nbob\ncharlie\n");
     assert_eq!(server.get("/jobs").await[0]["outcome"]["attempts"], 2);
 
-    // What the server says of the processor time holds, whatever time a client wants.
+    // The server's CPU time limit applies whatever timeout a client requests.
     let id = server.execute(json!({ "task": "Calculate fibonacci(10)", "timeout": 60 })).await;
     assert!(server.follow(&id).await.contains("\"isolated\":true"));
-    let text = fs::read_to_string(folder.path().join(format!("runs/{id}/run.json"))).unwrap();
+    let text = fs::read_to_string(dir.path().join(format!("runs/{id}/run.json"))).unwrap();
     let given: Value = serde_json::from_str(&text).unwrap();
     let limits = json!({ "timeout": 60.0, "cpu_time": 3.0, "memory": 256 });
     assert_eq!(given["job"]["limits"], limits);
 
-    // A client may allow less than the server does.
+    // A client may set a lower limit than the server.
     let id = server.execute(json!({ "task": task, "max_tokens": 100 })).await;
     assert!(server.follow(&id).await.contains("the budget is spent"));
     let job = server.get(&format!("/jobs/{id}")).await;
@@ -121,17 +121,17 @@ async fn a_job_is_taken_followed_and_answered() {
         (json!({ "task": "x", "max_tokens": 0 }), 422),
         (json!({ "task": "x", "max_dollars": -1 }), 422),
     ] {
-        let (seen, said) = server.ask(Method::POST, "/execute", Some(body)).await;
+        let (seen, said) = server.request(Method::POST, "/execute", Some(body)).await;
         assert_eq!(seen, status, "{said}");
     }
-    assert_eq!(server.ask(Method::GET, "/jobs/nobody", None).await.0, 404);
-    assert_eq!(server.ask(Method::POST, &format!("/jobs/{id}/cancel"), None).await.0, 409);
+    assert_eq!(server.request(Method::GET, "/jobs/nobody", None).await.0, 404);
+    assert_eq!(server.request(Method::POST, &format!("/jobs/{id}/cancel"), None).await.0, 409);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_jobs_at_once_are_answered_and_the_pool_is_never_exceeded() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), "--pool 5 --cpus 2").await;
+async fn two_hundred_concurrent_jobs_complete_within_the_pool_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), "--pool 5 --cpus 2").await;
     let tasks = ["Calculate fibonacci(10)", "Read data from users.json and print usernames"];
     let mut taken = tokio::task::JoinSet::new();
     for number in 0..200 {
@@ -158,16 +158,16 @@ async fn two_hundred_jobs_at_once_are_answered_and_the_pool_is_never_exceeded() 
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let stats = timeout(PATIENCE, finished).await.unwrap();
+    let stats = timeout(TIMEOUT, finished).await.unwrap();
     assert!(most <= 5 && stats["pool"]["most_in_use"].as_u64().unwrap() <= 5, "{most} {stats}");
-    // 100 jobs of one program and 100 of two.
+    // 100 jobs run one program and 100 run two.
     assert_eq!(stats["pool"]["executions"], 300);
     for (number, id) in jobs {
         let job = server.get(&format!("/jobs/{id}")).await;
         let wanted = ["55\n", "alice\nbob\ncharlie\n"][number % 2];
         assert_eq!(job["result"]["output"], wanted, "{job}");
     }
-    // Memory: the most that the process ever had.
+    // Peak memory of the server process.
     let status =
         fs::read_to_string(format!("/proc/{}/status", server.child.id().unwrap())).unwrap();
     let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
@@ -176,15 +176,15 @@ async fn two_hundred_jobs_at_once_are_answered_and_the_pool_is_never_exceeded() 
 }
 
 #[tokio::test]
-async fn a_server_that_was_killed_goes_on_with_its_jobs() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(folder.path(), "--pool 1 --max-jobs 1").await;
+async fn killed_server_resumes_its_jobs_after_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path(), "--pool 1 --max-jobs 1").await;
     let mut ids = Vec::new();
     for _ in 0..6 {
         ids.push(server.execute(json!({ "task": "Calculate fibonacci(10)" })).await);
     }
     server.child.kill().await.unwrap();
-    let server = Server::start(folder.path(), "--pool 1").await;
+    let server = Server::start(dir.path(), "--pool 1").await;
     for id in ids {
         assert!(server.follow(&id).await.contains("\"status\":\"complete\""));
         assert_eq!(server.get(&format!("/jobs/{id}")).await["result"]["output"], "55\n");

@@ -1,15 +1,15 @@
-//! Sessions in the real sandbox: the worked examples, and how the loop ends.
+//! Sessions in real sandboxes: the example tasks and the outcomes of the loop.
 
 use graph_core::RunOptions;
 use llm::{Llm, Rule, Script, Scripted, scripted::FlawKind};
 use reflexion_graph::{
     Job, Session,
     execution::Status,
+    executor::Options,
     failure::Class,
     graph,
     language::{Language, Python},
     offline,
-    workshop::Options,
 };
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(crate) fn program(code: &str) -> Rule {
 }
 
 pub(crate) fn critic(should_retry: bool) -> Rule {
-    let critique = json!({ "diagnosis": "it is wrong", "fix_suggestion": "mend it",
+    let critique = json!({ "diagnosis": "it is wrong", "fix_suggestion": "fix it",
         "should_retry": should_retry, "confidence": 0.5 });
     Rule::json(critique).when_schema("Critique")
 }
@@ -33,7 +33,7 @@ pub(crate) fn scripted(rules: impl IntoIterator<Item = Rule>) -> Llm {
 }
 
 #[tokio::test]
-async fn a_first_try_succeeds() {
+async fn first_attempt_succeeds() {
     let job = Job::new("Calculate fibonacci(10)").expect("55");
     let session = session(job, offline::model().unwrap()).await;
     let outcome = session.outcome.unwrap();
@@ -46,7 +46,7 @@ async fn a_first_try_succeeds() {
 }
 
 #[tokio::test]
-async fn a_failure_is_criticised_and_corrected() {
+async fn failure_is_criticised_and_corrected() {
     let job = Job::new("Read data from users.json and print usernames");
     let session = session(job, offline::model().unwrap()).await;
     let outcome = session.outcome.unwrap();
@@ -66,7 +66,7 @@ async fn a_failure_is_criticised_and_corrected() {
 }
 
 #[tokio::test]
-async fn attempts_end_and_a_critic_may_end_them_earlier() {
+async fn session_ends_after_the_last_attempt_or_when_the_critic_gives_up() {
     for (should_retry, attempts, message) in
         [(true, 4, "max retries exceeded"), (false, 1, "given up")]
     {
@@ -76,14 +76,14 @@ async fn attempts_end_and_a_critic_may_end_them_earlier() {
         assert!(!outcome.success && outcome.message.starts_with(message), "{outcome:?}");
         assert_eq!(outcome.attempts, attempts);
         assert_eq!(session.history.len(), attempts as usize);
-        // From the third on the loop knows that it is stuck.
+        // From the third attempt on, the loop is stuck.
         let resampled: Vec<_> = session.history.iter().map(|it| it.resampled).collect();
         assert_eq!(resampled, [false, false, true, true][..attempts as usize]);
     }
 }
 
 #[tokio::test]
-async fn exit_code_0_is_not_correctness() {
+async fn exit_code_0_is_not_sufficient_for_success() {
     let wrong = || scripted([program("def double(n): return n + 2\nprint(54)"), critic(true)]);
     let last = |session: reflexion_graph::Session| session.history.last().unwrap().clone();
     let ended = last(session(Job::new("x").max_attempts(1).expect("55"), wrong()).await);
@@ -95,7 +95,7 @@ async fn exit_code_0_is_not_correctness() {
     assert_eq!(failure.class, Class::Assertion);
     assert_eq!(failure.error, "AssertionError: assert double(4) == 8");
 
-    // Who ends the process before its tests come to their end has not passed them.
+    // A program that exits before its tests complete does not pass them.
     for end in [
         "import os; os._exit(0)",
         "import sys; sys.exit(3)",
@@ -110,7 +110,7 @@ async fn exit_code_0_is_not_correctness() {
 }
 
 #[tokio::test]
-async fn a_program_may_end_itself_and_tests_may_be_of_unittest() {
+async fn programs_may_exit_and_tests_may_use_unittest() {
     let tests = "import unittest, doctest\nclass Tests(unittest.TestCase):\n    def test_it(self):\n        \
                  self.assertEqual(double(4), 8)\nunittest.main()\n";
     for (code, success) in [
@@ -120,7 +120,7 @@ async fn a_program_may_end_itself_and_tests_may_be_of_unittest() {
         let llm = scripted([program(code), critic(true)]);
         let ended = session(Job::new("x").max_attempts(1).tests(tests), llm).await;
         assert_eq!(ended.outcome.unwrap().success, success, "{:?}", ended.history);
-        // A framework sums up behind what went wrong.
+        // The framework prints a summary after the error.
         let failure = ended.history[0].failure.clone().map(|it| (it.class, it.error));
         let wrong = (Class::Assertion, "AssertionError: 4 != 8".to_owned());
         assert_eq!(failure, (!success).then_some(wrong));
@@ -128,8 +128,8 @@ async fn a_program_may_end_itself_and_tests_may_be_of_unittest() {
 }
 
 #[tokio::test]
-async fn all_of_a_long_output_counts() {
-    // More than is kept of it; only the middle, which is not kept, differs.
+async fn complete_output_is_compared() {
+    // Only the omitted middle of the output differs.
     let right = format!("{}a{}", "x".repeat(20_000), "x".repeat(20_000));
     for (middle, success) in [("a", true), ("b", false)] {
         let code = format!("print('x' * 20_000 + '{middle}' + 'x' * 20_000)");
@@ -137,7 +137,7 @@ async fn all_of_a_long_output_counts() {
         let ended = session(Job::new("x").max_attempts(1).expect(&right), llm).await;
         let outcome = ended.outcome.unwrap();
         assert_eq!(outcome.success, success);
-        assert!(outcome.output.contains("bytes left out"));
+        assert!(outcome.output.contains("bytes omitted"));
         let failure = ended.history[0].failure.as_ref();
         assert!(
             failure
@@ -147,16 +147,16 @@ async fn all_of_a_long_output_counts() {
 }
 
 #[tokio::test]
-async fn a_session_ends_where_its_budget_is_spent() {
+async fn session_ends_when_its_budget_is_spent() {
     use llm::Budget;
     let failing = || scripted([program("raise ValueError('no')"), critic(true)]);
-    // Without a bound: six calls. A call reserves what it can come to, and uses less.
-    let (workshop, _folder) = crate::small().await;
+    // Without a limit, the session makes six calls. A call reserves its maximum and uses less.
+    let (executor, _folder) = crate::small_executor().await;
     let run = async |tokens: u64| {
-        let deps = graph::Deps::new(failing(), workshop.clone());
+        let deps = graph::Deps::new(failing(), executor.clone());
         let deps = graph::Deps { budget: Some(Budget::of_tokens(tokens)), ..deps };
         let session = Session { job: Job::new("x"), ..Session::default() };
-        let graph = graph::unstored().unwrap();
+        let graph = graph::without_checkpointer().unwrap();
         graph.invoke(session, deps, RunOptions::new()).await.unwrap().into_state()
     };
     let whole = run(1_000_000).await;
@@ -164,7 +164,7 @@ async fn a_session_ends_where_its_budget_is_spent() {
     let used =
         |calls: usize| -> u64 { whole.calls[..calls].iter().map(|it| it.input + it.output).sum() };
     let most = u64::from(llm::Request::MAX_TOKENS);
-    // Not even one call fits; the critic's does not; the second program's does not.
+    // The budget is too small for: any call; the critic's call; the second program.
     for (tokens, calls, attempts) in [(10, 0, 0), (used(1) + most, 1, 1), (used(2) + most, 2, 1)] {
         let ended = run(tokens).await;
         let outcome = ended.outcome.unwrap();
@@ -178,11 +178,11 @@ async fn a_session_ends_where_its_budget_is_spent() {
             (calls, attempts, attempts as usize)
         );
     }
-    workshop.close().await;
+    executor.close().await;
 }
 
 #[tokio::test]
-async fn answers_are_read_by_the_ladder_and_one_without_a_program_is_a_failed_attempt() {
+async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_attempt() {
     let prose = scripted([program("print(1)").flaw(FlawKind::Prose)]);
     assert!(session(Job::new("x"), prose).await.outcome.unwrap().success);
 
@@ -197,12 +197,12 @@ async fn answers_are_read_by_the_ladder_and_one_without_a_program_is_a_failed_at
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
     let first = &session.history[0];
     assert_eq!(first.failure.as_ref().unwrap().class, Class::Format);
-    // Two readings of the first attempt, the critic, and the second attempt are paid for.
+    // Two calls for the first attempt, one for the critic and one for the second attempt.
     assert_eq!(session.calls.len(), 4);
 }
 
 #[tokio::test]
-async fn a_provider_that_stumbles_is_asked_again() {
+async fn rate_limited_calls_are_retried() {
     use llm::{Backoff, ErrorKind};
     let failing = Rule::failure(ErrorKind::RateLimited).first_times(2);
     let llm = scripted([failing, program("print(1)")])
@@ -210,11 +210,11 @@ async fn a_provider_that_stumbles_is_asked_again() {
     assert!(session(Job::new("x"), llm).await.outcome.unwrap().success);
 }
 
-/// Python, whose programs no sandbox can take at first.
+/// Python with an invalid program path the first time.
 #[derive(Debug)]
-struct Stumbling(std::sync::atomic::AtomicBool);
+struct FailsOnce(std::sync::atomic::AtomicBool);
 
-impl Language for Stumbling {
+impl Language for FailsOnce {
     fn name(&self) -> &'static str {
         "Python"
     }
@@ -245,46 +245,47 @@ impl Language for Stumbling {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_fails_is_told_to_the_critic() {
-    let language = Box::new(Stumbling(true.into()));
+async fn sandbox_failure_is_reported_to_the_critic() {
+    let language = Box::new(FailsOnce(true.into()));
     let options = Options { pool: 1, language, ..Options::default() };
-    let (workshop, _folder) = crate::workshop(options).await;
+    let (executor, _folder) = crate::executor(options).await;
     let critic = critic(true).when_prompt("internal error: the sandbox failed");
-    let deps = graph::Deps::new(scripted([program("print(1)"), critic]), workshop.clone());
+    let deps = graph::Deps::new(scripted([program("print(1)"), critic]), executor.clone());
     let session = Session { job: Job::new("x"), ..Session::default() };
-    let ended = graph::unstored().unwrap().invoke(session, deps, RunOptions::new()).await;
+    let ended =
+        graph::without_checkpointer().unwrap().invoke(session, deps, RunOptions::new()).await;
     let ended = ended.unwrap().into_state();
-    workshop.close().await;
+    executor.close().await;
     let outcome = ended.outcome.unwrap();
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
     let first = &ended.history[0];
     assert_eq!((first.execution.status, first.execution.isolated), (Status::Internal, true));
     assert_eq!(first.failure.as_ref().unwrap().class, Class::Internal);
-    // The critic was asked, and its answer is what the second attempt was told.
+    // Two programs and one critique.
     assert_eq!(ended.calls.len(), 3);
 }
 
 #[tokio::test]
-async fn a_replay_asks_no_model_and_runs_no_program() {
+async fn replay_calls_no_model_and_runs_no_program() {
     use graph_trace::{Recording, record_to};
 
-    let (workshop, folder) = crate::small().await;
-    let graph = graph::unstored().unwrap();
-    let deps = |llm: Llm| graph::Deps::new(llm, workshop.clone());
+    let (executor, dir) = crate::small_executor().await;
+    let graph = graph::without_checkpointer().unwrap();
+    let deps = |llm: Llm| graph::Deps::new(llm, executor.clone());
     let job = Job::new("Read data from users.json and print usernames");
     let input = Session { job, ..Session::default() };
-    let path = folder.path().join("recording.jsonl");
+    let path = dir.path().join("recording.jsonl");
     let model = offline::model().unwrap();
     let recorded =
         record_to(&graph, input.clone(), deps(model), RunOptions::new(), &path).await.unwrap();
-    assert_eq!(workshop.stats().executions, 2);
+    assert_eq!(executor.stats().executions, 2);
 
-    // Who is asked now knows nothing; it is the model's name that the recording knows it by.
+    // This model has no program, but the same name, by which the recording identifies it.
     let mute = Llm::new(Scripted::new(Script::new("coder").rule(Rule::text("?"))).unwrap());
     let recording = Recording::read(&path).unwrap();
     let replayed = recording.replay_on(&graph, input, deps(mute), RunOptions::new()).await;
     replayed.check().unwrap();
     assert_eq!(replayed.trace, recorded.trace);
-    assert_eq!(workshop.stats().executions, 2);
-    workshop.close().await;
+    assert_eq!(executor.stats().executions, 2);
+    executor.close().await;
 }

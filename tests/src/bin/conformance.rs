@@ -1,5 +1,5 @@
 //! Runs conformance cases on the engine: `conformance [--saver KIND] [--case ID] [-v] FILE.jsonl...`.
-#![expect(clippy::print_stdout, reason = "a report on stdout is what the program is for")]
+#![expect(clippy::print_stdout, reason = "prints its report to stdout")]
 
 use std::{env, path::PathBuf, process::ExitCode};
 
@@ -7,13 +7,20 @@ use graph_tests::{Case, ReadError, SaverKind, compare, read, run};
 use serde_json::Value;
 
 fn main() -> ExitCode {
-    let Some(wanted) = Wanted::from_args(env::args().skip(1)) else {
+    let Some(options) = Options::from_args(env::args().skip(1)) else {
         eprintln!(
-            "usage: conformance [--saver memory|sqlite|postgres] [--case ID] [-v] FILE.jsonl..."
+            "\
+Usage: conformance [OPTIONS] FILE.jsonl...
+
+Run conformance cases on the engine and compare the answers with the recorded ones.
+
+  --saver KIND  Store threads with this saver: memory, sqlite or postgres [default: memory]
+  --case ID     Run only the case with this id
+  -v            Print the graph, the call and both answers of each difference"
         );
         return ExitCode::FAILURE;
     };
-    match report(&wanted) {
+    match report(&options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -23,39 +30,39 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the command line asks for.
+/// Command-line options.
 #[derive(Default)]
-struct Wanted {
+struct Options {
     files: Vec<PathBuf>,
     saver: SaverKind,
     case: Option<String>,
     verbose: bool,
 }
 
-impl Wanted {
+impl Options {
     fn from_args(mut args: impl Iterator<Item = String>) -> Option<Self> {
-        let mut wanted = Self::default();
+        let mut options = Self::default();
         while let Some(arg) = args.next() {
             match arg.as_str() {
-                "--saver" => wanted.saver = args.next()?.parse().ok()?,
-                "--case" => wanted.case = Some(args.next()?),
-                "-v" => wanted.verbose = true,
+                "--saver" => options.saver = args.next()?.parse().ok()?,
+                "--case" => options.case = Some(args.next()?),
+                "-v" => options.verbose = true,
                 other if other.starts_with('-') => return None,
-                file => wanted.files.push(PathBuf::from(file)),
+                file => options.files.push(PathBuf::from(file)),
             }
         }
-        (!wanted.files.is_empty()).then_some(wanted)
+        (!options.files.is_empty()).then_some(options)
     }
 }
 
-/// Runs what is wanted, and says whether all was equal.
-fn report(wanted: &Wanted) -> Result<bool, ReadError> {
+/// Runs the selected cases. Returns whether all answers are equal to the recorded ones.
+fn report(options: &Options) -> Result<bool, ReadError> {
     let (mut n_cases, mut n_equal) = (0, 0);
-    for file in &wanted.files {
+    for file in &options.files {
         for case in read(file)? {
-            if wanted.case.as_ref().is_none_or(|it| *it == case.id) {
+            if options.case.as_ref().is_none_or(|it| *it == case.id) {
                 n_cases += 1;
-                n_equal += usize::from(is_equal(&case, wanted));
+                n_equal += usize::from(is_equal(&case, options));
             }
         }
     }
@@ -63,17 +70,17 @@ fn report(wanted: &Wanted) -> Result<bool, ReadError> {
     Ok(n_cases == n_equal)
 }
 
-fn is_equal(case: &Case, wanted: &Wanted) -> bool {
-    let got = match run(case, wanted.saver) {
+fn is_equal(case: &Case, options: &Options) -> bool {
+    let got = match run(case, options.saver) {
         Ok(got) => got,
-        Err(gave_up) => {
-            println!("{}: {}\n  {gave_up}\n", case.id, case.about);
+        Err(error) => {
+            println!("{}: {}\n  {error}\n", case.id, case.about);
             return false;
         }
     };
     let Some(difference) = compare(case, &got) else { return true };
     println!("{}: {}\n  {}\n", case.id, case.about, difference.to_string().replace('\n', "\n  "));
-    if wanted.verbose {
+    if options.verbose {
         print_answers(case, &got, difference.call);
     }
     false

@@ -1,8 +1,9 @@
-//! A worker that is meant to be killed: `crash-worker --saver sqlite:PATH|URL --thread T --durability
-//! sync|async|exit --world FILE --acks FILE [--plan live|before:N|after:N|lie:N] [--wait SECONDS]` brings the job on
-//! the thread to its end and prints what it came to; `crash-worker --saver .. --thread T --race leased|unleased|graph`
-//! takes orders on its standard input.
-#![expect(clippy::print_stdout, reason = "what the job came to is what the program is for")]
+//! A worker that tests kill.
+//!
+//! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
+//! live|before:N|after:N|lie:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
+//! `crash-worker --saver .. --thread T --race leased|unleased|graph` reads commands from standard input.
+#![expect(clippy::print_stdout, reason = "prints the result to stdout")]
 
 use std::{
     collections::BTreeMap,
@@ -16,16 +17,16 @@ use std::{
 
 use graph_core::{Checkpointer, Durability, RunError, checkpoint::CheckpointError};
 use graph_tests::crash::{
-    dying::Dying,
-    job::{self, World},
-    race::{Racer, Way},
-    saver::Home,
-    worker::{Report, word_of},
+    job::{self, EffectLog},
+    killing_hook::KillingHook,
+    location::StoreLocation,
+    race::{RaceMode, RaceWorker},
+    worker::{WorkerReport, durability_arg},
 };
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
-    match obey(&Words::read()).await {
+    match run(&Args::read()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -34,17 +35,17 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The command line: names, each with a value.
-struct Words(BTreeMap<String, String>);
+/// Command-line arguments: names, each followed by a value.
+struct Args(BTreeMap<String, String>);
 
-impl Words {
+impl Args {
     fn read() -> Self {
-        let mut words = BTreeMap::new();
+        let mut args = BTreeMap::new();
         let mut args = env::args().skip(1);
         while let (Some(name), Some(value)) = (args.next(), args.next()) {
-            words.insert(name, value);
+            args.insert(name, value);
         }
-        Self(words)
+        Self(args)
     }
 
     fn find(&self, name: &str) -> Option<&str> {
@@ -52,50 +53,66 @@ impl Words {
     }
 
     fn get(&self, name: &str) -> Result<&str, String> {
-        self.find(name).ok_or_else(|| format!("{name} is missing"))
+        self.find(name).ok_or_else(|| format!("missing argument {name}"))
     }
 
     fn durability(&self) -> Result<Durability, String> {
-        let word = self.get("--durability")?;
+        let name = self.get("--durability")?;
         let all = [Durability::Sync, Durability::Async, Durability::Exit];
-        let named = all.into_iter().find(|it| word_of(*it) == word);
-        named.ok_or_else(|| format!("`{word}` is no durability"))
+        let named = all.into_iter().find(|it| durability_arg(*it) == name);
+        named.ok_or_else(|| format!("invalid durability `{name}`; expected sync, async or exit"))
     }
 }
 
-async fn obey(words: &Words) -> Result<(), Box<dyn Error>> {
-    let home = Home::parse(words.get("--saver")?).ok_or("--saver names no saver")?;
-    let saver = home.open().await?;
-    match words.find("--race") {
-        Some(way) => race(words, saver, Way::parse(way).ok_or("--race names no way")?).await,
-        None => work(words, saver).await,
+async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+    let location = StoreLocation::parse(args.get("--saver")?)
+        .ok_or("invalid --saver; expected sqlite:PATH or postgresql://...")?;
+    let saver = location.open().await?;
+    match args.find("--race") {
+        Some(mode) => {
+            race(
+                args,
+                saver,
+                RaceMode::parse(mode)
+                    .ok_or("invalid --race; expected leased, unleased or graph")?,
+            )
+            .await
+        }
+        None => work(args, saver).await,
     }
 }
 
-async fn work(words: &Words, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn Error>> {
-    let plan = words.find("--plan").map_or(Ok(Default::default()), str::parse)?;
-    let wait = Duration::from_secs(words.find("--wait").map_or(Ok(0), str::parse)?);
-    let world = World::new(words.get("--world")?);
-    let dying = Dying::before(saver, plan, words.get("--acks")?);
-    let born = Instant::now();
+async fn work(args: &Args, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn Error>> {
+    let plan = args.find("--plan").map_or(Ok(Default::default()), str::parse)?;
+    let wait = Duration::from_secs(args.find("--wait").map_or(Ok(0), str::parse)?);
+    let effect_log = EffectLog::new(args.get("--world")?);
+    let killing_hook = KillingHook::before(saver, plan, args.get("--acks")?);
+    let started = Instant::now();
     let job = loop {
-        let saver = Arc::new(dying.clone());
-        let run = job::finish(saver, words.get("--thread")?, words.durability()?, world.clone());
+        let saver = Arc::new(killing_hook.clone());
+        let run = job::finish(saver, args.get("--thread")?, args.durability()?, effect_log.clone());
         match run.await {
-            Err(RunError::Checkpoint(CheckpointError::Busy { .. })) if born.elapsed() < wait => {
+            Err(RunError::Checkpoint(CheckpointError::Busy { .. })) if started.elapsed() < wait => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             result => break result?,
         }
     };
-    println!("{}", serde_json::to_string(&Report { job, n_writes: dying.way().n_writes() })?);
+    println!(
+        "{}",
+        serde_json::to_string(&WorkerReport { job, n_writes: killing_hook.way().n_writes() })?
+    );
     Ok(())
 }
 
-async fn race(words: &Words, saver: Arc<dyn Checkpointer>, way: Way) -> Result<(), Box<dyn Error>> {
-    let mut racer = Racer::new(saver, words.get("--thread")?, way);
-    for order in io::stdin().lock().lines() {
-        println!("{}", racer.obey(&order?).await);
+async fn race(
+    args: &Args,
+    saver: Arc<dyn Checkpointer>,
+    mode: RaceMode,
+) -> Result<(), Box<dyn Error>> {
+    let mut worker = RaceWorker::new(saver, args.get("--thread")?, mode);
+    for command in io::stdin().lock().lines() {
+        println!("{}", worker.handle_command(&command?).await);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The calls of a script.
+//! Calls of a script.
 
 use graph_core::Durability;
 use serde::{Deserialize, Deserializer};
@@ -6,59 +6,59 @@ use serde_json::{Map, Value};
 
 use super::{StopsSpec, Targets};
 
-/// One call of a script. Exactly one of its first nine fields says which; the others say how.
+/// One call of a script. Exactly one of the first nine fields selects the operation; the others are options.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// Runs with fresh input; null goes on.
-    #[serde(default, deserialize_with = "present")]
+    /// Runs with this input; null resumes the thread.
+    #[serde(default, deserialize_with = "explicit_null")]
     pub invoke: Option<Value>,
-    /// Runs with an answer.
-    #[serde(default, deserialize_with = "present")]
+    /// Runs with an answer to the pending interrupt.
+    #[serde(default, deserialize_with = "explicit_null")]
     pub resume: Option<Value>,
-    /// Runs with answers, each beside the question it is for.
+    /// Runs with pairs of interrupt value and answer.
     pub resume_map: Option<Vec<(Value, Value)>>,
-    /// Runs with a command.
+    /// Runs with a command as input.
     pub command: Option<InputCommand>,
-    /// Edits the state.
-    #[serde(default, deserialize_with = "present")]
+    /// Updates the state.
+    #[serde(default, deserialize_with = "explicit_null")]
     pub update_state: Option<Value>,
-    /// Edits the state, superstep by superstep.
+    /// Updates the state in several supersteps.
     pub bulk_update: Option<Vec<Vec<EditSpec>>>,
-    /// Looks at the state.
+    /// Reads the state.
     #[serde(default)]
     pub state: bool,
-    /// Looks at the history.
+    /// Reads the history.
     #[serde(default)]
     pub history: bool,
     /// Counts the checkpoints of each namespace.
     #[serde(default)]
     pub namespaces: bool,
 
-    /// What an edit stands for.
+    /// Node that the update is attributed to.
     pub as_node: Option<String>,
-    /// Whether to look into subgraphs.
+    /// Whether to include the states of subgraphs.
     #[serde(default)]
     pub subgraphs: bool,
-    /// The thread; null is none.
-    #[serde(default = "usual_thread")]
+    /// Name of the thread; null: no thread.
+    #[serde(default = "default_thread")]
     pub thread: Option<String>,
-    /// How many steps a run may take.
-    #[serde(default = "usual_limit")]
+    /// Maximum number of steps.
+    #[serde(default = "default_limit")]
     pub recursion_limit: i64,
-    /// When a run stores checkpoints.
+    /// When the run stores checkpoints.
     #[serde(default)]
     pub durability: DurabilitySpec,
-    /// The stops of this run, in place of the compiled ones.
+    /// Nodes to stop before, instead of those set at compile time.
     pub interrupt_before: Option<StopsSpec>,
-    /// The stops of this run, in place of the compiled ones.
+    /// Nodes to stop after, instead of those set at compile time.
     pub interrupt_after: Option<StopsSpec>,
-    /// Which snapshot of the history to start from, newest 0.
+    /// Index of the snapshot in the history to start from; 0 is the newest.
     pub at: Option<usize>,
 }
 
 impl Call {
-    /// Whether the call is a run.
+    /// Returns whether the call runs the graph.
     pub fn runs(&self) -> bool {
         self.invoke.is_some()
             || self.resume.is_some()
@@ -67,34 +67,34 @@ impl Call {
     }
 }
 
-/// A command as input.
+/// A command used as input.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputCommand {
-    /// What it writes.
+    /// Fields to write.
     pub update: Option<Map<String, Value>>,
-    /// Where it goes.
+    /// Targets to go to.
     #[serde(default)]
     pub goto: Targets,
-    /// What it answers.
-    #[serde(default, deserialize_with = "present")]
+    /// Answer to the pending interrupt.
+    #[serde(default, deserialize_with = "explicit_null")]
     pub resume: Option<Value>,
 }
 
-/// One edit of a superstep.
+/// One update of a superstep.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditSpec {
-    /// What it writes.
+    /// Fields to write.
     pub values: Value,
-    /// What it stands for.
+    /// Node that the update is attributed to.
     pub as_node: Option<String>,
 }
 
 /// When a run stores checkpoints.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the words of the format, explained there")]
+#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum DurabilitySpec {
     Sync,
     #[default]
@@ -112,15 +112,15 @@ impl From<DurabilitySpec> for Durability {
     }
 }
 
-/// Tells a null that is there from one that is not.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+/// Distinguishes an explicit null from a missing key.
+fn explicit_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-fn usual_thread() -> Option<String> {
+fn default_thread() -> Option<String> {
     Some("t".to_owned())
 }
 
-fn usual_limit() -> i64 {
+fn default_limit() -> i64 {
     25
 }

@@ -1,4 +1,4 @@
-//! One thread under watch, and what is expected of it.
+//! A crash test of one thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,36 +8,36 @@ use std::{
 use graph_core::{Durability, MemorySaver};
 
 use super::{
-    job::{self, Job, World},
-    sight::{Broken, Sight, Watch},
-    trail,
-    worker::Post,
+    job::{self, EffectLog, Job},
+    logs,
+    stored_thread::{ConsistencyChecker, ConsistencyError, StoredThread},
+    worker::WorkerLauncher,
 };
 
-/// What comes of the job when nothing goes wrong.
+/// Result of a job that is not interrupted.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// The state it ends with.
+    /// Final state.
     pub job: Job,
-    /// The effects it takes, each of them once.
+    /// Side effects, each of which happens once.
     pub effects: BTreeSet<String>,
 }
 
 impl Expected {
-    /// Runs the job in this process, without a disk.
+    /// Runs the job in this process with an in-memory saver.
     ///
     /// # Panics
     ///
-    /// If even that fails.
+    /// If the job fails.
     #[must_use]
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().expect("there is room for a temporary folder");
-        let path = folder.path().join("world");
-        let (saver, world) = (Arc::new(MemorySaver::new()), World::new(path.clone()));
-        let job = block_on(job::finish(saver, "job", Durability::Sync, world));
-        let job = job.expect("nothing goes wrong without a disk");
-        let effects = trail::effects(&path).expect("the world was written just now");
-        assert!(effects.values().all(|it| *it == 1), "effects took place twice: {effects:?}");
+        let dir = tempfile::tempdir().expect("a temporary directory can be created");
+        let path = dir.path().join("world");
+        let (saver, effect_log) = (Arc::new(MemorySaver::new()), EffectLog::new(path.clone()));
+        let job = block_on(job::finish(saver, "job", Durability::Sync, effect_log));
+        let job = job.expect("the job succeeds with an in-memory saver");
+        let effects = logs::effects(&path).expect("the effect log was just written");
+        assert!(effects.values().all(|it| *it == 1), "repeated effects: {effects:?}");
         Self { job, effects: effects.into_keys().collect() }
     }
 }
@@ -48,62 +48,62 @@ impl Default for Expected {
     }
 }
 
-/// A post under watch.
+/// A crash test of one thread.
 #[derive(Debug)]
-pub struct Case<'a> {
-    post: &'a Post,
-    watch: Watch,
+pub struct CrashCase<'a> {
+    launcher: &'a WorkerLauncher,
+    checker: ConsistencyChecker,
 }
 
-impl<'a> Case<'a> {
-    /// A watch on a post whose thread does not exist yet.
+impl<'a> CrashCase<'a> {
+    /// Creates a test for a launcher whose thread does not exist yet.
     #[must_use]
-    pub fn new(post: &'a Post, durability: Durability) -> Self {
-        Self { post, watch: Watch::new(durability) }
+    pub fn new(launcher: &'a WorkerLauncher, durability: Durability) -> Self {
+        Self { launcher, checker: ConsistencyChecker::new(durability) }
     }
 
-    /// How often a worker has died.
+    /// Returns the number of crashes so far.
     #[must_use]
-    pub fn deaths(&self) -> usize {
-        self.watch.deaths()
+    pub fn crashes(&self) -> usize {
+        self.checker.crashes()
     }
 
-    /// Checks what a dead worker left behind.
+    /// Checks the state left by a killed worker.
     ///
     /// # Panics
     ///
-    /// If the store or the trail cannot be read at all.
-    pub fn after_death(&mut self) -> Result<(), Broken> {
-        let (acks, effects) = self.trail();
-        self.watch.after_death(self.sight(), &acks, &effects)
+    /// If the store or the logs cannot be read.
+    pub fn after_crash(&mut self) -> Result<(), ConsistencyError> {
+        let (acks, effects) = self.logs();
+        self.checker.after_crash(self.stored(), &acks, &effects)
     }
 
-    /// Checks what is there once the job is done.
+    /// Checks the final state after the job is complete.
     ///
     /// # Panics
     ///
-    /// If the store or the trail cannot be read at all.
-    pub fn at_end(&mut self, expected: &Expected) -> Result<(), Broken> {
-        let (acks, effects) = self.trail();
-        self.watch.at_end(self.sight(), &acks, &effects, &expected.effects)
+    /// If the store or the logs cannot be read.
+    pub fn at_end(&mut self, expected: &Expected) -> Result<(), ConsistencyError> {
+        let (acks, effects) = self.logs();
+        self.checker.at_end(self.stored(), &acks, &effects, &expected.effects)
     }
 
-    fn sight(&self) -> Sight {
-        block_on(self.post.sight()).expect("what was stored can be read")
+    fn stored(&self) -> StoredThread {
+        block_on(self.launcher.stored()).expect("the store can be read")
     }
 
-    fn trail(&self) -> (Vec<trail::Ack>, BTreeMap<String, usize>) {
-        let acks = self.post.acks().expect("what was answered can be read");
-        (acks, self.post.effects().expect("the world can be read"))
+    fn logs(&self) -> (Vec<logs::Ack>, BTreeMap<String, usize>) {
+        let acks = self.launcher.acks().expect("the acknowledgements can be read");
+        (acks, self.launcher.effects().expect("the effect log can be read"))
     }
 }
 
-/// Runs a future to its end on this thread.
+/// Runs a future to completion on this thread.
 ///
 /// # Panics
 ///
-/// If there can be no runtime.
+/// If the runtime cannot be created.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime needs nothing that could be missing").block_on(future)
+    runtime.expect("a runtime can be created").block_on(future)
 }

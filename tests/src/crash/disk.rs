@@ -1,4 +1,4 @@
-//! A disk that fails, for one process: `faults/fail_io.c` stands before libc in it.
+//! Injects disk failures into one process by loading `faults/fail_io.c` with `LD_PRELOAD`.
 
 use std::{
     io,
@@ -8,43 +8,43 @@ use std::{
 
 use tempfile::TempDir;
 
-/// The numbers of the errors, as the system has them.
+/// Linux error numbers.
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// The library that lets calls fail.
+/// The library that makes system calls fail.
 #[derive(Debug)]
 pub struct FailingDisk {
     library: PathBuf,
-    /// Holds the library.
-    _folder: TempDir,
+    /// Contains the library.
+    _dir: TempDir,
 }
 
-/// Which of the calls that write to a database's files fail, counted from 1.
+/// Which write to the database's files fails, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailingCall {
-    /// One call fails, with an I/O error.
+    /// This call fails with an I/O error.
     ErrorAt(usize),
-    /// The disk is full from that call on.
+    /// This and all later calls fail because the disk is full.
     FullFrom(usize),
 }
 
 impl FailingDisk {
-    /// Builds the library with the C compiler that SQLite was built with.
+    /// Builds the library with the system's C compiler.
     pub fn build() -> io::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let library = folder.path().join("fail_io.so");
+        let dir = tempfile::tempdir()?;
+        let library = dir.path().join("fail_io.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/fail_io.c");
         let mut compiler = Command::new("cc");
         compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).args([source, "-ldl"]);
         let output = compiler.output()?;
         match output.status.success() {
-            true => Ok(Self { library, _folder: folder }),
+            true => Ok(Self { library, _dir: dir }),
             false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr))),
         }
     }
 
-    /// Lets calls of a process on this database's files fail.
+    /// Makes calls of a process on this database's files fail.
     pub fn fail_at(&self, command: &mut Command, database: &Path, call: FailingCall) {
         let (nth, errno) = match call {
             FailingCall::ErrorAt(nth) => (nth, EIO),
@@ -57,7 +57,7 @@ impl FailingDisk {
         }
     }
 
-    /// Lets nothing fail, and has the number of calls written to a file.
+    /// Only counts the calls and writes their number to a file.
     pub fn count_into(&self, command: &mut Command, database: &Path, count: &Path) {
         self.load(command, database);
         command.env("FAIL_IO_COUNT", count);

@@ -1,4 +1,4 @@
-//! The job that is crashed: rounds of fan-out, a graph inside, a join, questions, and outside calls on the way.
+//! The job that is interrupted by crashes: rounds of fan-out, a subgraph, a join, interrupts and side effects.
 
 use std::{
     collections::BTreeMap,
@@ -15,32 +15,32 @@ use graph_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How many rounds the job takes.
+/// Number of rounds.
 const ROUNDS: u32 = 3;
-/// How many parcels each of them sends.
+/// Number of parcels per round.
 const PARCELS: u32 = 3;
-/// How many effects can be under way at once: one for each parcel, and the audit's.
-pub const WIDTH: usize = PARCELS as usize + 1;
-/// What all effects are called; what tells them apart is their key.
+/// Maximum number of effects in flight: one per parcel and one of the audit.
+pub const MAX_CONCURRENT_EFFECTS: usize = PARCELS as usize + 1;
+/// Name of all effects; they differ by key.
 const EFFECT: &str = "effect";
 
-/// What the job has come to.
+/// State of the job.
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// The round it is in.
+    /// Current round.
     pub round: u32,
-    /// What was done, in the order in which it counts.
+    /// Completed work, in order.
     #[reduce(append)]
     pub log: Vec<String>,
-    /// The sum of what the effects brought.
+    /// Sum of the results of the effects.
     #[reduce(add)]
     pub total: u64,
-    /// What the reviews said, by round.
+    /// Results of the reviews, by round.
     #[reduce(merge)]
     pub reviews: BTreeMap<String, String>,
 }
 
-/// The graph inside: its own state, its own checkpoints.
+/// State of the subgraph, which has its own checkpoints.
 #[derive(State, Clone, Debug, Default)]
 struct Review {
     round: u32,
@@ -48,49 +48,49 @@ struct Review {
     notes: Vec<String>,
 }
 
-/// The world outside: a file with a line for each time that an effect took place.
+/// File with one line for each execution of a side effect.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct EffectLog {
     path: PathBuf,
 }
 
-impl World {
-    /// A world that is kept in this file.
+impl EffectLog {
+    /// Creates a log in this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    fn change(&self, key: &str) -> io::Result<()> {
-        append(&self.path, key)
+    fn append(&self, key: &str) -> io::Result<()> {
+        append_line(&self.path, key)
     }
 }
 
-/// Appends a line in one write, so that a kill leaves it out or in.
-pub(super) fn append(path: &Path, line: &str) -> io::Result<()> {
+/// Appends a line with a single write, so that a kill leaves either all or nothing of it.
+pub(super) fn append_line(path: &Path, line: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(format!("{line}\n").as_bytes())
 }
 
-/// The key of an effect as the world sees it, from the key it is journaled under.
+/// Returns the key of an effect as written to the effect log, from its journal key.
 #[must_use]
 pub fn effect_key(journaled: &str) -> Option<String> {
     let key = journaled.strip_prefix(EFFECT)?.strip_prefix(':')?;
     serde_json::from_str(key).ok()
 }
 
-/// Brings the thread to its end from wherever it stands.
+/// Runs the thread to its end from its last checkpoint.
 pub async fn finish(
     saver: Arc<dyn Checkpointer>,
     thread: &str,
     durability: Durability,
-    world: World,
+    effect_log: EffectLog,
 ) -> Result<Job, RunError> {
-    let graph = graph(saver).expect("the job's graph is sound");
-    let thread = graph.thread(thread, world).with(RunOptions::new().durability(durability));
+    let graph = graph(saver).expect("the job's graph is valid");
+    let thread = graph.thread(thread, effect_log).with(RunOptions::new().durability(durability));
     loop {
         let exit = match thread.state().await? {
             None => thread.run(Job::default()).await?,
-            // Not `next`: tasks that are done but not committed are left out there.
+            // Not `next`, which omits tasks that are finished but not committed.
             Some(state) if state.tasks.is_empty() => return Ok(state.values),
             Some(state) => match state.interrupts().next() {
                 Some(question) => thread.resume(answer(question)).await?,
@@ -107,8 +107,8 @@ fn answer(question: &Interrupt) -> Value {
     json!(format!("yes to {}", question.value))
 }
 
-fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Job, World>, BuildError> {
-    let reviewing = StateGraph::<Review, World>::new()
+fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Job, EffectLog>, BuildError> {
+    let reviewing = StateGraph::<Review, EffectLog>::new()
         .node(read)
         .node(judge)
         .edge(START, read)
@@ -123,7 +123,7 @@ fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Job, World>, Buil
             Job::update().reviews([(format!("round {}", review.round), review.notes.join(", "))])
         },
     );
-    StateGraph::<Job, World>::new()
+    StateGraph::<Job, EffectLog>::new()
         .node(plan)
         .node(work)
         .node(audit)
@@ -134,7 +134,7 @@ fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Job, World>, Buil
         .branch(plan, parcels)
         .edge(plan, audit)
         .edge(audit, "review")
-        // The work is done a step before the review, so a crash between them finds the join half full.
+        // `work` finishes one step before `review`, so a crash between them leaves the join half complete.
         .join(["work", "review"], gather)
         .branch(gather, next)
         .edge(approve, plan)
@@ -163,7 +163,7 @@ fn parcels(job: &Job) -> Parcels {
     Parcels::Send((0..PARCELS).map(|number| Parcel { round: job.round, number }).collect())
 }
 
-async fn work(parcel: Parcel, cx: &Context<World>) -> Result<JobUpdate, NodeError> {
+async fn work(parcel: Parcel, cx: &Context<EffectLog>) -> Result<JobUpdate, NodeError> {
     let Parcel { round, number } = parcel;
     let fetched = effect(cx, format!("fetch {round}.{number}")).await?;
     let stored = effect(cx, format!("store {round}.{number}")).await?;
@@ -172,18 +172,18 @@ async fn work(parcel: Parcel, cx: &Context<World>) -> Result<JobUpdate, NodeErro
         .log([format!("work {round}.{number}: {fetched}, {stored}")]))
 }
 
-async fn audit(job: &Job, cx: &Context<World>) -> Result<JobUpdate, NodeError> {
+async fn audit(job: &Job, cx: &Context<EffectLog>) -> Result<JobUpdate, NodeError> {
     let audited = effect(cx, format!("audit {}", job.round)).await?;
     Ok(Job::update().total(audited).log([format!("audit of {} lines", job.log.len())]))
 }
 
-async fn read(review: &Review, cx: &Context<World>) -> Result<ReviewUpdate, NodeError> {
+async fn read(review: &Review, cx: &Context<EffectLog>) -> Result<ReviewUpdate, NodeError> {
     let read = effect(cx, format!("read {}", review.round)).await?;
     Ok(Review::update().notes([format!("read {read}")]))
 }
 
-/// Asks in the last round, from within the graph inside.
-async fn judge(review: &Review, cx: &Context<World>) -> Result<ReviewUpdate, NodeError> {
+/// Interrupts in the last round, from within the subgraph.
+async fn judge(review: &Review, cx: &Context<EffectLog>) -> Result<ReviewUpdate, NodeError> {
     let verdict = match review.round {
         ROUNDS => cx.interrupt("publish?")?,
         _ => "go on".to_owned(),
@@ -213,20 +213,20 @@ fn next(job: &Job) -> Next {
     }
 }
 
-/// Asks between two effects: the first must not be repeated for the answer.
-async fn approve(job: &Job, cx: &Context<World>) -> Result<JobUpdate, NodeError> {
+/// Interrupts between two effects: the first one must not be repeated after the answer.
+async fn approve(job: &Job, cx: &Context<EffectLog>) -> Result<JobUpdate, NodeError> {
     let offered = effect(cx, format!("offer {}", job.round)).await?;
     let answer: String = cx.interrupt(format!("go on after round {}?", job.round))?;
     let booked = effect(cx, format!("book {}", job.round)).await?;
     Ok(Job::update().total(offered + booked).log([answer]))
 }
 
-/// An outside call: the world changes, and the answer depends on nothing but the key.
-async fn effect(cx: &Context<World>, key: String) -> Result<u64, NodeError> {
-    let world = cx.deps();
+/// Runs a side effect whose result depends only on the key.
+async fn effect(cx: &Context<EffectLog>, key: String) -> Result<u64, NodeError> {
+    let effect_log = cx.deps();
     cx.task(EFFECT, &key, async {
-        world.change(&key)?;
-        // Lets the tasks beside it come in between.
+        effect_log.append(&key)?;
+        // Let concurrent tasks run in between.
         tokio::task::yield_now().await;
         Ok(key.bytes().map(u64::from).sum())
     })

@@ -1,7 +1,7 @@
-//! Two processes that race for one thread, told by lines on their standard input.
+//! A worker that races another process for one thread, controlled by lines on standard input.
 //!
-//! A round has two parts. At `look` a racer reads the thread's head and says `ready`; at `go` it tries to put the
-//! next checkpoint on the head it has read, and says what came of it.
+//! A round has two parts. On `look`, the worker reads the thread's head and prints `ready`. On `go`, it tries to add
+//! a checkpoint to that head and prints the result.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -14,27 +14,27 @@ use graph_core::{
 };
 use serde_json::json;
 
-/// How a racer takes its step.
+/// How a worker takes its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// It takes the thread, and puts a checkpoint.
+pub enum RaceMode {
+    /// Leases the thread and adds a checkpoint.
     Leased,
-    /// It puts a checkpoint on a thread it has not taken, as one whose lease was lost would.
+    /// Adds a checkpoint without a lease, like a process that lost its lease.
     Unleased,
-    /// It lets a graph go on for one step.
+    /// Runs a graph for one step.
     Graph,
 }
 
-impl Way {
-    /// Reads the word for it; `None` if there is none such.
+impl RaceMode {
+    /// Parses a mode.
     #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::Leased, Self::Unleased, Self::Graph].into_iter().find(|it| it.word() == word)
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Leased, Self::Unleased, Self::Graph].into_iter().find(|it| it.as_str() == name)
     }
 
-    /// The word for it.
+    /// Returns the name of the mode.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Leased => "leased",
             Self::Unleased => "unleased",
@@ -43,52 +43,52 @@ impl Way {
     }
 }
 
-/// What the racers' graph counts.
+/// State of the graph.
 #[derive(State, Clone, Debug, Default)]
-pub struct Lap {
-    /// The number of steps taken.
+pub struct RaceState {
+    /// Number of steps taken.
     #[reduce(add)]
     pub count: u64,
 }
 
-async fn step(_: &Lap) -> LapUpdate {
-    Lap::update().count(1)
+async fn step(_: &RaceState) -> RaceStateUpdate {
+    RaceState::update().count(1)
 }
 
-/// A graph that goes on for ever, a step at a time.
+/// Builds a graph that never ends and stops after each step.
 #[must_use]
-pub fn graph(saver: Arc<dyn Checkpointer>) -> CompiledGraph<Lap> {
-    StateGraph::<Lap>::new()
+pub fn graph(saver: Arc<dyn Checkpointer>) -> CompiledGraph<RaceState> {
+    StateGraph::<RaceState>::new()
         .node(step)
         .edge(START, step)
         .edge(step, step)
         .stop_after(Stops::Everywhere)
         .shared_checkpointer(saver)
         .compile()
-        .expect("the racers' graph is sound")
+        .expect("the graph is valid")
 }
 
-/// One of the two.
+/// One of the two competing workers.
 #[derive(Debug)]
-pub struct Racer {
+pub struct RaceWorker {
     saver: Arc<dyn Checkpointer>,
     thread: String,
-    way: Way,
-    laps: Thread<Lap>,
+    mode: RaceMode,
+    graph_thread: Thread<RaceState>,
     head: Option<Checkpoint>,
 }
 
-impl Racer {
-    /// A racer for this thread.
+impl RaceWorker {
+    /// Creates a worker for this thread.
     #[must_use]
-    pub fn new(saver: Arc<dyn Checkpointer>, thread: &str, way: Way) -> Self {
-        let laps = graph(saver.clone()).thread(thread, ());
-        Self { saver, thread: thread.to_owned(), way, laps, head: None }
+    pub fn new(saver: Arc<dyn Checkpointer>, thread: &str, mode: RaceMode) -> Self {
+        let graph_thread = graph(saver.clone()).thread(thread, ());
+        Self { saver, thread: thread.to_owned(), mode, graph_thread, head: None }
     }
 
-    /// Does what a line says, and gives the line to answer with.
-    pub async fn obey(&mut self, order: &str) -> String {
-        match order {
+    /// Handles a command and returns the line to print.
+    pub async fn handle_command(&mut self, command: &str) -> String {
+        match command {
             "look" => match self.saver.get(&Lookup::head(&self.thread, "")).await {
                 Ok(head) => {
                     self.head = head;
@@ -97,20 +97,20 @@ impl Racer {
                 Err(error) => format!("failed: {error}"),
             },
             "go" => self.go().await.unwrap_or_else(|error| refusal(&error)),
-            other => format!("failed: `{other}` is neither `look` nor `go`"),
+            other => format!("failed: unknown command `{other}`; expected `look` or `go`"),
         }
     }
 
     async fn go(&self) -> Result<String, RunError> {
-        let count = match self.way {
-            Way::Leased => {
+        let count = match self.mode {
+            RaceMode::Leased => {
                 let lease = self.saver.lease(&self.thread).await?;
                 let count = self.put().await?;
                 drop(lease);
                 count
             }
-            Way::Unleased => self.put().await?,
-            Way::Graph => match self.laps.proceed().await? {
+            RaceMode::Unleased => self.put().await?,
+            RaceMode::Graph => match self.graph_thread.proceed().await? {
                 Exit::Stopped { state, .. } => state.count,
                 exit => return Ok(format!("failed: {exit:?}")),
             },
@@ -147,7 +147,7 @@ impl Racer {
     }
 }
 
-/// How a racer was refused; all else is a failure.
+/// Describes why a step was rejected; any other error is a failure.
 fn refusal(error: &RunError) -> String {
     match error {
         RunError::Checkpoint(CheckpointError::Busy { .. }) => "busy".to_owned(),

@@ -1,17 +1,17 @@
-//! A seeded generator: a failure names its seed, and the seed gives the same choices again.
+//! A seeded random generator, so that a failure can be reproduced from its seed.
 
-/// The generator SplitMix64.
+/// SplitMix64 generator.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct SeededRng(u64);
 
-impl Rng {
-    /// The generator of a seed.
+impl SeededRng {
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below the bound, which must not be nought.
+    /// Returns a number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }

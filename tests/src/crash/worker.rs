@@ -1,4 +1,4 @@
-//! Starting workers, and what becomes of them.
+//! Starts workers and waits for them.
 
 use std::{
     collections::BTreeMap,
@@ -15,87 +15,93 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::{
-    dying::Plan,
     job::Job,
-    saver::Home,
-    sight::Sight,
-    trail::{self, Ack},
+    killing_hook::CrashPlan,
+    location::StoreLocation,
+    logs::{self, Ack},
+    stored_thread::StoredThread,
 };
 
-/// How long a worker may take before it is held to hang.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The number of the signal that cannot be caught.
+/// Time after which a worker counts as hung.
+const WORKER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Signal number of SIGKILL.
 const SIGKILL: i32 = 9;
 
-/// What a worker says at its end.
+/// Report that a worker prints when it finishes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// What the job came to.
+pub struct WorkerReport {
+    /// Final state of the job.
     pub job: Job,
-    /// How many write points the worker passed.
+    /// Number of write points passed.
     pub n_writes: usize,
 }
 
 /// How a worker ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ended {
-    /// It finished the job.
-    Finished(Report),
-    /// It was killed.
+pub enum WorkerOutcome {
+    /// The worker finished the job.
+    Finished(WorkerReport),
+    /// The worker was killed.
     Killed,
-    /// It gave up, with these words.
+    /// The worker failed; contains its exit status and error output.
     Failed(String),
-    /// It neither finished nor failed, and was killed for that.
+    /// The worker timed out and was killed.
     Hung,
 }
 
 /// Starts workers on one thread of one store.
 #[derive(Debug)]
-pub struct Post {
+pub struct WorkerLauncher {
     program: PathBuf,
-    home: Home,
+    location: StoreLocation,
     thread: String,
     durability: Durability,
-    /// Holds the files in which workers leave their trail.
-    folder: TempDir,
+    /// Contains the logs of the workers.
+    dir: TempDir,
 }
 
-impl Post {
-    /// A post for this program, which is `crash-worker`, on a thread of a SQLite file of its own.
+impl WorkerLauncher {
+    /// Creates a launcher of `crash-worker` for a thread in a new SQLite file.
     pub fn on_file(program: impl Into<PathBuf>, durability: Durability) -> io::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        // By its real name, as the system gives it for an open file.
-        let home = Home::Sqlite(folder.path().canonicalize()?.join("threads.db"));
-        Ok(Self { program: program.into(), home, thread: "job".to_owned(), durability, folder })
+        let dir = tempfile::tempdir()?;
+        // Canonical, because the failing-disk library compares canonical paths of open files.
+        let location = StoreLocation::Sqlite(dir.path().canonicalize()?.join("threads.db"));
+        Ok(Self { program: program.into(), location, thread: "job".to_owned(), durability, dir })
     }
 
-    /// A post for this program, which is `crash-worker`, on a thread of a PostgreSQL database.
+    /// Creates a launcher of `crash-worker` for a thread in a PostgreSQL database.
     pub fn on_server(
         program: impl Into<PathBuf>,
         url: &str,
         thread: impl Into<String>,
         durability: Durability,
     ) -> io::Result<Self> {
-        let (home, thread) = (Home::Postgres(url.to_owned()), thread.into());
-        Ok(Self { program: program.into(), home, thread, durability, folder: tempfile::tempdir()? })
+        let (location, thread) = (StoreLocation::Postgres(url.to_owned()), thread.into());
+        Ok(Self {
+            program: program.into(),
+            location,
+            thread,
+            durability,
+            dir: tempfile::tempdir()?,
+        })
     }
 
-    /// Where the thread is kept.
+    /// Returns the location of the store.
     #[must_use]
-    pub fn home(&self) -> &Home {
-        &self.home
+    pub fn location(&self) -> &StoreLocation {
+        &self.location
     }
 
-    /// The command that starts a worker.
+    /// Returns the command that starts a worker.
     #[must_use]
-    pub fn command(&self, plan: Plan) -> Command {
+    pub fn command(&self, plan: CrashPlan) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .args(["--saver", &self.home.word()])
+            .args(["--saver", &self.location.to_arg()])
             .args(["--thread", &self.thread])
-            .args(["--durability", word_of(self.durability)])
+            .args(["--durability", durability_arg(self.durability)])
             .arg("--world")
-            .arg(self.world())
+            .arg(self.effect_log())
             .arg("--acks")
             .arg(self.acks_file())
             .args(["--plan", &plan.to_string()])
@@ -106,67 +112,69 @@ impl Post {
         command
     }
 
-    /// How long a worker waits for a thread that is taken: a dead worker's file is free at once, while a server has
-    /// to notice its death.
+    /// Returns how many seconds a worker waits for a leased thread. The lease of a dead worker on a file is free at
+    /// once, but a server has to detect the lost connection.
     fn wait(&self) -> &'static str {
-        match self.home {
-            Home::Sqlite(_) => "0",
-            Home::Postgres(_) => "30",
+        match self.location {
+            StoreLocation::Sqlite(_) => "0",
+            StoreLocation::Postgres(_) => "30",
         }
     }
 
-    /// Runs a worker to its end, which may be its death.
-    pub fn run(&self, plan: Plan) -> io::Result<Ended> {
-        end_of(self.command(plan).spawn()?)
+    /// Runs a worker until it exits or is killed.
+    pub fn run(&self, plan: CrashPlan) -> io::Result<WorkerOutcome> {
+        wait_for_exit(self.command(plan).spawn()?)
     }
 
-    /// Runs a worker and kills it after a while, unless it is done before.
-    pub fn run_for(&self, life: Duration) -> io::Result<Ended> {
-        let mut child = self.command(Plan::Live).spawn()?;
-        let born = Instant::now();
-        while born.elapsed() < life && child.try_wait()?.is_none() {
-            thread::sleep(Duration::from_millis(1).min(life.saturating_sub(born.elapsed())));
+    /// Runs a worker and kills it after `lifetime`, unless it exits before.
+    pub fn run_for(&self, lifetime: Duration) -> io::Result<WorkerOutcome> {
+        let mut child = self.command(CrashPlan::NoCrash).spawn()?;
+        let started = Instant::now();
+        while started.elapsed() < lifetime && child.try_wait()?.is_none() {
+            thread::sleep(Duration::from_millis(1).min(lifetime.saturating_sub(started.elapsed())));
         }
         child.kill()?;
-        end_of(child)
+        wait_for_exit(child)
     }
 
-    /// Reads what is stored of the thread.
-    pub async fn sight(&self) -> Result<Sight, Box<dyn std::error::Error>> {
-        let looked = match &self.home {
-            // A copy is looked at: to open the file itself would mend it, and the next worker is to do that.
-            Home::Sqlite(path) => {
-                let folder = tempfile::tempdir()?;
-                let copy = Home::Sqlite(copy_database(path, folder.path())?);
-                Sight::of(&*copy.open().await?, &self.thread).await?
+    /// Reads the thread from the store.
+    pub async fn stored(&self) -> Result<StoredThread, Box<dyn std::error::Error>> {
+        let stored = match &self.location {
+            // Read a copy: opening the file itself would recover it, which the next worker should do.
+            StoreLocation::Sqlite(path) => {
+                let dir = tempfile::tempdir()?;
+                let copy = StoreLocation::Sqlite(copy_database(path, dir.path())?);
+                StoredThread::of(&*copy.open().await?, &self.thread).await?
             }
-            Home::Postgres(_) => Sight::of(&*self.home.open().await?, &self.thread).await?,
+            StoreLocation::Postgres(_) => {
+                StoredThread::of(&*self.location.open().await?, &self.thread).await?
+            }
         };
-        Ok(looked)
+        Ok(stored)
     }
 
-    /// What was answered so far.
+    /// Reads the acknowledged writes.
     pub fn acks(&self) -> io::Result<Vec<Ack>> {
-        trail::acks(&self.acks_file())
+        logs::acks(&self.acks_file())
     }
 
-    /// How often each effect took place so far.
+    /// Reads how often each effect was executed.
     pub fn effects(&self) -> io::Result<BTreeMap<String, usize>> {
-        trail::effects(&self.world())
+        logs::effects(&self.effect_log())
     }
 
-    fn world(&self) -> PathBuf {
-        self.folder.path().join("world")
+    fn effect_log(&self) -> PathBuf {
+        self.dir.path().join("world")
     }
 
     fn acks_file(&self) -> PathBuf {
-        self.folder.path().join("acks")
+        self.dir.path().join("acks")
     }
 }
 
-/// Copies a database and its log, as they lie there, and gives the copy's path.
-pub fn copy_database(from: &Path, folder: &Path) -> io::Result<PathBuf> {
-    let to = folder.join("copy.db");
+/// Copies a database and its write-ahead log without opening them. Returns the path of the copy.
+pub fn copy_database(from: &Path, dir: &Path) -> io::Result<PathBuf> {
+    let to = dir.join("copy.db");
     for suffix in ["", "-wal"] {
         let file = with_suffix(from, suffix);
         if file.exists() {
@@ -176,7 +184,7 @@ pub fn copy_database(from: &Path, folder: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-/// The path with more letters at its end.
+/// Appends a suffix to a path.
 #[must_use]
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -184,9 +192,9 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The word for a durability on the command line.
+/// Returns the command-line name of a durability.
 #[must_use]
-pub fn word_of(durability: Durability) -> &'static str {
+pub fn durability_arg(durability: Durability) -> &'static str {
     match durability {
         Durability::Sync => "sync",
         Durability::Async => "async",
@@ -194,25 +202,25 @@ pub fn word_of(durability: Durability) -> &'static str {
     }
 }
 
-/// Waits for a worker's end.
-pub fn end_of(mut child: Child) -> io::Result<Ended> {
-    let born = Instant::now();
-    // Less than a pipe holds is written, so it need not be read meanwhile.
+/// Waits until a worker exits.
+pub fn wait_for_exit(mut child: Child) -> io::Result<WorkerOutcome> {
+    let started = Instant::now();
+    // The output is smaller than the pipe's buffer, so it can be read after the exit.
     while child.try_wait()?.is_none() {
-        if born.elapsed() > PATIENCE {
+        if started.elapsed() > WORKER_TIMEOUT {
             child.kill()?;
             child.wait()?;
-            return Ok(Ended::Hung);
+            return Ok(WorkerOutcome::Hung);
         }
         thread::sleep(Duration::from_millis(1));
     }
     let output = child.wait_with_output()?;
     if output.status.signal() == Some(SIGKILL) {
-        return Ok(Ended::Killed);
+        return Ok(WorkerOutcome::Killed);
     }
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     match output.status.success() {
-        true => Ok(Ended::Finished(serde_json::from_slice(&output.stdout)?)),
-        false => Ok(Ended::Failed(format!("{}: {words}", output.status))),
+        true => Ok(WorkerOutcome::Finished(serde_json::from_slice(&output.stdout)?)),
+        false => Ok(WorkerOutcome::Failed(format!("{}: {words}", output.status))),
     }
 }

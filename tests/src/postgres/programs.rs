@@ -1,4 +1,4 @@
-//! Where PostgreSQL's programs are, and as whom they run.
+//! Finds PostgreSQL's programs and the user that runs them.
 
 use std::{
     env, fs,
@@ -7,47 +7,47 @@ use std::{
     process::Command,
 };
 
-/// The folder with PostgreSQL's programs, all of one version.
+/// Directory of PostgreSQL's programs, all of one version.
 #[derive(Debug)]
 pub(super) struct Programs {
-    folder: PathBuf,
+    dir: PathBuf,
 }
 
-const NEEDED: [&str; 4] = ["initdb", "pg_ctl", "postgres", "psql"];
+const REQUIRED_PROGRAMS: [&str; 4] = ["initdb", "pg_ctl", "postgres", "psql"];
 
 impl Programs {
-    /// Looks for them in the folder that GRAPH_POSTGRES_BIN names, or else in all places known for them.
+    /// Searches the directory named by `GRAPH_POSTGRES_BIN`, or else `PATH` and the usual installation directories.
     pub(super) fn find() -> Option<Self> {
-        if let Some(folder) = env::var_os("GRAPH_POSTGRES_BIN") {
-            return Self::at(Path::new(&folder));
+        if let Some(dir) = env::var_os("GRAPH_POSTGRES_BIN") {
+            return Self::at(Path::new(&dir));
         }
         let path = env::var_os("PATH").unwrap_or_default();
-        let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
-        folders.extend(by_version(Path::new("/usr/lib/postgresql")));
-        let at = folders.iter().find_map(|it| Self::at(it));
-        at.or_else(|| Self::at(&told_by_pg_config()?))
+        let mut dirs: Vec<PathBuf> = env::split_paths(&path).collect();
+        dirs.extend(by_version(Path::new("/usr/lib/postgresql")));
+        let at = dirs.iter().find_map(|it| Self::at(it));
+        at.or_else(|| Self::at(&dir_from_pg_config()?))
     }
 
-    /// Follows links: Debian puts a link to one program beside wrappers for the others.
-    fn at(folder: &Path) -> Option<Self> {
-        let initdb = folder.join("initdb").canonicalize().ok()?;
-        let folder = initdb.parent()?.to_owned();
-        NEEDED.iter().all(|it| folder.join(it).is_file()).then_some(Self { folder })
+    /// Follows symbolic links: Debian installs a link to one program next to wrappers of the others.
+    fn at(dir: &Path) -> Option<Self> {
+        let initdb = dir.join("initdb").canonicalize().ok()?;
+        let dir = initdb.parent()?.to_owned();
+        REQUIRED_PROGRAMS.iter().all(|it| dir.join(it).is_file()).then_some(Self { dir })
     }
 
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
-    /// One of the programs, as if no setting for it were in the environment.
+    /// Returns a command without PostgreSQL settings from the environment.
     pub(super) fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(self.folder.join(name));
-        without_settings(&mut command);
+        let mut command = Command::new(self.dir.join(name));
+        clear_settings(&mut command);
         command
     }
 }
 
-/// As whom the server runs.
+/// The user that runs the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum User {
     Current,
@@ -62,14 +62,14 @@ impl User {
     }
 }
 
-/// The ids of the user `postgres` and of its group.
+/// Returns the user id and group id of `postgres`.
 pub(super) fn postgres_user() -> Option<(u32, u32)> {
-    let id = |flag| said(Command::new("id").args([flag, "postgres"]))?.parse().ok();
+    let id = |flag| output_of(Command::new("id").args([flag, "postgres"]))?.parse().ok();
     Some((id("-u")?, id("-g")?))
 }
 
-/// Takes the settings for PostgreSQL's clients out of a command's environment, and foreign languages.
-pub(super) fn without_settings(command: &mut Command) {
+/// Removes PostgreSQL client settings from a command's environment and sets the C locale.
+pub(super) fn clear_settings(command: &mut Command) {
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("PG") {
             command.env_remove(name);
@@ -78,7 +78,7 @@ pub(super) fn without_settings(command: &mut Command) {
     command.env("LC_ALL", "C");
 }
 
-/// The program folders below `base`, newest version first.
+/// Returns the program directories below `base`, newest version first.
 fn by_version(base: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
@@ -89,14 +89,14 @@ fn by_version(base: &Path) -> Vec<PathBuf> {
         }
     }
     found.sort();
-    found.into_iter().rev().map(|(_, folder)| folder).collect()
+    found.into_iter().rev().map(|(_, dir)| dir).collect()
 }
 
-fn told_by_pg_config() -> Option<PathBuf> {
-    said(Command::new("pg_config").arg("--bindir")).map(PathBuf::from)
+fn dir_from_pg_config() -> Option<PathBuf> {
+    output_of(Command::new("pg_config").arg("--bindir")).map(PathBuf::from)
 }
 
-fn said(command: &mut Command) -> Option<String> {
+fn output_of(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|it| it.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_version_comes_first_and_other_folders_do_not_count() {
+    fn newest_version_comes_first_and_other_directories_are_ignored() {
         let base = tempfile::tempdir().unwrap();
         for name in ["9.6", "15", "9.10", "16", "common"] {
             fs::create_dir(base.path().join(name)).unwrap();
@@ -117,17 +117,17 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_taken_from_where_a_link_leads_and_only_all_together() {
+    fn links_are_followed_and_all_programs_are_required() {
         let base = tempfile::tempdir().unwrap();
         let (real, links) = (base.path().join("real"), base.path().join("links"));
         fs::create_dir(&real).unwrap();
         fs::create_dir(&links).unwrap();
         std::os::unix::fs::symlink(real.join("initdb"), links.join("initdb")).unwrap();
-        for name in NEEDED {
+        for name in REQUIRED_PROGRAMS {
             assert!(Programs::at(&links).is_none());
             fs::write(real.join(name), "").unwrap();
         }
         let real = real.canonicalize().unwrap();
-        assert_eq!(Programs::at(&links).map(|it| it.folder), Some(real));
+        assert_eq!(Programs::at(&links).map(|it| it.dir), Some(real));
     }
 }

@@ -1,6 +1,7 @@
-//! The watchdog: a shell that makes, starts and stops a server, and clears all away once nobody gives orders.
+//! The watchdog: a shell that initializes, starts and stops a server, and cleans up when its input ends.
 //!
-//! It alone touches the server's processes, so a start and the end of this process cannot overtake each other.
+//! Only the watchdog controls the server's processes, so starting the server cannot race with the end of this
+//! process.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -11,7 +12,7 @@ use std::{
 
 use super::programs::{self, Programs, User};
 
-/// A shell that listens on a pipe.
+/// A shell that reads commands from a pipe.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     shell: Child,
@@ -19,29 +20,32 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it for a server in `folder`, which it removes in the end.
-    pub(super) fn start(programs: &Programs, folder: &Path, user: User) -> io::Result<Self> {
+    /// Starts the watchdog for a server in `dir`, which it deletes at its end.
+    pub(super) fn start(programs: &Programs, dir: &Path, user: User) -> io::Result<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", include_str!("watchdog.sh"), "watchdog"]);
-        command.arg(programs.folder()).arg(folder).current_dir(folder);
-        programs::without_settings(&mut command);
+        command.arg(programs.dir()).arg(dir).current_dir(dir);
+        programs::clear_settings(&mut command);
         user.apply(&mut command);
-        // A signal to the group of the tests, by Ctrl-C say, is not for the one that clears up after them.
+        // Ctrl-C signals the process group of the tests; the watchdog must survive to clean up.
         command.process_group(0);
-        // It holds no handle of ours but the pipes: who waits for the end of our output must not wait for it.
+        // Only pipes are inherited, so that a reader of our output does not wait for the watchdog.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn()?;
-        let answers = shell.stdout.take().expect("the output was made a pipe");
+        let answers = shell.stdout.take().expect("stdout is a pipe");
         Ok(Self { shell, answers: BufReader::new(answers) })
     }
 
-    /// Gives an order, and says whether it went well.
-    pub(super) fn order(&mut self, order: &str) -> io::Result<bool> {
-        let orders = self.shell.stdin.as_mut().expect("it is taken on drop alone");
-        writeln!(orders, "{order}")?;
+    /// Sends a command and returns whether it succeeded.
+    pub(super) fn send_command(&mut self, command: &str) -> io::Result<bool> {
+        let commands = self.shell.stdin.as_mut().expect("stdin is only taken on drop");
+        writeln!(commands, "{command}")?;
         let mut answer = String::new();
         match self.answers.read_line(&mut answer)? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "PostgreSQL's watchdog died")),
+            0 => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the PostgreSQL watchdog exited unexpectedly",
+            )),
             _ => Ok(answer.trim() == "0"),
         }
     }
@@ -49,9 +53,9 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // The end of the orders is what it waits for. `wait` would close the pipe too; this says so.
+        // Closing the pipe ends the watchdog. `wait` would close it too; this makes it explicit.
         drop(self.shell.stdin.take());
-        // Nothing is left to do should it have died.
+        // If the watchdog died, there is nothing left to do.
         let _ = self.shell.wait();
     }
 }

@@ -1,14 +1,14 @@
-# Watches over a server: $1 is the folder of PostgreSQL's programs, $2 the folder of the server.
-# Orders come line by line; each is answered with an exit code. When they end, for whatever reason, the server ends.
+# Controls a PostgreSQL server. $1: directory of PostgreSQL's programs; $2: directory of the server.
+# Reads one command per line and prints its exit code. At the end of input, stops the server and deletes its directory.
 
-# Not even a reader who is gone may end this script before its last lines.
+# No signal, not even a closed output pipe, may end this script before the cleanup at the end.
 trap '' HUP INT TERM PIPE
 programs=$1
-folder=$2
-data=$folder/data
-log=$folder/log
+dir=$2
+data=$dir/data
+log=$dir/log
 
-# Where it can be had, words sort as in a dictionary, as on most servers: who needs another order has to ask for it.
+# Prefer a linguistic collation, as on most servers, so that queries that need another order must specify it.
 init() {
     set -- "$programs/initdb" --pgdata="$data" --username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync
     "$@" --locale-provider=icu --icu-locale=en-US || { rm -rf "$data" && "$@"; }
@@ -22,8 +22,8 @@ stop() {
     "$programs/pg_ctl" stop --pgdata="$data" --mode=immediate --wait --timeout=60
 }
 
-while read -r order argument; do
-    case $order in
+while read -r command argument; do
+    case $command in
         init) init ;;
         start) start "$argument" ;;
         stop) stop ;;
@@ -33,4 +33,4 @@ while read -r order argument; do
 done
 
 stop >/dev/null 2>&1
-cd / && rm -rf "$folder"
+cd / && rm -rf "$dir"

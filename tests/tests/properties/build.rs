@@ -1,4 +1,4 @@
-//! From a graph as data to one that runs, and the board its nodes write to.
+//! Builds graphs from their description, and the harness that controls and records their nodes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,75 +15,75 @@ use serde_json::{Value, json};
 
 use crate::spec::{Branch, FIELDS, FUEL, INNER_FIELDS, NAMES, Node, Spec, Target, kind};
 
-type Way = Command<JsonState, Vec<Goto>>;
+type JsonCommand = Command<JsonState, Vec<Goto>>;
 
-/// What the nodes of a graph share with the test around them. Cheap to clone.
+/// Controls and records the nodes of a graph. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct Harness {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How often each node gives way before it finishes: what sets the order of completion.
+    /// Number of times each node yields before it finishes, which determines the order of completion.
     delays: Vec<u8>,
-    // A std mutex: held for a moment, never over an await.
-    notes: Mutex<Notes>,
+    // A std mutex, because it is never held across an await.
+    state: Mutex<HarnessState>,
 }
 
 #[derive(Debug, Default)]
-struct Notes {
+struct HarnessState {
     failures: BTreeMap<String, u32>,
-    done: Vec<Done>,
-    broken: Option<String>,
+    finished: Vec<FinishedTask>,
+    fail_once: Option<String>,
     drain: Option<(i64, Control)>,
 }
 
-/// A node's body that came to its end.
+/// A finished call of a node's body.
 #[derive(Clone, Debug)]
-pub(crate) struct Done {
+pub(crate) struct FinishedTask {
     pub(crate) task: String,
-    /// The graph, the step, the node and its input in one line.
+    /// Graph, step, node and input in one line.
     pub(crate) line: String,
 }
 
-impl Board {
+impl Harness {
     pub(crate) fn new(delays: Vec<u8>) -> Self {
-        Self { shared: Arc::new(Shared { delays, notes: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { delays, state: Mutex::default() }) }
     }
 
-    /// Lets the node's next call fail, once.
-    pub(crate) fn break_once(&self, node: &str) {
-        self.notes().broken = Some(node.to_owned());
+    /// Makes the next call of the node fail, once.
+    pub(crate) fn set_fail_once(&self, node: &str) {
+        self.state().fail_once = Some(node.to_owned());
     }
 
-    /// Drains the run once its root graph has come to a step.
+    /// Drains the run when the root graph reaches a step.
     pub(crate) fn drain_at(&self, step: i64, control: Control) {
-        self.notes().drain = Some((step, control));
+        self.state().drain = Some((step, control));
     }
 
-    /// What ran to its end: a line for each task, sorted.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let notes = self.notes();
-        let tasks: BTreeMap<_, _> = notes.done.iter().map(|it| (&it.task, &it.line)).collect();
-        let mut lines: Vec<_> = tasks.into_values().cloned().collect();
-        lines.sort_unstable();
-        lines
+    /// Returns one line per finished task, sorted.
+    pub(crate) fn finished_tasks(&self) -> Vec<String> {
+        let state = self.state();
+        let tasks: BTreeMap<_, _> = state.finished.iter().map(|it| (&it.task, &it.line)).collect();
+        let mut finished_tasks: Vec<_> = tasks.into_values().cloned().collect();
+        finished_tasks.sort_unstable();
+        finished_tasks
     }
 
-    /// Tasks that ran to their end more than once.
+    /// Returns tasks that finished more than once.
     pub(crate) fn repeated(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
-        let notes = self.notes();
-        let again = notes.done.iter().filter(|it| !seen.insert(&it.task));
+        let state = self.state();
+        let again = state.finished.iter().filter(|it| !seen.insert(&it.task));
         again.map(|it| it.line.clone()).collect()
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, HarnessState> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn give_way(&self, index: usize, payload: i64) {
+    async fn delay(&self, index: usize, payload: i64) {
         let delays = &self.shared.delays;
         if delays.is_empty() {
             return;
@@ -94,18 +94,18 @@ impl Board {
         }
     }
 
-    fn trip(&self, cx: &Context, fails: u32) -> Result<(), NodeError> {
-        let mut notes = self.notes();
-        if notes.broken.take_if(|it| it == cx.node()).is_some() {
+    fn maybe_fail(&self, cx: &Context, fails: u32) -> Result<(), NodeError> {
+        let mut state = self.state();
+        if state.fail_once.take_if(|it| it == cx.node()).is_some() {
             return Err(NodeError::terminal("injected"));
         }
-        let failed = notes.failures.entry(cx.idempotency_key()).or_default();
+        let failed = state.failures.entry(cx.idempotency_key()).or_default();
         if *failed < fails {
             *failed += 1;
             return Err(NodeError::from(format!("failure {failed}")));
         }
         if cx.namespace().is_empty()
-            && let Some((_, control)) = notes.drain.take_if(|it| it.0 <= cx.step())
+            && let Some((_, control)) = state.drain.take_if(|it| it.0 <= cx.step())
         {
             control.drain();
         }
@@ -116,47 +116,47 @@ impl Board {
         let levels = cx.namespace().split('|').map(|it| it.split(':').next().unwrap_or(it));
         let path = levels.collect::<Vec<_>>().join("/");
         let line = format!("{path}@{:03} {name} {input}", cx.step());
-        self.notes().done.push(Done { task: cx.idempotency_key(), line });
+        self.state().finished.push(FinishedTask { task: cx.idempotency_key(), line });
     }
 }
 
-/// The schema of a root graph.
+/// Returns the schema of a root graph.
 pub(crate) fn schema(spec: &Spec) -> JsonSchema {
-    let left = spec.sees_left.then_some("left");
+    let left = spec.sees_remaining_steps.then_some("left");
     fields(FIELDS.into_iter().chain(left))
 }
 
 fn fields(names: impl Iterator<Item = &'static str>) -> JsonSchema {
-    JsonSchema::new(names.map(|it| (it, kind(it)))).expect("no field stands twice")
+    JsonSchema::new(names.map(|it| (it, kind(it)))).expect("field names are unique")
 }
 
-/// The graph that a spec describes.
+/// Builds the graph described by a spec.
 pub(crate) fn build(
     spec: &Spec,
-    board: &Board,
+    harness: &Harness,
     saver: Option<Arc<dyn Checkpointer>>,
 ) -> CompiledGraph<JsonState> {
-    let mut graph = plan(spec, &schema(spec), board);
+    let mut graph = plan(spec, &schema(spec), harness);
     if let Some(saver) = saver {
         graph = graph.shared_checkpointer(saver);
     }
-    graph.compile().expect("a generated graph is a good one")
+    graph.compile().expect("a generated graph is valid")
 }
 
-fn plan(spec: &Spec, schema: &JsonSchema, board: &Board) -> StateGraph<JsonState> {
+fn plan(spec: &Spec, schema: &JsonSchema, harness: &Harness) -> StateGraph<JsonState> {
     let mut graph = schema.graph();
     for (index, node) in spec.nodes.iter().enumerate() {
         graph = match &node.inner {
-            Some((keep, inner)) => {
-                let inner = plan(inner, &fields(INNER_FIELDS.into_iter()), board).compile();
-                let inner = inner.expect("a generated graph is a good one");
-                let node_of = json_subgraph(NAMES[index], &inner, (*keep).into());
+            Some((persistence, inner)) => {
+                let inner = plan(inner, &fields(INNER_FIELDS.into_iter()), harness).compile();
+                let inner = inner.expect("a generated graph is valid");
+                let node_of = json_subgraph(NAMES[index], &inner, (*persistence).into());
                 match node.defer {
                     true => graph.node(node_of.defer()),
                     false => graph.node(node_of),
                 }
             }
-            None => add(graph, index, node, schema, board),
+            None => add(graph, index, node, schema, harness),
         };
     }
     for (from, to) in &spec.edges {
@@ -170,7 +170,7 @@ fn plan(spec: &Spec, schema: &JsonSchema, board: &Board) -> StateGraph<JsonState
     }
     for (index, branch) in spec.branches.iter().enumerate() {
         let rules = branch.clone();
-        let route = JsonBranch::new(format!("branch {index}"), move |input| Ok(rules.ways(input)));
+        let route = JsonBranch::new(format!("branch {index}"), move |input| Ok(rules.gotos(input)));
         graph = match branch.from {
             None => graph.json_branch(START, route),
             Some(from) => graph.json_branch(NAMES[from], route),
@@ -184,13 +184,17 @@ fn add(
     index: usize,
     spec: &Node,
     schema: &JsonSchema,
-    board: &Board,
+    harness: &Harness,
 ) -> StateGraph<JsonState> {
-    let body =
-        Arc::new(Body { index, spec: spec.clone(), schema: schema.clone(), board: board.clone() });
+    let body = Arc::new(Body {
+        index,
+        spec: spec.clone(),
+        schema: schema.clone(),
+        harness: harness.clone(),
+    });
     let handler = body.clone();
     let node = json_node(NAMES[index], move |input, cx| body.clone().run(input, cx));
-    // Says nothing, but gives all nodes one type.
+    // Has no effect except that all nodes have the same type.
     let mut node = node.metadata("index", index);
     if spec.defer {
         node = node.defer();
@@ -206,12 +210,12 @@ fn add(
     graph.node(node.on_error(json_node(name, move |input, cx| handler.clone().handle(input, cx))))
 }
 
-/// A node's function.
+/// The body of a node.
 struct Body {
     index: usize,
     spec: Node,
     schema: JsonSchema,
-    board: Board,
+    harness: Harness,
 }
 
 fn number(input: &JsonInput, field: &str) -> i64 {
@@ -221,25 +225,26 @@ fn number(input: &JsonInput, field: &str) -> i64 {
 impl Body {
     async fn run(self: Arc<Self>, input: JsonInput, cx: Context) -> Result<JsonReturn, NodeError> {
         let (ticks, payload) = (number(&input, "ticks"), number(&input, "k"));
-        self.board.trip(&cx, self.spec.fails)?;
+        self.harness.maybe_fail(&cx, self.spec.fails)?;
         let mut answers = Vec::new();
-        for nth in 0..self.spec.asks {
+        for nth in 0..self.spec.interrupts {
             let question = json!({"node": cx.node(), "nth": nth, "ticks": ticks, "k": payload});
             answers.push(cx.interrupt::<Value>(question)?);
         }
-        self.board.give_way(self.index, payload).await;
+        self.harness.delay(self.index, payload).await;
         let writes = self.written(ticks, payload, answers);
-        self.board.finished(&cx, cx.node(), &input.to_value());
+        self.harness.finished(&cx, cx.node(), &input.to_value());
         let first = if self.spec.split { writes.len() / 2 } else { writes.len() };
         let base = self.update(json!({"ticks": 1, "note": payload}))?;
         let update = self.filled(base, &writes[..first]);
-        let ways = self.ways(&input, ticks);
+        let gotos = self.gotos(&input, ticks);
         if self.spec.split {
             let more = self.filled(JsonUpdate::default(), &writes[first..]);
-            let commands = vec![Way::new(update, Vec::new()), Way::new(more, ways)];
+            let commands =
+                vec![JsonCommand::new(update, Vec::new()), JsonCommand::new(more, gotos)];
             return Ok(JsonReturn::Commands(commands));
         }
-        Ok(if ways.is_empty() { update.into() } else { Way::new(update, ways).into() })
+        Ok(if gotos.is_empty() { update.into() } else { JsonCommand::new(update, gotos).into() })
     }
 
     fn written(
@@ -264,7 +269,7 @@ impl Body {
     fn filled(&self, update: JsonUpdate, writes: &[(&'static str, Value, bool)]) -> JsonUpdate {
         writes.iter().fold(update, |update, (field, value, overwrite)| {
             let update = update.write(&self.schema, field, value.clone(), *overwrite);
-            update.expect("no value is deep")
+            update.expect("the value is not nested too deeply")
         })
     }
 
@@ -273,9 +278,9 @@ impl Body {
         input: JsonInput,
         cx: Context,
     ) -> Result<JsonUpdate, NodeError> {
-        self.board.give_way(self.index, 0).await;
+        self.harness.delay(self.index, 0).await;
         let error = cx.failure().map(|it| it.error.clone());
-        self.board.finished(&cx, "handler", &input.to_value());
+        self.harness.finished(&cx, "handler", &input.to_value());
         self.update(json!({"ticks": 1, "log": [error]}))
     }
 
@@ -283,7 +288,7 @@ impl Body {
         self.schema.update(value).map_err(NodeError::terminal)
     }
 
-    /// What it writes to a field.
+    /// Returns the value written to a field.
     fn value(&self, field: &str, ticks: i64, payload: i64) -> Value {
         let name = NAMES[self.index];
         let mark = format!("{name}{ticks}.{payload}");
@@ -300,21 +305,21 @@ impl Body {
         }
     }
 
-    fn ways(&self, input: &JsonInput, ticks: i64) -> Vec<Goto> {
+    fn gotos(&self, input: &JsonInput, ticks: i64) -> Vec<Goto> {
         let open = |to: usize| to > self.index || ticks < FUEL;
         let gotos = self.spec.gotos.iter().filter(|it| it.0.holds(ticks) && open(it.1));
-        let mut ways: Vec<_> = gotos.map(|it| Goto::node(NAMES[it.1])).collect();
+        let mut gotos: Vec<_> = gotos.map(|it| Goto::node(NAMES[it.1])).collect();
         let hops = input.get("hops").and_then(Value::as_i64);
-        if let Some((when, to, count)) = self.spec.sends
-            && when.holds(ticks)
+        if let Some((condition, to, count)) = self.spec.sends
+            && condition.holds(ticks)
             && ticks < FUEL
             && hops.is_none_or(|it| it < 2)
         {
-            // What was sent sends on once, or payloads would double with every step.
+            // Payloads are forwarded once; otherwise their number would double with every step.
             let count = if hops.is_some() { 1 } else { count };
-            ways.extend(sends(to, count, ticks, hops.unwrap_or(-1) + 1));
+            gotos.extend(sends(to, count, ticks, hops.unwrap_or(-1) + 1));
         }
-        ways
+        gotos
     }
 }
 
@@ -324,21 +329,21 @@ fn sends(to: usize, count: usize, ticks: i64, hops: i64) -> impl Iterator<Item =
 }
 
 impl Branch {
-    fn ways(&self, input: &JsonInput) -> Vec<Goto> {
+    fn gotos(&self, input: &JsonInput) -> Vec<Goto> {
         let ticks = number(input, "ticks");
-        let chosen = self.when.holds(ticks + number(input, "note"));
+        let chosen = self.condition.holds(ticks + number(input, "note"));
         let targets = if chosen { &self.yes } else { &self.no };
-        let mut ways = Vec::new();
+        let mut gotos = Vec::new();
         for target in targets {
             match *target {
                 Target::Node(to) if self.from.is_none_or(|it| to > it) || ticks < FUEL => {
-                    ways.push(Goto::node(NAMES[to]));
+                    gotos.push(Goto::node(NAMES[to]));
                 }
-                Target::Send(to, count) if ticks < FUEL => ways.extend(sends(to, count, ticks, 0)),
+                Target::Send(to, count) if ticks < FUEL => gotos.extend(sends(to, count, ticks, 0)),
                 Target::Node(_) | Target::Send(..) => {}
-                Target::End => ways.push(Goto::end()),
+                Target::End => gotos.push(Goto::end()),
             }
         }
-        ways
+        gotos
     }
 }

@@ -1,4 +1,4 @@
-//! Running a graph in one way or another, and what there is to see of it.
+//! Runs graphs with different settings and records the results.
 
 use std::{
     fmt::Debug,
@@ -18,43 +18,43 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    build::{Board, build, schema},
+    build::{Harness, build, schema},
     saver::TextSaver,
     spec::{NAMES, Spec},
 };
 
-/// What is seen of a run, or of several that make one whole.
+/// Observed result of one run, or of several runs of one thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Observation {
-    /// How it ended, in words.
+    /// Description of how the run ended.
     pub(crate) outcome: String,
-    /// The state it ended with; `None` where that cannot be asked for.
+    /// Final state; `None` if it is not available.
     pub(crate) state: Option<Value>,
-    /// The tasks that ran to their end, sorted: graph, step, node, input.
+    /// Finished tasks, sorted: graph, step, node, input.
     pub(crate) steps: Vec<String>,
-    /// The events whose order is laid down; `None` where nobody watched.
-    pub(crate) shown: Option<Vec<String>>,
-    /// Whether not all tasks of a step could run at once.
+    /// Events with a defined order; `None` if they were not watched.
+    pub(crate) events: Option<Vec<String>>,
+    /// Whether concurrency was limited.
     pub(crate) limited: bool,
 }
 
 impl Observation {
-    /// Fails unless both saw the same, as far as both could see.
-    pub(crate) fn agrees(
+    /// Fails unless both observations agree in everything that both recorded.
+    pub(crate) fn check_equal(
         &self,
         other: &Self,
         how: &dyn std::fmt::Debug,
     ) -> Result<(), TestCaseError> {
         let state = self.state.is_none() || other.state.is_none() || self.state == other.state;
-        let shown = self.shown.is_none() || other.shown.is_none() || self.shown == other.shown;
-        if self.outcome == other.outcome && state && shown && self.same_steps(other) {
+        let events = self.events.is_none() || other.events.is_none() || self.events == other.events;
+        if self.outcome == other.outcome && state && events && self.same_steps(other) {
             return Ok(());
         }
         let reason = format!("{how:?} differs\n  expected: {self:#?}\n  got: {other:#?}");
         Err(TestCaseError::fail(reason))
     }
 
-    /// After a failure no more tasks are started, so a limit on concurrency may leave some of them out.
+    /// After a failure, no more tasks are started, so some may be missing if concurrency is limited.
     fn same_steps(&self, other: &Self) -> bool {
         let failed = self.outcome.starts_with("error");
         self.steps == other.steps
@@ -62,54 +62,54 @@ impl Observation {
     }
 }
 
-/// How to run a graph; nothing of it may be seen in the result.
+/// How to run a graph. Must not affect the result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setting {
-    /// Worker threads; `None` for the runtime of one thread.
+    /// Number of worker threads; `None`: single-threaded runtime.
     pub(crate) workers: Option<usize>,
     pub(crate) saver: Option<Durability>,
     pub(crate) watched: bool,
     pub(crate) concurrency: Option<usize>,
-    /// What sets the order in which nodes finish.
+    /// Determines the order in which nodes finish.
     pub(crate) delays: Vec<u8>,
-    /// Whether questions are answered and the run goes on; this needs a saver.
+    /// Whether interrupts are answered and the run is resumed; requires a saver.
     pub(crate) answers: bool,
 }
 
-/// A way to stop a run and go on.
+/// A way to interrupt a run before it is resumed.
 #[derive(Clone, Debug)]
-pub(crate) enum Break {
+pub(crate) enum Disruption {
     Before,
     After,
     BeforeAndAfter,
     Drain(i64),
-    /// Drops the run's future after so many polls, time after time.
+    /// Drops the run's future after these numbers of polls.
     Drop(Vec<usize>),
-    /// Lets a node fail at its first call, by index, in the graph or in one inside it.
+    /// Makes the node with this index fail at its first call, in the graph or in a subgraph.
     Fail(usize),
-    /// Lets each run take so many steps.
+    /// Limits each run to this number of steps.
     Limit(u32),
-    /// Answers one of several questions at a time.
+    /// Answers only one of several interrupts at a time.
     OneAnswer,
 }
 
-/// How many runs a graph may take to come to its end.
-const RUNS: usize = 2000;
+/// Maximum number of runs until a graph must be complete.
+const MAX_RUNS: usize = 2000;
 
-/// How long a run may take before it counts as hung; far beyond what any takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time after which a run counts as hung.
+const RUN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a future on a runtime with so many workers.
+/// Runs a future on a runtime with this number of worker threads.
 pub(crate) fn on<T>(workers: Option<usize>, future: impl Future<Output = T>) -> T {
     static MULTI: LazyLock<[Runtime; 3]> = LazyLock::new(|| {
         [1, 2, 4].map(|workers| {
             let runtime = Builder::new_multi_thread().worker_threads(workers).enable_time().build();
-            runtime.expect("a runtime without I/O needs nothing that could be missing")
+            runtime.expect("a runtime can be created")
         })
     });
     let bounded = async {
-        let done = tokio::time::timeout(PATIENCE, future).await;
-        done.expect("the run hangs")
+        let done = tokio::time::timeout(RUN_TIMEOUT, future).await;
+        done.expect("the run must not hang")
     };
     match workers {
         Some(1) => MULTI[0].block_on(bounded),
@@ -117,14 +117,13 @@ pub(crate) fn on<T>(workers: Option<usize>, future: impl Future<Output = T>) -> 
         Some(_) => MULTI[2].block_on(bounded),
         None => {
             let runtime = Builder::new_current_thread().enable_time().build();
-            let runtime =
-                runtime.expect("a runtime without I/O needs nothing that could be missing");
+            let runtime = runtime.expect("a runtime can be created");
             runtime.block_on(bounded)
         }
     }
 }
 
-/// Runs a graph in one go; questions are answered where the setting says so.
+/// Runs a graph without disruptions, and answers interrupts if the setting says so.
 pub(crate) fn observe(spec: &Spec, setting: &Setting) -> Observation {
     let session = Session::new(spec, setting);
     on(setting.workers, async move {
@@ -135,33 +134,33 @@ pub(crate) fn observe(spec: &Spec, setting: &Setting) -> Observation {
     })
 }
 
-/// Runs a graph with stops on the way. Also gives the tasks that ran to their end more than once.
-pub(crate) fn observe_broken(
+/// Runs a graph with disruptions. Also returns the tasks that finished more than once.
+pub(crate) fn observe_disrupted(
     spec: &Spec,
     setting: &Setting,
-    breaks: &[Break],
+    disruptions: &[Disruption],
 ) -> (Observation, Vec<String>) {
     let session = Session::new(spec, setting);
-    on(setting.workers, async move { session.drive(breaks).await })
+    on(setting.workers, async move { session.drive(disruptions).await })
 }
 
-/// A graph with the thread it runs on.
+/// A graph and its thread.
 pub(crate) struct Session {
     spec: Spec,
     setting: Setting,
-    board: Board,
+    harness: Harness,
     graph: CompiledGraph<JsonState>,
 }
 
-/// What a call of a run came to, if it was not dropped.
-type Ended = Result<Exit<JsonState>, RunError>;
+/// Result of a run that was not dropped.
+type RunResult = Result<Exit<JsonState>, RunError>;
 
 impl Session {
     pub(crate) fn new(spec: &Spec, setting: &Setting) -> Self {
-        let board = Board::new(setting.delays.clone());
+        let harness = Harness::new(setting.delays.clone());
         let saver = setting.saver.map(|_| Arc::new(TextSaver::default()) as Arc<dyn Checkpointer>);
-        let graph = build(spec, &board, saver);
-        Self { spec: spec.clone(), setting: setting.clone(), board, graph }
+        let graph = build(spec, &harness, saver);
+        Self { spec: spec.clone(), setting: setting.clone(), harness, graph }
     }
 
     pub(crate) fn thread(&self) -> Thread<JsonState> {
@@ -185,90 +184,91 @@ impl Session {
         }
     }
 
-    /// One run without a checkpointer.
+    /// Runs once without a checkpointer.
     async fn once(&self) -> Observation {
         let (input, options) = (self.input(), self.options());
-        let mut shown = self.setting.watched.then(Vec::new);
-        let ended = match &mut shown {
+        let mut events = self.setting.watched.then(Vec::new);
+        let result = match &mut events {
             None => self.graph.invoke(input, (), options).await,
-            Some(shown) => watch(self.graph.stream(input, (), options), shown).await,
+            Some(events) => watch(self.graph.stream(input, (), options), events).await,
         };
-        self.seen(&ended, None, shown)
+        self.observation(&result, None, events)
     }
 
-    /// Runs until the end, answering questions and going on after stops.
-    pub(crate) async fn drive(&self, breaks: &[Break]) -> (Observation, Vec<String>) {
-        self.drive_from(self.thread(), Next::Start, breaks).await
+    /// Runs until the graph is complete, answering interrupts and resuming after stops.
+    pub(crate) async fn drive(&self, disruptions: &[Disruption]) -> (Observation, Vec<String>) {
+        self.drive_from(self.thread(), NextInput::Start, disruptions).await
     }
 
-    /// The same from somewhere in a thread.
+    /// Like [`Session::drive`], starting from a given thread and input.
     pub(crate) async fn drive_from(
         &self,
         first: Thread<JsonState>,
-        mut next: Next,
-        breaks: &[Break],
+        mut next: NextInput,
+        disruptions: &[Disruption],
     ) -> (Observation, Vec<String>) {
         let mut thread = first;
-        let mut shown = (self.setting.watched && breaks.is_empty()).then(Vec::new);
-        let mut drops = breaks.iter().find_map(|it| match it {
-            Break::Drop(polls) => Some(polls.clone()),
+        let mut events = (self.setting.watched && disruptions.is_empty()).then(Vec::new);
+        let mut drops = disruptions.iter().find_map(|it| match it {
+            Disruption::Drop(polls) => Some(polls.clone()),
             _ => None,
         });
-        self.arm(breaks);
-        for _ in 0..RUNS {
+        self.arm(disruptions);
+        for _ in 0..MAX_RUNS {
             let input = self.input_for(&next);
-            let run = self.run(thread.with(self.broken_options(breaks)), input, &mut shown);
+            let run =
+                self.run(thread.with(self.disrupted_options(disruptions)), input, &mut events);
             let polls = drops.as_mut().and_then(Vec::pop);
-            let ended = match polls {
-                Some(polls) => polled(run, polls).await,
+            let result = match polls {
+                Some(polls) => poll_then_drop(run, polls).await,
                 None => Some(run.await),
             };
             thread = self.thread();
-            match self.after(&thread, ended, breaks).await {
+            match self.after(&thread, result, disruptions).await {
                 Ok(then) => next = then,
-                Err(ended) => {
-                    let state = self.stored(&thread, &ended).await;
-                    return (self.seen(&ended, state, shown), self.board.repeated());
+                Err(result) => {
+                    let state = self.stored(&thread, &result).await;
+                    return (self.observation(&result, state, events), self.harness.repeated());
                 }
             }
         }
-        panic!("the graph did not come to its end in {RUNS} runs");
+        panic!("the graph is not complete after {MAX_RUNS} runs");
     }
 
-    fn arm(&self, breaks: &[Break]) {
-        for it in breaks {
-            if let Break::Fail(node) = it {
-                self.board.break_once(NAMES[*node % self.spec.nodes.len()]);
+    fn arm(&self, disruptions: &[Disruption]) {
+        for it in disruptions {
+            if let Disruption::Fail(node) = it {
+                self.harness.set_fail_once(NAMES[*node % self.spec.nodes.len()]);
             }
         }
     }
 
-    fn broken_options(&self, breaks: &[Break]) -> RunOptions {
+    fn disrupted_options(&self, disruptions: &[Disruption]) -> RunOptions {
         let mut options = self.options();
-        for it in breaks {
+        for it in disruptions {
             options = match it {
-                Break::Before => options.stop_before(Stops::Everywhere),
-                Break::After => options.stop_after(Stops::Everywhere),
-                Break::BeforeAndAfter => {
+                Disruption::Before => options.stop_before(Stops::Everywhere),
+                Disruption::After => options.stop_after(Stops::Everywhere),
+                Disruption::BeforeAndAfter => {
                     options.stop_before(Stops::Everywhere).stop_after(Stops::Everywhere)
                 }
-                Break::Limit(steps) => options.limit(*steps),
-                Break::Drain(step) => {
+                Disruption::Limit(steps) => options.limit(*steps),
+                Disruption::Drain(step) => {
                     let control = Control::new();
-                    self.board.drain_at(*step, control.clone());
+                    self.harness.drain_at(*step, control.clone());
                     options.control(control)
                 }
-                Break::Drop(_) | Break::Fail(_) | Break::OneAnswer => options,
+                Disruption::Drop(_) | Disruption::Fail(_) | Disruption::OneAnswer => options,
             };
         }
         options
     }
 
-    fn input_for(&self, next: &Next) -> Input<JsonState> {
+    fn input_for(&self, next: &NextInput) -> Input<JsonState> {
         match next {
-            Next::Start => self.input(),
-            Next::Proceed => Input::proceed(),
-            Next::Answer(answers) => Input::answers(answers.clone()),
+            NextInput::Start => self.input(),
+            NextInput::Proceed => Input::proceed(),
+            NextInput::Answer(answers) => Input::answers(answers.clone()),
         }
     }
 
@@ -276,42 +276,44 @@ impl Session {
         &self,
         thread: Thread<JsonState>,
         input: Input<JsonState>,
-        shown: &mut Option<Vec<String>>,
-    ) -> Ended {
-        match shown {
+        events: &mut Option<Vec<String>>,
+    ) -> RunResult {
+        match events {
             None => thread.run(input).await,
-            Some(shown) => watch(thread.stream(input), shown).await,
+            Some(events) => watch(thread.stream(input), events).await,
         }
     }
 
-    /// What comes after a run: another one, or nothing.
+    /// Returns the input of the next run, or the result if there is none.
     async fn after(
         &self,
         thread: &Thread<JsonState>,
-        ended: Option<Ended>,
-        breaks: &[Break],
-    ) -> Result<Next, Ended> {
-        let Some(ended) = ended else { return Ok(after_drop(thread).await) };
-        let limited = breaks.iter().any(|it| matches!(it, Break::Limit(_)));
-        let questions = match &ended {
-            Ok(Exit::Stopped { .. }) => return Ok(Next::Proceed),
+        result: Option<RunResult>,
+        disruptions: &[Disruption],
+    ) -> Result<NextInput, RunResult> {
+        let Some(result) = result else { return Ok(after_drop(thread).await) };
+        let limited = disruptions.iter().any(|it| matches!(it, Disruption::Limit(_)));
+        let questions = match &result {
+            Ok(Exit::Stopped { .. }) => return Ok(NextInput::Proceed),
             Ok(Exit::Interrupted { interrupts, .. }) if self.setting.answers => interrupts,
-            Err(RunError::StepLimit { .. }) if limited => return Ok(Next::Proceed),
-            Err(error) if error.to_string().ends_with(": injected") => return Ok(Next::Proceed),
-            _ => return Err(ended),
+            Err(RunError::StepLimit { .. }) if limited => return Ok(NextInput::Proceed),
+            Err(error) if error.to_string().ends_with(": injected") => {
+                return Ok(NextInput::Proceed);
+            }
+            _ => return Err(result),
         };
-        let one = breaks.iter().any(|it| matches!(it, Break::OneAnswer));
+        let one = disruptions.iter().any(|it| matches!(it, Disruption::OneAnswer));
         let count = if one { 1 } else { questions.len() };
         let answers =
             questions.iter().rev().take(count).map(|it| (it.id.clone(), answer(&it.value)));
-        Ok(Next::Answer(answers.collect()))
+        Ok(NextInput::Answer(answers.collect()))
     }
 
-    /// The state of the newest checkpoint, without what finished tasks of an open step wrote.
-    async fn stored(&self, thread: &Thread<JsonState>, ended: &Ended) -> Option<Value> {
-        // What a conflict leaves behind in a run that is stored at its end is laid down by LangGraph.
+    /// Returns the state of the newest checkpoint, without writes of finished tasks in an incomplete step.
+    async fn stored(&self, thread: &Thread<JsonState>, result: &RunResult) -> Option<Value> {
+        // The state after a conflict with `Durability::Exit` follows LangGraph.
         let exit = self.setting.saver == Some(Durability::Exit);
-        if matches!(ended, Err(RunError::Conflict(_))) && exit {
+        if matches!(result, Err(RunError::Conflict(_))) && exit {
             return None;
         }
         let id = thread.state().await.ok()??.id;
@@ -319,65 +321,65 @@ impl Session {
         Some(state.values.to_full_value())
     }
 
-    fn seen(
+    fn observation(
         &self,
-        ended: &Ended,
+        result: &RunResult,
         stored: Option<Value>,
-        shown: Option<Vec<String>>,
+        events: Option<Vec<String>>,
     ) -> Observation {
-        let (outcome, state) = match ended {
-            Ok(exit) => (words(exit), Some(exit.state().to_full_value())),
+        let (outcome, state) = match result {
+            Ok(exit) => (describe(exit), Some(exit.state().to_full_value())),
             Err(error) => (format!("error: {error}"), stored),
         };
         let limited = self.setting.concurrency.is_some();
-        Observation { outcome, state, steps: self.board.lines(), shown, limited }
+        Observation { outcome, state, steps: self.harness.finished_tasks(), events, limited }
     }
 }
 
-/// What a thread is run with next.
+/// Input of the next run of a thread.
 #[derive(Clone, Debug)]
-pub(crate) enum Next {
+pub(crate) enum NextInput {
     Start,
     Proceed,
     Answer(Vec<(String, Value)>),
 }
 
-/// What a thread whose run was dropped is run with.
-async fn after_drop(thread: &Thread<JsonState>) -> Next {
-    let state = thread.state().await.expect("a dropped run leaves a thread that can be read");
-    let Some(state) = state else { return Next::Start };
+/// Returns the next input of a thread whose run was dropped.
+async fn after_drop(thread: &Thread<JsonState>) -> NextInput {
+    let state = thread.state().await.expect("the thread of a dropped run is readable");
+    let Some(state) = state else { return NextInput::Start };
     let pending: Vec<_> = state.interrupts().map(|it| (it.id.clone(), answer(&it.value))).collect();
-    if pending.is_empty() { Next::Proceed } else { Next::Answer(pending) }
+    if pending.is_empty() { NextInput::Proceed } else { NextInput::Answer(pending) }
 }
 
-/// The answer to a question: the same whoever asks when.
+/// Returns the answer to an interrupt. Deterministic.
 fn answer(question: &Value) -> Value {
     json!({ "to": question })
 }
 
-fn words(exit: &Exit<JsonState>) -> String {
+fn describe(exit: &Exit<JsonState>) -> String {
     match exit {
         Exit::Done(_) => "done".to_owned(),
         Exit::Interrupted { interrupts, .. } => {
             let mut asked: Vec<_> = interrupts.iter().map(|it| it.value.to_string()).collect();
             asked.sort_unstable();
-            format!("asked: {}", asked.join(" "))
+            format!("interrupted: {}", asked.join(" "))
         }
         Exit::Stopped { stop, .. } => format!("stopped: {stop:?}"),
-        _ => "another exit".to_owned(),
+        _ => "unknown exit".to_owned(),
     }
 }
 
-/// Reads a run's events to the end and notes those whose order is laid down.
-async fn watch(mut run: graph_core::RunStream<JsonState>, shown: &mut Vec<String>) -> Ended {
+/// Reads all events of a run and records those with a defined order.
+async fn watch(mut run: graph_core::RunStream<JsonState>, events: &mut Vec<String>) -> RunResult {
     while let Some(event) = run.next().await {
         match event.kind {
             EventKind::Values(values) => {
-                shown.push(format!("{} values {}", event.step, values.to_json()));
+                events.push(format!("{} values {}", event.step, values.to_json()));
             }
             EventKind::TaskStarted { input, .. } => {
                 let node = event.node.as_deref().unwrap_or_default();
-                shown.push(format!("{} {node} {input}", event.step));
+                events.push(format!("{} {node} {input}", event.step));
             }
             _ => {}
         }
@@ -385,8 +387,11 @@ async fn watch(mut run: graph_core::RunStream<JsonState>, shown: &mut Vec<String
     run.finish().await
 }
 
-/// Polls a run so often, then drops it.
-async fn polled(run: impl Future<Output = Ended>, mut polls: usize) -> Option<Ended> {
+/// Polls a run `polls` times, then drops it.
+async fn poll_then_drop(
+    run: impl Future<Output = RunResult>,
+    mut polls: usize,
+) -> Option<RunResult> {
     let mut run = pin!(run);
     std::future::poll_fn(|cx| {
         if polls == 0 {
@@ -394,7 +399,7 @@ async fn polled(run: impl Future<Output = Ended>, mut polls: usize) -> Option<En
         }
         polls -= 1;
         match run.as_mut().poll(cx) {
-            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending if polls == 0 => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
@@ -402,8 +407,8 @@ async fn polled(run: impl Future<Output = Ended>, mut polls: usize) -> Option<En
     .await
 }
 
-/// The checkpoints of a thread, newest first.
+/// Returns the checkpoints of a thread, newest first.
 pub(crate) async fn checkpoints(thread: &Thread<JsonState>) -> Vec<CheckpointId> {
-    let history = thread.history(None).await.expect("a thread's history can be read");
+    let history = thread.history(None).await.expect("the history is readable");
     history.iter().map(|it| it.id).collect()
 }

@@ -1,4 +1,4 @@
-//! A checkpointer that keeps nothing but text, as one on a disk would.
+//! A checkpointer that stores everything as text, like one on disk.
 
 use std::{fmt::Debug, future::Future, pin::Pin};
 
@@ -11,29 +11,29 @@ use graph_core::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Turns all it is given into JSON text and back before it keeps it.
+/// Converts everything to JSON text and back before storing it in memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextSaver {
     memory: MemorySaver,
 }
 
-/// What is left of a value once it was text, which must be all of it.
+/// Converts a value to JSON text and back, and asserts that it is unchanged.
 #[track_caller]
-pub(crate) fn through_text<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -> T {
-    let text = serde_json::to_string(value).expect("what is stored can be written as JSON");
-    let back: T = serde_json::from_str(&text).expect("what was written can be read");
-    assert_eq!(&back, value, "a stored value changes on its way through {text}");
+pub(crate) fn json_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -> T {
+    let text = serde_json::to_string(value).expect("stored values are representable as JSON");
+    let back: T = serde_json::from_str(&text).expect("the JSON text can be parsed");
+    assert_eq!(&back, value, "the value changed in the round trip through {text}");
     back
 }
 
-type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, CheckpointError>> + Send + 'a>>;
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CheckpointError>> + Send + 'a>>;
 
-/// Written out as `async_trait` would write it, each reference with a lifetime of its own.
+/// Expands to what `async_trait` would generate, with a separate lifetime for each reference.
 macro_rules! methods {
     ($($name:ident($($life:lifetime $arg:ident: $type:ty),*)($($owned:ident: $value:ty),*) -> $out:ty;)*) => {$(
         fn $name<'s, $($life,)* 'f>(
             &'s self, $($arg: &$life $type,)* $($owned: $value,)*
-        ) -> Boxed<'f, $out>
+        ) -> BoxFuture<'f, $out>
         where 's: 'f, $($life: 'f,)* Self: 'f
         {
             self.memory.$name($($arg,)* $($owned,)*)
@@ -54,24 +54,24 @@ impl Checkpointer for TextSaver {
         prune('a threads: [String])(keep: Keep) -> Pruned;
     }
 
-    fn put<'s, 'f>(&'s self, mut checkpoint: NewCheckpoint) -> Boxed<'f, ()>
+    fn put<'s, 'f>(&'s self, mut checkpoint: NewCheckpoint) -> BoxFuture<'f, ()>
     where
         's: 'f,
         Self: 'f,
     {
-        checkpoint.header = through_text(&checkpoint.header);
-        checkpoint.cursor = through_text(&checkpoint.cursor);
-        checkpoint.changes = through_text(&checkpoint.changes);
+        checkpoint.header = json_round_trip(&checkpoint.header);
+        checkpoint.cursor = json_round_trip(&checkpoint.cursor);
+        checkpoint.changes = json_round_trip(&checkpoint.changes);
         self.memory.put(checkpoint)
     }
 
-    fn record<'s, 'a, 'f>(&'s self, at: &'a Place, records: Vec<TaskRecord>) -> Boxed<'f, ()>
+    fn record<'s, 'a, 'f>(&'s self, at: &'a Place, records: Vec<TaskRecord>) -> BoxFuture<'f, ()>
     where
         's: 'f,
         'a: 'f,
         Self: 'f,
     {
-        let records = through_text(&records);
+        let records = json_round_trip(&records);
         self.memory.record(at, records)
     }
 }

@@ -1,6 +1,6 @@
-//! Random graphs as plain data.
+//! Random graphs as data.
 //!
-//! They always come to an end: edges and joins lead forward, and what leads back does so only while the state has
+//! All graphs terminate: edges and joins lead forward, and backward targets are taken only while the state has
 //! counted fewer than [`FUEL`] node runs.
 
 use std::fmt;
@@ -8,22 +8,22 @@ use std::fmt;
 use graph_core::{JsonKind, Persistence};
 use proptest::{collection::vec, option, prelude::*};
 
-/// How many node runs a state counts before nothing leads back any more.
+/// Number of node runs after which no backward target is taken.
 pub(crate) const FUEL: i64 = 9;
 
-/// Node names by index; their order is not the order of the indexes.
+/// Node names by index, deliberately not in alphabetical order.
 pub(crate) const NAMES: [&str; 8] = ["d", "a", "g", "b", "h", "c", "f", "e"];
 
-/// The fields of a root graph. Every node adds one to `ticks`.
+/// Fields of a root graph. Every node adds one to `ticks`.
 pub(crate) const FIELDS: [&str; 14] = [
     "ticks", "log", "sum", "max", "min", "map", "text", "rows", "any", "eph", "raw", "topic",
     "kept", "last",
 ];
 
-/// The fields of a graph inside another.
+/// Fields of a subgraph.
 pub(crate) const INNER_FIELDS: [&str; 5] = ["ticks", "log", "map", "text", "any"];
 
-/// What a field does with writes.
+/// Returns how a field combines writes.
 pub(crate) fn kind(field: &str) -> JsonKind {
     match field {
         "log" => JsonKind::Append,
@@ -51,58 +51,58 @@ pub(crate) struct Spec {
     pub(crate) edges: Vec<(Option<usize>, usize)>,
     pub(crate) joins: Vec<(Vec<usize>, usize)>,
     pub(crate) branches: Vec<Branch>,
-    /// Whether nodes see how many steps are left.
-    pub(crate) sees_left: bool,
+    /// Whether nodes see the number of remaining steps.
+    pub(crate) sees_remaining_steps: bool,
     pub(crate) limit: u32,
 }
 
-/// A node, known by its index.
+/// A node, identified by its index.
 #[derive(Clone, Default)]
 pub(crate) struct Node {
-    /// Fields, and whether they are overwritten.
+    /// Fields to write, and whether they are overwritten.
     pub(crate) writes: Vec<(&'static str, bool)>,
-    /// Whether its update is given as two commands.
+    /// Whether the update is returned as two commands.
     pub(crate) split: bool,
-    pub(crate) gotos: Vec<(When, usize)>,
-    /// Where it sends payloads, and how many.
-    pub(crate) sends: Option<(When, usize, usize)>,
+    pub(crate) gotos: Vec<(Condition, usize)>,
+    /// Condition, target and number of payloads sent.
+    pub(crate) sends: Option<(Condition, usize, usize)>,
     pub(crate) defer: bool,
-    /// How often each of its tasks fails.
+    /// Number of times each task fails.
     pub(crate) fails: u32,
     pub(crate) attempts: u32,
     pub(crate) handler: bool,
-    pub(crate) asks: usize,
-    /// Writes a text to a field of numbers.
+    pub(crate) interrupts: usize,
+    /// Whether the node writes a string to a numeric field.
     pub(crate) bad: bool,
-    pub(crate) inner: Option<(Keep, Box<Spec>)>,
+    pub(crate) inner: Option<(SubgraphPersistence, Box<Spec>)>,
 }
 
-/// What a graph inside a node keeps.
+/// What a subgraph persists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum SubgraphPersistence {
     Visit,
     Thread,
     Nothing,
 }
 
-impl From<Keep> for Persistence {
-    fn from(keep: Keep) -> Self {
-        match keep {
-            Keep::Visit => Self::Visit,
-            Keep::Thread => Self::Thread,
-            Keep::Nothing => Self::Nothing,
+impl From<SubgraphPersistence> for Persistence {
+    fn from(persistence: SubgraphPersistence) -> Self {
+        match persistence {
+            SubgraphPersistence::Visit => Self::Visit,
+            SubgraphPersistence::Thread => Self::Thread,
+            SubgraphPersistence::Nothing => Self::Nothing,
         }
     }
 }
 
-/// Holds where a count leaves that remainder.
+/// True for counts with this remainder.
 #[derive(Clone, Copy)]
-pub(crate) struct When {
+pub(crate) struct Condition {
     pub(crate) modulus: i64,
     pub(crate) remainder: i64,
 }
 
-impl When {
+impl Condition {
     pub(crate) fn holds(self, count: i64) -> bool {
         count.rem_euclid(self.modulus) == self.remainder
     }
@@ -112,12 +112,12 @@ impl When {
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pub(crate) from: Option<usize>,
-    pub(crate) when: When,
+    pub(crate) condition: Condition,
     pub(crate) yes: Vec<Target>,
     pub(crate) no: Vec<Target>,
 }
 
-/// Where a branch leads.
+/// Target of a branch.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     Node(usize),
@@ -125,76 +125,81 @@ pub(crate) enum Target {
     End,
 }
 
-/// Which graphs to make.
+/// Which graphs to generate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taste {
-    /// Failures that no retry mends, writes of the wrong type, fields that are not stored, step limits: what a
-    /// stop and a new start may change.
-    pub(crate) wild: bool,
-    /// Graphs inside nodes that keep their state from visit to visit.
-    pub(crate) keeps: bool,
-    /// One task a step.
-    pub(crate) narrow: bool,
+pub(crate) struct Profile {
+    /// Whether to include behaviour that a stop and a resume may change: permanent failures, invalid writes, fields
+    /// that are not stored, step limits.
+    pub(crate) faults: bool,
+    /// Whether to include subgraphs that keep their state between visits.
+    pub(crate) stateful_subgraphs: bool,
+    /// Whether each step has a single task.
+    pub(crate) single_task: bool,
 }
 
-impl Taste {
-    pub(crate) const WILD: Self = Self { wild: true, keeps: false, narrow: false };
-    pub(crate) const TAME: Self = Self { wild: false, keeps: false, narrow: false };
-    pub(crate) const KEPT: Self = Self { keeps: true, ..Self::TAME };
-    pub(crate) const LOOP: Self = Self { wild: true, keeps: false, narrow: true };
+impl Profile {
+    pub(crate) const UNRESTRICTED: Self =
+        Self { faults: true, stateful_subgraphs: false, single_task: false };
+    pub(crate) const RESUMABLE: Self =
+        Self { faults: false, stateful_subgraphs: false, single_task: false };
+    pub(crate) const RESUMABLE_STATEFUL: Self =
+        Self { stateful_subgraphs: true, ..Self::RESUMABLE };
+    pub(crate) const SINGLE_TASK_LOOP: Self =
+        Self { faults: true, stateful_subgraphs: false, single_task: true };
 }
 
-/// Graphs of that taste.
-pub(crate) fn specs(taste: Taste) -> BoxedStrategy<Spec> {
-    let inner = graphs(taste, 2..=3, node(taste).boxed());
-    let keep = match taste.keeps {
+/// Generates graphs with this profile.
+pub(crate) fn specs(profile: Profile) -> BoxedStrategy<Spec> {
+    let inner = graphs(profile, 2..=3, node(profile).boxed());
+    let persistence = match profile.stateful_subgraphs {
         true => {
-            prop_oneof![4 => Just(Keep::Visit), 2 => Just(Keep::Thread), 1 => Just(Keep::Nothing)]
+            prop_oneof![4 => Just(SubgraphPersistence::Visit), 2 => Just(SubgraphPersistence::Thread), 1 => Just(SubgraphPersistence::Nothing)]
                 .boxed()
         }
-        false => prop_oneof![3 => Just(Keep::Visit), 1 => Just(Keep::Nothing)].boxed(),
+        false => prop_oneof![3 => Just(SubgraphPersistence::Visit), 1 => Just(SubgraphPersistence::Nothing)].boxed(),
     };
     let nodes =
-        (node(taste), option::weighted(0.12, (keep, inner))).prop_map(
-            |(node, inner)| match inner {
-                Some((keep, mut inner)) => {
-                    if keep == Keep::Nothing {
-                        // It starts over with every answer, so two questions in a row would go on for ever.
-                        inner.hush();
+        (node(profile), option::weighted(0.12, (persistence, inner))).prop_map(|(node, inner)| {
+            match inner {
+                Some((persistence, mut inner)) => {
+                    if persistence == SubgraphPersistence::Nothing {
+                        // A stateless subgraph starts over after every answer, so two interrupts in a row would never
+                        // end.
+                        inner.remove_interrupts();
                     }
                     Node {
                         defer: node.defer,
-                        inner: Some((keep, Box::new(inner))),
+                        inner: Some((persistence, Box::new(inner))),
                         ..Node::default()
                     }
                 }
                 None => node,
-            },
-        );
-    graphs(taste, 2..=8, nodes.boxed()).boxed()
+            }
+        });
+    graphs(profile, 2..=8, nodes.boxed()).boxed()
 }
 
-/// Indexes come as any number and are brought into range afterwards, so that graphs shrink well.
+/// Indexes are arbitrary numbers that are reduced to the valid range afterwards, so that graphs shrink well.
 fn graphs(
-    taste: Taste,
+    profile: Profile,
     sizes: std::ops::RangeInclusive<usize>,
     node: BoxedStrategy<Node>,
 ) -> impl Strategy<Value = Spec> {
-    let wide = if taste.narrow { 0 } else { 4 };
-    let limit = if taste.wild { (1..24u32).boxed() } else { Just(500).boxed() };
+    let wide = if profile.single_task { 0 } else { 4 };
+    let limit = if profile.faults { (1..24u32).boxed() } else { Just(500).boxed() };
     let raw = (
         vec((node, option::weighted(0.8, any::<usize>())), sizes),
         vec((any::<usize>(), any::<usize>()), 0..=wide),
         vec((vec(any::<usize>(), 2..4), any::<usize>()), 0..=wide / 2),
-        vec(branch(taste), 0..=if taste.narrow { 1 } else { 3 }),
-        if taste.wild { any::<bool>().boxed() } else { Just(false).boxed() },
+        vec(branch(profile), 0..=if profile.single_task { 1 } else { 3 }),
+        if profile.faults { any::<bool>().boxed() } else { Just(false).boxed() },
         limit,
     );
-    raw.prop_map(move |(nodes, edges, joins, branches, sees_left, limit)| {
+    raw.prop_map(move |(nodes, edges, joins, branches, sees_remaining_steps, limit)| {
         let count = nodes.len();
         let lead = |(index, (_, after)): (usize, &(Node, Option<usize>))| match (index, after) {
             (0, _) => Some((None, 0)),
-            (_, _) if taste.narrow => Some((Some(index - 1), index)),
+            (_, _) if profile.single_task => Some((Some(index - 1), index)),
             (_, None) => None,
             (_, Some(after)) => Some(((after % (index + 1)).checked_sub(1), index)),
         };
@@ -213,35 +218,35 @@ fn graphs(
         };
         let joins = joins.into_iter().filter_map(join).collect();
         let mut branches: Vec<_> = branches.into_iter().map(|it| it.within(count)).collect();
-        if taste.narrow {
+        if profile.single_task {
             branches.push(Branch::back(count - 1));
         }
         let nodes = nodes.into_iter().map(|it| it.0.within(count)).collect();
-        let mut spec = Spec { nodes, edges: all, joins, branches, sees_left, limit };
-        spec.keep_sends_off_kept_graphs();
+        let mut spec = Spec { nodes, edges: all, joins, branches, sees_remaining_steps, limit };
+        spec.remove_sends_to_stateful_subgraphs();
         spec
     })
 }
 
-fn node(taste: Taste) -> impl Strategy<Value = Node> {
+fn node(profile: Profile) -> impl Strategy<Value = Node> {
     let many = prop::sample::select(vec![
         "log", "sum", "max", "min", "map", "text", "rows", "any", "topic", "kept",
     ]);
-    let single = prop::sample::select(if taste.wild {
+    let single = prop::sample::select(if profile.faults {
         vec!["last", "eph", "raw"]
     } else {
         vec!["last", "eph"]
     });
     let field = prop_oneof![12 => many, 1 => single];
     let rare = |weight: f64| proptest::bool::weighted(weight);
-    // Large fan-outs are put into crews by the engine.
+    // The engine runs large fan-outs in batches.
     let count = prop_oneof![12 => 1..4usize, 1 => 16..40usize];
-    let sends = option::weighted(0.2, (when(), any::<usize>(), count));
-    let sends = sends.prop_map(move |it| it.filter(|_| !taste.narrow));
-    // A run that nobody answers ends with its first question.
-    let quiet = if taste.wild { 40 } else { 12 };
+    let sends = option::weighted(0.2, (condition(), any::<usize>(), count));
+    let sends = sends.prop_map(move |it| it.filter(|_| !profile.single_task));
+    // A run without answers ends at its first interrupt.
+    let quiet = if profile.faults { 40 } else { 12 };
     let trouble =
-        match taste.wild {
+        match profile.faults {
             true => (prop_oneof![14 => Just(0u32), 1 => 1..3u32], 1..4u32, rare(0.3), rare(0.01))
                 .boxed(),
             false => prop_oneof![4 => Just((0, 1, false, false)), 1 => Just((1, 3, false, false))]
@@ -250,13 +255,13 @@ fn node(taste: Taste) -> impl Strategy<Value = Node> {
     (
         vec((field, rare(0.05)), 0..4),
         rare(0.1),
-        vec((when(), any::<usize>()), 0..=usize::from(!taste.narrow)),
+        vec((condition(), any::<usize>()), 0..=usize::from(!profile.single_task)),
         sends,
         rare(0.15),
         trouble,
         prop_oneof![quiet => Just(0usize), 1 => Just(1), 1 => Just(2)],
     )
-        .prop_map(|(mut writes, split, gotos, sends, defer, trouble, asks)| {
+        .prop_map(|(mut writes, split, gotos, sends, defer, trouble, interrupts)| {
             writes.sort_unstable();
             writes.dedup_by_key(|it| it.0);
             let (fails, attempts, handler, bad) = trouble;
@@ -269,15 +274,15 @@ fn node(taste: Taste) -> impl Strategy<Value = Node> {
                 fails,
                 attempts,
                 handler,
-                asks,
+                interrupts,
                 bad,
                 inner: None,
             }
         })
 }
 
-fn branch(taste: Taste) -> impl Strategy<Value = Branch> {
-    let target = move || match taste.narrow {
+fn branch(profile: Profile) -> impl Strategy<Value = Branch> {
+    let target = move || match profile.single_task {
         true => {
             prop_oneof![6 => any::<usize>().prop_map(Target::Node), 1 => Just(Target::End)].boxed()
         }
@@ -288,13 +293,13 @@ fn branch(taste: Taste) -> impl Strategy<Value = Branch> {
         ]
         .boxed(),
     };
-    let targets = move || vec(target(), 0..=if taste.narrow { 1 } else { 2 });
-    (option::weighted(0.9, any::<usize>()), when(), targets(), targets())
-        .prop_map(|(from, when, yes, no)| Branch { from, when, yes, no })
+    let targets = move || vec(target(), 0..=if profile.single_task { 1 } else { 2 });
+    (option::weighted(0.9, any::<usize>()), condition(), targets(), targets())
+        .prop_map(|(from, condition, yes, no)| Branch { from, condition, yes, no })
 }
 
-fn when() -> impl Strategy<Value = When> {
-    (1..4i64, 0..4i64).prop_map(|(modulus, it)| When { modulus, remainder: it % modulus })
+fn condition() -> impl Strategy<Value = Condition> {
+    (1..4i64, 0..4i64).prop_map(|(modulus, it)| Condition { modulus, remainder: it % modulus })
 }
 
 impl Node {
@@ -306,10 +311,10 @@ impl Node {
 }
 
 impl Branch {
-    /// Leads from the last node to the first, as long as there is fuel.
+    /// Leads from the last node to the first while there is fuel.
     fn back(last: usize) -> Self {
-        let when = When { modulus: 1, remainder: 0 };
-        Self { from: Some(last), when, yes: vec![Target::Node(0)], no: Vec::new() }
+        let condition = Condition { modulus: 1, remainder: 0 };
+        Self { from: Some(last), condition, yes: vec![Target::Node(0)], no: Vec::new() }
     }
 
     fn within(mut self, count: usize) -> Self {
@@ -324,9 +329,9 @@ impl Branch {
 }
 
 impl Spec {
-    /// Two visits of one step would share the one history that such a graph has in a thread.
-    fn keep_sends_off_kept_graphs(&mut self) {
-        let kept: Vec<_> = self.nodes.iter().map(Node::keeps_state).collect();
+    /// Two visits in the same step would share the subgraph's single history.
+    fn remove_sends_to_stateful_subgraphs(&mut self) {
+        let kept: Vec<_> = self.nodes.iter().map(Node::has_stateful_subgraph).collect();
         for node in &mut self.nodes {
             node.sends = node.sends.filter(|it| !kept[it.1]);
         }
@@ -337,57 +342,59 @@ impl Spec {
         }
     }
 
-    /// Takes all questions away.
-    pub(crate) fn hush(&mut self) {
+    /// Removes all interrupts.
+    pub(crate) fn remove_interrupts(&mut self) {
         for node in &mut self.nodes {
-            node.asks = 0;
+            node.interrupts = 0;
             if let Some((_, inner)) = &mut node.inner {
-                inner.hush();
+                inner.remove_interrupts();
             }
         }
     }
 
-    /// Whether there are graphs inside.
-    pub(crate) fn nests(&self) -> bool {
+    /// Returns whether the graph has subgraphs.
+    pub(crate) fn has_subgraphs(&self) -> bool {
         self.nodes.iter().any(|it| it.inner.is_some())
     }
 
-    /// Whether some graph inside keeps its state from visit to visit.
-    pub(crate) fn keeps_state(&self) -> bool {
-        self.nodes.iter().any(Node::keeps_state)
+    /// Returns whether a subgraph keeps its state between visits.
+    pub(crate) fn has_stateful_subgraph(&self) -> bool {
+        self.nodes.iter().any(Node::has_stateful_subgraph)
     }
 
-    /// Whether some graph inside starts over whenever the run does.
-    pub(crate) fn forgets(&self) -> bool {
-        self.nodes.iter().any(|it| matches!(it.inner, Some((Keep::Nothing, _))))
+    /// Returns whether a subgraph starts over in every run.
+    pub(crate) fn has_stateless_subgraph(&self) -> bool {
+        self.nodes.iter().any(|it| matches!(it.inner, Some((SubgraphPersistence::Nothing, _))))
     }
 }
 
 impl Node {
-    fn keeps_state(&self) -> bool {
-        matches!(self.inner, Some((Keep::Thread, _)))
+    fn has_stateful_subgraph(&self) -> bool {
+        matches!(self.inner, Some((SubgraphPersistence::Thread, _)))
     }
 }
 
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |it: &Option<usize>| it.map_or("START", |it| NAMES[it]);
-        let mut lines = f.debug_list();
-        lines.entry(&format_args!("limit {}, sees_left {}", self.limit, self.sees_left));
+        let mut finished_tasks = f.debug_list();
+        finished_tasks
+            .entry(&format_args!("limit {}, sees_left {}", self.limit, self.sees_remaining_steps));
         for (node, index) in self.nodes.iter().zip(NAMES) {
-            lines.entry(&format_args!("{index}: {node:#?}"));
+            finished_tasks.entry(&format_args!("{index}: {node:#?}"));
         }
         for (from, to) in &self.edges {
-            lines.entry(&format_args!("{} -> {}", name(from), NAMES[*to]));
+            finished_tasks.entry(&format_args!("{} -> {}", name(from), NAMES[*to]));
         }
         for (from, to) in &self.joins {
             let from: Vec<_> = from.iter().map(|it| NAMES[*it]).collect();
-            lines.entry(&format_args!("{} -> {}", from.join(" & "), NAMES[*to]));
+            finished_tasks.entry(&format_args!("{} -> {}", from.join(" & "), NAMES[*to]));
         }
-        for Branch { from, when, yes, no } in &self.branches {
-            lines.entry(&format_args!("{} -> if {when:?} {yes:?} else {no:?}", name(from)));
+        for Branch { from, condition, yes, no } in &self.branches {
+            finished_tasks
+                .entry(&format_args!("{} -> if {condition:?} {yes:?} else {no:?}", name(from)));
         }
-        lines.finish()
+        finished_tasks.finish()
     }
 }
 
@@ -396,17 +403,17 @@ impl fmt::Debug for Node {
         for (field, overwrite) in &self.writes {
             write!(f, "{field}{} ", if *overwrite { "!" } else { "" })?;
         }
-        for (when, to) in &self.gotos {
-            write!(f, "goto {} if {when:?}, ", NAMES[*to])?;
+        for (condition, to) in &self.gotos {
+            write!(f, "goto {} if {condition:?}, ", NAMES[*to])?;
         }
-        if let Some((when, to, count)) = &self.sends {
-            write!(f, "send {count} to {} if {when:?}, ", NAMES[*to])?;
+        if let Some((condition, to, count)) = &self.sends {
+            write!(f, "send {count} to {} if {condition:?}, ", NAMES[*to])?;
         }
         if self.fails > 0 || self.attempts > 1 {
             write!(f, "fails {} times in {} attempts, ", self.fails, self.attempts)?;
         }
-        if self.asks > 0 {
-            write!(f, "asks {}, ", self.asks)?;
+        if self.interrupts > 0 {
+            write!(f, "asks {}, ", self.interrupts)?;
         }
         let flags = [
             ("split", self.split),
@@ -418,13 +425,13 @@ impl fmt::Debug for Node {
             write!(f, "{flag} ")?;
         }
         match &self.inner {
-            Some((keep, inner)) => write!(f, "graph {keep:?} {inner:#?}"),
+            Some((persistence, inner)) => write!(f, "graph {persistence:?} {inner:#?}"),
             None => Ok(()),
         }
     }
 }
 
-impl fmt::Debug for When {
+impl fmt::Debug for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ticks % {} == {}", self.modulus, self.remainder)
     }

@@ -1,4 +1,4 @@
-//! Reducers and stored values: what is written is what is read, however it was batched.
+//! Reducers and stored values: results do not depend on batching, and stored values are unchanged.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::{Map, Number, Value, json};
 use crate::{
     check,
     observe::on,
-    saver::{TextSaver, through_text},
+    saver::{TextSaver, json_round_trip},
 };
 
 /// Writes to one field.
@@ -45,13 +45,18 @@ fn writes() -> impl Strategy<Value = Writes> {
     ]
 }
 
-/// A graph whose steps write these batches: the nodes of one step side by side, or one node with many updates.
-fn batched(kind: &JsonKind, batches: &[Vec<Value>], alone: bool) -> CompiledGraph<JsonState> {
-    let schema = JsonSchema::new([("field", kind.clone())]).expect("one field stands once");
+/// Builds a graph whose steps write these batches, either with one node per value or with one node that returns many
+/// updates.
+fn batched_graph(
+    kind: &JsonKind,
+    batches: &[Vec<Value>],
+    one_node: bool,
+) -> CompiledGraph<JsonState> {
+    let schema = JsonSchema::new([("field", kind.clone())]).expect("field names are unique");
     let mut graph = schema.graph();
     let mut before: Vec<String> = Vec::new();
     for (step, batch) in batches.iter().enumerate() {
-        let groups = match alone {
+        let groups = match one_node {
             true => vec![batch.clone()],
             false => batch.iter().map(|it| vec![it.clone()]).collect(),
         };
@@ -75,20 +80,20 @@ fn batched(kind: &JsonKind, batches: &[Vec<Value>], alone: bool) -> CompiledGrap
         }
         before = names;
     }
-    graph.checkpointer(TextSaver::default()).compile().expect("a chain of steps is a good graph")
+    graph.checkpointer(TextSaver::default()).compile().expect("a chain of steps is a valid graph")
 }
 
-/// The field after a run: as the run ended, and as it is loaded.
-async fn folded(graph: CompiledGraph<JsonState>, durability: Durability) -> (String, String) {
+/// Returns the field after a run: as returned by the run, and as loaded from the store.
+async fn final_field(graph: CompiledGraph<JsonState>, durability: Durability) -> (String, String) {
     let thread = graph.thread("t", ()).with(RunOptions::new().durability(durability));
-    let input = JsonSchema::new(Vec::<(String, JsonKind)>::new()).expect("no field stands twice");
+    let input = JsonSchema::new(Vec::<(String, JsonKind)>::new()).expect("field names are unique");
     let input = graph_core::Input::update(input.update(json!({})).expect("an object"));
-    let shown = match thread.run(input).await {
+    let events = match thread.run(input).await {
         Ok(exit) => exit.state().to_full_value().to_string(),
         Err(error) => error.to_string(),
     };
     let loaded = thread.state().await.ok().flatten().expect("the thread ran");
-    (shown, loaded.values.to_full_value().to_string())
+    (events, loaded.values.to_full_value().to_string())
 }
 
 #[test]
@@ -104,17 +109,19 @@ fn reducers_do_not_depend_on_how_writes_are_batched() {
         }
         let single: Vec<_> = values.iter().map(|it| vec![it.clone()]).collect();
         on(None, async {
-            let expected = folded(batched(&kind, &single, false), Durability::Sync).await;
+            let expected =
+                final_field(batched_graph(&kind, &single, false), Durability::Sync).await;
             prop_assert_eq!(&expected.0, &expected.1);
-            for (batches, alone) in [
+            for (batches, one_node) in [
                 (&batches, false),
                 (&batches, true),
                 (&vec![values.clone()], false),
                 (&vec![values.clone()], true),
             ] {
                 for durability in [Durability::Async, Durability::Exit] {
-                    let got = folded(batched(&kind, batches, alone), durability).await;
-                    prop_assert_eq!(&got, &expected, "{:?} alone: {}", batches, alone);
+                    let got =
+                        final_field(batched_graph(&kind, batches, one_node), durability).await;
+                    prop_assert_eq!(&got, &expected, "{:?} alone: {}", batches, one_node);
                 }
             }
             Ok(())
@@ -122,7 +129,7 @@ fn reducers_do_not_depend_on_how_writes_are_batched() {
     });
 }
 
-/// JSON as it comes: any text, the ends of all numbers, and deep.
+/// Generates JSON values with arbitrary strings, extreme numbers and deep nesting.
 fn json_values() -> impl Strategy<Value = Value> {
     let float = prop_oneof![
         any::<f64>(),
@@ -133,8 +140,8 @@ fn json_values() -> impl Strategy<Value = Value> {
         Just(0.1 + 0.2),
         Just(1e23),
     ];
-    let float = float
-        .prop_filter_map("JSON knows no infinity", |it| Number::from_f64(it).map(Value::Number));
+    let float =
+        float.prop_filter_map("JSON has no infinity", |it| Number::from_f64(it).map(Value::Number));
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -160,10 +167,10 @@ fn json_values() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A graph that takes a value through all that is stored: input, field, payload, question, answer.
+/// Builds a graph that passes a value through everything that is stored: input, field, payload, interrupt and answer.
 fn relay(saver: &TextSaver) -> (JsonSchema, CompiledGraph<JsonState>) {
     let fields = [("value", JsonKind::Last), ("copy", JsonKind::Last), ("again", JsonKind::Last)];
-    let schema = JsonSchema::new(fields).expect("no field stands twice");
+    let schema = JsonSchema::new(fields).expect("field names are unique");
     let send = json_node("send", |input, _| {
         let value = input.get("value").cloned().unwrap_or_default();
         let way = Command::<JsonState, _>::goto(vec![Goto::send("ask", value)]);
@@ -176,12 +183,12 @@ fn relay(saver: &TextSaver) -> (JsonSchema, CompiledGraph<JsonState>) {
     });
     let graph = schema.graph().node(send).node(ask).edge(START, "send");
     let graph = graph.stop_before(Stops::Everywhere).checkpointer(saver.clone());
-    (schema, graph.compile().expect("the relay is a good graph"))
+    (schema, graph.compile().expect("the relay is a valid graph"))
 }
 
-async fn relayed(value: &Value) -> Result<Value, Box<dyn std::error::Error>> {
+async fn round_trip(value: &Value) -> Result<Value, Box<dyn std::error::Error>> {
     let saver = Arc::new(TextSaver::default());
-    // A new graph for every call: all it knows comes from the saver.
+    // A new graph for every call, so that all data comes from the saver.
     let options = RunOptions::new().durability(Durability::Sync);
     let thread = || relay(&saver).1.thread("t", ()).with(options.clone());
     let (schema, _) = relay(&saver);
@@ -198,26 +205,26 @@ async fn relayed(value: &Value) -> Result<Value, Box<dyn std::error::Error>> {
 }
 
 #[test]
-fn a_stored_value_comes_back_as_it_was() {
+fn stored_values_are_unchanged() {
     check(96, &json_values(), |value| {
         let expected = json!({"value": value, "copy": value, "again": value});
-        let got = on(None, relayed(&value));
+        let got = on(None, round_trip(&value));
         let got = got.map_err(|error| TestCaseError::fail(error.to_string()))?;
-        // As text, since 0.0 equals -0.0 and as text they differ.
+        // Compared as text, because 0.0 equals -0.0.
         prop_assert_eq!(got.to_string(), expected.to_string());
         Ok(())
     });
 }
 
 #[test]
-fn changes_and_records_come_back_as_they_were() {
+fn stored_changes_and_records_are_unchanged() {
     let strategy = (vec(json_values(), 1..4), "[a-z]{0,3}", any::<bool>(), any::<bool>());
     check(64, &strategy, |(values, name, sends, overwrite)| {
         let map: Map<_, _> = values.iter().map(|it| (name.clone(), it.clone())).collect();
-        through_text(&Change::Set(values[0].clone()));
-        through_text(&Change::Extend(values.clone()));
-        through_text(&Change::Put(values.iter().cloned().enumerate().collect()));
-        through_text(&Change::Merge(map));
+        json_round_trip(&Change::Set(values[0].clone()));
+        json_round_trip(&Change::Extend(values.clone()));
+        json_round_trip(&Change::Put(values.iter().cloned().enumerate().collect()));
+        json_round_trip(&Change::Merge(map));
         let payload = sends.then(|| values[0].clone());
         let gotos = vec![GotoRecord { to: name.clone(), payload }];
         let write = |value: &Value| graph_core::FieldWrite {
@@ -232,7 +239,7 @@ fn changes_and_records_come_back_as_they_were() {
             Event::Effect { key: name.clone(), result: values[0].clone() },
         ];
         for event in events {
-            through_text(&TaskRecord { task: TaskId::COMMAND, node: name.clone(), event });
+            json_round_trip(&TaskRecord { task: TaskId::COMMAND, node: name.clone(), event });
         }
         Ok(())
     });

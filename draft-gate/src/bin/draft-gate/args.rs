@@ -1,17 +1,17 @@
-//! The command line.
+//! Command-line arguments.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Workers propose edits as drafts, and a gate decides what reaches the files.
+/// Review gate for edits proposed by workers
 #[derive(Debug, Parser)]
 #[command(name = "draft-gate", version)]
 pub(crate) struct Cli {
-    /// The workspace.
+    /// Workspace directory
     #[arg(long, short = 'w', default_value = ".", global = true)]
     pub(crate) workspace: PathBuf,
-    /// Your name in the log.
+    /// Your name in the log (default: $USER)
     #[arg(long = "as", value_name = "NAME", global = true)]
     pub(crate) agent: Option<String>,
     #[command(subcommand)]
@@ -20,107 +20,107 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serves one worker's tools over standard input and output (MCP).
+    /// Serve the tools of one worker over standard input and output (MCP)
     Serve(Serve),
-    /// Lists the change sets that wait for you, and those that wait for more drafts of their worker.
+    /// List change sets that await your decision or more drafts
     Pending,
-    /// Shows what waits, one after the other, and asks for your verdict.
+    /// Review pending change sets interactively
     Review {
-        /// The change set; its first digits are enough.
+        /// Change set: its id or a unique prefix
         #[arg(default_value = "")]
         set: String,
     },
-    /// Shows a change set that waits: risks, difference, and the sight that a verdict names.
+    /// Show a pending change set: risks, diff and the fingerprint for a verdict
     Show {
-        /// The change set; its first digits are enough.
+        /// Change set: its id or a unique prefix
         #[arg(default_value = "")]
         set: String,
     },
-    /// Applies a change set that you have seen.
-    Accept(Seen),
-    /// Rejects a change set that you have seen.
+    /// Apply a change set that you have reviewed
+    Accept(ReviewedSet),
+    /// Reject a change set that you have reviewed
     Reject {
         #[command(flatten)]
-        seen: Seen,
-        /// Why: the worker reads this.
+        reviewed: ReviewedSet,
+        /// Reason, shown to the worker
         #[arg(long)]
         reason: String,
     },
-    /// Puts your text in place of a draft's.
+    /// Replace the text of a draft by your own
     Amend {
         #[command(flatten)]
-        seen: Seen,
-        /// Which file of the set.
+        reviewed: ReviewedSet,
+        /// File of the set
         #[arg(long)]
         path: String,
-        /// The file with the new text.
+        /// File with the new text
         #[arg(long)]
         with: PathBuf,
     },
-    /// Drops a change set that waits for more drafts; its worker is told, and can take its drafts up again.
+    /// Drop an incomplete change set; its worker can restore the drafts
     Drop {
-        /// The change set; its first digits are enough.
+        /// Change set: its id or a unique prefix
         set: String,
     },
-    /// Prints messages: the floor manager's, or what a worker was told about a task.
+    /// Print messages to the floor manager, or to a worker about a task
     Inbox {
-        /// The worker's name; needs `--task`.
+        /// Worker name; requires --task
         #[arg(long, requires = "task")]
         worker: Option<String>,
-        /// The task; needs `--worker`.
+        /// Task id; requires --worker
         #[arg(long, requires = "worker")]
         task: Option<String>,
     },
-    /// Takes an accepted change set back.
+    /// Undo an accepted change set
     Undo {
-        /// The change set; its first digits are enough. `draft-gate log` lists them.
+        /// Change set: its id or a unique prefix; `draft-gate log` lists them
         set: String,
     },
-    /// Judges what was submitted to a server that does not judge itself.
+    /// Judge submissions of servers that run with --no-judging
     Judge,
-    /// Prints the log, one line for each event.
+    /// Print the log, one line per event
     Log,
-    /// Looks whether the log is what the gate wrote.
+    /// Verify that the log was not modified
     Verify {
-        /// Fails unless the log's head is this one, which you have kept elsewhere.
+        /// Fail unless the log contains this head, which you saved earlier
         #[arg(long, value_name = "HASH")]
         head: Option<String>,
-        /// Goes on after the log's end was lost; the loss stays in the log.
+        /// Accept the current end of the log after a loss; the loss is logged
         #[arg(long)]
         acknowledge_loss: bool,
     },
-    /// Prints numbers: decisions, times, violations, failures of parsing.
+    /// Print statistics: decisions, edit times, violations, parse failures
     Stats,
-    /// Removes content of drafts that were decided, or left alone, longer ago than the contract says.
+    /// Remove content of drafts that were decided or abandoned longer ago than the retention period
     Prune,
-    /// Makes drafts of the files in a model's text, and judges them: for models without tools.
+    /// Submit and judge the files in a model's text, for models without tools
     Extract {
-        /// The task.
+        /// Task id
         #[arg(long)]
         task: String,
-        /// The worker's name.
+        /// Worker name
         #[arg(long, default_value = "worker")]
         worker: String,
-        /// The text; standard input unless given.
+        /// Text file; standard input if absent
         file: Option<PathBuf>,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The worker's name.
+    /// Worker name
     #[arg(long, default_value = "worker")]
     pub(crate) worker: String,
-    /// Leaves judging to `draft-gate judge`.
+    /// Leave judging to `draft-gate judge`
     #[arg(long)]
     pub(crate) no_judging: bool,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Seen {
-    /// The change set; its first digits are enough.
+pub(crate) struct ReviewedSet {
+    /// Change set: its id or a unique prefix
     pub(crate) set: String,
-    /// The sight that `draft-gate show` printed; its first 32 digits are enough.
-    #[arg(long)]
-    pub(crate) sight: String,
+    /// Fingerprint (sight) that `draft-gate show` printed; at least its first 32 digits
+    #[arg(long = "sight", value_name = "FINGERPRINT")]
+    pub(crate) fingerprint: String,
 }

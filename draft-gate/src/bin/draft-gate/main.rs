@@ -1,8 +1,8 @@
-//! The gate on the command line: the server that workers talk to, and the commands of who decides.
+//! The `draft-gate` command: the MCP server for workers, and the reviewer's commands.
 
 mod args;
-mod out;
-mod paint;
+mod output;
+mod render;
 mod review;
 
 use std::{
@@ -14,37 +14,36 @@ use std::{
 
 use clap::Parser;
 use draft_gate::{
-    Digest, Error, Gate, Judgement, Waiting,
-    mcp::{DraftServer, Judging},
-    visible,
+    Digest, Error, Gate, Judgement, PendingSet, escape_invisible,
+    mcp::{DraftServer, JudgingMode},
 };
 use rmcp::{ServiceExt, transport::stdio};
 
 use crate::{
-    args::{Cli, Command, Seen, Serve},
-    out::{ReaderGone, complain, say, say_line},
-    paint::{Paint, print_judgement},
+    args::{Cli, Command, ReviewedSet, Serve},
+    output::{StdoutClosed, print, print_error, print_line},
+    render::{ColorMode, print_judgement},
 };
 
-/// So much of a sight has to be typed: of fewer digits a worker could find two changes that share them.
-const SIGHT_DIGITS: usize = 32;
+/// Minimum number of fingerprint digits to type. With fewer, a worker could construct two changes that share them.
+const MIN_FINGERPRINT_DIGITS: usize = 32;
 
-/// What a command failed with.
-type Problem = Box<dyn std::error::Error>;
+/// Error of a command.
+type BoxError = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     #[cfg(feature = "sandbox")]
     draft_gate::sandbox::enter_guest();
     match run(Cli::parse()) {
-        Err(error) if !error.is::<ReaderGone>() => {
-            complain(format_args!("error: {error}"));
+        Err(error) if !error.is::<StdoutClosed>() => {
+            print_error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,
     }
 }
 
-fn run(cli: Cli) -> Result<(), Problem> {
+fn run(cli: Cli) -> Result<(), BoxError> {
     let agent = cli.agent.or_else(|| env::var("USER").ok()).unwrap_or_else(|| "person".to_owned());
     let gate = open(&cli.workspace, &cli.command)?;
     match cli.command {
@@ -53,41 +52,43 @@ fn run(cli: Cli) -> Result<(), Problem> {
         Command::Review { set } => review::review(&gate, &set, &agent),
         Command::Show { set } => {
             let set = gate.find_pending(&set)?;
-            print_judgement(&gate.look(&set)?, Paint::of_stdout())
+            print_judgement(&gate.inspect(&set)?, ColorMode::for_stdout())
         }
-        Command::Accept(seen) => {
-            let (set, sight) = resolve(&gate, &seen)?;
-            gate.accept(&set, sight, &agent)?;
-            say_line(format_args!("{set} is applied"))
+        Command::Accept(reviewed) => {
+            let (set, fingerprint) = resolve(&gate, &reviewed)?;
+            gate.accept(&set, fingerprint, &agent)?;
+            print_line(format_args!("{set} applied"))
         }
-        Command::Reject { seen, reason } => {
-            let (set, sight) = resolve(&gate, &seen)?;
-            gate.reject(&set, sight, &reason, &agent)?;
-            say_line(format_args!("{set} is rejected"))
+        Command::Reject { reviewed, reason } => {
+            let (set, fingerprint) = resolve(&gate, &reviewed)?;
+            gate.reject(&set, fingerprint, &reason, &agent)?;
+            print_line(format_args!("{set} rejected"))
         }
-        Command::Amend { seen, path, with } => {
-            let (set, sight) = resolve(&gate, &seen)?;
-            let judgement = gate.amend(&set, &path, &text_of(&with)?, sight, &agent)?;
-            print_judgement(&judgement, Paint::of_stdout())
+        Command::Amend { reviewed, path, with } => {
+            let (set, fingerprint) = resolve(&gate, &reviewed)?;
+            let judgement = gate.amend(&set, &path, &read_text(&with)?, fingerprint, &agent)?;
+            print_judgement(&judgement, ColorMode::for_stdout())
         }
         Command::Drop { set } => {
-            say_line(format_args!("{} is dropped", gate.drop_held(&set, &agent)?))
+            print_line(format_args!("{} dropped", gate.drop_incomplete(&set, &agent)?))
         }
         Command::Inbox { worker, task } => inbox(&gate, worker.as_deref().zip(task.as_deref())),
         Command::Undo { set } => {
             let mut paths = gate.undo(&set, &agent)?.into_iter();
-            paths.try_for_each(|it| say_line(format_args!("{it} is as it was before {set}")))
+            paths.try_for_each(|it| {
+                print_line(format_args!("{it} restored to its state before {set}"))
+            })
         }
         Command::Judge => judge_all(&gate),
         Command::Log => log(&gate),
         Command::Verify { head, acknowledge_loss } => {
             verify(&gate, head.as_deref(), acknowledge_loss, &agent)
         }
-        Command::Stats => say(gate.stats()?),
+        Command::Stats => print(gate.stats()?),
         Command::Prune => {
             let pruned = gate.prune()?;
-            say_line(format_args!(
-                "removed {} decided change sets, {} drafts and sets that were left alone, {} rejected drafts, \
+            print_line(format_args!(
+                "removed {} decided change sets, {} abandoned drafts and sets, {} rejected drafts, \
                  {} contents, {} inboxes, {} temporary files",
                 pruned.decided,
                 pruned.abandoned,
@@ -101,11 +102,11 @@ fn run(cli: Cli) -> Result<(), Problem> {
     }
 }
 
-/// A log that is not what it was must not keep anybody from finding that out, and nobody makes a gate by looking
-/// for one in the wrong folder.
+/// Read-only commands skip verification, so that a modified log can be inspected. Commands that expect a gate do not
+/// create one in the wrong directory.
 fn open(workspace: &Path, command: &Command) -> Result<Gate, Error> {
     if !matches!(command, Command::Serve(_) | Command::Extract { .. }) {
-        let gate = Gate::open_to_look(workspace)?;
+        let gate = Gate::open_unchecked(workspace)?;
         if matches!(command, Command::Verify { .. } | Command::Log) {
             return Ok(gate);
         }
@@ -123,70 +124,74 @@ fn with_checks(gate: Gate) -> Gate {
     gate
 }
 
-fn serve(gate: Gate, args: &Serve) -> Result<(), Problem> {
-    let judging = if args.no_judging { Judging::Elsewhere } else { Judging::AtOnce };
-    if judging == Judging::AtOnce {
-        judge_what_waits(&gate, &args.worker)?;
+fn serve(gate: Gate, args: &Serve) -> Result<(), BoxError> {
+    let judging = if args.no_judging { JudgingMode::Deferred } else { JudgingMode::Immediate };
+    if judging == JudgingMode::Immediate {
+        judge_leftovers(&gate, &args.worker)?;
     }
     let server = DraftServer::new(gate, &args.worker, judging)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served: Result<(), Problem> = runtime.block_on(async {
+    let served: Result<(), BoxError> = runtime.block_on(async {
         server.serve(stdio()).await?.waiting().await?;
         Ok(())
     });
-    // A thread that still reads from standard input is not waited for.
+    // Does not wait for the thread that reads standard input.
     runtime.shutdown_background();
     served
 }
 
-/// What a crash left of this worker's is judged first; what others have submitted is theirs to have judged. A set
-/// that cannot be judged stays for `draft-gate judge`, and stops nobody.
-fn judge_what_waits(gate: &Gate, worker: &str) -> Result<(), Problem> {
+/// Judges this worker's submissions that a crash left unjudged. A set that cannot be judged is left to `draft-gate
+/// judge`.
+fn judge_leftovers(gate: &Gate, worker: &str) -> Result<(), BoxError> {
     for (set, judged) in gate.judge_all_of(worker)? {
         if let Err(error) = judged {
-            complain(format_args!("change set {set} is not judged: {error}"));
+            print_error(format_args!("cannot judge change set {set}: {error}"));
         }
     }
     Ok(())
 }
 
-fn judge_all(gate: &Gate) -> Result<(), Problem> {
+fn judge_all(gate: &Gate) -> Result<(), BoxError> {
     let mut n_failed = 0;
     let mut said = Ok(());
     for (set, judged) in gate.judge_all()? {
         match judged {
             Ok(judgement) => said = said.and_then(|()| print_decision(&judgement)),
             Err(error) => {
-                complain(format_args!("change set {set} is not judged: {error}"));
+                print_error(format_args!("cannot judge change set {set}: {error}"));
                 n_failed += 1;
             }
         }
     }
-    if n_failed > 0 { Err(format!("{n_failed} change sets are not judged").into()) } else { said }
+    if n_failed > 0 {
+        Err(format!("{n_failed} change sets could not be judged").into())
+    } else {
+        said
+    }
 }
 
-fn pending(gate: &Gate) -> Result<(), Problem> {
-    let (waiting, held) = (gate.pending()?, gate.held()?);
+fn pending(gate: &Gate) -> Result<(), BoxError> {
+    let (waiting, held) = (gate.pending()?, gate.incomplete()?);
     if waiting.is_empty() && held.is_empty() {
-        return say_line("nothing waits");
+        return print_line("no pending change sets");
     }
     for waiting in &waiting {
-        print_waiting(waiting, "")?;
+        print_set(waiting, "")?;
     }
     for held in &held {
-        print_waiting(held, "  (waits for more drafts: `draft-gate drop` removes it)")?;
+        print_set(held, "  (awaits more drafts; `draft-gate drop` removes it)")?;
     }
     Ok(())
 }
 
-fn print_waiting(waiting: &Waiting, more: &str) -> Result<(), Problem> {
-    let Waiting { set, worker, task, summary, .. } = waiting;
+fn print_set(waiting: &PendingSet, more: &str) -> Result<(), BoxError> {
+    let PendingSet { set, worker, task, summary, .. } = waiting;
     let paths: Vec<&str> = waiting.paths.iter().map(|it| it.as_str()).collect();
     let line = format!("{set}  {worker} / {task}  {}  {summary}", paths.join(" "));
-    say_line(format_args!("{}{more}", visible(&line)))
+    print_line(format_args!("{}{more}", escape_invisible(&line)))
 }
 
-fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), Problem> {
+fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), BoxError> {
     let messages = match of {
         Some((worker, task)) => gate.inbox(worker, task, None)?,
         None => gate.manager_inbox()?,
@@ -195,35 +200,40 @@ fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), Problem> {
         let kind = serde_json::to_value(message.kind)?;
         let kind = kind.as_str().unwrap_or_default();
         let (task, set, paths) = (&message.task_id, &message.set, message.paths.join(" "));
-        say_line(visible(&format!("{kind}  {task}  {set}  {paths}  {}", message.reason)))?;
+        print_line(escape_invisible(&format!(
+            "{kind}  {task}  {set}  {paths}  {}",
+            message.reason
+        )))?;
     }
     Ok(())
 }
 
-/// From what a person typed to a whole id and sight. The sight has to be the one of now.
-fn resolve(gate: &Gate, seen: &Seen) -> Result<(String, Digest), Problem> {
-    let set = gate.find_pending(&seen.set)?;
-    if seen.sight.len() < SIGHT_DIGITS {
-        let what =
-            format!("`{}` is no sight: give the one that `draft-gate show` printed", seen.sight);
-        return Err(format!("{what}, {SIGHT_DIGITS} digits of it or all").into());
+/// Resolves the typed id and fingerprint. The fingerprint must match the current state.
+fn resolve(gate: &Gate, reviewed: &ReviewedSet) -> Result<(String, Digest), BoxError> {
+    let set = gate.find_pending(&reviewed.set)?;
+    if reviewed.fingerprint.len() < MIN_FINGERPRINT_DIGITS {
+        let what = format!(
+            "`{}` is not a valid fingerprint: use the one that `draft-gate show` prints as `sight`",
+            reviewed.fingerprint
+        );
+        return Err(format!("{what}, at least its first {MIN_FINGERPRINT_DIGITS} digits").into());
     }
-    let now = gate.look(&set)?.sight;
-    if !now.to_string().starts_with(&seen.sight) {
-        let seen = seen.sight.chars().take(now.short().len()).collect();
-        return Err(Error::SightChanged { set, seen, now: now.short() }.into());
+    let now = gate.inspect(&set)?.fingerprint;
+    if !now.to_string().starts_with(&reviewed.fingerprint) {
+        let seen = reviewed.fingerprint.chars().take(now.short().len()).collect();
+        return Err(Error::StaleReview { set, seen, now: now.short() }.into());
     }
     Ok((set, now))
 }
 
-fn log(gate: &Gate) -> Result<(), Problem> {
+fn log(gate: &Gate) -> Result<(), BoxError> {
     for record in gate.records()? {
         let more = serde_json::to_string(&record.more)?;
         let line = format!(
             "{} {} {} {} {} {more}",
             record.seq, record.timestamp, record.agent_id, record.event, record.task_id
         );
-        say_line(visible(&line))?;
+        print_line(escape_invisible(&line))?;
     }
     Ok(())
 }
@@ -233,7 +243,7 @@ fn verify(
     head: Option<&str>,
     acknowledge_loss: bool,
     agent: &str,
-) -> Result<(), Problem> {
+) -> Result<(), BoxError> {
     if acknowledge_loss {
         gate.acknowledge_loss(agent)?;
     }
@@ -243,16 +253,17 @@ fn verify(
         && head != found
         && !gate.has_line(head)?
     {
-        return Err(
-            format!("the log is whole, but no line of it is {head}: it was written anew").into()
-        );
+        return Err(format!(
+            "the log is consistent but has no line with hash {head}: it was rewritten"
+        )
+        .into());
     }
-    say_line(format_args!("{} lines, none changed; head {found}", verified.lines))
+    print_line(format_args!("{} lines, unmodified; head {found}", verified.lines))
 }
 
-fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result<(), Problem> {
+fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result<(), BoxError> {
     let text = match file {
-        Some(file) => text_of(file)?,
+        Some(file) => read_text(file)?,
         None => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text)?;
@@ -263,14 +274,14 @@ fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result
     print_decision(&gate.judge(&submitted.set)?)
 }
 
-/// The text of a file that a person named.
-fn text_of(file: &Path) -> Result<String, Problem> {
+/// Reads a text file named on the command line.
+fn read_text(file: &Path) -> Result<String, BoxError> {
     let refused = |error| format!("cannot read `{}`: {error}; give a text file", file.display());
     Ok(fs::read_to_string(file).map_err(refused)?)
 }
 
-fn print_decision(judgement: &Judgement) -> Result<(), Problem> {
-    say_line(format_args!("{} {:?}", judgement.set, judgement.decision))?;
+fn print_decision(judgement: &Judgement) -> Result<(), BoxError> {
+    print_line(format_args!("{} {:?}", judgement.set, judgement.decision))?;
     let mut findings = judgement.findings.iter();
-    findings.try_for_each(|it| say_line(format_args!("  {}", visible(&it.to_string()))))
+    findings.try_for_each(|it| print_line(format_args!("  {}", escape_invisible(&it.to_string()))))
 }

@@ -1,4 +1,4 @@
-//! `draft-gate review`: shows what waits, and asks.
+//! `draft-gate review`: shows pending change sets and asks for verdicts.
 
 use std::{
     env, fs,
@@ -6,15 +6,15 @@ use std::{
     process::Command,
 };
 
-use draft_gate::{Gate, Judgement, Waiting, visible};
+use draft_gate::{Gate, Judgement, PendingSet, escape_invisible};
 
 use crate::{
-    Problem,
-    out::{say, say_line},
-    paint::{Paint, print_judgement},
+    BoxError,
+    output::{print, print_line},
+    render::{ColorMode, print_judgement},
 };
 
-/// What a person says to a change set.
+/// The reviewer's answer.
 enum Answer {
     Accept,
     Reject(String),
@@ -23,26 +23,30 @@ enum Answer {
     Quit,
 }
 
-pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), Problem> {
-    let waiting: Vec<Waiting> =
+pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), BoxError> {
+    let waiting: Vec<PendingSet> =
         gate.pending()?.into_iter().filter(|it| it.set.starts_with(start)).collect();
     if waiting.is_empty() {
-        return say_line("nothing waits");
+        return print_line("no pending change sets");
     }
     for waiting in waiting {
-        let mut judgement = gate.look(&waiting.set)?;
-        let Waiting { worker, task, summary, .. } = &waiting;
-        say_line(format_args!("\n{worker} for task {task} says: {}", visible(summary)))?;
-        print_judgement(&judgement, Paint::of_stdout())?;
+        let mut judgement = gate.inspect(&waiting.set)?;
+        let PendingSet { worker, task, summary, .. } = &waiting;
+        print_line(format_args!(
+            "
+{worker} (task {task}): {}",
+            escape_invisible(summary)
+        ))?;
+        print_judgement(&judgement, ColorMode::for_stdout())?;
         loop {
             match ask(&waiting)? {
-                Answer::Accept => gate.accept(&waiting.set, judgement.sight, agent)?,
+                Answer::Accept => gate.accept(&waiting.set, judgement.fingerprint, agent)?,
                 Answer::Reject(reason) => {
-                    gate.reject(&waiting.set, judgement.sight, &reason, agent)?
+                    gate.reject(&waiting.set, judgement.fingerprint, &reason, agent)?
                 }
                 Answer::Amend(path) => {
                     judgement = amend(gate, &judgement, &path, agent)?;
-                    print_judgement(&judgement, Paint::of_stdout())?;
+                    print_judgement(&judgement, ColorMode::for_stdout())?;
                     continue;
                 }
                 Answer::Skip => {}
@@ -54,11 +58,11 @@ pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), Proble
     Ok(())
 }
 
-fn ask(waiting: &Waiting) -> Result<Answer, Problem> {
+fn ask(waiting: &PendingSet) -> Result<Answer, BoxError> {
     loop {
         match line("[a]ccept, [r]eject, a[m]end, [s]kip, [q]uit? ")?.as_str() {
             "a" | "accept" => return Ok(Answer::Accept),
-            "r" | "reject" => return Ok(Answer::Reject(line("why? ")?)),
+            "r" | "reject" => return Ok(Answer::Reject(line("reason? ")?)),
             "m" | "amend" => {
                 let path = match waiting.paths.as_slice() {
                     [only] => only.to_string(),
@@ -73,17 +77,17 @@ fn ask(waiting: &Waiting) -> Result<Answer, Problem> {
     }
 }
 
-/// Opens the draft's text in the person's editor.
+/// Opens the text of the draft in the reviewer's editor.
 fn amend(
     gate: &Gate,
     judgement: &Judgement,
     path: &str,
     agent: &str,
-) -> Result<Judgement, Problem> {
+) -> Result<Judgement, BoxError> {
     let text = gate.proposed_text(&judgement.set, path)?;
-    let folder = tempfile::tempdir()?;
+    let dir = tempfile::tempdir()?;
     let name = path.rsplit('/').next().unwrap_or(path);
-    let file = folder.path().join(name);
+    let file = dir.path().join(name);
     fs::write(&file, text)?;
     let editor =
         env::var("VISUAL").or_else(|_| env::var("EDITOR")).unwrap_or_else(|_| "vi".to_owned());
@@ -94,17 +98,19 @@ fn amend(
         .arg(&file)
         .status()?;
     if !status.success() {
-        return Err(format!("`{editor}` failed; nothing is changed").into());
+        return Err(format!("editor `{editor}` failed; nothing was changed").into());
     }
     let text = fs::read_to_string(&file)?;
-    Ok(gate.amend(&judgement.set, path, &text, judgement.sight, agent)?)
+    Ok(gate.amend(&judgement.set, path, &text, judgement.fingerprint, agent)?)
 }
 
-fn line(question: &str) -> Result<String, Problem> {
-    say(question)?;
+fn line(question: &str) -> Result<String, BoxError> {
+    print(question)?;
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Err("there is nobody to ask; use `draft-gate accept` or `draft-gate reject`".into());
+        return Err(
+            "standard input is closed; use `draft-gate accept` or `draft-gate reject`".into()
+        );
     }
     Ok(line.trim().to_owned())
 }

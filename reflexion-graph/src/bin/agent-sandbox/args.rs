@@ -1,60 +1,59 @@
-//! What can be typed.
+//! Command-line arguments.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use graph_server::http::KeyHash;
 use llm::Money;
-use reflexion_graph::{language::LANGUAGES, models::Allowance, workshop::BACKENDS};
+use reflexion_graph::{executor::BACKENDS, language::LANGUAGES, models::RunBudget};
 
 const EXAMPLES: &str = "\
 Examples:
   agent-sandbox run \"Calculate fibonacci(10)\"
-  agent-sandbox run \"Read data from users.json and print usernames\"   a first try that fails
+  agent-sandbox run \"Read data from users.json and print usernames\"   # the first attempt fails
   agent-sandbox run \"Print the sum of 1 to 100\" --expect 5050 --provider groq
   agent-sandbox run \"Write slug(text)\" --test tests.py --max-attempts 5
-  agent-sandbox fork runs/ID --at 2 --provider openai  another model from the second attempt on
-  agent-sandbox bench                                  the built-in problems
-  agent-sandbox serve                                  the same over HTTP, at http://127.0.0.1:8100
+  agent-sandbox fork runs/ID --at 2 --provider openai  # repeat attempt 2 with another model
+  agent-sandbox bench                                  # try the built-in problems
+  agent-sandbox serve                                  # accept jobs at http://127.0.0.1:8100
 
-Without a provider's key, in the environment or in a file .env, a scripted model answers: it knows the
+Without a provider's API key in the environment or in .env, a scripted model answers. It knows only the
 first two tasks above and the built-in problems.
 
-Exit codes: 0 solved, 1 failed, 2 wrong usage, 3 not solved, 130 interrupted.";
+Exit codes: 0 solved, 1 error, 2 usage error, 3 not solved, 130 interrupted.";
 
-/// From a task to a program that ran: written by a model, run in a sandbox, criticised and written again.
+/// Solve tasks with programs that a model writes, a sandbox runs and a critic corrects.
 #[derive(Debug, Parser)]
 #[command(name = "agent-sandbox", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Show the program's log on stderr; RUST_LOG says more exactly what
+    /// Print log messages on stderr; RUST_LOG selects which
     #[arg(long, global = true)]
     pub(crate) log: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Has a program written and run, until it works or the attempts are used up.
+    /// Write and run programs until one works or all attempts are used
     Run(RunArgs),
-    /// Goes on with a session from where it stands; nothing is paid for or run twice. A budget that is named takes
-    /// the place of the old one, and what was paid counts: one that ended because it was spent goes further.
+    /// Resume a session without repeating completed calls; --max-cost and --max-tokens replace its budget
     Resume(ResumeArgs),
-    /// Begins a session anew from one of its attempts: those before it are kept, and cost nothing again.
+    /// Start a new session from an attempt of another one; earlier attempts are not paid for again
     Fork(ForkArgs),
-    /// Tries a set of problems and says how many were solved, in how many attempts, at what cost.
+    /// Try a set of problems and report how many are solved, in how many attempts and at what cost
     Bench(BenchArgs),
-    /// Serves jobs over HTTP, with their progress as server-sent events.
+    /// Accept jobs over HTTP and stream their progress as server-sent events
     Serve(Box<ServeArgs>),
-    /// Measures what a sandbox costs beside a plain process.
+    /// Measure the overhead of a sandbox compared with a plain process
     Measure(MeasureArgs),
-    /// Draws the graph that a session is.
+    /// Print the graph of a session
     Graph {
-        /// As what
+        /// Output format
         #[arg(long, value_enum, default_value = "mermaid")]
         format: Format,
     },
-    /// Says which sandboxes this machine offers, and who would write.
+    /// Show which sandbox back ends work on this machine and which model provider is used
     Doctor,
 }
 
@@ -67,186 +66,186 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// What the program is to do
+    /// Task that the program should solve
     pub(crate) task: String,
-    /// Run these tests behind the program; they see its names
+    /// Run the tests in FILE after the program, in the same namespace
     #[arg(long, value_name = "FILE")]
     pub(crate) test: Option<PathBuf>,
-    /// What the program has to print, apart from blanks around it
+    /// Require the program to print TEXT; surrounding whitespace is ignored
     #[arg(long, value_name = "TEXT")]
     pub(crate) expect: Option<String>,
-    /// The session's folder; it must be empty or not there [default: runs/ and its id]
+    /// Store the session in DIR, which must be empty or not exist [default: runs/ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) model: ModelArgs,
     #[command(flatten)]
-    pub(crate) trying: TryingArgs,
+    pub(crate) attempts: AttemptArgs,
     #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) sandbox: SandboxArgs,
     #[command(flatten)]
-    pub(crate) shown: ShownArgs,
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The session: its folder, or its name under runs/
+    /// Folder of the session, or its name under runs/
     pub(crate) run: PathBuf,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
     #[command(flatten)]
-    pub(crate) shown: ShownArgs,
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The session: its folder, or its name under runs/; it has come to its end
+    /// Folder of the complete session to fork, or its name under runs/
     pub(crate) run: PathBuf,
-    /// The attempt that is made anew
+    /// Repeat this attempt and keep the ones before it
     #[arg(long, value_name = "ATTEMPT")]
     pub(crate) at: u32,
-    /// How often a program is written at most, with those that are kept, 1 to 10 [default: as before, or one more]
+    /// Set the maximum number of attempts, earlier ones included, 1 to 10 [default: as before, at least ATTEMPT]
     #[arg(long, value_name = "N")]
     pub(crate) max_attempts: Option<u32>,
-    /// Who writes from there on [default: as before]
+    /// Use this provider from here on [default: as before]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// The model [default: as before, or another provider's default]
+    /// Use this model [default: as before, or the new provider's default]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
-    /// The new session's folder; it must be empty or not there [default: runs/ and its id]
+    /// Store the new session in DIR, which must be empty or not exist [default: runs/ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) shown: ShownArgs,
+    pub(crate) output: OutputArgs,
 }
 
-/// Who writes, and what that may cost.
+/// Options that select the model and its budget.
 #[derive(Debug, Args)]
-pub(crate) struct VoiceArgs {
-    /// Who writes: anthropic, openai, google, groq, openrouter, ollama, openai-compatible or scripted
-    /// [default: the one whose key is in the environment or in .env, else scripted]
+pub(crate) struct ModelArgs {
+    /// Use anthropic, openai, google, groq, openrouter, ollama, openai-compatible or scripted [default: the provider
+    /// whose API key is in the environment or in .env, else scripted]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// The model, instead of the provider's default
+    /// Use this model instead of the provider's default
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
 }
 
-/// What models may cost.
+/// Options that limit spending.
 #[derive(Debug, Args)]
 pub(crate) struct BudgetArgs {
-    /// Dollars that the models may cost, in a session, in a whole benchmark, or in each job of a server
+    /// Limit the cost of models in US dollars, per session, per benchmark, or per job of a server
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
-    /// Tokens that they may use, in and out together
+    /// Limit the number of input and output tokens together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
 }
 
 impl BudgetArgs {
-    pub(crate) fn allowance(&self) -> Allowance {
-        Allowance { tokens: self.max_tokens, money: self.max_cost }
+    pub(crate) fn to_run_budget(&self) -> RunBudget {
+        RunBudget { tokens: self.max_tokens, money: self.max_cost }
     }
 
-    /// The same, where anything is said.
-    pub(crate) fn given(&self) -> Option<Allowance> {
-        Some(self.allowance()).filter(|it| *it != Allowance::default())
+    /// Returns the budget if at least one option is set.
+    pub(crate) fn specified(&self) -> Option<RunBudget> {
+        Some(self.to_run_budget()).filter(|it| *it != RunBudget::default())
     }
 }
 
-/// How a task is tried.
+/// Options that apply to each attempt.
 #[derive(Debug, Args)]
-pub(crate) struct TryingArgs {
-    /// How often a program is written at most, 1 to 10
+pub(crate) struct AttemptArgs {
+    /// Set the maximum number of attempts, 1 to 10
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) max_attempts: u32,
-    /// Seconds that an execution may take, 0.1 to 60
+    /// Limit each execution to SECONDS of wall-clock time, 0.1 to 60
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub(crate) timeout: f64,
-    /// Seconds of processor time that it may use [default: the timeout]
+    /// Limit each execution to SECONDS of CPU time [default: the timeout]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) cpu_time: Option<f64>,
-    /// MiB of memory, 64 to 2048; there is no swap
+    /// Limit memory to MIB MiB, 64 to 2048; there is no swap
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     pub(crate) memory: u64,
-    /// What happens after a failure
+    /// Choose what to do after a failed attempt
     #[arg(long, value_enum, default_value = "reflect")]
     pub(crate) strategy: Strategy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Strategy {
-    /// It is criticised, and the next attempt is told of it
+    /// Let a critic explain the failure to the next attempt
     Reflect,
-    /// The next attempt starts afresh: what reflection is measured against
+    /// Start the next attempt from scratch, as a baseline for comparison
     Resample,
 }
 
-/// Where programs run.
+/// Options of the sandboxes.
 #[derive(Debug, Args)]
-pub(crate) struct PlaceArgs {
-    /// How much of a processor an execution gets, 0.1 to 4
+pub(crate) struct SandboxArgs {
+    /// Give each execution N processors, 0.1 to 4
     #[arg(long, value_name = "N", default_value_t = 0.5, value_parser = cpus)]
     pub(crate) cpus: f64,
-    /// Sandboxes that are kept ready, 1 to 20; each is used once
+    /// Keep up to N sandboxes ready, 1 to 20; each is used once
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub(crate) pool: u8,
-    /// The one kind of sandbox to use [default: jail, or another that isolates where it does not work]
+    /// Use this sandbox back end [default: jail, or another isolating one if jail does not work]
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
-    /// What programs are written in
+    /// Write programs in this language
     #[arg(long, value_name = "NAME", default_value = "python", value_parser = PossibleValuesParser::new(LANGUAGES))]
     pub(crate) language: String,
-    /// A folder of packages that programs may use, with its list wheels.toml
+    /// Let programs use the packages listed in DIR/wheels.toml
     #[arg(long, value_name = "DIR")]
     pub(crate) wheels: Option<PathBuf>,
 }
 
-/// What is shown.
+/// Options of the output.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct ShownArgs {
-    /// One JSON document on stdout: the session's folder and all that it came to
+pub(crate) struct OutputArgs {
+    /// Print one JSON document with the session's folder and its result
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show no progress
+    /// Do not print progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Write what the session did, step by step, as a page for a browser
+    /// Write an HTML page that shows the steps of the session to FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// A file of problems, instead of the built-in ones: TOML as theirs, or .jsonl as HumanEval's
+    /// Read problems from FILE: TOML like the built-in ones, or .jsonl in the format of HumanEval
     #[arg(long, value_name = "FILE")]
     pub(crate) problems: Option<PathBuf>,
-    /// Try only problems whose name holds this
+    /// Try only problems whose id contains TEXT
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
-    /// Independent sessions of each problem
+    /// Run N independent sessions per problem
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) samples: u16,
-    /// Sessions at once
+    /// Run up to N sessions at the same time
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrency: u16,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) model: ModelArgs,
     #[command(flatten)]
-    pub(crate) trying: TryingArgs,
+    pub(crate) attempts: AttemptArgs,
     #[command(flatten)]
-    pub(crate) place: PlaceArgs,
-    /// The summary as JSON
+    pub(crate) sandbox: SandboxArgs,
+    /// Print the summary as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The variable of the key that opens a server.
+/// Environment variable that contains the server's API key.
 pub(crate) const API_KEY: &str = "AGENT_SANDBOX_API_KEY";
 
 const SERVE_EXAMPLES: &str = "\
@@ -255,64 +254,70 @@ Examples:
   curl -s localhost:8100/execute -H 'content-type: application/json' -d '{\"task\": \"Calculate fibonacci(10)\"}'
   curl -N localhost:8100/jobs/ID/stream
 
-A client may ask for another timeout and more attempts, up to 60 seconds and 10: here they are defaults. The memory,
---cpu-time, --max-cost and --max-tokens bound every job.
+--timeout and --max-attempts are defaults; a request may set its own, up to 60 seconds and 10 attempts. --memory,
+--cpu-time, --max-cost and --max-tokens limit every job.
 
-Others than this machine can reach it only with a key, from the variable AGENT_SANDBOX_API_KEY or by its hash.";
+Listening on a public address requires an API key, set with AGENT_SANDBOX_API_KEY or --key-hash.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// Where to listen
+    /// Listen on this address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8100")]
     pub(crate) address: SocketAddr,
-    /// The folder of all jobs
+    /// Store all jobs in DIR
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) runs: PathBuf,
     #[command(flatten)]
-    pub(crate) voice: VoiceArgs,
+    pub(crate) model: ModelArgs,
     #[command(flatten)]
-    pub(crate) trying: TryingArgs,
+    pub(crate) attempts: AttemptArgs,
     #[command(flatten)]
-    pub(crate) place: PlaceArgs,
-    /// Jobs at once; others wait for their turn
+    pub(crate) sandbox: SandboxArgs,
+    /// Run up to N jobs at the same time; others wait in a queue
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_jobs: u16,
-    /// Readers of progress at once
+    /// Allow up to N concurrent event streams
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max_streams: usize,
-    /// Requests a minute from one address
+    /// Allow N requests per minute from one address
     #[arg(long, value_name = "N", default_value_t = 1200)]
     pub(crate) rate: u32,
-    /// The hash of a key that opens, like sha256:…; can be given several times
+    /// Accept the API key with this hash, for example sha256:…; can be repeated
     #[arg(long, value_name = "HASH")]
     pub(crate) key_hash: Vec<KeyHash>,
-    /// A name the server is known by, besides localhost and its addresses; can be given several times
+    /// Accept requests for this host name, besides localhost and the server's addresses; can be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// Seconds that live jobs get to come to their end when the server is stopped; others go on at the next start
+    /// Give running jobs SECONDS to finish at shutdown; unfinished ones resume at the next start
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub(crate) grace: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArgs {
-    /// How often each is measured
+    /// Measure each variant N times
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) runs: u16,
     #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) sandbox: SandboxArgs,
 }
 
 fn money(text: &str) -> Result<Money, String> {
     let dollars = text.trim_start_matches('$').parse::<f64>().ok();
     let dollars = dollars.filter(|it| it.is_finite() && *it > 0.0);
-    dollars.map(Money::from_dollars).ok_or_else(|| "give dollars, like 0.50".to_owned())
+    dollars
+        .map(Money::from_dollars)
+        .ok_or_else(|| "expected a positive amount in dollars, for example 0.50".to_owned())
 }
 
 fn cpus(text: &str) -> Result<f64, String> {
-    let cpus: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
-    if (0.1..=4.0).contains(&cpus) { Ok(cpus) } else { Err("it is from 0.1 to 4".to_owned()) }
+    let cpus: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    if (0.1..=4.0).contains(&cpus) {
+        Ok(cpus)
+    } else {
+        Err("expected a value from 0.1 to 4".to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -322,7 +327,7 @@ mod tests {
     use super::Cli;
 
     #[test]
-    fn what_is_typed_is_understood_or_refused() {
+    fn valid_arguments_parse_and_invalid_ones_are_rejected() {
         Cli::command().debug_assert();
         for right in [
             "run task --test t.py --expect 5 --max-attempts 4 --timeout 2 --memory 128 --cpus 1 --json",

@@ -1,65 +1,66 @@
-//! Trying problems, and measuring sandboxes.
+//! The commands `bench` and `measure`.
 
 use std::fs;
 
 use reflexion_graph::{
-    bench::{self, Options, Problem as Puzzle, Summary},
+    bench::{self, Options, Problem, Summary},
     graph::Deps,
-    models::ChoiceError,
+    models::ModelError,
     offline,
 };
 use serde_json::json;
 
 use crate::{
     args::{BenchArgs, MeasureArgs},
-    out::say,
-    place,
-    problem::{Ending, Problem, with},
+    error::{CliError, CommandStatus, file_error},
+    setup,
+    stdout::print,
     view,
 };
 
-/// Tries problems and says what came of it.
-pub(crate) async fn bench(args: &BenchArgs) -> Result<Ending, Problem> {
+/// Runs the benchmark and prints the summary.
+pub(crate) async fn bench(args: &BenchArgs) -> Result<CommandStatus, CliError> {
     let mut problems = match &args.problems {
-        None => Puzzle::builtin(),
+        None => Problem::builtin(),
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(with(path))?;
+            let text = fs::read_to_string(path).map_err(file_error(path))?;
             let parsed = if path.extension().is_some_and(|it| it == "jsonl") {
-                Puzzle::parse_lines(&text).map_err(|error| error.to_string())
+                Problem::parse_lines(&text).map_err(|error| error.to_string())
             } else {
-                Puzzle::parse(&text).map_err(|error| error.to_string())
+                Problem::parse(&text).map_err(|error| error.to_string())
             };
-            parsed.map_err(|problem| Problem::Content { path: path.clone(), problem })?
+            parsed.map_err(|error| CliError::Content { path: path.clone(), error })?
         }
     };
     if let Some(only) = &args.only {
         problems.retain(|it| it.id.contains(only.as_str()));
     }
     if problems.is_empty() {
-        return Err(Problem::NoProblems);
+        return Err(CliError::NoProblems);
     }
     let options = Options {
-        max_attempts: args.trying.max_attempts,
-        strategy: place::strategy(&args.trying),
-        limits: place::limits(&args.trying),
+        max_attempts: args.attempts.max_attempts,
+        strategy: setup::strategy(&args.attempts),
+        limits: setup::limits(&args.attempts),
         samples: args.samples.into(),
-        at_once: args.concurrency.into(),
+        concurrency: args.concurrency.into(),
     };
-    place::check(&args.trying)?;
+    setup::check(&args.attempts)?;
     bench::check(&problems, &options)?;
-    let choice = place::choice(&args.voice)?;
+    let choice = setup::model_choice(&args.model)?;
     let llm = if choice.is_scripted() {
-        eprintln!("{}", view::SCRIPTED);
-        offline::model_for(&problems).map_err(ChoiceError::from)?
+        eprintln!("{}", view::SCRIPTED_NOTICE);
+        offline::model_for(&problems).map_err(ModelError::from)?
     } else {
-        choice.make()?
+        choice.build()?
     };
-    let allowance = args.voice.budget.allowance();
-    allowance.check(&llm)?;
-    let workshop = place::workshop(&place::place(&args.place), args.trying.memory).await?;
-    let mut deps = Deps::new(llm, workshop);
-    // One for all sessions.
-    deps.budget = allowance.budget(&[]);
+    let budget = args.model.budget.to_run_budget();
+    budget.check(&llm)?;
+    let executor =
+        setup::open_executor(&setup::sandbox_config(&args.sandbox), args.attempts.memory).await?;
+    let mut deps = Deps::new(llm, executor);
+    // All sessions share one budget.
+    deps.budget = budget.remaining(&[]);
     let tried = bench::run(&problems, &deps, options, |it| {
         let said = match &it.session {
             Err(error) => format!("error: {}", view::clean(error)),
@@ -68,20 +69,20 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<Ending, Problem> {
                 _ => "not solved".to_owned(),
             },
         };
-        eprintln!("{:<24} {said}, {} ms", it.problem, it.took.as_millis());
+        eprintln!("{:<24} {said}, {} ms", it.problem, it.elapsed.as_millis());
     });
     let tried = tried.await?;
-    deps.workshop.close().await;
+    deps.executor.close().await;
     let summary = Summary::of(&tried, options.max_attempts);
-    say(&if args.json { format!("{:#}\n", json!(summary)) } else { summary.text() })?;
-    Ok(if summary.broken == 0 { Ending::Done } else { Ending::Failed })
+    print(&if args.json { format!("{:#}\n", json!(summary)) } else { summary.text() })?;
+    Ok(if summary.broken == 0 { CommandStatus::Done } else { CommandStatus::Failed })
 }
 
-/// Measures warm and cold sandboxes beside a plain process.
-pub(crate) async fn measure(args: &MeasureArgs) -> Result<Ending, Problem> {
-    let workshop = place::workshop(&place::place(&args.place), 256).await?;
-    let measured = bench::measure(&workshop, args.runs.into()).await?;
-    say(&format!("back end: {}\n{}", workshop.sandboxes().backend(), measured.text()))?;
-    workshop.close().await;
-    Ok(Ending::Done)
+/// Measures warm and cold sandboxes and a plain process.
+pub(crate) async fn measure(args: &MeasureArgs) -> Result<CommandStatus, CliError> {
+    let executor = setup::open_executor(&setup::sandbox_config(&args.sandbox), 256).await?;
+    let timings = bench::measure(&executor, args.runs.into()).await?;
+    print(&format!("back end: {}\n{}", executor.sandboxes().backend(), timings.text()))?;
+    executor.close().await;
+    Ok(CommandStatus::Done)
 }

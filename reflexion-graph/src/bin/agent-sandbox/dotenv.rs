@@ -1,11 +1,11 @@
-//! The file `.env` of the folder the program is started in: keys and addresses of providers.
+//! Reads API keys and addresses of providers from the file `.env` in the working directory.
 //!
-//! Only what this program asks for by name is taken from it. The rest is for others, and must not reach this one: whoever
-//! wrote a folder that somebody starts the program in is not to decide what code it loads (`LD_PRELOAD`), through whom it
-//! speaks (`HTTPS_PROXY`) or whom it trusts (`SSL_CERT_FILE`).
+//! Only variables that this program uses are read. The author of a directory must not be able to decide which code
+//! the program loads (`LD_PRELOAD`), which proxy it uses (`HTTPS_PROXY`) or which certificates it trusts
+//! (`SSL_CERT_FILE`).
 //!
-//! A process's environment can only be changed safely by starting it with another one. So where the file holds a
-//! variable that is not set, the program starts itself once more, in its own place. Then all are set, and it goes on.
+//! A process can only change its environment safely by executing itself again. If the file contains a variable that
+//! is not set, the program replaces itself with a new instance in which all variables are set.
 
 use std::{
     env, ffi::OsString, fs, io, os::unix::process::CommandExt, path::Path, process::Command,
@@ -13,10 +13,10 @@ use std::{
 
 use crate::{
     args::API_KEY,
-    problem::{Problem, with},
+    error::{CliError, file_error},
 };
 
-/// A provider's variables, as `llm` reads them: where its key is, and where its address is.
+/// Environment variables of a provider, as read by the crate `llm`: API keys and addresses.
 struct Variables {
     keys: &'static [&'static str],
     addresses: &'static [&'static str],
@@ -32,14 +32,14 @@ const PROVIDERS: [Variables; 7] = [
     Variables { keys: &["OPENAI_COMPATIBLE_API_KEY"], addresses: &["OPENAI_COMPATIBLE_BASE_URL"] },
 ];
 
-/// Comes back when everything that is wanted of the file is set; variables that were set before keep their values.
-pub(crate) fn enter() -> Result<(), Problem> {
+/// Returns once all variables of the file are set. Variables that are already set keep their values.
+pub(crate) fn load() -> Result<(), CliError> {
     let path = Path::new(".env");
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        // Virtual environments have this name, too.
+        // Python virtual environments are often named `.env`.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Ok(()),
-        read => read.map_err(with(path))?,
+        read => read.map_err(file_error(path))?,
     };
     let added = added(&String::from_utf8_lossy(&bytes), &|name| env::var_os(name))?;
     if added.is_empty() {
@@ -50,36 +50,36 @@ pub(crate) fn enter() -> Result<(), Problem> {
     if let Some(name) = args.next() {
         command.arg0(name);
     }
-    Err(Problem::Environment(command.args(args).envs(added).exec()))
+    Err(CliError::Restart(command.args(args).envs(added).exec()))
 }
 
-/// What a file adds to the environment that is outside of it. A key from there is not sent to an address from the file:
-/// whoever wrote that may not be the one whose key it is.
+/// Returns the variables that the file adds to the environment. Fails if a key from the environment would be sent to
+/// an address from the file, because the file may have another author.
 fn added(
     text: &str,
-    outside: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Vec<(&'static str, String)>, Problem> {
+    environment: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Vec<(&'static str, String)>, CliError> {
     let mut added = variables(text)?;
-    added.retain(|it| outside(it.name).is_none() && !it.value.is_empty());
-    let is_set = |key: &&str| outside(key).is_some_and(|it| !it.is_empty());
+    added.retain(|it| environment(it.name).is_none() && !it.value.is_empty());
+    let is_set = |key: &&str| environment(key).is_some_and(|it| !it.is_empty());
     for Variable { line, name, .. } in &added {
         let provider = PROVIDERS.iter().find(|it| it.addresses.contains(name));
         if let Some(key) = provider.and_then(|it| it.keys.iter().copied().find(is_set)) {
-            return Err(Problem::Diverted { line: *line, address: name, key });
+            return Err(CliError::KeyToFileAddress { line: *line, address: name, key });
         }
     }
     Ok(added.into_iter().map(|it| (it.name, it.value)).collect())
 }
 
-/// A variable of the file that this program reads.
+/// A variable in the file that this program uses.
 struct Variable {
     line: usize,
     name: &'static str,
     value: String,
 }
 
-/// The lines of `NAME=value` whose names are wanted. A value may stand in quotes, and `export` before a name.
-fn variables(text: &str) -> Result<Vec<Variable>, Problem> {
+/// Parses lines of the form `NAME=value` whose names are known. Allows quoted values and a leading `export`.
+fn variables(text: &str) -> Result<Vec<Variable>, CliError> {
     let mut found = Vec::new();
     for (idx, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();
@@ -87,9 +87,9 @@ fn variables(text: &str) -> Result<Vec<Variable>, Problem> {
         let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
         let (name, rest) = line.split_at(line.find(|it| !is_of_name(it)).unwrap_or(line.len()));
         let Some(name) = known(name) else { continue };
-        let value = rest.trim_start().strip_prefix('=').and_then(|it| unquoted(it.trim()));
-        // The line itself may hold a secret, so it is not shown.
-        let value = value.filter(|it| !it.contains('\0')).ok_or(Problem::DotEnv(idx + 1))?;
+        let value = rest.trim_start().strip_prefix('=').and_then(|it| unquote(it.trim()));
+        // The error does not quote the line, which may contain a secret.
+        let value = value.filter(|it| !it.contains('\0')).ok_or(CliError::DotEnv(idx + 1))?;
         found.push(Variable { line: idx + 1, name, value: value.to_owned() });
     }
     Ok(found)
@@ -100,14 +100,14 @@ fn known(name: &str) -> Option<&'static str> {
     of_providers.copied().chain([API_KEY]).find(|it| *it == name)
 }
 
-/// A value without its quotes; nothing where they are not closed.
-fn unquoted(value: &str) -> Option<&str> {
+/// Removes quotes. Returns `None` if they are not closed.
+fn unquote(value: &str) -> Option<&str> {
     for quote in ['"', '\''] {
         if let Some(inner) = value.strip_prefix(quote) {
             return inner.split_once(quote).map(|it| it.0);
         }
     }
-    // A comment needs a blank before it: a key may hold the sign.
+    // A comment must follow a space, because a key may contain `#`.
     Some(value.split(" #").next().unwrap_or(value).trim_end())
 }
 
@@ -115,14 +115,14 @@ fn unquoted(value: &str) -> Option<&str> {
 mod tests {
     use super::{added, known};
 
-    /// What a file adds to an environment of these variables.
-    fn of(text: &str, outside: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>, String> {
-        let value = |name: &str| outside.iter().find(|it| it.0 == name).map(|it| it.1.into());
+    /// Returns the variables that a file adds to this environment.
+    fn of(text: &str, environment: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>, String> {
+        let value = |name: &str| environment.iter().find(|it| it.0 == name).map(|it| it.1.into());
         added(text, &value).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn lines_are_variables() {
+    fn lines_are_parsed() {
         let text = "\u{feff}# keys\nGROQ_API_KEY=1\nexport OPENAI_API_KEY = 'x # y' # why\n\n\
             GEMINI_API_KEY=\"a=b\"\nANTHROPIC_API_KEY=k#ey # a comment\r\nOLLAMA_API_KEY=\n";
         let pairs = of(text, &[]).unwrap();
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_others_is_passed_over() {
+    fn unknown_variables_are_ignored() {
         let text = "LD_PRELOAD=./x.so\nHTTPS_PROXY=http://evil\nSSL_CERT_FILE=x\nDOCKER_HOST=x\nPATH=.\n\
             no-name.of=ours\nwords\nPEM=\"-----BEGIN\nAAAA==\n-----END\"\nMY_GROQ_API_KEY=x\nGROQ_API_KEY=1\n";
         assert_eq!(of(text, &[]).unwrap(), [("GROQ_API_KEY", "1".to_owned())]);
     }
 
     #[test]
-    fn a_key_from_outside_is_not_sent_to_an_address_from_the_file() {
+    fn keys_from_the_environment_are_not_sent_to_addresses_from_the_file() {
         for (address, key) in [
             ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
             ("GOOGLE_BASE_URL", "GOOGLE_API_KEY"),
@@ -158,13 +158,13 @@ mod tests {
             ("OPENAI_COMPATIBLE_BASE_URL", "OPENAI_COMPATIBLE_API_KEY"),
         ] {
             let line = format!("\n{address}=http://evil");
-            // A key of the file's own does not change whose the other one is.
+            // A key in the file does not make it safe to send the other key.
             for text in [line.clone(), format!("{line}\n{key}=theirs")] {
                 let error = of(&text, &[(key, "mine")]).unwrap_err();
                 assert!(error.starts_with(&format!("line 2 of .env sets {address}")), "{error}");
                 assert!(error.contains(key) && !error.contains("mine"), "{error}");
             }
-            // Both from the file, no key at all, or both from outside.
+            // Both from the file, no key at all, or both from the environment.
             assert_eq!(of(&format!("{line}\n{key}=theirs"), &[]).unwrap().len(), 2);
             assert_eq!(of(&line, &[(key, ""), ("GROQ_API_KEY", "mine")]).unwrap().len(), 1);
             assert_eq!(of(&line, &[(key, "mine"), (address, "http://mine")]).unwrap(), []);
@@ -172,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_are_those_that_providers_ask_for() {
+    fn variables_match_those_of_the_providers() {
         for name in ["anthropic", "openai", "google", "groq", "openrouter"] {
-            // Whoever has a key of one set tests the others.
+            // Providers whose key is set in the environment are not tested.
             let Err(error) = llm::Provider::new(name).unwrap().build() else { continue };
             let llm::SetupError::NoKey { variables, .. } = error else { panic!("{error}") };
             assert!(variables.split(" or ").all(|it| known(it).is_some()), "{variables}");

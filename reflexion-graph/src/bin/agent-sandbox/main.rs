@@ -1,13 +1,13 @@
-//! The loop on the command line: `agent-sandbox run "Calculate fibonacci(10)"`.
+//! Command-line program: `agent-sandbox run "Calculate fibonacci(10)"`.
 
 mod args;
 mod bench;
 mod dotenv;
-mod go;
-mod out;
-mod place;
-mod problem;
+mod error;
 mod serve;
+mod session;
+mod setup;
+mod stdout;
 mod view;
 
 use std::{
@@ -20,66 +20,66 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::{
     args::{Cli, Command, Format},
-    problem::{Ending, Problem},
+    error::{CliError, CommandStatus},
 };
 
 fn main() -> ExitCode {
-    // A sandbox's guest is this program too; then it never comes back from here. Before any thread is started.
+    // This program is also the guest agent; in a guest, this call does not return. Must run before any thread starts.
     sandbox_vm::guest::enter(sandbox_vm::guest::Agent::new);
     let cli = Cli::parse();
-    // Still before any thread: the program may start itself once more.
-    if let Err(problem) = dotenv::enter() {
-        return fail(&problem);
+    // Must also run before any thread starts, because it may replace the process.
+    if let Err(error) = dotenv::load() {
+        return fail(&error);
     }
-    log(match cli.command {
+    init_logging(match cli.command {
         Command::Serve(_) => LevelFilter::INFO,
         _ if cli.log => LevelFilter::INFO,
         _ => LevelFilter::ERROR,
     });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(&Problem::Runtime(error)),
+        Err(error) => return fail(&CliError::Runtime(error)),
     };
     match runtime.block_on(command(cli.command)) {
         Ok(ending) => ending.into(),
-        Err(problem) => fail(&problem),
+        Err(error) => fail(&error),
     }
 }
 
-fn fail(problem: &Problem) -> ExitCode {
-    // A provider or a sandbox may have had a word in it.
-    eprintln!("error: {}", view::clean_lines(&problem.to_string()));
-    problem.ending().into()
+fn fail(error: &CliError) -> ExitCode {
+    // The message may contain text from a provider or a sandbox.
+    eprintln!("error: {}", view::clean_lines(&error.to_string()));
+    error.status().into()
 }
 
-async fn command(command: Command) -> Result<Ending, Problem> {
+async fn command(command: Command) -> Result<CommandStatus, CliError> {
     match command {
-        Command::Run(args) => go::run(&args).await,
-        Command::Resume(args) => go::resume(&args).await,
-        Command::Fork(args) => go::fork(&args).await,
+        Command::Run(args) => session::run(&args).await,
+        Command::Resume(args) => session::resume(&args).await,
+        Command::Fork(args) => session::fork(&args).await,
         Command::Bench(args) => bench::bench(&args).await,
         Command::Serve(args) => serve::serve(&args).await,
         Command::Measure(args) => bench::measure(&args).await,
         Command::Graph { format } => {
-            let graph = reflexion_graph::graph::unstored()?;
-            out::say(&match format {
+            let graph = reflexion_graph::graph::without_checkpointer()?;
+            stdout::print(&match format {
                 Format::Mermaid => graph.mermaid(),
                 Format::Dot => graph.dot(0),
                 Format::Json => format!("{:#}\n", graph.to_json(0)),
             })?;
-            Ok(Ending::Done)
+            Ok(CommandStatus::Done)
         }
-        Command::Doctor => place::doctor().await,
+        Command::Doctor => setup::doctor().await,
     }
 }
 
-/// Lets events of `tracing` appear on stderr; `RUST_LOG` says which, where it is set.
-fn log(level: LevelFilter) {
+/// Logs `tracing` events to stderr, filtered by `level` unless `RUST_LOG` is set.
+fn init_logging(level: LevelFilter) {
     let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal());
-    // Nobody has set another one: this is the program's first step.
+    // Cannot fail: no other subscriber has been set.
     subscriber.init();
 }

@@ -1,4 +1,4 @@
-//! Serving jobs over HTTP.
+//! The command `serve`.
 
 use std::{env, time::Duration};
 
@@ -14,66 +14,66 @@ use tokio::{
 
 use crate::{
     args::{API_KEY, ServeArgs},
-    place,
-    problem::{Ending, Problem},
-    view,
+    error::{CliError, CommandStatus},
+    setup, view,
 };
 
-/// Jobs that may wait for their turn.
+/// Maximum number of queued jobs.
 const QUEUED: usize = 1000;
 
-/// Serves until it is told to end.
-pub(crate) async fn serve(args: &ServeArgs) -> Result<Ending, Problem> {
-    place::check(&args.trying)?;
-    let (choice, place) = (place::choice(&args.voice)?, place::place(&args.place));
-    let allowance = args.voice.budget.allowance();
+/// Serves jobs until the process receives a signal.
+pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
+    setup::check(&args.attempts)?;
+    let (choice, sandbox) =
+        (setup::model_choice(&args.model)?, setup::sandbox_config(&args.sandbox));
+    let budget = args.model.budget.to_run_budget();
     let guard = guard(args)?;
-    if !guard.suits(args.address) {
-        return Err(Problem::NoKey(args.address));
+    if !guard.may_listen_on(args.address) {
+        return Err(CliError::NoKey(args.address));
     }
-    let problem = |source| Problem::Listen { address: args.address, source };
-    // Before any job goes on: where the address is taken, another server may be at work on them.
-    let listener = TcpListener::bind(args.address).await.map_err(problem)?;
-    let address = listener.local_addr().map_err(problem)?;
-    let end = asked_to_end().map_err(problem)?;
-    let deps = place::deps(&choice, allowance, &place, args.trying.memory).await?;
-    let workshop = deps.workshop.clone();
+    let error = |source| CliError::Listen { address: args.address, source };
+    // Bind before resuming jobs: if the address is in use, another server may be running them.
+    let listener = TcpListener::bind(args.address).await.map_err(error)?;
+    let address = listener.local_addr().map_err(error)?;
+    let shutdown = shutdown_signal().map_err(error)?;
+    let deps = setup::deps(&choice, budget, &sandbox, args.attempts.memory).await?;
+    let executor = deps.executor.clone();
     if choice.is_scripted() {
-        eprintln!("{}", view::SCRIPTED);
+        eprintln!("{}", view::SCRIPTED_NOTICE);
     }
     let options = Options {
         runs: args.runs.clone(),
         choice,
-        place,
+        sandbox,
         deps,
-        limits: place::limits(&args.trying),
-        max_attempts: args.trying.max_attempts,
-        allowance,
-        capacity: Capacity { at_once: args.max_jobs.into(), queued: QUEUED },
+        limits: setup::limits(&args.attempts),
+        max_attempts: args.attempts.max_attempts,
+        budget,
+        capacity: Capacity { concurrent: args.max_jobs.into(), queued: QUEUED },
         streams: args.max_streams,
         guard,
     };
     let (service, router) = serve::open(options).await?;
     eprintln!(
-        "Serving at http://{address}. Ctrl-C ends it; unfinished jobs go on at the next start."
+        "Serving at http://{address}. Press Ctrl-C to stop; unfinished jobs resume at the next start."
     );
     let grace = Duration::from_secs(args.grace);
-    let served = graph_server::serve(listener, router, service, grace, end).await;
-    workshop.close().await;
-    served.map_err(problem)?;
-    Ok(Ending::Done)
+    let served = graph_server::serve(listener, router, service, grace, shutdown).await;
+    executor.close().await;
+    served.map_err(error)?;
+    Ok(CommandStatus::Done)
 }
 
-fn guard(args: &ServeArgs) -> Result<Guard, Problem> {
+fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
-    let from_environment = from_environment.map(|it| KeyHash::of_long(it.trim())).transpose()?;
+    let from_environment = from_environment.map(|it| KeyHash::of_checked(it.trim())).transpose()?;
     let keys = args.key_hash.iter().copied().chain(from_environment);
-    let guard = keys.fold(Guard::new().rate(args.rate), Guard::key);
+    let guard = keys.fold(Guard::new().rate_limit(args.rate), Guard::key);
     Ok(args.host.iter().cloned().fold(guard, Guard::host))
 }
 
 /// Resolves when the process is interrupted or terminated.
-fn asked_to_end() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+fn shutdown_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

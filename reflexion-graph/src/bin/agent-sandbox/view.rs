@@ -1,4 +1,4 @@
-//! What is shown of a session: a line or a few for each event.
+//! Formats events and results of a session for a terminal.
 
 use std::fmt::Write;
 
@@ -9,18 +9,18 @@ use reflexion_graph::{
     run::{Report, Run},
 };
 
-/// What stands first where no model is asked.
-pub(crate) const SCRIPTED: &str =
-    "No provider is asked: a SCRIPTED model answers, with programs that were written beforehand.";
+/// Notice that no real model is used.
+pub(crate) const SCRIPTED_NOTICE: &str =
+    "No provider is configured: a SCRIPTED model answers with prepared programs.";
 
-/// What is said where programs run on the host itself.
-pub(crate) const NOT_ISOLATED: &str = "NOT ISOLATED: programs run on this machine like any other, with your \
-     rights and your files; leave --sandbox out for one with walls.";
+/// Warning that programs run without isolation.
+pub(crate) const NOT_ISOLATED_WARNING: &str = "NOT ISOLATED: programs run directly on this machine with your \
+     permissions and your files; omit --sandbox to isolate them.";
 
-/// How many lines of an output are shown.
-const SHOWN: usize = 20;
+/// Maximum number of lines shown of an output.
+const MAX_LINES: usize = 20;
 
-/// An event, as it is shown.
+/// Formats an event.
 pub(crate) fn line(event: &Progress) -> String {
     match event {
         Progress::Started { task, model } => format!("Task: {}\nModel: {model}\n", clean(task)),
@@ -28,14 +28,12 @@ pub(crate) fn line(event: &Progress) -> String {
             format!("\n[attempt {attempt}] writing a program\n")
         }
         Progress::Generating { attempt, .. } => {
-            format!(
-                "\n[attempt {attempt}] the same error came twice: writing another program afresh\n"
-            )
+            format!("\n[attempt {attempt}] same error twice: writing a program from scratch\n")
         }
         Progress::Code { code, dependencies, confidence, .. } => {
             let mut text = indented(code.trim(), "  | ", usize::MAX);
             if !dependencies.is_empty() {
-                let _ = writeln!(text, "  needs {}", clean(&dependencies.join(", ")));
+                let _ = writeln!(text, "  requires {}", clean(&dependencies.join(", ")));
             }
             let _ = writeln!(
                 text,
@@ -44,7 +42,9 @@ pub(crate) fn line(event: &Progress) -> String {
             );
             text
         }
-        Progress::Executing { attempt } => format!("[attempt {attempt}] running it in a sandbox\n"),
+        Progress::Executing { attempt } => {
+            format!("[attempt {attempt}] running the program in a sandbox\n")
+        }
         Progress::ExecutionResult {
             status,
             exit_code,
@@ -56,15 +56,16 @@ pub(crate) fn line(event: &Progress) -> String {
         } => {
             let mark = if *status == Status::Success { "ok" } else { "FAILED" };
             let code = exit_code.map(|it| format!(", exit code {it}")).unwrap_or_default();
-            let walls = if *isolated == Some(false) { ", NOT ISOLATED" } else { "" };
-            let mut text = format!("  {mark}: {}{code}, {duration_ms} ms{walls}\n", status.words());
-            text += &indented(stdout.trim_end(), "  out: ", SHOWN);
-            text += &indented(stderr.trim_end(), "  err: ", SHOWN);
+            let isolation = if *isolated == Some(false) { ", NOT ISOLATED" } else { "" };
+            let mut text =
+                format!("  {mark}: {}{code}, {duration_ms} ms{isolation}\n", status.description());
+            text += &indented(stdout.trim_end(), "  out: ", MAX_LINES);
+            text += &indented(stderr.trim_end(), "  err: ", MAX_LINES);
             text
         }
         Progress::Critiquing { attempt, class, error } => {
             let kind = class.name();
-            format!("[attempt {attempt}] asking the critic ({kind}): {}\n", clean(error))
+            format!("[attempt {attempt}] calling the critic ({kind} error): {}\n", clean(error))
         }
         Progress::Critique { critique, .. } => {
             let mut text = format!("  critique: {}\n", clean(&critique.diagnosis));
@@ -73,12 +74,12 @@ pub(crate) fn line(event: &Progress) -> String {
             }
             text
         }
-        // What went wrong is the command's last word anyway; the others are clear from what follows them.
+        // The error is printed when the command ends; the other events are implied by those that follow.
         _ => String::new(),
     }
 }
 
-/// What a session came to.
+/// Formats the result of a session.
 pub(crate) fn summary(run: &Run, report: &Report) -> String {
     let outcome = &report.outcome;
     let verdict = if outcome.success { "Solved" } else { "NOT solved" };
@@ -92,12 +93,13 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
         counted(calls, "call"),
     );
     if run.manifest().choice.is_scripted() {
-        text += "A scripted model wrote this; set a provider's key to have a real one write.\n";
+        text +=
+            "A scripted model wrote this program; set a provider's API key to use a real model.\n";
     }
     if report.history.iter().any(|it| it.execution.isolation() == Some(false)) {
-        text += "NOT ISOLATED: programs of this session ran on this machine without walls.\n";
+        text += "NOT ISOLATED: programs of this session ran on this machine without isolation.\n";
     }
-    let _ = writeln!(text, "Session: {}", run.folder().display());
+    let _ = writeln!(text, "Session: {}", run.dir().display());
     text
 }
 
@@ -105,14 +107,14 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Lines behind a mark, the middle left out where they are many.
+/// Prefixes each line with a mark, and omits the middle if there are more than `most` lines.
 fn indented(text: &str, mark: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut shown = String::new();
     for (idx, line) in lines.iter().enumerate() {
         let left_out = lines.len().saturating_sub(most);
         if left_out > 0 && idx == most / 2 {
-            let _ = writeln!(shown, "{mark}[… {left_out} lines left out …]");
+            let _ = writeln!(shown, "{mark}[… {left_out} lines omitted …]");
         }
         if left_out == 0 || idx < most / 2 || idx >= lines.len() - most / 2 {
             let _ = writeln!(shown, "{mark}{}", clean(line));
@@ -121,18 +123,18 @@ fn indented(text: &str, mark: &str, most: usize) -> String {
     shown
 }
 
-/// A text in one line without what acts on a terminal, turns the direction of writing around, or hides.
+/// Replaces control, bidirectional and invisible characters, including line ends.
 pub(crate) fn clean(text: &str) -> String {
-    let acts = |it: char| {
+    let is_unsafe = |it: char| {
         it.is_control() && it != '\t'
             || matches!(it,
                 '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}')
     };
-    text.chars().map(|it| if acts(it) { '\u{fffd}' } else { it }).collect()
+    text.chars().map(|it| if is_unsafe(it) { '\u{fffd}' } else { it }).collect()
 }
 
-/// The same, with the ends of lines kept.
+/// Like [`clean`], but keeps line ends.
 pub(crate) fn clean_lines(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|it| match it.strip_suffix('\n') {
@@ -149,7 +151,7 @@ mod tests {
     use super::{clean_lines, indented, line};
 
     #[test]
-    fn nothing_that_a_program_prints_acts_on_the_terminal() {
+    fn control_characters_are_replaced() {
         let event = Progress::ExecutionResult {
             attempt: 1,
             status: reflexion_graph::execution::Status::Success,
@@ -168,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_long_outputs_is_left_out() {
+    fn middle_of_long_output_is_omitted() {
         let text: Vec<String> = (1..=9).map(|it| it.to_string()).collect();
         let shown = indented(&text.join("\n"), "> ", 4);
-        assert_eq!(shown, "> 1\n> 2\n> [… 5 lines left out …]\n> 8\n> 9\n");
+        assert_eq!(shown, "> 1\n> 2\n> [… 5 lines omitted …]\n> 8\n> 9\n");
     }
 }

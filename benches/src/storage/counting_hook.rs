@@ -1,0 +1,93 @@
+//! Counts the writes that the engine requires to be durable, and thereby the unavoidable fsyncs.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use async_trait::async_trait;
+use graph_core::checkpoint::{
+    Change, CheckpointError, Checkpointer, Cursor, Header, NewCheckpoint, Place, TaskRecord, Write,
+    testkit::{Around, Way},
+};
+use serde::Serialize;
+
+/// Counts writes to a checkpointer.
+#[derive(Debug, Default)]
+pub struct CountingHook {
+    commits: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl CountingHook {
+    /// Wraps a checkpointer with counters that start at zero.
+    pub fn before(inner: Arc<dyn Checkpointer>) -> Around<Self> {
+        Around::new(inner, Self::default())
+    }
+
+    /// Returns the number of writes that had to be durable before the run could continue.
+    pub fn commits(&self) -> usize {
+        self.commits.load(Relaxed)
+    }
+
+    /// Returns the number of bytes written, as JSON.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    fn count<'a>(&self, writes: impl IntoIterator<Item = CountedWrite<'a>>) {
+        self.commits.fetch_add(1, Relaxed);
+        for write in writes {
+            let json = serde_json::to_vec(&write).expect("what is stored can be written as JSON");
+            self.bytes.fetch_add(json.len(), Relaxed);
+        }
+    }
+}
+
+/// The counted part of a write.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum CountedWrite<'a> {
+    Put(&'a Place, &'a Header, &'a Cursor, &'a [(String, Change)]),
+    Record(&'a Place, &'a [TaskRecord]),
+}
+
+impl<'a> CountedWrite<'a> {
+    fn put(checkpoint: &'a NewCheckpoint) -> Self {
+        let NewCheckpoint { place, header, cursor, changes, .. } = checkpoint;
+        Self::Put(place, header, cursor, changes)
+    }
+}
+
+#[async_trait]
+impl Way for CountingHook {
+    async fn write(
+        &self,
+        to: &dyn Checkpointer,
+        writes: Vec<Write>,
+    ) -> Result<(), CheckpointError> {
+        self.count(writes.iter().map(|it| match it {
+            Write::Put(checkpoint) => CountedWrite::put(checkpoint),
+            Write::Record(at, records) => CountedWrite::Record(at, records),
+        }));
+        to.write(writes).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph_core::MemorySaver;
+
+    use super::*;
+    use crate::storage::{StorageLoad, chat};
+
+    #[tokio::test]
+    async fn a_step_is_one_commit() {
+        let counting_hook = Arc::new(CountingHook::before(Arc::new(MemorySaver::new())));
+        let load = StorageLoad { threads: 2, steps: 10, message: 100 };
+        chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;
+        // Each thread stores its input and START in addition to its steps.
+        assert_eq!(counting_hook.way().commits(), 2 * (10 + 2));
+        assert!(counting_hook.way().bytes() > 2 * 10 * 100, "{}", counting_hook.way().bytes());
+    }
+}

@@ -1,0 +1,108 @@
+//! LangGraph's side of the storage workloads.
+
+use std::{io, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{StorageLoad, Store};
+use crate::langgraph::LangGraph;
+
+/// SQLite's mode that syncs every commit, which is the durability of our saver.
+const FULL: u8 = 2;
+
+/// How LangGraph's SQLite syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// LangGraph's default.
+    Default,
+    /// At every commit, like our saver.
+    Full,
+}
+
+/// Versions and settings of LangGraph's savers.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Savers {
+    sqlite_saver: String,
+    postgres_saver: String,
+    sqlite: String,
+    synchronous: u8,
+}
+
+impl Savers {
+    /// Returns whether LangGraph's default is less durable than our saver.
+    pub fn syncs_less(&self) -> bool {
+        self.synchronous < FULL
+    }
+}
+
+/// Describes LangGraph's savers.
+pub fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
+    let Some(savers) = langgraph?.savers() else {
+        return Some(
+            "LangGraph's savers are not installed; see benches/langgraph/requirements.txt"
+                .to_owned(),
+        );
+    };
+    let Savers { sqlite_saver, postgres_saver, sqlite, synchronous } = savers;
+    let mode = match synchronous {
+        0 => "OFF",
+        1 => "NORMAL",
+        2 => "FULL",
+        _ => "EXTRA",
+    };
+    Some(format!(
+        "compared with SqliteSaver {sqlite_saver} (SQLite {sqlite}, synchronous={mode} by default) \
+         and PostgresSaver {postgres_saver}"
+    ))
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    workload: &'static str,
+    store: &'static str,
+    at: &'a str,
+    synchronous: Option<u8>,
+    name: String,
+    #[serde(flatten)]
+    load: StorageLoad,
+}
+
+#[derive(Deserialize)]
+struct Seconds {
+    seconds: f64,
+}
+
+#[derive(Deserialize)]
+struct Bytes {
+    bytes: u64,
+}
+
+/// Runs a load once under a new thread name and returns the duration.
+pub fn run(
+    langgraph: &mut LangGraph,
+    (store, at): (Store, &str),
+    sync_mode: SyncMode,
+    name: String,
+    load: StorageLoad,
+) -> io::Result<Duration> {
+    let store = match store {
+        Store::Sqlite => "sqlite",
+        Store::Postgres => "postgres",
+    };
+    let synchronous = match sync_mode {
+        SyncMode::Default => None,
+        SyncMode::Full => Some(FULL),
+    };
+    let request = Request { workload: "storage", store, at, synchronous, name, load };
+    let Seconds { seconds } = langgraph.request(&request)?;
+    Duration::try_from_secs_f64(seconds).map_err(io::Error::other)
+}
+
+/// Runs a load once in a new SQLite file and returns the file's size.
+pub fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
+    let workload = "storage-size";
+    let name = "thread".to_owned();
+    let request = Request { workload, store: "sqlite", at, synchronous: None, name, load };
+    let Bytes { bytes } = langgraph.request(&request)?;
+    Ok(bytes)
+}

@@ -1,0 +1,60 @@
+//! File permissions. Drafts and stored contents are copies of files that may be private, so only the owner may access
+//! them. New files of the workspace follow the user's umask.
+
+use rustix::fs::{Mode, OFlags, fchmod, fstat};
+
+use super::Dir;
+use crate::error::Error;
+
+/// Mode of the gate's own files.
+pub(crate) const PRIVATE_FILE: u32 = 0o600;
+
+const PRIVATE_DIR: u32 = 0o700;
+
+/// Mode bits of group and others.
+const NON_OWNER_BITS: u32 = 0o077;
+
+/// Returns the mode for a new file of the workspace.
+pub(crate) fn new_file_mode() -> u32 {
+    // `umask(2)` would have to modify the umask of the whole process to read it.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|it| it.strip_prefix("Umask:"));
+    let umask = umask.and_then(|it| u32::from_str_radix(it.trim(), 8).ok());
+    0o666 & !umask.unwrap_or(0o022)
+}
+
+impl Dir {
+    /// Opens a directory of the gate that only its owner can access, creating it if necessary.
+    pub(crate) fn private_dir(&self, name: &str) -> Result<Self, Error> {
+        let dir = self.create_dir_with_mode(name, PRIVATE_DIR)?;
+        dir.restrict_to_owner()?;
+        Ok(dir)
+    }
+
+    /// Removes the permissions of other users from a file if it exists. Links and pipes are left alone.
+    pub(crate) fn restrict_file_to_owner(&self, name: &str) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+        let Ok(fd) = self.open(name, flags, Mode::empty()) else { return Ok(()) };
+        match self.require_regular_file(name, &fd) {
+            Ok(stat) if stat.st_mode & NON_OWNER_BITS != 0 => {
+                self.notify("close a file to others", name);
+                fchmod(&fd, Mode::from_raw_mode(PRIVATE_FILE))
+                    .map_err(|it| self.errno_error("restrict permissions of", name, it))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the permissions of other users; earlier versions set them. The directory itself comes last, so that a
+    /// crash before that repeats the work, and a restricted directory needs no further checks.
+    fn restrict_to_owner(&self) -> Result<(), Error> {
+        let stat = fstat(&self.fd).map_err(|it| self.errno_error("inspect", "", it))?;
+        if stat.st_mode & NON_OWNER_BITS == 0 {
+            return Ok(());
+        }
+        self.names()?.iter().try_for_each(|it| self.restrict_file_to_owner(it))?;
+        self.notify("close a folder to others", "");
+        fchmod(&self.fd, Mode::from_raw_mode(PRIVATE_DIR))
+            .map_err(|it| self.errno_error("restrict permissions of", "", it))
+    }
+}

@@ -1,0 +1,126 @@
+//! The stored end of the log, `head.json`.
+//!
+//! It is written twice per log line, so it is overwritten in place: two slots alternate, each with a checksum. A
+//! write torn by a crash or power failure corrupts only one slot; the other holds the previous state.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    audit::ACKNOWLEDGE_ADVICE,
+    confine::{Dir, Durability},
+    digest::Digest,
+    error::Error,
+};
+
+const FILE: &str = "head.json";
+
+/// Size of a slot, one disk sector.
+const SLOT_BYTES: usize = 512;
+
+/// End of the log as stored by the gate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LogHead {
+    /// Number of the last line.
+    pub(crate) seq: u64,
+    /// Hash of the last line.
+    pub(crate) hash: Option<Digest>,
+    /// Hash of the line that is being written.
+    pub(crate) next: Option<Digest>,
+    /// Write counter: the slot with the larger value is current.
+    #[serde(default)]
+    turn: u64,
+}
+
+impl LogHead {
+    /// Returns the head after a line was completely written.
+    pub(crate) fn advanced_to(&self, seq: u64, hash: Option<Digest>) -> Self {
+        Self { seq, hash, next: None, turn: self.turn }
+    }
+
+    /// Returns the head while another line is being written.
+    pub(crate) fn with_next(&self, next: Digest) -> Self {
+        Self { next: Some(next), ..self.clone() }
+    }
+
+    /// Loads the stored head. A missing file means an empty log; a file without a valid slot is an error.
+    pub(crate) fn load(dir: &Dir) -> Result<Self, Error> {
+        let Some(content) = dir.read(FILE, 4096)? else { return Ok(Self::default()) };
+        let slots = content.bytes.chunks(SLOT_BYTES).filter_map(read_slot);
+        slots.max_by_key(|it| it.turn).ok_or_else(|| Error::CorruptLog {
+            fault: format!("the stored end of the log, _handoff/gate/{FILE}, is corrupt"),
+            advice: ACKNOWLEDGE_ADVICE,
+        })
+    }
+
+    /// Stores the head in the slot that does not hold the current state.
+    pub(crate) fn store(mut self, dir: &Dir, keep: Durability) -> Result<Self, Error> {
+        self.turn += 1;
+        if !dir.has(FILE) {
+            // If the very first write were torn, no other slot would be valid.
+            self.reset(dir)?;
+            return Ok(self);
+        }
+        let offset = if self.turn.is_multiple_of(2) { 0 } else { SLOT_BYTES as u64 };
+        dir.overwrite(FILE, offset, &slot_of(&self), keep)?;
+        Ok(self)
+    }
+
+    /// Replaces the file, whatever it contains.
+    pub(crate) fn reset(&self, dir: &Dir) -> Result<(), Error> {
+        let both = slot_of(self).repeat(2);
+        dir.replace(FILE, both, Durability::PowerLoss)
+    }
+}
+
+/// Encodes the head as JSON with a checksum, padded to the size of a slot.
+fn slot_of(head: &LogHead) -> Vec<u8> {
+    let json = serde_json::to_string(head).expect("a head is plain data");
+    let sum = Digest::of(json.as_bytes());
+    format!("{:<width$}\n", format!("{json} {sum}"), width = SLOT_BYTES - 1).into_bytes()
+}
+
+fn read_slot(slot: &[u8]) -> Option<LogHead> {
+    let (json, sum) = str::from_utf8(slot).ok()?.trim_end().rsplit_once(' ')?;
+    let is_whole = sum.parse() == Ok(Digest::of(json.as_bytes()));
+    if is_whole { serde_json::from_str(json).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hook::Hook;
+
+    /// However much of a write reaches the disk, the loaded head is the new or the previous one.
+    #[test]
+    fn torn_writes_leave_the_previous_head() {
+        let offset = tempfile::tempdir().unwrap();
+        let file = offset.path().join(FILE);
+        let dir = Dir::open_root(offset.path(), Hook::default()).unwrap();
+        let mut head = LogHead::default();
+        for seq in 1..20 {
+            let before = std::fs::read(&file).unwrap_or_default();
+            let old = head.clone();
+            let hash = Digest::of(&seq.to_string().into_bytes());
+            head = head.advanced_to(seq, Some(hash)).store(&dir, Durability::ProcessCrash).unwrap();
+            assert_eq!(LogHead::load(&dir).unwrap(), head);
+            let after = std::fs::read(&file).unwrap();
+            for at in (0..before.len()).step_by(37) {
+                std::fs::write(&file, [&after[..at], &before[at..]].concat()).unwrap();
+                let torn = LogHead::load(&dir).unwrap();
+                assert!(torn == old || torn == head, "{seq} {at}: {torn:?}");
+            }
+            std::fs::write(&file, after).unwrap();
+        }
+    }
+
+    #[test]
+    fn files_without_a_valid_slot_are_rejected() {
+        let offset = tempfile::tempdir().unwrap();
+        let dir = Dir::open_root(offset.path(), Hook::default()).unwrap();
+        assert_eq!(LogHead::load(&dir).unwrap(), LogHead::default());
+        for bytes in ["", "{}", "{\"seq\":1,\"hash\":null,\"next\":null}"] {
+            std::fs::write(offset.path().join(FILE), bytes).unwrap();
+            assert!(matches!(LogHead::load(&dir), Err(Error::CorruptLog { .. })), "{bytes}");
+        }
+    }
+}

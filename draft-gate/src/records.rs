@@ -1,0 +1,170 @@
+//! The gate's own records of drafts and change sets; nothing depends on what workers claim.
+//!
+//! Each record is a separate file that is removed when the set is decided, so the cost of an operation does not grow
+//! with the history.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    confine::{Dir, Durability},
+    digest::Digest,
+    error::{Error, escape_for_message},
+    finding::Finding,
+    path::WorkspacePath,
+};
+
+/// Operation that a draft proposes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Change an existing file.
+    #[default]
+    Edit,
+    /// Create a new file.
+    Create,
+    /// Delete a file. Always escalated to a person.
+    Delete,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Edit => "edit",
+            Self::Create => "create",
+            Self::Delete => "delete",
+        })
+    }
+}
+
+/// Record of an issued draft.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DraftRecord {
+    /// File name in `drafts`.
+    pub(crate) name: String,
+    pub(crate) worker: String,
+    pub(crate) task: String,
+    pub(crate) path: WorkspacePath,
+    pub(crate) operation: Operation,
+    /// Digest of the original at the time of the request; `None` for a new file.
+    pub(crate) base: Option<Digest>,
+    pub(crate) requested_at: i64,
+    /// Change set that it was submitted in.
+    pub(crate) set: Option<String>,
+}
+
+/// Drafts that are judged and applied together.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ChangeSet {
+    pub(crate) id: String,
+    pub(crate) worker: String,
+    pub(crate) task: String,
+    pub(crate) state: SetState,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) submitted_at: i64,
+    /// Findings that a new look at the files would not produce.
+    #[serde(default, rename = "found", skip_serializing_if = "Option::is_none")]
+    pub(crate) recorded: Option<RecordedFindings>,
+}
+
+/// Findings of project checks or of a failed attempt to apply a change set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RecordedFindings {
+    /// Digest of the state that the findings apply to; they are ignored for any other state.
+    #[serde(rename = "about")]
+    pub(crate) applies_to: Digest,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// State of an undecided change set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SetState {
+    /// More drafts are expected.
+    #[serde(rename = "held")]
+    Incomplete,
+    /// Complete, but not judged.
+    Ready,
+    /// Awaits a person's verdict.
+    Escalated,
+}
+
+/// Change of one file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Change {
+    pub(crate) draft: String,
+    pub(crate) path: WorkspacePath,
+    pub(crate) operation: Operation,
+    pub(crate) base: Option<Digest>,
+    /// Digest of the submitted content; `None` for a deletion.
+    pub(crate) content: Option<Digest>,
+    /// Size of the content in bytes.
+    #[serde(default)]
+    pub(crate) bytes: u64,
+    pub(crate) summary: String,
+}
+
+/// Directory of JSON records of one kind, by name.
+#[derive(Debug)]
+pub(crate) struct RecordDir {
+    pub(crate) dir: Dir,
+}
+
+const MAX_RECORD_BYTES: u64 = 8 << 20;
+
+impl RecordDir {
+    pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        let file = format!("{name}.json");
+        // Names made up by workers must not become paths.
+        if file.contains('/') || file.len() > 255 {
+            return Ok(None);
+        }
+        let Some(content) = self.dir.read(&file, MAX_RECORD_BYTES)? else { return Ok(None) };
+        let damaged = |error: serde_json::Error| Error::Corrupt {
+            file: escape_for_message(&file),
+            fault: error.to_string(),
+        };
+        serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
+    }
+
+    /// Like [`get`](Self::get), but returns `None` for a corrupt record. It must not hide the others; records that
+    /// are not synced may be lost in a power failure.
+    pub(crate) fn readable<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        match self.get(name) {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.dir.has(&format!("{name}.json"))
+    }
+
+    pub(crate) fn put<T: Serialize>(
+        &self,
+        name: &str,
+        value: &T,
+        keep: Durability,
+    ) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(value).expect("plain data");
+        self.dir.replace(&format!("{name}.json"), bytes, keep)
+    }
+
+    /// Atomically moves a record to another directory.
+    pub(crate) fn move_to(&self, name: &str, target: &Self) -> Result<(), Error> {
+        self.dir.move_over(&format!("{name}.json"), &target.dir)
+    }
+
+    /// Removes a record. A power failure may restore it.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        self.dir.remove(&format!("{name}.json"))
+    }
+
+    /// Returns the names of all records.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
+        let names = self.dir.names()?;
+        Ok(names.iter().filter_map(|it| it.strip_suffix(".json")).map(str::to_owned).collect())
+    }
+}

@@ -1,0 +1,218 @@
+//! Type-erased graphs: the state type is known only here.
+
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use graph_core::{
+    CompiledGraph, Event, Exit, Input, Interrupt, RunError, RunOptions, RunStream, State, Thread,
+    ThreadState, checkpoint::CheckpointError,
+};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::{Graphs, RunConfig};
+use crate::{
+    run::to_millis,
+    runner::{EventSender, RunnerError, RunnerOutcome},
+};
+
+/// Maximum number of events stored in one transaction.
+const MAX_BATCH: usize = 64;
+
+/// A cancelled run keeps its lease on the thread until its queued writes are stored. Resuming it retries at this
+/// interval, up to this timeout.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A graph with any state type.
+#[async_trait]
+pub(super) trait AnyGraph: Send + Sync {
+    /// Executes or resumes a run on its thread.
+    async fn execute(
+        &self,
+        graphs: &Graphs,
+        run: &str,
+        config: RunConfig,
+        answers: Map<String, Value>,
+        sender: &EventSender,
+    ) -> Result<RunnerOutcome, RunnerError>;
+
+    /// Returns the state of a thread as JSON; `None` if it never ran.
+    async fn state(&self, thread: &str) -> Result<Option<Value>, RunError>;
+
+    /// Returns up to `limit` checkpoints of a thread as JSON, newest first.
+    async fn history(&self, thread: &str, limit: usize) -> Result<Vec<Value>, RunError>;
+
+    /// Returns the id of the thread's latest run and its pending interrupts; `None` if the thread never ran.
+    async fn pending_interrupts(
+        &self,
+        thread: &str,
+    ) -> Result<Option<(String, Vec<Interrupt>)>, RunError>;
+
+    /// Checks that the fields are valid input for the graph; the error says what is wrong.
+    fn check_input(&self, input: &Map<String, Value>) -> Result<(), String>;
+
+    /// Returns the nodes and edges of the graph as JSON.
+    fn to_json(&self) -> Value;
+}
+
+pub(super) struct TypedGraph<S: State, C> {
+    pub(super) graph: CompiledGraph<S, C>,
+    pub(super) deps: Box<dyn Fn() -> C + Send + Sync>,
+}
+
+impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
+    fn thread(&self, name: &str) -> Thread<S, C> {
+        self.graph.thread(name, (self.deps)())
+    }
+
+    /// Determines the input of the thread: the run's input if the thread does not have it yet, otherwise the answers
+    /// to its pending interrupts.
+    async fn input(
+        &self,
+        graphs: &Graphs,
+        thread: &Thread<S, C>,
+        run: &str,
+        config: RunConfig,
+        mut answers: Map<String, Value>,
+    ) -> Result<Input<S>, RunnerError> {
+        let state = thread.state().await.map_err(run_error)?;
+        let thread_exists = state.is_some();
+        let Some(state) = state.filter(|it| it.run == run) else {
+            if graphs.has_events(run) {
+                let message = if thread_exists {
+                    "a later run uses the thread of this run; start a new run"
+                } else {
+                    "the thread of this run no longer exists in the checkpointer; start a new run"
+                };
+                return Err(RunnerError(message.into()));
+            }
+            let update =
+                self.graph.read_update(config.input).map_err(|it| RunnerError(it.to_string()))?;
+            return Ok(Input::update(update));
+        };
+        let pending = state.interrupts().map(|it| it.id.clone());
+        let answers: Vec<_> = pending.filter_map(|id| answers.remove_entry(&id)).collect();
+        Ok(if answers.is_empty() { Input::proceed() } else { Input::answers(answers) })
+    }
+}
+
+#[async_trait]
+impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
+    async fn execute(
+        &self,
+        graphs: &Graphs,
+        run: &str,
+        config: RunConfig,
+        answers: Map<String, Value>,
+        sender: &EventSender,
+    ) -> Result<RunnerOutcome, RunnerError> {
+        let deadline = Instant::now() + LEASE_TIMEOUT;
+        let exit = loop {
+            let options = RunOptions::new().run_named(run).modes(config.modes.clone()).subgraphs();
+            let thread = self.thread(&config.thread);
+            let input = self.input(graphs, &thread, run, config.clone(), answers.clone()).await?;
+            let mut stream = thread.with(options).stream(input);
+            while let Some(events) = next_batch(&mut stream).await {
+                let events = events.iter().map(event_json).collect();
+                for event in graphs.append_events(run, events).await? {
+                    sender.send(event);
+                }
+            }
+            match stream.finish().await {
+                Err(RunError::Checkpoint(CheckpointError::Busy { .. }))
+                    if Instant::now() < deadline =>
+                {
+                    sleep(RETRY_INTERVAL).await;
+                }
+                outcome => break outcome.map_err(run_error)?,
+            }
+        };
+        match exit {
+            Exit::Done(state) => Ok(RunnerOutcome::Complete(values(&state))),
+            _ => Ok(RunnerOutcome::Waiting),
+        }
+    }
+
+    async fn state(&self, thread: &str) -> Result<Option<Value>, RunError> {
+        Ok(self.thread(thread).state().await?.as_ref().map(state_json))
+    }
+
+    async fn history(&self, thread: &str, limit: usize) -> Result<Vec<Value>, RunError> {
+        Ok(self.thread(thread).history(Some(limit)).await?.iter().map(state_json).collect())
+    }
+
+    async fn pending_interrupts(
+        &self,
+        thread: &str,
+    ) -> Result<Option<(String, Vec<Interrupt>)>, RunError> {
+        let state = self.thread(thread).state().await?;
+        Ok(state.map(|it| (it.run.clone(), it.interrupts().cloned().collect())))
+    }
+
+    fn check_input(&self, input: &Map<String, Value>) -> Result<(), String> {
+        self.graph.read_update(input.clone()).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn to_json(&self) -> Value {
+        self.graph.to_json(1)
+    }
+}
+
+/// Returns the message of a failed run for clients. Storage errors are only logged in full, since they can name files
+/// and hosts.
+fn run_error(error: RunError) -> RunnerError {
+    match error {
+        RunError::Checkpoint(CheckpointError::Storage(cause)) => {
+            tracing::error!(%cause, "cannot read or write a thread");
+            RunnerError("cannot read or write the thread of the run; see the server log".into())
+        }
+        other => RunnerError(other.to_string()),
+    }
+}
+
+/// Waits for an event and returns it together with those that are already available.
+async fn next_batch<S: State>(stream: &mut RunStream<S>) -> Option<Vec<Event>> {
+    let mut events = vec![stream.next().await?];
+    while events.len() < MAX_BATCH
+        && let Some(Some(event)) = stream.next().now_or_never()
+    {
+        events.push(event);
+    }
+    Some(events)
+}
+
+fn event_json(event: &Event) -> Value {
+    json!({
+        "type": event.kind.mode(),
+        "namespace": &*event.namespace,
+        "step": event.step,
+        "node": event.node.as_deref(),
+        "event": event.kind,
+    })
+}
+
+/// Returns the fields of a state that were ever written.
+fn values<S: State>(state: &S) -> Value {
+    let fields = state.fields().iter().enumerate().filter_map(|(idx, field)| {
+        let value = state.value(idx).ok().flatten()?;
+        Some((field.name.to_string(), value))
+    });
+    Value::Object(fields.collect())
+}
+
+fn state_json<S: State>(state: &ThreadState<S>) -> Value {
+    let time = |it: SystemTime| to_millis(it);
+    json!({
+        "values": values(&state.values),
+        "next": state.next,
+        "checkpoint": state.id.to_string(),
+        "parent": state.parent.map(|it| it.to_string()),
+        "step": state.step,
+        "run": state.run,
+        "created_at_ms": time(state.created_at),
+        "interrupts": state.interrupts().collect::<Vec<_>>(),
+        "metadata": state.metadata,
+    })
+}

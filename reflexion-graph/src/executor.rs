@@ -1,0 +1,348 @@
+//! Executes programs in a pool of pre-started sandboxes, each of which is used once.
+
+mod backends;
+mod judge;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use sandbox_vm::{
+    Error, Image, Pool, PoolMetrics, Pooled, Sandboxes, Spec,
+    report::{Guarantee, Report},
+};
+
+pub use backends::BACKENDS;
+
+use crate::{
+    execution::{Execution, Status},
+    job::{Job, MAX_CODE},
+    language::{Language, PROOF, Python},
+    wheels::{WheelError, Wheels},
+};
+
+/// Maximum size of standard output and standard error together, in bytes.
+pub const OUTPUT: u64 = 1 << 20;
+
+/// Maximum size of a program's files, in bytes.
+pub const DISK: u64 = 64 << 20;
+
+/// Maximum number of processes and threads.
+pub const PROCESSES: u32 = 64;
+
+/// Directory of packages, at the root of a sandbox.
+const PACKAGES: &str = "packages";
+
+/// Maximum number of attempts to start a sandbox, and the delay before the second one. The delay doubles each time.
+const START_ATTEMPTS: u32 = 3;
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Options of an [`Executor`].
+#[derive(Debug)]
+pub struct Options {
+    /// Sandbox back end to use. `None`: the jail, or the first other back end that works.
+    pub backend: Option<String>,
+    /// Maximum number of sandboxes, idle or in use.
+    pub pool: usize,
+    /// Memory of each sandbox in MiB.
+    pub memory: u64,
+    /// CPU share of each sandbox; 1.0 is one processor.
+    pub cpus: f64,
+    /// Language of the programs.
+    pub language: Box<dyn Language>,
+    /// Packages that programs may use.
+    pub wheels: Wheels,
+    /// Directory into which packages are unpacked. `None`: the user's cache directory, or `/var/cache` for root.
+    pub cache: Option<PathBuf>,
+    /// Program to run as the guest agent. `None`: this program.
+    pub agent: Option<PathBuf>,
+    /// Directory for records used to clean up after a crash. `None`: the user's default directory.
+    pub state: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            backend: None,
+            pool: 5,
+            memory: 256,
+            cpus: 0.5,
+            language: Box::new(Python),
+            wheels: Wheels::default(),
+            cache: None,
+            agent: None,
+            state: None,
+        }
+    }
+}
+
+/// An error that prevented a program from running and that the program did not cause.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecutorError {
+    /// No sandbox could be started.
+    #[error(transparent)]
+    Sandbox(#[from] Error),
+    /// A package file is missing or invalid.
+    #[error(transparent)]
+    Wheel(#[from] WheelError),
+    /// The operating system provided no random bytes.
+    #[error("cannot read random bytes from the operating system: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The executor is closed.
+    #[error("the executor is closed; it runs no more programs")]
+    Closed,
+    /// Even a trivial program fails.
+    #[error("a test program that prints 1 failed: it {status}: {message}", status = .0.description(), message = .1)]
+    Unusable(Status, String),
+    /// The back end cannot mount packages into its sandboxes.
+    #[error(
+        "the sandbox back end {0} cannot mount packages; choose another one with --sandbox, or omit --wheels"
+    )]
+    NoPackages(&'static str),
+    /// The back end is unknown.
+    #[error("unknown sandbox back end `{0}`; available: {known}", known = BACKENDS.join(", "))]
+    NoBackend(String),
+}
+
+/// A pool of sandboxes and the language of the programs that run in them. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sandboxes: Sandboxes,
+    /// `None` once the executor is closed. A std mutex, because it is never held across an await.
+    pool: Mutex<Option<Pool>>,
+    size: usize,
+    language: Box<dyn Language>,
+    wheels: Wheels,
+    in_use: AtomicUsize,
+    peak_in_use: AtomicUsize,
+    executions: AtomicU64,
+}
+
+/// Statistics of an [`Executor`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ExecutorStats {
+    /// Maximum number of sandboxes.
+    pub size: usize,
+    /// Number of sandboxes in use.
+    pub in_use: usize,
+    /// Highest number of sandboxes that were in use at the same time.
+    pub peak_in_use: usize,
+    /// Number of running sandboxes, idle ones included.
+    pub alive: usize,
+    /// Number of programs executed.
+    pub executions: u64,
+    /// Metrics of the sandbox pool.
+    pub pool: PoolMetrics,
+}
+
+impl Executor {
+    /// Opens a back end and starts to fill the pool.
+    pub async fn open(options: Options) -> Result<Self, ExecutorError> {
+        let sandboxes = backends::open(&options).await?;
+        let mut spec = Spec::new(format!("agent-sandbox-{}", std::process::id()))
+            .image(Image::Python)
+            .memory(options.memory.saturating_mul(1 << 20))
+            .cpus(options.cpus);
+        spec.limits.disk = DISK;
+        spec.limits.processes = PROCESSES;
+        if !options.wheels.is_empty() {
+            spec = spec.folder(PACKAGES, packages(&options, &sandboxes).await?);
+        }
+        let pool = Pool::of(sandboxes.clone(), spec).size(options.pool).most(options.pool).open();
+        Ok(Self {
+            shared: Arc::new(Shared {
+                sandboxes,
+                pool: Mutex::new(Some(pool)),
+                size: options.pool,
+                language: options.language,
+                wheels: options.wheels,
+                in_use: AtomicUsize::new(0),
+                peak_in_use: AtomicUsize::new(0),
+                executions: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// Returns the language of the programs.
+    pub fn language(&self) -> &dyn Language {
+        &*self.shared.language
+    }
+
+    /// Returns the packages that programs may use.
+    pub fn wheels(&self) -> &Wheels {
+        &self.shared.wheels
+    }
+
+    /// Returns the sandboxes, idle ones included.
+    pub fn sandboxes(&self) -> &Sandboxes {
+        &self.shared.sandboxes
+    }
+
+    /// Returns the current statistics.
+    pub fn stats(&self) -> ExecutorStats {
+        let shared = &self.shared;
+        ExecutorStats {
+            size: shared.size,
+            in_use: shared.in_use.load(Ordering::Relaxed),
+            peak_in_use: shared.peak_in_use.load(Ordering::Relaxed),
+            alive: shared.sandboxes.list().len(),
+            executions: shared.executions.load(Ordering::Relaxed),
+            pool: shared.pool().map(|it| it.metrics()).unwrap_or_default(),
+        }
+    }
+
+    /// Deletes all sandboxes. Later calls of [`Executor::run`] fail.
+    pub async fn close(&self) {
+        self.shared.lock_pool().take();
+        self.shared.sandboxes.delete_all().await;
+    }
+
+    /// Runs a program in a fresh sandbox, deletes the sandbox and checks the result against the job. A sandbox that
+    /// fails during the execution fails the attempt; an error is returned only if no sandbox could be started.
+    pub async fn run(
+        &self,
+        code: &str,
+        dependencies: &[String],
+        job: &Job,
+    ) -> Result<Execution, ExecutorError> {
+        if code.trim().is_empty() {
+            return Ok(Execution::not_run(Status::NoProgram, "the program is empty"));
+        }
+        let length = code.chars().count();
+        if length > MAX_CODE {
+            let why = format!("the program has {length} characters; the maximum is {MAX_CODE}");
+            return Ok(Execution::not_run(Status::NoProgram, why));
+        }
+        let wanted = match self.shared.wheels.resolve(dependencies, self.language()) {
+            Ok(wanted) => wanted.iter().map(|it| format!("/{PACKAGES}/{it}")).collect::<Vec<_>>(),
+            Err(unavailable) => {
+                let why = unavailable.to_string();
+                return Ok(Execution::not_run(Status::DependencyUnavailable, why));
+            }
+        };
+        let sandbox = self.acquire().await?;
+        let _busy = self.shared.begin();
+        tracing::info!(container_id = sandbox.name(), "Sandbox execution started");
+        let ran = self.run_in(&sandbox, code, &wanted, job).await;
+        // The program may be the cause, so the failure is reported to the critic instead of aborting the session.
+        let mut execution = ran.unwrap_or_else(|error| {
+            tracing::error!(container_id = sandbox.name(), %error, "Internal error");
+            judge::of_error(&error)
+        });
+        sandbox.name().clone_into(&mut execution.sandbox);
+        execution.isolated = sandbox.isolated();
+        tracing::info!(
+            exit_code = execution.exit_code,
+            duration_ms = execution.duration_ms,
+            status = execution.status.description(),
+            "Execution complete"
+        );
+        Ok(execution)
+    }
+
+    /// Takes a sandbox from the pool. Retries, because starting a sandbox can fail temporarily.
+    async fn acquire(&self) -> Result<Pooled, ExecutorError> {
+        let pool = self.shared.pool().ok_or(ExecutorError::Closed)?;
+        let mut tries = 1;
+        loop {
+            match pool.acquire().await {
+                Err(error) if tries < START_ATTEMPTS => {
+                    tracing::warn!(%error, tries, "cannot start a sandbox; retrying");
+                    tokio::time::sleep(FIRST_RETRY_DELAY * 2u32.pow(tries - 1)).await;
+                    tries += 1;
+                }
+                acquired => return Ok(acquired?),
+            }
+        }
+    }
+
+    async fn run_in(
+        &self,
+        sandbox: &Pooled,
+        code: &str,
+        packages: &[String],
+        job: &Job,
+    ) -> Result<Execution, ExecutorError> {
+        let language = self.language();
+        sandbox.fs().write(language.file(), code).await?;
+        let proof = random_hex()?;
+        let program = match &job.tests {
+            None => language.run(),
+            Some(tests) => language.test(tests, &proof),
+        };
+        let program = language.find(program, packages).limits(judge::limits(job));
+        let mut execution = match sandbox.exec(program).await {
+            Ok(output) => judge::of_output(&output, job),
+            Err(error) => match &error {
+                Error::Gone { .. } | Error::NoAnswer { .. } => judge::of_crash(&error),
+                _ => return Err(error.into()),
+            },
+        };
+        if execution.success() && job.tests.is_some() {
+            let proven = sandbox.fs().read(PROOF).await;
+            if !proven.is_ok_and(|it| it == proof.as_bytes()) {
+                execution.status = Status::TestsCutShort;
+                execution.stderr +=
+                    "\nthe program exited before its tests completed; it must not exit the process";
+            }
+        }
+        Ok(execution)
+    }
+}
+
+/// Unpacks the packages, if the back end can mount them into its sandboxes.
+async fn packages(options: &Options, sandboxes: &Sandboxes) -> Result<PathBuf, ExecutorError> {
+    let backend = sandboxes.backend();
+    let can_show = |it: &Report| it.backend == backend && it.has(Guarantee::Folders);
+    if !sandboxes.reports().iter().any(can_show) {
+        return Err(ExecutorError::NoPackages(backend));
+    }
+    let (wheels, cache) = (options.wheels.clone(), options.cache.clone());
+    let work = tokio::task::spawn_blocking(move || wheels.unpack_all(cache.as_deref()));
+    Ok(work.await.expect("unpacking does not panic")?)
+}
+
+impl Shared {
+    fn lock_pool(&self) -> MutexGuard<'_, Option<Pool>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pool(&self) -> Option<Pool> {
+        self.lock_pool().clone()
+    }
+
+    /// Counts a running program until the returned guard is dropped.
+    fn begin(self: &Arc<Self>) -> Busy {
+        let now = self.in_use.fetch_add(1, Ordering::Relaxed) + 1;
+        self.peak_in_use.fetch_max(now, Ordering::Relaxed);
+        self.executions.fetch_add(1, Ordering::Relaxed);
+        Busy(self.clone())
+    }
+}
+
+struct Busy(Arc<Shared>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.in_use.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns a random string that no program can guess.
+fn random_hex() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
+}

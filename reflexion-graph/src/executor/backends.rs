@@ -1,0 +1,63 @@
+//! Sandbox back ends.
+
+use sandbox_vm::{
+    Error, Isolation, Opening, Sandboxes,
+    backend::{Gvisor, InProcess, Jail, MicroVm},
+    guest::Agent,
+};
+
+use super::{ExecutorError, Options};
+
+/// Supported back ends.
+#[cfg(not(feature = "docker"))]
+pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "in-process"];
+/// Supported back ends.
+#[cfg(feature = "docker")]
+pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "docker", "in-process"];
+
+/// Back ends tried by default, in this order. `in-process` does not isolate, so it must be requested by name.
+const DEFAULT_ORDER: [&str; 3] = ["jail", "gvisor", "microvm"];
+
+/// Opens the requested back end, or the first one that works.
+pub(super) async fn open(options: &Options) -> Result<Sandboxes, ExecutorError> {
+    if let Some(name) = &options.backend {
+        if !BACKENDS.contains(&name.as_str()) {
+            return Err(ExecutorError::NoBackend(name.clone()));
+        }
+        return Ok(open_one(name, options).await?);
+    }
+    // Probe sequentially: probing a stronger back end takes longer than starting the jail.
+    let mut problem = None;
+    for name in DEFAULT_ORDER {
+        match open_one(name, options).await {
+            Ok(sandboxes) => return Ok(sandboxes),
+            Err(error) => problem = problem.or(Some(error)),
+        }
+    }
+    Err(problem.expect("the list is not empty").into())
+}
+
+async fn open_one(name: &str, options: &Options) -> Result<Sandboxes, Error> {
+    let opening = match &options.state {
+        None => Sandboxes::new(),
+        Some(dir) => Sandboxes::new().state_folder(dir),
+    };
+    let isolation = if name == "in-process" { Isolation::Off } else { Isolation::Required };
+    add(opening.isolation(isolation), name, options).open().await
+}
+
+/// Adds a back end whose guest agent is this program or the configured one.
+fn add(opening: Opening, name: &str, options: &Options) -> Opening {
+    let agent = options.agent.as_ref();
+    match name {
+        "gvisor" => opening.backend(agent.map_or_else(Gvisor::this_program, Gvisor::program)),
+        "microvm" => opening.backend(agent.map_or_else(MicroVm::this_program, MicroVm::agent)),
+        #[cfg(feature = "docker")]
+        "docker" => {
+            use sandbox_vm::backend::Docker;
+            opening.backend(agent.map_or_else(Docker::this_program, Docker::agent))
+        }
+        "in-process" => opening.backend(InProcess::new(Agent::new)),
+        _ => opening.backend(agent.map_or_else(Jail::this_program, Jail::program)),
+    }
+}

@@ -1,0 +1,34 @@
+//! Ids of new sessions.
+
+use std::time::SystemTime;
+
+use chrono::{DateTime, Utc};
+
+/// Generates an id, for example `calculate-fibonacci-20261115-121630-4f1c22`.
+pub fn run_id(task: &str) -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 3];
+    getrandom::fill(&mut bytes)?;
+    let random_hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+    let now: DateTime<Utc> = SystemTime::now().into();
+    Ok(format!("{}-{}-{random_hex}", slug(task), now.format("%Y%m%d-%H%M%S")))
+}
+
+/// Converts the first words of a task to a name that is safe as a directory name.
+fn slug(task: &str) -> String {
+    let words = task.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
+    let words: Vec<String> = words.take(3).map(|it| it.chars().take(16).collect()).collect();
+    let slug = words.join("-").to_ascii_lowercase();
+    if slug.is_empty() { "task".to_owned() } else { slug }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slug;
+
+    #[test]
+    fn ids_start_with_words_of_the_task() {
+        assert_eq!(slug("Calculate fibonacci(10)"), "calculate-fibonacci-10");
+        assert_eq!(slug("../../etc/passwd, now"), "etc-passwd-now");
+        assert_eq!(slug("計算"), "task");
+    }
+}

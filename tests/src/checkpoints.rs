@@ -1,0 +1,32 @@
+//! Builds checkpoints for tests of savers.
+
+use std::time::SystemTime;
+
+use graph_core::checkpoint::{Change, CheckpointId, Cursor, Header, NewCheckpoint, Place, Source};
+
+/// Builds the checkpoint that follows the head of a thread.
+pub fn next_checkpoint(
+    thread: &str,
+    head: Option<CheckpointId>,
+    changes: Vec<(String, Change)>,
+) -> NewCheckpoint {
+    let id = CheckpointId::after(head);
+    NewCheckpoint {
+        place: Place { thread: thread.to_owned(), namespace: String::new(), id },
+        expected_head: head,
+        base: head,
+        header: Header {
+            parent: head,
+            origin: id,
+            step: 0,
+            source: Source::Loop,
+            created_at: SystemTime::now(),
+            run: "run".to_owned(),
+            version: 1,
+            parents: [].into(),
+            metadata: serde_json::Map::new(),
+        },
+        cursor: Cursor::default(),
+        changes,
+    }
+}

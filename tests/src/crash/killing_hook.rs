@@ -1,0 +1,204 @@
+//! A write hook that kills its own process before or after a given write.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use graph_core::checkpoint::{
+    CheckpointError, Checkpointer, Lease, Write,
+    testkit::{Around, Way},
+};
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::logs::{self, Ack};
+
+/// When the process is killed. Write points are numbered from 1 over the lifetime of the process: each checkpoint,
+/// each batch of records, and each acquisition and release of a lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CrashPlan {
+    /// Never.
+    #[default]
+    NoCrash,
+    /// Before a write.
+    Before(usize),
+    /// After a write is acknowledged and before the engine sees that.
+    After(usize),
+    /// From this write on, writes are acknowledged but not stored; a few writes later the process is killed. Verifies
+    /// that the checks detect lost writes.
+    Lie(usize),
+}
+
+impl fmt::Display for CrashPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCrash => f.write_str("live"),
+            Self::Before(nth) => write!(f, "before:{nth}"),
+            Self::After(nth) => write!(f, "after:{nth}"),
+            Self::Lie(nth) => write!(f, "lie:{nth}"),
+        }
+    }
+}
+
+/// Text that is not a valid plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid plan `{0}`; expected `live`, `before:N`, `after:N` or `lie:N`")]
+pub struct PlanError(String);
+
+impl FromStr for CrashPlan {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let invalid = || PlanError(text.to_owned());
+        if text == "live" {
+            return Ok(Self::NoCrash);
+        }
+        let (when, nth) = text.split_once(':').ok_or_else(invalid)?;
+        let nth = nth.parse().map_err(|_| invalid())?;
+        match when {
+            "before" => Ok(Self::Before(nth)),
+            "after" => Ok(Self::After(nth)),
+            "lie" => Ok(Self::Lie(nth)),
+            _ => Err(invalid()),
+        }
+    }
+}
+
+/// Number of acknowledged writes that are dropped before the process is killed.
+const WRITES_AFTER_LIE: usize = 4;
+
+/// Kills the process according to a plan. Acknowledged writes are appended to a file for later comparison with the
+/// store.
+#[derive(Clone, Debug)]
+pub struct KillingHook(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    plan: CrashPlan,
+    n_writes: AtomicUsize,
+    acks: PathBuf,
+}
+
+impl KillingHook {
+    /// Wraps a saver. Acknowledged writes are appended to the file `acks`.
+    pub fn before(
+        inner: Arc<dyn Checkpointer>,
+        plan: CrashPlan,
+        acks: impl Into<PathBuf>,
+    ) -> Around<Self> {
+        let shared = Shared { plan, n_writes: AtomicUsize::new(0), acks: acks.into() };
+        Around::new(inner, Self(Arc::new(shared)))
+    }
+
+    /// Returns the number of write points passed.
+    #[must_use]
+    pub fn n_writes(&self) -> usize {
+        self.0.n_writes.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    /// Counts write points and returns the number of the first one.
+    fn count_points(&self, n_points: usize) -> usize {
+        self.n_writes.fetch_add(n_points, Ordering::SeqCst) + 1
+    }
+
+    fn kill_before(&self, nth: usize) {
+        if self.plan == CrashPlan::Before(nth) {
+            kill_self();
+        }
+    }
+
+    fn kill_after(&self, nth: usize) {
+        if self.plan == CrashPlan::After(nth) {
+            kill_self();
+        }
+    }
+
+    /// Returns whether writes should be acknowledged without being stored. Kills the process once enough were
+    /// dropped.
+    fn drops_writes(&self, first: usize, n_writes: usize) -> bool {
+        let CrashPlan::Lie(from) = self.plan else { return false };
+        if first > from + WRITES_AFTER_LIE {
+            kill_self();
+        }
+        first + n_writes > from
+    }
+
+    fn append_acks(&self, acks: &[Ack]) -> Result<(), CheckpointError> {
+        logs::append_acks(&self.acks, acks).map_err(|it| CheckpointError::Storage(Arc::new(it)))
+    }
+
+    /// Returns the number of these writes to make before the process is killed, if it is killed among them.
+    fn writes_before_kill(&self, first: usize, n_writes: usize) -> Option<usize> {
+        let (nth, included) = match self.plan {
+            CrashPlan::Before(nth) => (nth, 0),
+            CrashPlan::After(nth) => (nth, 1),
+            CrashPlan::NoCrash | CrashPlan::Lie(_) => return None,
+        };
+        let index = nth.checked_sub(first).filter(|it| *it < n_writes)?;
+        Some(index + included)
+    }
+}
+
+/// Kills the process without running destructors or flushing buffers.
+fn kill_self() -> ! {
+    let _ = kill_process(getpid(), Signal::KILL);
+    // A signal to the own process is delivered before the call returns.
+    unreachable!("the process survived SIGKILL")
+}
+
+/// A lease whose release is a write point too.
+struct LeaseRelease {
+    lease: Option<Lease>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for LeaseRelease {
+    fn drop(&mut self) {
+        let nth = self.shared.count_points(1);
+        self.shared.kill_before(nth);
+        drop(self.lease.take());
+        self.shared.kill_after(nth);
+    }
+}
+
+#[async_trait]
+impl Way for KillingHook {
+    /// Each write is a separate point, because a saver may store any prefix of them.
+    async fn write(
+        &self,
+        to: &dyn Checkpointer,
+        mut writes: Vec<Write>,
+    ) -> Result<(), CheckpointError> {
+        let first = self.0.count_points(writes.len());
+        if let Some(cut) = self.0.writes_before_kill(first, writes.len()) {
+            writes.truncate(cut);
+            if !writes.is_empty() {
+                let acks = logs::acks_of(&writes);
+                to.write(writes).await?;
+                self.0.append_acks(&acks)?;
+            }
+            kill_self();
+        }
+        let (acks, n_writes) = (logs::acks_of(&writes), writes.len());
+        if !self.0.drops_writes(first, n_writes) {
+            to.write(writes).await?;
+        }
+        self.0.append_acks(&acks)
+    }
+
+    async fn lease(&self, from: &dyn Checkpointer, thread: &str) -> Result<Lease, CheckpointError> {
+        let nth = self.0.count_points(1);
+        self.0.kill_before(nth);
+        let lease = from.lease(thread).await?;
+        self.0.kill_after(nth);
+        Ok(Lease::new(LeaseRelease { lease: Some(lease), shared: self.0.clone() }))
+    }
+}

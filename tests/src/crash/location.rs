@@ -1,0 +1,44 @@
+//! Locations of stores, as given on the command line.
+
+use std::{path::PathBuf, sync::Arc};
+
+use graph_core::Checkpointer;
+use graph_store::{OpenError, PostgresSaver, SqliteSaver};
+
+/// Location of a store: `sqlite:PATH` or the URL of a PostgreSQL database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreLocation {
+    /// A SQLite file.
+    Sqlite(PathBuf),
+    /// URL of a PostgreSQL database.
+    Postgres(String),
+}
+
+impl StoreLocation {
+    /// Parses an argument.
+    #[must_use]
+    pub fn parse(arg: &str) -> Option<Self> {
+        match arg.strip_prefix("sqlite:") {
+            Some(path) => Some(Self::Sqlite(PathBuf::from(path))),
+            None if arg.starts_with("postgresql://") => Some(Self::Postgres(arg.to_owned())),
+            None => None,
+        }
+    }
+
+    /// Formats the location as an argument.
+    #[must_use]
+    pub fn to_arg(&self) -> String {
+        match self {
+            Self::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Self::Postgres(url) => url.clone(),
+        }
+    }
+
+    /// Opens the store.
+    pub async fn open(&self) -> Result<Arc<dyn Checkpointer>, OpenError> {
+        match self {
+            Self::Sqlite(path) => Ok(Arc::new(SqliteSaver::open(path)?)),
+            Self::Postgres(url) => Ok(Arc::new(PostgresSaver::connect(url).await?)),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Files written by a worker: executed side effects and acknowledged writes.
+
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+use graph_core::checkpoint::{CheckpointId, TaskId, Write};
+use serde::{Deserialize, Serialize};
+
+use super::job;
+
+/// An acknowledged write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ack {
+    /// A checkpoint.
+    Put {
+        /// Its namespace.
+        namespace: String,
+        /// Its id.
+        id: CheckpointId,
+    },
+    /// A task's record.
+    Record {
+        /// The namespace of the checkpoint that it belongs to.
+        namespace: String,
+        /// That checkpoint.
+        id: CheckpointId,
+        /// The task.
+        task: TaskId,
+        /// Kind of the record within the task.
+        slot: String,
+    },
+}
+
+/// Returns the acknowledgements to log once these writes succeeded.
+pub(super) fn acks_of(writes: &[Write]) -> Vec<Ack> {
+    let mut acks = Vec::new();
+    for write in writes {
+        match write {
+            Write::Put(checkpoint) => {
+                let (namespace, id) = (checkpoint.place.namespace.clone(), checkpoint.place.id);
+                acks.push(Ack::Put { namespace, id });
+            }
+            Write::Record(at, records) => acks.extend(records.iter().map(|it| Ack::Record {
+                namespace: at.namespace.clone(),
+                id: at.id,
+                task: it.task,
+                slot: it.event.slot(),
+            })),
+        }
+    }
+    acks
+}
+
+/// Appends acknowledgements, one per line, with a single write.
+pub(super) fn append_acks(path: &Path, acks: &[Ack]) -> io::Result<()> {
+    if acks.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = acks.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    job::append_line(path, &lines.join("\n"))
+}
+
+/// Reads the acknowledgements.
+pub fn acks(path: &Path) -> io::Result<Vec<Ack>> {
+    lines(path)?.iter().map(|it| Ok(serde_json::from_str(it)?)).collect()
+}
+
+/// Reads how often each effect was executed.
+pub fn effects(path: &Path) -> io::Result<BTreeMap<String, usize>> {
+    let mut counts = BTreeMap::new();
+    for key in lines(path)? {
+        *counts.entry(key).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+/// Reads the lines of a file. A missing file is empty.
+fn lines(path: &Path) -> io::Result<Vec<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
