@@ -37,7 +37,7 @@ struct Shared {
     answered: watch::Sender<usize>,
     /// Number of the call to hold, starting at 1; all earlier calls are answered.
     held_call: watch::Sender<usize>,
-    /// Number of the call that is being held; 0 if none is.
+    /// Number of the held call once it has arrived; 0 before that and after its caller disconnects.
     waiting_call: watch::Sender<usize>,
     /// The caller's recording, and the number of calls answered before its first entry.
     // A std mutex: locked to copy the value, never across an await.

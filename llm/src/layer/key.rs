@@ -27,7 +27,7 @@ impl Key {
         Self::of_json(&canonical(&call_json(model, request)))
     }
 
-    /// Computes the key of a call from the [canonical](canonical) form of its [JSON](call_json).
+    /// Computes the key of a call from the [canonical form](canonical) of its [JSON](call_json).
     pub(super) fn of_json(canonical: &[u8]) -> Self {
         Self(Sha256::digest(canonical).into())
     }

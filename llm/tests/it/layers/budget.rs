@@ -166,7 +166,7 @@ async fn dropped_call_is_charged_in_full() {
 #[tokio::test(start_paused = true)]
 async fn calls_wait_for_reservations_of_others() {
     let (llm, most) = slow();
-    // Enough for two reservations at a time, and for the actual usage of all ten calls.
+    // Enough for three reservations at a time, and for the actual usage of all ten calls.
     let budget = Budget::of_tokens(15_000);
     let llm = llm.budget(&budget);
     let mut calls = JoinSet::new();
