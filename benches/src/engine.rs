@@ -1,7 +1,7 @@
 //! The workloads on the engine.
 
 use graph_core::{
-    CompiledGraph, Durability, END, Goto, JsonKind, JsonSchema, JsonState, Label, MemorySaver,
+    CompiledGraph, Durability, END, Goto, JsonFieldKind, JsonStateSchema, JsonState, Label, MemorySaver,
     Route, RunOptions, START, State, StateGraph,
     json::{JsonBranch, JsonInput},
     json_node, send,
@@ -191,9 +191,9 @@ pub async fn run_checkpointed_append(graph: &CompiledGraph<Log>, log: Log) -> us
 }
 
 /// Builds a loop of one node over a JSON state.
-pub fn json_loop_graph() -> (JsonSchema, CompiledGraph<JsonState>) {
-    let fields = [("count", JsonKind::Last), ("until", JsonKind::Last)];
-    let schema = JsonSchema::new(fields).expect("field names are unique");
+pub fn json_loop_graph() -> (JsonStateSchema, CompiledGraph<JsonState>) {
+    let fields = [("count", JsonFieldKind::Last), ("until", JsonFieldKind::Last)];
+    let schema = JsonStateSchema::new(fields).expect("field names are unique");
     let tick = json_node("tick", |input: JsonInput, _| async move {
         Ok(json!({"count": number(&input, "count") + 1}))
     });
@@ -212,7 +212,7 @@ pub fn json_loop_graph() -> (JsonSchema, CompiledGraph<JsonState>) {
 
 /// Runs the JSON loop for `steps` steps.
 pub async fn run_json_loop(
-    (schema, graph): &(JsonSchema, CompiledGraph<JsonState>),
+    (schema, graph): &(JsonStateSchema, CompiledGraph<JsonState>),
     steps: u64,
 ) -> u64 {
     let input = schema.input(json!({"count": 0, "until": steps})).expect("an object");

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use graph_core::{Context, MemoryCache, NodeError, START, State, StateGraph};
 use llm::{
-    Backoff, Budget, Error, Finish, Gate, Listener, Llm, Model, ModelId, Money, Pace, Part,
+    Backoff, Budget, Error, Finish, RateLimiter, Listener, Llm, Model, ModelId, Money, RateLimit, Part,
     RecordMode, Recording, Request, Response, Usage,
 };
 use tempfile::TempDir;
@@ -118,9 +118,9 @@ fn stack(build: impl Fn(Llm) -> Llm + Send + 'static) -> Stack {
     Box::new(move |llm| Box::pin(std::future::ready(build(llm))))
 }
 
-fn gate() -> Gate {
-    let pace = Pace::new(64).requests_per_minute(u64::from(u32::MAX));
-    Gate::new(pace.tokens_per_minute(u64::MAX))
+fn gate() -> RateLimiter {
+    let pace = RateLimit::new(64).requests_per_minute(u64::from(u32::MAX));
+    RateLimiter::new(pace.tokens_per_minute(u64::MAX))
 }
 
 fn budget() -> Budget {

@@ -24,7 +24,7 @@ use consulting_graph::{
     run::new_run,
     serve::{self, ServeOptions},
 };
-use graph_server::{Capacity, Read, Service, http::Guard};
+use graph_server::{Capacity, ReadOutcome, Service, http::Guard};
 use sandbox_vm::{Isolation, guest};
 use serde_json::Value;
 use tokio::{
@@ -46,7 +46,7 @@ type Received = (String, Vec<(u64, Instant)>);
 
 fn main() -> Result<(), AnyError> {
     guest::enter(debate::agent);
-    graph_server::lift_descriptor_limit()?;
+    graph_server::raise_descriptor_limit()?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure())
 }
 
@@ -161,7 +161,7 @@ async fn send(
 async fn follow(service: Service, id: String) -> Result<Received, AnyError> {
     let mut reader = service.read(&id, 0).await?;
     let mut received = Vec::new();
-    while let Read::Events(events) = reader.next().await? {
+    while let ReadOutcome::Events(events) = reader.next().await? {
         let now = Instant::now();
         received.extend(events.iter().map(|it| (it.seq, now)));
     }

@@ -3,7 +3,7 @@
 //! Graphs never hold a model or an API key. A node describes the call; the host makes it. The same types are used inside
 //! the host process and on the channel between a guest and its host.
 
-use llm::{Money, Request, overflow::Window};
+use llm::{Money, Request, overflow::ContextWindow};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Group;
@@ -116,7 +116,7 @@ pub struct CallSettings {
     /// Maximum length of an answer, in tokens.
     pub max_tokens: u32,
     /// Context window of the model, if it is known.
-    pub window: Option<Window>,
+    pub window: Option<ContextWindow>,
 }
 
 impl CallSettings {

@@ -16,8 +16,8 @@ use std::{
 };
 
 use futures_util::future::join;
-use graph_core::{Checkpointer, Context, Event, EventKind, Exit, Mode, NodeError};
-use graph_trace::{End, Header, Trace, TraceBuilder};
+use graph_core::{Checkpointer, Context, Event, EventKind, RunOutcome, StreamMode, NodeError};
+use graph_trace::{RunStatus, Header, Trace, TraceBuilder};
 use sandbox_vm::{GraphRun, Sandboxes, Spec};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -263,7 +263,7 @@ impl DebateHost {
             return Err(NodeError::terminal(failure.to_owned()));
         }
         Ok(match exit {
-            Ok(Exit::Done(state)) => {
+            Ok(RunOutcome::Done(state)) => {
                 DebateResult::from_state(state, &deps.config, the_move.move_id)
             }
             Ok(_) => DebateResult::failed("the debate was interrupted before its end"),
@@ -291,7 +291,7 @@ impl DebateHost {
     fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>, deps: &Deps) -> GraphRun {
         // One step more than the longest debate with baseline scoring.
         let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
-        let modes = if self.traces.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
+        let modes = if self.traces.is_some() { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
         GraphRun::new(debate::GRAPH)
             .thread(the_move.move_id.to_string(), saver)
             .gate(call_policy::call_policy(deps, the_move))
@@ -311,7 +311,7 @@ impl DebateHost {
             max_rounds: deps.config.rounds,
             ..SandboxState::default()
         };
-        sandbox_vm::fields(&state).map_err(NodeError::terminal)
+        sandbox_vm::input_fields(&state).map_err(NodeError::terminal)
     }
 
     /// Forwards events from the guest that belong to its own move, and builds the trace.
@@ -348,7 +348,7 @@ impl DebateHost {
                 input,
                 then: Vec::new(),
             };
-            traces.insert(the_move.move_id, builder.finish(header, End::Done));
+            traces.insert(the_move.move_id, builder.finish(header, RunStatus::Done));
         }
     }
 

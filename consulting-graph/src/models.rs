@@ -10,8 +10,8 @@ use std::{
 };
 
 use llm::{
-    Backoff, Catalog, ErrorKind, ExposeSecret, Gate, Llm, ModelId, Pace, Provider, Recording,
-    Response, overflow::Window,
+    Backoff, Catalog, ErrorKind, ExposeSecret, RateLimiter, Llm, ModelId, RateLimit, Provider, Recording,
+    Response, overflow::ContextWindow,
 };
 
 use crate::{
@@ -67,7 +67,7 @@ impl Models {
         let budget =
             RunBudget::new(limit, config.decision_makers.len(), recording, inherited_calls);
         let budget = budget.map(Arc::new);
-        let limiter = Gate::new(Pace::new(MAX_CONCURRENT_CALLS));
+        let limiter = RateLimiter::new(RateLimit::new(MAX_CONCURRENT_CALLS));
         let agents = config.agents();
         let ids: BTreeSet<ModelId> =
             agents.iter().map(|(group, agent_id)| choice.model(config, *group, agent_id)).collect();
@@ -172,7 +172,7 @@ fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
 /// Wraps a model in its layers, innermost first.
 fn with_layers(
     bare: Llm,
-    limiter: &Gate,
+    limiter: &RateLimiter,
     budget: Option<&Arc<RunBudget>>,
     recording: &Recording,
 ) -> LayeredModel {
@@ -245,6 +245,6 @@ impl Config {
 }
 
 /// Returns the context window of a model, if the catalog knows it.
-fn window(id: &ModelId) -> Option<Window> {
-    Window::of(id.clone(), Catalog::builtin())
+fn window(id: &ModelId) -> Option<ContextWindow> {
+    ContextWindow::of(id.clone(), Catalog::builtin())
 }

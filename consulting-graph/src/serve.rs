@@ -26,7 +26,7 @@ use chrono::NaiveDate;
 use graph_core::MemorySaver;
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
-    http::{EventStreams, Guard, Guarded, Metrics, Problem, ProblemBody, page},
+    http::{StreamLimit, Guard, Guarded, Metrics, Problem, ProblemBody, page},
 };
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         service: service.clone(),
         registry,
         runner,
-        streams: EventStreams::new(options.max_streams, metrics.clone()),
+        streams: StreamLimit::new(options.max_streams, metrics.clone()),
         metrics: metrics.clone(),
         config: options.config.into(),
         choice: options.choice,

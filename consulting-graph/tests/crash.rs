@@ -7,7 +7,7 @@
 use std::{path::Path, process::Stdio};
 
 use consulting_graph::offline;
-use llm::testkit::Provider;
+use llm::testkit::FakeProvider;
 use tokio::process::{Child, Command};
 
 const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
@@ -21,7 +21,7 @@ fn config() -> String {
     toml::to_string(&config).unwrap()
 }
 
-fn start(args: &[&str], folder: &Path, provider: &Provider) -> Child {
+fn start(args: &[&str], folder: &Path, provider: &FakeProvider) -> Child {
     let mut command = Command::new(CONSULTING);
     command.args(args).arg("--quiet").current_dir(folder);
     command.env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
@@ -29,7 +29,7 @@ fn start(args: &[&str], folder: &Path, provider: &Provider) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn run(folder: &Path, provider: &Provider) -> Child {
+fn run(folder: &Path, provider: &FakeProvider) -> Child {
     let args = ["run", "NVDA", "--out", "run", "--config", "config.toml", "--as-of", "2026-03-01"];
     let models = ["--provider", "openai-compatible", "--model", "board"];
     start(&[&args[..], &models].concat(), folder, provider)
@@ -45,7 +45,7 @@ async fn report(folder: &Path) -> String {
 async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
-    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     let calls_file = folder.path().join("run/calls.jsonl");
     provider.keep(&calls_file);
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
@@ -58,7 +58,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
-    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     provider.keep(&folder.path().join("run/calls.jsonl"));
     // One run, killed whenever a call reaches the provider, before the provider answers.
     let mut child = run(folder.path(), &provider);

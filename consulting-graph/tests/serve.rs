@@ -9,7 +9,7 @@ mod document;
 use std::{path::Path, process::Stdio, time::Duration};
 
 use consulting_graph::{config::DEFAULT, offline};
-use llm::testkit::Provider;
+use llm::testkit::FakeProvider;
 use reqwest::{Client, Method, Response};
 use rustix::process::{Pid, kill_process};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ struct Server {
 
 impl Server {
     /// Starts a server on a port (0: any free port), with a configuration of two moves and three rounds.
-    async fn start(folder: &Path, port: u16, options: &str, provider: Option<&Provider>) -> Self {
+    async fn start(folder: &Path, port: u16, options: &str, provider: Option<&FakeProvider>) -> Self {
         let config = folder.join("small.toml");
         if !config.exists() {
             let mut table: toml::Table = DEFAULT.parse().unwrap();
@@ -161,7 +161,7 @@ async fn collect(
 async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     const KILLS: usize = 10;
     let folder = TempDir::new().unwrap();
-    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     let mut server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
     // Number of calls of an uninterrupted run.
@@ -174,7 +174,7 @@ async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
 
     // A new provider: the scripted model may answer a repeated request differently.
     server.child.kill().await.unwrap();
-    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     server = Server::start(folder.path(), port, "", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
@@ -325,7 +325,7 @@ async fn reviewed_moves_are_debated_and_never_become_markup() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_runs_resume_and_a_lost_registry_is_rebuilt() {
     let folder = TempDir::new().unwrap();
-    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     let (status, stopped) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
@@ -502,7 +502,7 @@ async fn responses_contain_no_host_paths_and_report_missing_directories() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_stops_the_server_immediately() {
     let folder = TempDir::new().unwrap();
-    let provider = Provider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     let mut server = Server::start(folder.path(), 0, "--grace 1000", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     server.interrupt();

@@ -7,7 +7,7 @@ use draft_gate::{
     DraftRequest, Gate, Submission,
     graph::{self, Verdict},
 };
-use graph_core::{Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
+use graph_core::{Context, RunOutcome, MemorySaver, NodeError, START, State, StateGraph};
 
 #[derive(State, Clone, Debug, Default)]
 struct Job {
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .compile()?;
     let thread = graph.thread("phase10", Arc::new(Gate::open(workspace.path())?));
     let mut exit = thread.run(Job { path: "watchdog.py".into(), ..Default::default() }).await?;
-    while let Exit::Interrupted { interrupts, .. } = &exit {
+    while let RunOutcome::Interrupted { interrupts, .. } = &exit {
         let question: draft_gate::Judgement = serde_json::from_value(interrupts[0].value.clone())?;
         println!("{}\n{}", question.findings[0], question.diff);
         exit = thread.resume(Verdict::Accept { fingerprint: question.fingerprint }).await?;

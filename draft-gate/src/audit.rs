@@ -175,7 +175,7 @@ impl Log<'_> {
         Ok(text.lines().any(|line| parse(line).is_ok_and(|(_, it)| it.to_string() == hash)))
     }
 
-    /// Accepts the current end of the log after a person has inspected it, and records the loss as a line.
+    /// AcceptsPayload the current end of the log after a person has inspected it, and records the loss as a line.
     ///
     /// Removes an invalid end of the log and treats an unreadable `head.json` as empty. This recovers from any state
     /// that a power failure or a full disk can leave.

@@ -167,7 +167,7 @@ impl Gate {
         self.log().records()
     }
 
-    /// Accepts the current end of the log after a loss, and records the loss in the log.
+    /// AcceptsPayload the current end of the log after a loss, and records the loss in the log.
     pub fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
         let _lock = self.state.lock("lock")?;
         self.log().acknowledge_loss(agent)

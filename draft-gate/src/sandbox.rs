@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sandbox_vm::{
-    Cause, ExecLimits, Image, Isolation, Output, Program, Sandbox, Sandboxes, Spec, Status,
+    ExceededLimit, ExecLimits, Image, Isolation, Output, Program, Sandbox, Sandboxes, Spec, Status,
     backend::Jail,
     guest::{self, Agent},
 };
@@ -42,7 +42,7 @@ impl ProjectChecks for SandboxChecks {
         let output = runtime.block_on(run(check, files)).map_err(|it| failed(it.to_string()))?;
         match output.status {
             // A timeout says nothing about the change itself, so it is not a failed check.
-            Status::Limit(Cause::Wall | Cause::CpuTime) => {
+            Status::Limit(ExceededLimit::Wall | ExceededLimit::CpuTime) => {
                 Err(failed(format!("it exceeded the time limit of {} s", check.timeout_s)))
             }
             _ => Ok(outcome_of(&output)),
@@ -51,7 +51,7 @@ impl ProjectChecks for SandboxChecks {
 }
 
 async fn run(check: &Check, files: &[ProjectFile]) -> Result<Output, sandbox_vm::Error> {
-    let opening = Sandboxes::new().backend(Jail::this_program()).isolation(Isolation::Required);
+    let opening = Sandboxes::builder().backend(Jail::this_program()).isolation(Isolation::Required);
     let sandboxes = opening.open().await?;
     let spec = Spec::new(format!("check-{}", random_hex())).image(Image::Python);
     let sandbox = sandboxes.create_if_not_exists(spec).await?;

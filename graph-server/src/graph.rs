@@ -51,7 +51,7 @@ mod routes;
 use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use async_trait::async_trait;
-use graph_core::{CompiledGraph, Mode, State};
+use graph_core::{CompiledGraph, StreamMode, State};
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -87,7 +87,7 @@ struct RunConfig {
     graph: String,
     thread: String,
     input: Map<String, Value>,
-    modes: Vec<Mode>,
+    modes: Vec<StreamMode>,
 }
 
 /// Arguments of a resume as stored in the registry: answers by interrupt id.

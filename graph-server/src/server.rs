@@ -1,4 +1,4 @@
-//! Accepts connections and shuts down gracefully.
+//! AcceptsPayload connections and shuts down gracefully.
 
 mod write_timeout;
 
@@ -95,7 +95,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Accepts a connection as soon as fewer than the maximum are open.
+/// AcceptsPayload a connection as soon as fewer than the maximum are open.
 async fn accept(
     listener: &TcpListener,
     free: &Arc<Semaphore>,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use sandbox_vm::{
-    Error, Image, Pool, PoolMetrics, Pooled, Sandboxes, Spec,
+    Error, Image, Pool, PoolMetrics, PooledSandbox, Sandboxes, Spec,
     report::{Guarantee, Report},
 };
 
@@ -253,7 +253,7 @@ impl Executor {
     }
 
     /// Takes a sandbox from the pool. Retries, because starting a sandbox can fail temporarily.
-    async fn acquire(&self) -> Result<Pooled, ExecutorError> {
+    async fn acquire(&self) -> Result<PooledSandbox, ExecutorError> {
         let pool = self.shared.pool().ok_or(ExecutorError::Closed)?;
         let mut tries = 1;
         loop {
@@ -270,7 +270,7 @@ impl Executor {
 
     async fn run_in(
         &self,
-        sandbox: &Pooled,
+        sandbox: &PooledSandbox,
         code: &str,
         packages: &[String],
         job: &Job,
@@ -286,7 +286,7 @@ impl Executor {
         let mut execution = match sandbox.exec(program).await {
             Ok(output) => judge::of_output(&output, job),
             Err(error) => match &error {
-                Error::Gone { .. } | Error::NoAnswer { .. } => judge::of_crash(&error),
+                Error::Terminated { .. } | Error::Timeout { .. } => judge::of_crash(&error),
                 _ => return Err(error.into()),
             },
         };
@@ -305,7 +305,7 @@ impl Executor {
 /// Unpacks the packages, if the back end can mount them into its sandboxes.
 async fn packages(options: &Options, sandboxes: &Sandboxes) -> Result<PathBuf, ExecutorError> {
     let backend = sandboxes.backend();
-    let can_show = |it: &Report| it.backend == backend && it.has(Guarantee::Folders);
+    let can_show = |it: &Report| it.backend == backend && it.has(Guarantee::SharedDirectories);
     if !sandboxes.reports().iter().any(can_show) {
         return Err(ExecutorError::NoPackages(backend));
     }

@@ -1,6 +1,6 @@
 //! Selection of the model that writes and criticises programs.
 
-use llm::{Backoff, Budget, Gate, Llm, Money, Pace, Provider, Request, Scripted, SetupError};
+use llm::{Backoff, Budget, RateLimiter, Llm, Money, RateLimit, Provider, Request, Scripted, SetupError};
 use serde::{Deserialize, Serialize};
 
 use crate::{offline, state::CallCost};
@@ -112,7 +112,7 @@ impl ModelChoice {
         }
         Ok(self
             .connect()?
-            .gate(&Gate::new(Pace::new(MAX_CONCURRENT_CALLS)))
+            .gate(&RateLimiter::new(RateLimit::new(MAX_CONCURRENT_CALLS)))
             .retry(Backoff::default()))
     }
 

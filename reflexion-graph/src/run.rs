@@ -18,9 +18,9 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::{AsNode, EventKind, Exit, Input, Mode, RunOptions, Thread};
+use graph_core::{AsNode, EventKind, RunOutcome, Input, StreamMode, RunOptions, Thread};
 use graph_store::sqlite::SqliteSaver;
-use graph_trace::{End, Header, Trace, TraceBuilder};
+use graph_trace::{RunStatus, Header, Trace, TraceBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -223,7 +223,7 @@ impl Run {
             input: Value::Null,
             then: Vec::new(),
         };
-        Ok((report, builder.finish(header, End::Done)))
+        Ok((report, builder.finish(header, RunStatus::Done)))
     }
 
     async fn run_to_end(
@@ -236,7 +236,7 @@ impl Run {
         let mut sender = EventSender::open(self.dir.join(EVENTS), on_event)?;
         let file = deps.executor.language().file();
         let saver = Arc::new(SqliteSaver::open(self.dir.join("state.db"))?);
-        let modes = if trace.is_some() { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
+        let modes = if trace.is_some() { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
         let options = RunOptions::new().modes(modes);
         let options = options.limit(graph::max_steps(&self.manifest.job));
         let graph = graph::graph(saver)?;
@@ -318,7 +318,7 @@ async fn stream<T: FnMut(&NumberedEvent) + Send>(
         }
     }
     match events.finish().await {
-        Ok(Exit::Done(session)) => Ok(session),
+        Ok(RunOutcome::Done(session)) => Ok(session),
         Ok(_) => Err(RunError::Stopped),
         Err(error) => {
             sender.send(Progress::Error { message: error.to_string() })?;

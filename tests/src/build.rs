@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    BuildError, CachePolicy, CompiledGraph, Configure, JsonKind, JsonSchema, JsonState,
-    MemoryCache, NodeError, Persistence, Retry, StateGraph, Stops,
+    BuildError, CachePolicy, CompiledGraph, NodeExt, JsonFieldKind, JsonStateSchema, JsonState,
+    MemoryCache, NodeError, Persistence, RetryPolicy, StateGraph, Stops,
     checkpoint::Checkpointer,
     json::{JsonBranch, JsonInput, json_node, json_subgraph},
     node::options::IntoNode,
@@ -21,7 +21,7 @@ use crate::{
 /// A compiled graph with its schema.
 pub(crate) struct BuiltGraph {
     pub(crate) graph: CompiledGraph<JsonState>,
-    pub(crate) schema: JsonSchema,
+    pub(crate) schema: JsonStateSchema,
 }
 
 /// Dependencies shared by all graphs of a case.
@@ -60,15 +60,15 @@ pub(crate) fn root(spec: &GraphSpec, deps: &CaseDeps) -> Result<BuiltGraph, Buil
 /// Converts the option `checkpointer` of a subgraph.
 pub(crate) fn persistence(checkpointer: Option<bool>) -> Persistence {
     match checkpointer {
-        None => Persistence::Visit,
+        None => Persistence::Invocation,
         Some(true) => Persistence::Thread,
-        Some(false) => Persistence::Nothing,
+        Some(false) => Persistence::None,
     }
 }
 
 fn nested(
     spec: &GraphSpec,
-    parent: &JsonSchema,
+    parent: &JsonStateSchema,
     deps: &CaseDeps,
 ) -> Result<BuiltGraph, BuildCaseError> {
     let schema = schema(spec)?;
@@ -76,9 +76,9 @@ fn nested(
     Ok(BuiltGraph { graph, schema })
 }
 
-fn schema(spec: &GraphSpec) -> Result<JsonSchema, FieldError> {
-    let fields = spec.state.0.iter().map(|(name, kind)| (name.as_str(), JsonKind::from(*kind)));
-    let mut schema = JsonSchema::new(fields)?;
+fn schema(spec: &GraphSpec) -> Result<JsonStateSchema, FieldError> {
+    let fields = spec.state.0.iter().map(|(name, kind)| (name.as_str(), JsonFieldKind::from(*kind)));
+    let mut schema = JsonStateSchema::new(fields)?;
     if let Some(input) = &spec.input {
         schema = schema.with_input(input)?;
     }
@@ -93,8 +93,8 @@ type Graph = StateGraph<JsonState>;
 /// `parent` is the schema of the enclosing graph. A root graph is its own parent.
 fn plan(
     spec: &GraphSpec,
-    schema: &JsonSchema,
-    parent: &JsonSchema,
+    schema: &JsonStateSchema,
+    parent: &JsonStateSchema,
     deps: &CaseDeps,
 ) -> Result<Graph, BuildCaseError> {
     let mut graph = schema.graph();
@@ -115,7 +115,7 @@ fn plan(
     if spec.compile.cache {
         graph = graph.cache(deps.cache.clone());
     }
-    let stops = |stops: &Option<_>| stops.as_ref().map_or(Stops::Nowhere, Stops::from);
+    let stops = |stops: &Option<_>| stops.as_ref().map_or(Stops::None, Stops::from);
     let before = stops(&spec.compile.interrupt_before);
     Ok(graph.stop_before(before).stop_after(stops(&spec.compile.interrupt_after)))
 }
@@ -123,8 +123,8 @@ fn plan(
 /// Builds the nodes of one graph.
 #[derive(Clone, Copy)]
 struct NodeBuilder<'a> {
-    schema: &'a JsonSchema,
-    parent: &'a JsonSchema,
+    schema: &'a JsonStateSchema,
+    parent: &'a JsonStateSchema,
     deps: &'a CaseDeps,
 }
 
@@ -153,9 +153,9 @@ impl NodeBuilder<'_> {
         graph: Graph,
         name: &str,
         spec: &NodeSpec,
-        node: impl Configure + IntoNode<JsonState, (), M>,
+        node: impl NodeExt + IntoNode<JsonState, (), M>,
     ) -> Result<Graph, BuildCaseError> {
-        let retry = Retry::attempts(spec.retry.unwrap_or(1));
+        let retry = RetryPolicy::max_attempts(spec.retry.unwrap_or(1));
         let mut node = node.retry(retry.backoff(Duration::ZERO, 1.0).without_jitter());
         if spec.defer {
             node = node.defer();
@@ -199,10 +199,10 @@ fn branch(name: String, spec: &BranchSpec, counters: &Arc<Counters>) -> JsonBran
         _ => route(&rules, input),
     });
     if let Some(ends) = &spec.ends {
-        branch = branch.ends(ends);
+        branch = branch.destinations(ends);
     }
     if let Some(map) = &spec.map {
-        branch = branch.map(map);
+        branch = branch.path_map(map);
     }
     branch
 }

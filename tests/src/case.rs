@@ -6,7 +6,7 @@ mod call;
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
-use graph_core::{JsonKind, Stops};
+use graph_core::{JsonFieldKind, Stops};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
@@ -99,7 +99,7 @@ pub enum Kind {
     RemainingSteps,
 }
 
-impl From<Kind> for JsonKind {
+impl From<Kind> for JsonFieldKind {
     fn from(kind: Kind) -> Self {
         match kind {
             Kind::Last => Self::Last,
@@ -112,7 +112,7 @@ impl From<Kind> for JsonKind {
             Kind::Ephemeral => Self::Ephemeral,
             Kind::Untracked => Self::Untracked,
             Kind::Topic => Self::Topic,
-            Kind::TopicAcc => Self::TopicKept,
+            Kind::TopicAcc => Self::TopicAccumulate,
             Kind::IsLastStep => Self::IsLastStep,
             Kind::RemainingSteps => Self::RemainingSteps,
         }
@@ -301,7 +301,7 @@ impl From<&StopsSpec> for Stops {
     fn from(stops: &StopsSpec) -> Self {
         match stops {
             StopsSpec::At(nodes) => Self::at(nodes.clone()),
-            StopsSpec::Everywhere(Star::Star) => Self::Everywhere,
+            StopsSpec::Everywhere(Star::Star) => Self::All,
         }
     }
 }

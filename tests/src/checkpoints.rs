@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use graph_core::checkpoint::{Change, CheckpointId, Cursor, Header, NewCheckpoint, Place, Source};
+use graph_core::checkpoint::{Change, CheckpointId, FrontierRecord, Header, NewCheckpoint, CheckpointKey, Source};
 
 /// Builds the checkpoint that follows the head of a thread.
 pub fn next_checkpoint(
@@ -12,7 +12,7 @@ pub fn next_checkpoint(
 ) -> NewCheckpoint {
     let id = CheckpointId::after(head);
     NewCheckpoint {
-        place: Place { thread: thread.to_owned(), namespace: String::new(), id },
+        key: CheckpointKey { thread: thread.to_owned(), namespace: String::new(), id },
         expected_head: head,
         base: head,
         header: Header {
@@ -26,7 +26,7 @@ pub fn next_checkpoint(
             parents: [].into(),
             metadata: serde_json::Map::new(),
         },
-        cursor: Cursor::default(),
+        frontier: FrontierRecord::default(),
         changes,
     }
 }

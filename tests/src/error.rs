@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use graph_core::{RunError, json::UnknownLabel, state::FieldError};
+use graph_core::{RunError, json::UnknownLabelError, state::FieldError};
 
 /// Error of a scripted node or branch.
 ///
@@ -71,7 +71,7 @@ fn code(error: &RunError) -> String {
     let word = match error {
         RunError::Node { error, .. } => return node_code(&**error),
         RunError::StepLimit { .. } => "recursion_limit",
-        RunError::BadLimit => "bad_limit",
+        RunError::ZeroStepLimit => "bad_limit",
         RunError::Conflict(_)
         | RunError::Field(_)
         | RunError::InvalidUpdate(_)
@@ -95,7 +95,7 @@ fn node_code(error: &(dyn Error + Send + Sync + 'static)) -> String {
     if error.is::<FieldError>() {
         return "invalid_update".to_owned();
     }
-    if error.is::<UnknownLabel>() {
+    if error.is::<UnknownLabelError>() {
         return "unknown_label".to_owned();
     }
     error.to_string()

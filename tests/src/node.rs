@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    Command, Context, Goto, JsonSchema, JsonState, NodeError,
+    Command, Context, Goto, JsonStateSchema, JsonState, NodeError,
     json::{JsonInput, JsonReturn, JsonUpdate},
 };
 use serde_json::Value;
@@ -29,9 +29,9 @@ pub(crate) struct Script {
     pub(crate) ops: Vec<Op>,
     /// Graphs called by operations, by index of the operation.
     pub(crate) called: BTreeMap<usize, BuiltGraph>,
-    pub(crate) schema: JsonSchema,
+    pub(crate) schema: JsonStateSchema,
     /// Schema of the enclosing graph, which a command to the parent updates.
-    pub(crate) parent: JsonSchema,
+    pub(crate) parent: JsonStateSchema,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn gotos(targets: &Targets, env: &Env) -> Result<Vec<Goto>, NullTarge
 }
 
 fn to_update(
-    schema: &JsonSchema,
+    schema: &JsonStateSchema,
     values: impl IntoIterator<Item = (String, (Value, bool))>,
 ) -> Result<JsonUpdate, NodeError> {
     let update = values

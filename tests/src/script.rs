@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use graph_core::{
-    AsNode, Edit, Exit, Input, JsonState, Mode, RunError, RunOptions, Stops, Thread, ThreadState,
+    AsNode, StateEdit, RunOutcome, Input, JsonState, StreamMode, RunError, RunOptions, Stops, Thread, ThreadState,
     checkpoint::Checkpointer,
 };
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ impl Session {
         Value::Object(answer)
     }
 
-    async fn exit(&self, call: &Call, trace: &mut Trace) -> Result<Exit<JsonState>, CallError> {
+    async fn exit(&self, call: &Call, trace: &mut Trace) -> Result<RunOutcome<JsonState>, CallError> {
         let input = self.input(call).await?;
         let mut events = if self.has_checkpointer && call.thread.is_some() {
             self.thread(call).await?.stream(input)
@@ -92,7 +92,7 @@ impl Session {
                 let (_, answer) = questions.iter().find(|(question, _)| *question == it.value)?;
                 Some((it.id.clone(), answer.clone()))
             });
-            return Ok(Input::answers(answers.collect::<Vec<_>>()));
+            return Ok(Input::resume_by_id(answers.collect::<Vec<_>>()));
         }
         if let Some(answer) = &call.resume {
             return Ok(Input::resume(answer)?);
@@ -120,7 +120,7 @@ impl Session {
             input = input.goto(gotos);
         }
         match &command.resume {
-            Some(answer) => Ok(input.answer(answer)?),
+            Some(answer) => Ok(input.with_resume(answer)?),
             None => Ok(input),
         }
     }
@@ -144,7 +144,7 @@ impl Session {
             };
             return Ok(self.state(state.as_ref()));
         }
-        thread.edit_steps(self.edits(call)?).await?;
+        thread.bulk_update_state(self.edits(call)?).await?;
         let newest = self.built_graph.graph.thread(thread.name(), ()).state().await?;
         Ok(self.state(newest.as_ref()))
     }
@@ -153,7 +153,7 @@ impl Session {
         state.map_or_else(answer::no_state, |it| answer::state(it, &self.deps.counters))
     }
 
-    fn edits(&self, call: &Call) -> Result<Vec<Vec<Edit<JsonState>>>, CallError> {
+    fn edits(&self, call: &Call) -> Result<Vec<Vec<StateEdit<JsonState>>>, CallError> {
         if let Some(steps) = &call.bulk_update {
             let step = |step: &Vec<EditSpec>| {
                 step.iter().map(|it| self.edit(&it.values, it.as_node.as_deref())).collect()
@@ -164,7 +164,7 @@ impl Session {
         Ok(vec![vec![self.edit(values, call.as_node.as_deref())?]])
     }
 
-    fn edit(&self, values: &Value, as_node: Option<&str>) -> Result<Edit<JsonState>, CallError> {
+    fn edit(&self, values: &Value, as_node: Option<&str>) -> Result<StateEdit<JsonState>, CallError> {
         let update = match values {
             Value::Null => None,
             values => Some(self.built_graph.schema.update(values.clone())?),
@@ -175,13 +175,13 @@ impl Session {
             Some("__copy__") => AsNode::Copy,
             Some(name) => AsNode::node(name),
         };
-        Ok(Edit { update, as_node })
+        Ok(StateEdit { update, as_node })
     }
 
     /// Returns the thread of a call, at the snapshot that the call names.
     async fn thread(&self, call: &Call) -> Result<Thread<JsonState>, CallError> {
         let name = call.thread.as_ref().ok_or(RunError::MissingThread)?;
-        let thread = self.built_graph.graph.thread(name, ()).with(options(call));
+        let thread = self.built_graph.graph.thread(name, ()).with_options(options(call));
         let Some(place) = call.at else { return Ok(thread) };
         let history = thread.history(None).await?;
         let snapshot = history.get(place).ok_or(CallError::NoSnapshot(place))?;
@@ -191,9 +191,9 @@ impl Session {
 
 fn options(call: &Call) -> RunOptions {
     let mut options = RunOptions::new()
-        .limit(u32::try_from(call.recursion_limit).unwrap_or(0))
+        .step_limit(u32::try_from(call.recursion_limit).unwrap_or(0))
         .durability(call.durability.into())
-        .modes([Mode::Values, Mode::Updates, Mode::Custom, Mode::Tasks]);
+        .stream_modes([StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks]);
     // An empty list keeps the stops set at compile time.
     if let Some(stops) = call.interrupt_before.as_ref().filter(|it| !it.is_empty()) {
         options = options.stop_before(Stops::from(stops));

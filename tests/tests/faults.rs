@@ -12,7 +12,7 @@ use std::{
 
 use graph_core::{
     Checkpointer, Durability,
-    checkpoint::{CheckpointError, CheckpointId, History},
+    checkpoint::{CheckpointError, CheckpointId, HistoryQuery},
 };
 use graph_store::{Sqlite, SqliteSaver, sqlite::Synchronous};
 use graph_tests::{
@@ -257,7 +257,7 @@ impl StoredTexts {
             let saver = open_without_fsync(path)?;
             let mut texts = Self::default();
             for (namespace, _) in saver.namespaces(THREAD).await? {
-                for it in saver.list(&History::of(THREAD, &namespace)).await? {
+                for it in saver.list(&HistoryQuery::of(THREAD, &namespace)).await? {
                     let text = format!("{:?} {:?} {:?}", it.header, it.cursor, it.values);
                     texts.checkpoints.insert(it.place.id, text);
                     texts.records.extend(it.records.iter().map(|it| format!("{it:?}")));
@@ -279,7 +279,7 @@ impl StoredTexts {
 /// Returns whether an error reports that the file is damaged or not a database of this program.
 fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     let stderr = error.to_string();
-    matches!(error.downcast_ref(), Some(CheckpointError::Damaged { .. }))
+    matches!(error.downcast_ref(), Some(CheckpointError::Corrupt { .. }))
         || [
             "damaged",
             "malformed",

@@ -5,8 +5,8 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use graph_core::checkpoint::{
-    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, Event, History, Keep, Lease,
-    Lookup, NewCheckpoint, Place, TaskId, TaskRecord, Write, testkit,
+    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, TaskEvent, HistoryQuery, Keep, Lease,
+    Lookup, NewCheckpoint, CheckpointKey, TaskId, TaskRecord, CheckpointWrite, testkit,
 };
 use graph_store::{
     Keys, OpenError, Postgres, PostgresSaver,
@@ -139,7 +139,7 @@ async fn exactly_one_client_wins_each_step() {
         assert_eq!(won.len(), 1, "{a:?} {b:?}");
         head = *won[0];
     }
-    let found = savers[0].list(&History::of("t", "")).await.unwrap();
+    let found = savers[0].list(&HistoryQuery::of("t", "")).await.unwrap();
     assert_eq!(found.len(), 11);
     assert_eq!(found[0].values["log"].as_array().unwrap().len(), 11);
 }
@@ -285,7 +285,7 @@ async fn long_list_is_read_from_few_rows_and_stored_at_most_twice() {
     assert_eq!(sizes, saver.sizes().await.unwrap());
 
     // A listing reads each link once and returns the values of each step.
-    let found = saver.list(&History::of("t", "").limit(3)).await.unwrap();
+    let found = saver.list(&HistoryQuery::of("t", "").limit(3)).await.unwrap();
     let lengths: Vec<_> =
         found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
     assert_eq!(lengths, [2_000, 1_999, 1_998]);
@@ -309,8 +309,8 @@ async fn one_or_many_steps_take_one_statement() {
     let before = statements(&server);
     for n in 0..20 {
         let next = step("t", Some(last));
-        let (place, id) = (Place { id: last, ..next.place.clone() }, next.place.id);
-        let writes = vec![Write::Record(place, vec![done(n)]), Write::Put(Box::new(next))];
+        let (place, id) = (CheckpointKey { id: last, ..next.place.clone() }, next.place.id);
+        let writes = vec![CheckpointWrite::Record(place, vec![done(n)]), CheckpointWrite::Put(Box::new(next))];
         saver.write(writes).await.unwrap();
         last = id;
     }
@@ -321,14 +321,14 @@ async fn one_or_many_steps_take_one_statement() {
     let (mut writes, mut head_id) = (Vec::new(), last);
     for n in 0..300 {
         let next = step("t", Some(head_id));
-        writes.push(Write::Record(Place { id: head_id, ..next.place.clone() }, vec![done(n)]));
+        writes.push(CheckpointWrite::Record(CheckpointKey { id: head_id, ..next.place.clone() }, vec![done(n)]));
         head_id = next.place.id;
-        writes.push(Write::Put(Box::new(next)));
+        writes.push(CheckpointWrite::Put(Box::new(next)));
     }
     saver.write(writes.clone()).await.unwrap();
     // One more statement merges links at the 200th change.
     assert!(statements(&server) - before <= 2);
-    let found = saver.list(&History::of("t", "")).await.unwrap();
+    let found = saver.list(&HistoryQuery::of("t", "")).await.unwrap();
     assert_eq!(found.len(), 321);
     assert!(found.iter().skip(1).take(320).all(|it| it.records.len() == 1));
     assert_eq!(found[0].values["log"], json!(vec!["x"; 321]));
@@ -336,7 +336,7 @@ async fn one_or_many_steps_take_one_statement() {
     saver.write(writes.clone()).await.unwrap();
     let mut again = writes.split_off(500);
     let next = step("t", Some(head_id));
-    again.push(Write::Put(Box::new(next)));
+    again.push(CheckpointWrite::Put(Box::new(next)));
     saver.write(again).await.unwrap();
     assert_eq!(head(&saver, "t").await.values["log"], json!(vec!["x"; 322]));
 }
@@ -356,7 +356,7 @@ async fn writes_to_several_namespaces_are_atomic() {
     let mut wider = inner(Some(child_id));
     wider.changes.push(("more".to_owned(), Change::Set(json!(1))));
     let wider_id = wider.place.id;
-    let writes = [root, child, wider].map(|it| Write::Put(Box::new(it)));
+    let writes = [root, child, wider].map(|it| CheckpointWrite::Put(Box::new(it)));
     saver.write(writes.to_vec()).await.unwrap();
     let found = saver.namespaces("t").await.unwrap();
     assert_eq!(found, [(String::new(), 1), ("node:1".to_owned(), 2)]);
@@ -365,7 +365,7 @@ async fn writes_to_several_namespaces_are_atomic() {
 
     // The second write conflicts, so the first is not stored either.
     let (good, late) = (step("t", Some(root_id)), inner(Some(child_id)));
-    let writes = [good, late].map(|it| Write::Put(Box::new(it)));
+    let writes = [good, late].map(|it| CheckpointWrite::Put(Box::new(it)));
     let refused = saver.write(writes.to_vec()).await;
     assert!(matches!(refused, Err(CheckpointError::HeadMoved { .. })), "{refused:?}");
     assert_eq!(head(&saver, "t").await.place.id, root_id);
@@ -612,7 +612,7 @@ fn extend(item: Value) -> (String, Change) {
 }
 
 fn done(value: impl Into<Value>) -> TaskRecord {
-    let event = Event::Effect { key: "call".to_owned(), result: value.into() };
+    let event = TaskEvent::Effect { key: "call".to_owned(), result: value.into() };
     TaskRecord { task: TaskId::of(&[b"task"]), node: "node".to_owned(), event }
 }
 

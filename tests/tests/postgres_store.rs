@@ -9,8 +9,8 @@ use std::{
 };
 
 use graph_core::{
-    CachePolicy, Configure, Context, FieldWrite, START, State, StateGraph,
-    cache::{Cache, CacheKey, Cached},
+    CachePolicy, NodeExt, Context, FieldWrite, START, State, StateGraph,
+    cache::{Cache, CacheKey, CachedResult},
     checkpoint::TaskId,
     store::{Address, Get, Op, Put, Search, Store, testkit},
 };
@@ -205,9 +205,9 @@ fn key(node: &str, input: u32) -> CacheKey {
     CacheKey { node: node.to_owned(), input: TaskId::of(&[&input.to_le_bytes()]) }
 }
 
-fn result(value: Value) -> Cached {
+fn result(value: Value) -> CachedResult {
     let write = FieldWrite { field: "x".to_owned(), value, overwrite: false };
-    Cached { writes: vec![write], gotos: vec![] }
+    CachedResult { writes: vec![write], gotos: vec![] }
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use graph_core::{Durability, EventKind, Mode};
+use graph_core::{Durability, EventKind, StreamMode};
 use proptest::{
     collection::vec,
     option,
@@ -228,7 +228,7 @@ fn checkpoints_contain_the_streamed_state() {
         let session = Session::new(&spec, &stored(Durability::Sync));
         on(None, async {
             let thread = session.thread();
-            let options = session.options().modes([Mode::Values, Mode::Checkpoints]);
+            let options = session.options().modes([StreamMode::Values, StreamMode::Checkpoints]);
             let mut run = thread.clone().with(options).stream(session.input());
             let mut last: Option<(i64, Value)> = None;
             while let Some(event) = run.next().await {

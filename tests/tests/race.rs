@@ -13,8 +13,8 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, Exit,
-    checkpoint::{History, Lookup},
+    Checkpointer, RunOutcome,
+    checkpoint::{HistoryQuery, Lookup},
 };
 use graph_tests::{
     crash::{
@@ -87,7 +87,7 @@ fn race_on_a_head(location: &StoreLocation, mode: RaceMode) -> Tally {
 async fn start_graph(saver: Arc<dyn Checkpointer>) {
     let first =
         race::graph(saver).thread(RaceMode::Graph.as_str(), ()).run(RaceState::default()).await;
-    assert!(matches!(first.unwrap(), Exit::Stopped { state: RaceState { count: 1 }, .. }));
+    assert!(matches!(first.unwrap(), RunOutcome::Stopped { state: RaceState { count: 1 }, .. }));
 }
 
 /// Both processes run a step of the graph. If they run one after the other, both succeed; no step is taken twice.
@@ -130,7 +130,7 @@ fn is_refusal(answer: &str, mode: RaceMode) -> bool {
 async fn assert_stored(saver: &dyn Checkpointer, mode: RaceMode, n_won: u64) {
     let head = saver.get(&Lookup::head(mode.as_str(), "")).await.unwrap().unwrap();
     assert_eq!(head.values["count"], n_won);
-    let history = saver.list(&History::of(mode.as_str(), "")).await.unwrap();
+    let history = saver.list(&HistoryQuery::of(mode.as_str(), "")).await.unwrap();
     // The first run of the graph also stores checkpoints of its input and of START.
     let before = if mode == RaceMode::Graph { 2 } else { 0 };
     assert_eq!(history.len() as u64, n_won + before);

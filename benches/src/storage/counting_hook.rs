@@ -7,8 +7,8 @@ use std::sync::{
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Change, CheckpointError, Checkpointer, Cursor, Header, NewCheckpoint, Place, TaskRecord, Write,
-    testkit::{Around, Way},
+    Change, CheckpointError, Checkpointer, FrontierRecord, Header, NewCheckpoint, CheckpointKey, TaskRecord, CheckpointWrite,
+    testkit::{HookedSaver, WriteHook},
 };
 use serde::Serialize;
 
@@ -21,8 +21,8 @@ pub struct CountingHook {
 
 impl CountingHook {
     /// Wraps a checkpointer with counters that start at zero.
-    pub fn before(inner: Arc<dyn Checkpointer>) -> Around<Self> {
-        Around::new(inner, Self::default())
+    pub fn before(inner: Arc<dyn Checkpointer>) -> HookedSaver<Self> {
+        HookedSaver::new(inner, Self::default())
     }
 
     /// Returns the number of writes that had to be durable before the run could continue.
@@ -48,8 +48,8 @@ impl CountingHook {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum CountedWrite<'a> {
-    Put(&'a Place, &'a Header, &'a Cursor, &'a [(String, Change)]),
-    Record(&'a Place, &'a [TaskRecord]),
+    Put(&'a CheckpointKey, &'a Header, &'a FrontierRecord, &'a [(String, Change)]),
+    Record(&'a CheckpointKey, &'a [TaskRecord]),
 }
 
 impl<'a> CountedWrite<'a> {
@@ -60,15 +60,15 @@ impl<'a> CountedWrite<'a> {
 }
 
 #[async_trait]
-impl Way for CountingHook {
+impl WriteHook for CountingHook {
     async fn write(
         &self,
         to: &dyn Checkpointer,
-        writes: Vec<Write>,
+        writes: Vec<CheckpointWrite>,
     ) -> Result<(), CheckpointError> {
         self.count(writes.iter().map(|it| match it {
-            Write::Put(checkpoint) => CountedWrite::put(checkpoint),
-            Write::Record(at, records) => CountedWrite::Record(at, records),
+            CheckpointWrite::Put(checkpoint) => CountedWrite::put(checkpoint),
+            CheckpointWrite::Record(at, records) => CountedWrite::Record(at, records),
         }));
         to.write(writes).await
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
-use llm::overflow::Passage;
+use llm::overflow::TranscriptItem;
 
 use super::{
     HostClient, SandboxState, SandboxStateUpdate, files,
@@ -108,7 +108,7 @@ async fn score(
     let rounds = conversation.log.last().map_or(0, |it| it.round);
     let turn =
         Turn { participant: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };
-    let request = |log: &[Passage<'_>]| {
+    let request = |log: &[TranscriptItem<'_>]| {
         let request = match time {
             ScoringTime::Before => {
                 prompt::baseline(persona, &debate.brief, &terms.fence, &terms.metrics)

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
 use llm::{
     Request,
-    overflow::{Passage, Window, fit_rounds},
+    overflow::{TranscriptItem, ContextWindow, fit_rounds},
 };
 
 use super::{
@@ -87,7 +87,7 @@ async fn maker_turn<'a>(
         key: &persona.id,
         round,
     };
-    let request = |log: &[Passage<'_>]| {
+    let request = |log: &[TranscriptItem<'_>]| {
         prompt::maker_reply(persona, &debate.brief, &debate.terms.fence, log, round)
     };
     let outcome = turn.run(debate, cx, request, conversation.log).await?;
@@ -103,7 +103,7 @@ async fn critic_turn<'a>(
     let (critic, maker, round) =
         (&debate.terms.critic, &conversation.maker.persona, debate.current_round + 1);
     let turn = Turn { participant: critic, group: Group::Critic, key: &maker.id, round };
-    let request = |log: &[Passage<'_>]| {
+    let request = |log: &[TranscriptItem<'_>]| {
         let fence = &debate.terms.fence;
         prompt::critic_reply(&critic.persona, &debate.brief, fence, maker, log, round)
     };
@@ -135,11 +135,11 @@ impl Turn<'_> {
         &self,
         debate: &SandboxState,
         cx: &Context<HostClient>,
-        request: impl Fn(&[Passage<'_>]) -> Request,
+        request: impl Fn(&[TranscriptItem<'_>]) -> Request,
         log: &[ConversationEntry],
     ) -> Result<TurnOutcome, NodeError> {
         let settings = &self.participant.settings;
-        let request = |log: &[Passage<'_>]| settings.apply(request(log));
+        let request = |log: &[TranscriptItem<'_>]| settings.apply(request(log));
         let log = rounds(log);
         let (request, is_shortened) = match &settings.window {
             Some(window) => match fit(window, &log, request) {
@@ -150,7 +150,7 @@ impl Turn<'_> {
                     return Ok(TurnOutcome { outcome, request: None, is_shortened: true });
                 }
             },
-            None => (request(&log.iter().map(Passage::Round).collect::<Vec<_>>()), false),
+            None => (request(&log.iter().map(TranscriptItem::Round).collect::<Vec<_>>()), false),
         };
         let outcome = self.call(debate, cx, request.clone()).await?;
         Ok(TurnOutcome { outcome, request: Some(request), is_shortened })
@@ -175,9 +175,9 @@ impl Turn<'_> {
 }
 
 fn fit(
-    window: &Window,
+    window: &ContextWindow,
     log: &[llm::overflow::Round],
-    request: impl Fn(&[Passage<'_>]) -> Request,
+    request: impl Fn(&[TranscriptItem<'_>]) -> Request,
 ) -> Result<(Request, bool), String> {
     let fitted = fit_rounds(window, log, request).map_err(|error| error.to_string())?;
     Ok((fitted.request, !fitted.summarised.is_empty()))

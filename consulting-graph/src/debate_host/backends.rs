@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use sandbox_vm::backend::KvmProcess;
 use sandbox_vm::{
-    Error, Isolation, Opening, Sandboxes,
+    Error, Isolation, SandboxesBuilder, Sandboxes,
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
 
@@ -21,7 +21,7 @@ pub async fn open_sandboxes(isolation: Isolation, name: Option<&str>) -> Result<
 }
 
 /// Registers a back end by name. Its guest is this program itself, which contains the debate graph.
-fn add_backend(opening: Opening, name: &str) -> Opening {
+fn add_backend(opening: SandboxesBuilder, name: &str) -> SandboxesBuilder {
     match name {
         "microvm" => opening.backend(MicroVm::this_program()),
         #[cfg(target_arch = "x86_64")]

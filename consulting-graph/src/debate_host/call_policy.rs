@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sandbox_vm::{CallError, Gate};
+use sandbox_vm::{CallError, CallPolicy};
 use serde_json::Value;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Returns the call policy of one debate.
-pub(super) fn call_policy(deps: &Deps, the_move: &Move) -> Gate {
+pub(super) fn call_policy(deps: &Deps, the_move: &Move) -> CallPolicy {
     let models = deps.models.clone();
     let config = Arc::new(deps.config.clone());
     let move_id = the_move.move_id.to_string();
@@ -36,7 +36,7 @@ pub(super) fn call_policy(deps: &Deps, the_move: &Move) -> Gate {
     let makers = deps.config.decision_makers.len() as u64;
     // Adds baseline scoring and one retry of each scoring call.
     let calls = deps.config.calls_per_move() + 3 * makers;
-    Gate::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
+    CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
 }
 
 /// Authorizes a call of the guest. The guest's own claims about the move and limits are overwritten.

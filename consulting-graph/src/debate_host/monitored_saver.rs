@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint, Place,
-    Pruned, TaskRecord, Write,
+    Checkpoint, CheckpointError, Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, CheckpointKey,
+    PruneStats, TaskRecord, CheckpointWrite,
 };
 
 /// A checkpointer that remembers the first storage failure. Errors that a guest can cause, such as writing to a
@@ -44,11 +44,11 @@ impl Checkpointer for MonitoredSaver {
         self.record_failure(self.inner.put(checkpoint).await)
     }
 
-    async fn record(&self, at: &Place, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+    async fn record(&self, at: &CheckpointKey, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
         self.record_failure(self.inner.record(at, records).await)
     }
 
-    async fn write(&self, writes: Vec<Write>) -> Result<(), CheckpointError> {
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         self.record_failure(self.inner.write(writes).await)
     }
 
@@ -56,7 +56,7 @@ impl Checkpointer for MonitoredSaver {
         self.record_failure(self.inner.get(at).await)
     }
 
-    async fn list(&self, query: &History) -> Result<Vec<Checkpoint>, CheckpointError> {
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         self.record_failure(self.inner.list(query).await)
     }
 
@@ -80,7 +80,7 @@ impl Checkpointer for MonitoredSaver {
         self.record_failure(self.inner.copy_thread(from, to).await)
     }
 
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<Pruned, CheckpointError> {
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
         self.record_failure(self.inner.prune(threads, keep).await)
     }
 }

@@ -2,7 +2,7 @@
 
 use graph_core::{
     NodeError,
-    checkpoint::{Cursor, Lookup},
+    checkpoint::{FrontierRecord, Lookup},
 };
 use serde_json::Value;
 
@@ -44,8 +44,8 @@ impl DebateHost {
 }
 
 /// Returns whether the graph has nothing left to run.
-fn is_finished(cursor: &Cursor) -> bool {
-    let Cursor { armed, held, released, sends, input, .. } = cursor;
+fn is_finished(cursor: &FrontierRecord) -> bool {
+    let FrontierRecord { armed, held, released, sends, input, .. } = cursor;
     armed.is_empty()
         && held.is_empty()
         && released.is_empty()

@@ -2,7 +2,7 @@
 
 use llm::{
     Request, Schema,
-    overflow::{Entry, Passage, Round},
+    overflow::{Entry, TranscriptItem, Round},
 };
 
 use super::{Assumptions, Sizes, count::CHARS_PER_TOKEN, moves};
@@ -169,8 +169,8 @@ impl Debate<'_> {
     }
 }
 
-fn passages(log: &[Round]) -> Vec<Passage<'_>> {
-    log.iter().map(Passage::Round).collect()
+fn passages(log: &[Round]) -> Vec<TranscriptItem<'_>> {
+    log.iter().map(TranscriptItem::Round).collect()
 }
 
 /// Returns a text of the given number of tokens.

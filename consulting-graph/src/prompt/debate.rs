@@ -2,7 +2,7 @@
 
 use llm::{
     Message, Request,
-    overflow::{Entry, Passage, Round},
+    overflow::{Entry, TranscriptItem, Round},
 };
 
 use super::{Brief, mark_cacheable, request_for};
@@ -29,7 +29,7 @@ pub fn critic_reply(
     brief: &Brief,
     fence: &Fence,
     maker: &Persona,
-    log: &[Passage<'_>],
+    log: &[TranscriptItem<'_>],
     round: u32,
 ) -> Request {
     let mut messages = critic_brief(brief, fence);
@@ -48,7 +48,7 @@ pub fn maker_reply(
     maker: &Persona,
     brief: &Brief,
     fence: &Fence,
-    log: &[Passage<'_>],
+    log: &[TranscriptItem<'_>],
     round: u32,
 ) -> Request {
     let mut messages = maker_conversation(maker, brief, fence, log);
@@ -64,7 +64,7 @@ pub(super) fn maker_conversation(
     maker: &Persona,
     brief: &Brief,
     fence: &Fence,
-    log: &[Passage<'_>],
+    log: &[TranscriptItem<'_>],
 ) -> Vec<Message> {
     let mut messages = vec![Message::user(format!(
         "You are defending this business move for {}.\n\n{}",
@@ -88,7 +88,7 @@ fn critic_brief(brief: &Brief, fence: &Fence) -> Vec<Message> {
 }
 
 /// Converts the log to messages: turns of `own` become the model's own messages, all others are fenced.
-fn conversation(fence: &Fence, log: &[Passage<'_>], own: &str) -> Vec<Message> {
+fn conversation(fence: &Fence, log: &[TranscriptItem<'_>], own: &str) -> Vec<Message> {
     let turn = |round: &Round, entry: &Entry| {
         if entry.speaker == own {
             Message::assistant(&*entry.text)
@@ -97,9 +97,9 @@ fn conversation(fence: &Fence, log: &[Passage<'_>], own: &str) -> Vec<Message> {
             Message::user(fence.wrap(&format!("turn of {}", entry.speaker), &turn))
         }
     };
-    let messages = |passage: &Passage<'_>| match passage {
-        Passage::Round(round) => round.entries.iter().map(|it| turn(round, it)).collect(),
-        Passage::Summary(text) => vec![Message::user(fence.wrap("earlier turns", text))],
+    let messages = |passage: &TranscriptItem<'_>| match passage {
+        TranscriptItem::Round(round) => round.entries.iter().map(|it| turn(round, it)).collect(),
+        TranscriptItem::Summary(text) => vec![Message::user(fence.wrap("earlier turns", text))],
     };
     log.iter().flat_map(messages).collect()
 }

@@ -1,6 +1,6 @@
 //! Every prompt with placeholder input. The hashes of these samples identify the prompt texts of a program version.
 
-use llm::{Request, overflow::Passage};
+use llm::{Request, overflow::TranscriptItem};
 
 use super::{
     Brief, Chunk, analyst, analyst_retry, baseline, critic_opening, critic_reply, inference,
@@ -31,7 +31,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
     let brief = Brief { ticker: ticker.to_string(), move_id: "m1".to_owned(), document, evidence };
     let log = append_to_log(&[], Speaker::Critic, "No.", 1);
     let log = rounds(&append_to_log(&log, Speaker::DecisionMaker(one.id.clone()), "Yes.", 1));
-    let log: Vec<Passage<'_>> = log.iter().map(Passage::Round).collect();
+    let log: Vec<TranscriptItem<'_>> = log.iter().map(TranscriptItem::Round).collect();
     let chunk = Some(Chunk { number: 1, of: 2 });
     let findings = |of, chunk| inference(&one, &ticker, of, "A document.", chunk, &fence);
     let moves = analyst(&one, &ticker, 3, "F1", "F2", &fence);

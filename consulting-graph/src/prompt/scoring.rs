@@ -1,6 +1,6 @@
 //! Prompts for scoring.
 
-use llm::{Message, Request, overflow::Passage};
+use llm::{Message, Request, overflow::TranscriptItem};
 
 use super::{Brief, debate::maker_conversation, request_for};
 use crate::{
@@ -14,7 +14,7 @@ pub fn score(
     maker: &Persona,
     brief: &Brief,
     fence: &Fence,
-    log: &[Passage<'_>],
+    log: &[TranscriptItem<'_>],
     metrics: &[Metric],
     rounds: u32,
 ) -> Request {

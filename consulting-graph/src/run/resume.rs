@@ -1,7 +1,7 @@
 //! Executes a run from its last checkpoint to its end.
 
-use graph_core::{EventKind, Exit, Input, Mode, RunOptions, Thread, ThreadState};
-use graph_trace::{End, Header, Trace, TraceBuilder};
+use graph_core::{EventKind, RunOutcome, Input, StreamMode, RunOptions, Thread, ThreadState};
+use graph_trace::{RunStatus, Header, Trace, TraceBuilder};
 use llm::{Llm, RecordMode};
 use sandbox_vm::Isolation;
 use serde_json::Value;
@@ -112,7 +112,7 @@ impl Run {
             return Ok(RunOutcome::Complete { report, was_complete: true, traces: Vec::new() });
         }
         let RunResources { thread, models, .. } = resources;
-        let modes = if options.trace { Mode::DEBUG.to_vec() } else { vec![Mode::Custom] };
+        let modes = if options.trace { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
         let thread = thread.with(RunOptions::new().modes(modes));
         let mut builder = TraceBuilder::new();
         loop {
@@ -121,11 +121,11 @@ impl Run {
                 return Err(RunError::IncompleteRecording(unrecorded_call.to_owned()));
             }
             let exit = match result? {
-                Exit::Done(state) => {
+                RunOutcome::Done(state) => {
                     let mut all = Vec::new();
                     if let Some(traces) = traces {
                         let header = trace_header(&thread);
-                        all.push((PIPELINE_THREAD.to_owned(), builder.finish(header, End::Done)));
+                        all.push((PIPELINE_THREAD.to_owned(), builder.finish(header, RunStatus::Done)));
                         let debates = traces.all();
                         all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
                     }
@@ -225,7 +225,7 @@ impl Run {
         input: Input<PipelineState>,
         builder: &mut TraceBuilder,
         recorder: &mut EventRecorder<'_>,
-    ) -> Result<Exit<PipelineState>, RunError> {
+    ) -> Result<RunOutcome<PipelineState>, RunError> {
         builder.begin(thread.graph().describe(&input).unwrap_or_default());
         let mut events = thread.stream(input);
         while let Some(event) = events.next().await {

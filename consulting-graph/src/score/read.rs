@@ -3,7 +3,7 @@
 //! [`llm::read_json_as`] handles the format. An answer may quote scores of others, such as the critic's or an injected
 //! instruction from a move, so quotations are removed first.
 
-use llm::{Adjusted, Reading, Rung, Schema, read_json_as};
+use llm::{Adjustment, Parsed, Rung, Schema, read_json_as};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn lenient_schema(metrics: &[&str]) -> Schema {
     schema
 }
 
-fn score_source(read: &Reading<Value>, is_quoting: bool) -> ScoreSource {
+fn score_source(read: &Parsed<Value>, is_quoting: bool) -> ScoreSource {
     match read.rung {
         Rung::Schema | Rung::Json if is_quoting => ScoreSource::JsonExtracted,
         // The strict schema requires reasoning under its canonical name.
@@ -54,7 +54,7 @@ fn score_source(read: &Reading<Value>, is_quoting: bool) -> ScoreSource {
     }
 }
 
-fn adjustment(it: &Adjusted) -> Option<Adjustment> {
+fn adjustment(it: &Adjustment) -> Option<Adjustment> {
     let given = it.given.as_str().map_or_else(|| it.given.to_string(), str::to_owned);
     let kept = u8::try_from(it.kept.as_u64()?).ok()?;
     Some(Adjustment { metric: it.place.clone(), given: given.trim().to_owned(), kept })

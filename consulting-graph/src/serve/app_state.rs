@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 use graph_core::checkpoint::CheckpointError;
 use graph_server::{
     NewRun, Registry, RunInfo, Service,
-    http::{EventStreams, Guard, Metrics, Problem},
+    http::{StreamLimit, Guard, Metrics, Problem},
 };
 use llm::Catalog;
 use serde_json::json;
@@ -51,7 +51,7 @@ pub(super) struct AppState {
     pub(super) service: Service,
     pub(super) registry: Registry,
     pub(super) runner: PipelineRunner,
-    pub(super) streams: EventStreams,
+    pub(super) streams: StreamLimit,
     pub(super) metrics: Metrics,
     /// Text of the configuration file for new runs.
     pub(super) config: Arc<str>,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use graph_server::{NewRun, Registry, RunInfo, run::is_id};
+use graph_server::{NewRun, Registry, RunInfo, run::is_valid_id};
 use serde_json::json;
 
 use super::{runner, wire::StoredInput};
@@ -21,7 +21,7 @@ pub(super) fn import_external_runs(registry: &Registry, runs_dir: &Path) -> io::
     for entry in fs::read_dir(runs_dir)? {
         let dir = entry?.path();
         let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if is_id(&id) {
+        if is_valid_id(&id) {
             let known = registry.get(&id).map_err(io::Error::other)?;
             import_external_run(registry, &dir, id, known.as_ref())?;
         }

@@ -10,7 +10,7 @@ use axum::{
 };
 use graph_server::{
     Status,
-    http::{Body, Message, Params, Path, Place, Problem, ProblemBody, stream},
+    http::{Body, Message, Params, Path, LastEventId, Problem, ProblemBody, stream_events},
 };
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -82,17 +82,17 @@ async fn analyze(
 }
 
 /// Streams the events of a run, from the start or after the event given by `Last-Event-ID` or `after`.
-#[utoipa::path(get, path = "/api/stream/{id}", tag = "runs",
-    params(("id" = String, Path, description = "The run"), Place), responses(
+#[utoipa::path(get, path = "/api/stream_events/{id}", tag = "runs",
+    params(("id" = String, Path, description = "The run"), LastEventId), responses(
     (status = 200, description = "Server-sent events, one per event; the last one has the status of the run",
-        body = Message, content_type = "text/event-stream"),
+        body = Message, content_type = "text/event-stream_events"),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn events_live(
     State(app): State<AppState>,
     Path(id): Path<String>,
-    Place(after): Place,
+    LastEventId(after): LastEventId,
 ) -> HttpResult<Response> {
-    stream(app.service.read(&id, after).await?, &app.streams)
+    stream_events(app.service.read(&id, after).await?, &app.streams)
 }
 
 /// Returns the result of a run.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_server::{Ended, Failure, RunEvent, RunInfo, Runner, Teller};
+use graph_server::{RunnerOutcome, RunnerError, RunEvent, RunInfo, Runner, EventSender};
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
@@ -51,12 +51,12 @@ impl PipelineRunner {
 
     /// Returns the options for resuming a run. The spending limit is that of the last resume request, otherwise the
     /// stored one, bounded by the server's limit.
-    fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, Failure> {
+    fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, RunnerError> {
         let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
         let order: ResumeOrder = serde_json::from_value(info.order.clone()).unwrap_or_default();
         // After a restart the last resume request is executed again. Its moves are then already stored with the run.
         let review = match order.moves.filter(|_| !run.is_reviewed()) {
-            Some(moves) => Some(read_moves(moves).map_err(Failure)?),
+            Some(moves) => Some(read_moves(moves).map_err(RunnerError)?),
             None => None,
         };
         Ok(ResumeOptions {
@@ -115,11 +115,11 @@ fn is_improvable(report: &Report) -> bool {
 
 #[async_trait]
 impl Runner for PipelineRunner {
-    async fn go(&self, info: &RunInfo, teller: &Teller) -> Result<Ended, Failure> {
+    async fn go(&self, info: &RunInfo, teller: &EventSender) -> Result<RunnerOutcome, RunnerError> {
         let dir = self.run_dir(&info.id);
         let run = blocking(move || Run::open(dir)).await?;
-        let run = run.map_err(|problem| Failure(client_message(&info.id, None, &problem)))?;
-        let failed = |problem: RunError| Failure(client_message(&info.id, Some(&run), &problem));
+        let run = run.map_err(|problem| RunnerError(client_message(&info.id, None, &problem)))?;
+        let failed = |problem: RunError| RunnerError(client_message(&info.id, Some(&run), &problem));
         let result = loop {
             let on_event = |event: &NumberedEvent| {
                 let data = serde_json::to_string(event).unwrap_or_default();
@@ -137,11 +137,11 @@ impl Runner for PipelineRunner {
         }
         match result.map_err(failed)? {
             run::RunOutcome::Complete { report, .. } => {
-                Ok(Ended::Complete(stored_outcome(&report)))
+                Ok(RunnerOutcome::Complete(stored_outcome(&report)))
             }
             run::RunOutcome::AwaitingReview(review) => {
                 run.write_review_request(&review).map_err(failed)?;
-                Ok(Ended::Waiting)
+                Ok(RunnerOutcome::Waiting)
             }
         }
     }
@@ -160,9 +160,9 @@ impl Runner for PipelineRunner {
 /// Runs a closure that may block on I/O.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
+) -> Result<T, RunnerError> {
     let failed =
-        |_| Failure("an internal error occurred; see the server log for details".to_owned());
+        |_| RunnerError("an internal error occurred; see the server log for details".to_owned());
     spawn_blocking(work).await.map_err(failed)
 }
 

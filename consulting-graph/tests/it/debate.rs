@@ -17,7 +17,7 @@ use consulting_graph::{
     transcript::{ConversationEntry, Speaker},
 };
 use sandbox_vm::{
-    CallError, Gate, GraphRun, Isolation, Sandboxes, Spec, backend::InProcess, fields,
+    CallError, CallPolicy, GraphRun, Isolation, Sandboxes, Spec, backend::InProcess, input_fields,
 };
 use serde_json::{Value, json};
 
@@ -97,14 +97,14 @@ async fn run_debate(state: SandboxState, answer_fn: AnswerFn) -> DebateRecord {
     let sandboxes = opening.state_folder(folder.path().join("s")).open().await.unwrap();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let recorded_calls = calls.clone();
-    let gate = Gate::new(move |_: String, request: Value| {
+    let gate = CallPolicy::new(move |_: String, request: Value| {
         let call: ModelCall = serde_json::from_value(request).unwrap();
         let outcome = outcome(&call, answer_fn(&call));
         recorded_calls.lock().unwrap().push(call);
         async move { Ok::<_, CallError>(json!(outcome)) }
     });
     let run = GraphRun::new(debate::GRAPH)
-        .input(fields(&state).unwrap())
+        .input(input_fields(&state).unwrap())
         .gate(gate.allow(LLM))
         .steps(2 * state.max_rounds + 2);
     let exit = sandboxes.run_graph(Spec::new("debate"), run, 1, |_| {}).await.unwrap();

@@ -14,7 +14,7 @@ use consulting_graph::{
     offline,
     run::{ResumeOptions, Run, RunConfig},
 };
-use graph_trace::{Detail, Shape};
+use graph_trace::{Detail, TextOptions};
 use llm::{Error, ErrorKind, Listener, Llm, Model, ModelId, Part, Request, Response};
 
 use crate::run::{finish, recorded_calls, resume_options, run_config};
@@ -100,7 +100,7 @@ async fn concurrency_and_latency_do_not_change_the_result() {
             ..resume_options()
         };
         let (report, traces) = finish(&run, options).await;
-        let shown = |it: &graph_trace::Trace| it.text(Shape::new(Detail::Full));
+        let shown = |it: &graph_trace::Trace| it.text(TextOptions::new(Detail::Full));
         let traces: Vec<_> = traces.iter().map(|(name, it)| (name.clone(), shown(it))).collect();
         let order: Vec<String> = EventLog::read(&folder.path().join("events.jsonl"))
             .unwrap()

@@ -20,7 +20,7 @@ use consulting_graph::{
 };
 use llm::{
     Llm, Model, Request, Role,
-    overflow::{Passage, Round},
+    overflow::{TranscriptItem, Round},
 };
 
 use crate::sample::date;
@@ -46,8 +46,8 @@ fn invented(ticker: &str) -> Company {
     synthetic::company(&Ticker::parse(ticker).unwrap(), date(2026, 3, 1))
 }
 
-fn whole(log: &[Round]) -> Vec<Passage<'_>> {
-    log.iter().map(Passage::Round).collect()
+fn whole(log: &[Round]) -> Vec<TranscriptItem<'_>> {
+    log.iter().map(TranscriptItem::Round).collect()
 }
 
 impl Study {

@@ -11,7 +11,7 @@ use consulting_graph::{
 };
 use llm::{
     Message, ModelId, Request, Role,
-    overflow::{Passage, Round, Window, fit_rounds},
+    overflow::{TranscriptItem, Round, ContextWindow, fit_rounds},
 };
 
 use crate::sample;
@@ -41,8 +41,8 @@ fn log(turns: u32) -> Vec<Round> {
     rounds(&(0..turns).fold(Vec::new(), turn))
 }
 
-fn whole(log: &[Round]) -> Vec<Passage<'_>> {
-    log.iter().map(Passage::Round).collect()
+fn whole(log: &[Round]) -> Vec<TranscriptItem<'_>> {
+    log.iter().map(TranscriptItem::Round).collect()
 }
 
 fn shown(prompt: &Request) -> String {
@@ -131,9 +131,9 @@ fn long_debates_are_shortened() {
     let config = config();
     let log = log(15);
     // The largest window that does not hold the whole debate.
-    let fitted = (1..).map(|it| Window::new(ModelId::new("scripted", "small"), 10_000 - 20 * it));
+    let fitted = (1..).map(|it| ContextWindow::new(ModelId::new("scripted", "small"), 10_000 - 20 * it));
     let mut fitted = fitted.map(|window| {
-        let request = |passages: &[Passage<'_>]| {
+        let request = |passages: &[TranscriptItem<'_>]| {
             let maker = &config.decision_makers[0];
             prompt::maker_reply(maker, &brief(), &fence(), passages, 8).max_tokens(100)
         };

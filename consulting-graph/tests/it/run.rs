@@ -16,7 +16,7 @@ use consulting_graph::{
     report::Report,
     run::{ForkPoint, ResumeOptions, Run, RunConfig, RunError, RunOutcome},
 };
-use graph_trace::{Detail, Shape, Trace};
+use graph_trace::{Detail, TextOptions, Trace};
 use llm::{Llm, Script, Scripted};
 use sandbox_vm::Isolation;
 
@@ -152,7 +152,7 @@ async fn concurrency_does_not_change_the_result() {
         assert_eq!(report.outcome.moves.len(), 15);
         let traces: Vec<_> = traces
             .iter()
-            .map(|(name, it)| (name.clone(), it.text(Shape::new(Detail::Full))))
+            .map(|(name, it)| (name.clone(), it.text(TextOptions::new(Detail::Full))))
             .collect();
         all.push((report.markdown(), report.html(), report.json(), traces));
     }
@@ -166,7 +166,7 @@ async fn traces_of_a_small_run() {
     let run = Run::create(folder.path(), run_config(1, 3)).unwrap();
     let (_, traces) = finish(&run, ResumeOptions { trace: true, ..resume_options() }).await;
     for (name, trace) in &traces {
-        let text = trace.text(Shape::new(Detail::Routes));
+        let text = trace.text(TextOptions::new(Detail::Routes));
         // The first line is the input: the whole move, and all prompts.
         let (_, steps) = text.split_once('\n').unwrap();
         insta::assert_snapshot!(format!("trace_{name}"), steps);

@@ -23,7 +23,7 @@ const POINT: &str = "DRAFT_GATE_CRASH_POINT";
 const SET: &str = "DRAFT_GATE_CRASH_SET";
 const SIGHT: &str = "DRAFT_GATE_CRASH_SIGHT";
 
-/// Accepts a set and dies before the write with the given number.
+/// AcceptsPayload a set and dies before the write with the given number.
 #[test]
 fn child() {
     let Ok(workspace) = env::var(WORKSPACE) else { return };

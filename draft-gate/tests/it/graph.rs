@@ -6,7 +6,7 @@ use draft_gate::{
     Gate, Judgement,
     graph::{self, Verdict},
 };
-use graph_core::{CompiledGraph, Context, Exit, MemorySaver, NodeError, START, State, StateGraph};
+use graph_core::{CompiledGraph, Context, RunOutcome, MemorySaver, NodeError, START, State, StateGraph};
 
 use crate::support::{OLD, TestWorkspace, with_line};
 
@@ -26,8 +26,8 @@ fn compiled() -> CompiledGraph<Job, Arc<Gate>> {
     graph.checkpointer(MemorySaver::new()).compile().unwrap()
 }
 
-fn question(exit: &Exit<Job>) -> Judgement {
-    let Exit::Interrupted { interrupts, .. } = exit else { panic!("{exit:?}") };
+fn question(exit: &RunOutcome<Job>) -> Judgement {
+    let RunOutcome::Interrupted { interrupts, .. } = exit else { panic!("{exit:?}") };
     serde_json::from_value(interrupts[0].value.clone()).unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use graph_core::{
-    CompiledGraph, Event, Exit, Input, Interrupt, RunError, RunOptions, RunStream, State, Thread,
+    CompiledGraph, Event, RunOutcome, Input, Interrupt, RunError, RunOptions, RunStream, State, Thread,
     ThreadState, checkpoint::CheckpointError,
 };
 use serde_json::{Map, Value, json};
@@ -89,12 +89,12 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
                 return Err(RunnerError(message.into()));
             }
             let update =
-                self.graph.read_update(config.input).map_err(|it| RunnerError(it.to_string()))?;
+                self.graph.update_from_json(config.input).map_err(|it| RunnerError(it.to_string()))?;
             return Ok(Input::update(update));
         };
         let pending = state.interrupts().map(|it| it.id.clone());
         let answers: Vec<_> = pending.filter_map(|id| answers.remove_entry(&id)).collect();
-        Ok(if answers.is_empty() { Input::proceed() } else { Input::answers(answers) })
+        Ok(if answers.is_empty() { Input::proceed() } else { Input::resume_by_id(answers) })
     }
 }
 
@@ -110,10 +110,10 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     ) -> Result<RunnerOutcome, RunnerError> {
         let deadline = Instant::now() + LEASE_TIMEOUT;
         let exit = loop {
-            let options = RunOptions::new().run_named(run).modes(config.modes.clone()).subgraphs();
+            let options = RunOptions::new().run_id(run).stream_modes(config.modes.clone()).subgraphs();
             let thread = self.thread(&config.thread);
             let input = self.input(graphs, &thread, run, config.clone(), answers.clone()).await?;
-            let mut stream = thread.with(options).stream(input);
+            let mut stream = thread.with_options(options).stream(input);
             while let Some(events) = next_batch(&mut stream).await {
                 let events = events.iter().map(event_json).collect();
                 for event in graphs.append_events(run, events).await? {
@@ -130,7 +130,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             }
         };
         match exit {
-            Exit::Done(state) => Ok(RunnerOutcome::Complete(values(&state))),
+            RunOutcome::Done(state) => Ok(RunnerOutcome::Complete(values(&state))),
             _ => Ok(RunnerOutcome::Waiting),
         }
     }
@@ -152,7 +152,7 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     }
 
     fn check_input(&self, input: &Map<String, Value>) -> Result<(), String> {
-        self.graph.read_update(input.clone()).map(drop).map_err(|error| error.to_string())
+        self.graph.update_from_json(input.clone()).map(drop).map_err(|error| error.to_string())
     }
 
     fn to_json(&self) -> Value {

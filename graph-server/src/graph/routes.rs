@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use graph_core::{Mode, RunError};
+use graph_core::{StreamMode, RunError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{
@@ -49,7 +49,7 @@ struct StartRequest {
     thread: Option<String>,
     /// Kinds of events to store; `updates`, `custom` and `messages` if absent.
     #[schema(schema_with = modes, required = false)]
-    modes: Option<Vec<Mode>>,
+    modes: Option<Vec<StreamMode>>,
 }
 
 /// Request to resume a run.
@@ -91,7 +91,7 @@ struct LimitQuery {
 fn modes() -> Schema {
     let name = Object::builder()
         .schema_type(Type::String)
-        .enum_values(Some(Mode::DEBUG.map(|it| json!(it))));
+        .enum_values(Some(StreamMode::DEBUG.map(|it| json!(it))));
     let types = SchemaType::from_iter([Type::Array, Type::Null]);
     Array::builder().schema_type(types).items(name).into()
 }
@@ -168,7 +168,7 @@ async fn start(
             "`thread` must have 1 to 100 letters, digits, `-`, `_` and `.`, and start with a letter or digit",
         ));
     }
-    let modes = request.modes.unwrap_or_else(|| vec![Mode::Updates, Mode::Custom, Mode::Messages]);
+    let modes = request.modes.unwrap_or_else(|| vec![StreamMode::Updates, StreamMode::Custom, StreamMode::Messages]);
     let config = RunConfig { graph: graph.clone(), thread, input: request.input, modes };
     let run = app.service.start(NewRun { id, subject: graph, input: json!(config) }).await?;
     Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())

@@ -1,7 +1,7 @@
 //! Sandbox back ends.
 
 use sandbox_vm::{
-    Error, Isolation, Opening, Sandboxes,
+    Error, Isolation, SandboxesBuilder, Sandboxes,
     backend::{Gvisor, InProcess, Jail, MicroVm},
     guest::Agent,
 };
@@ -47,7 +47,7 @@ async fn open_one(name: &str, options: &Options) -> Result<Sandboxes, Error> {
 }
 
 /// Adds a back end whose guest agent is this program or the configured one.
-fn add(opening: Opening, name: &str, options: &Options) -> Opening {
+fn add(opening: SandboxesBuilder, name: &str, options: &Options) -> SandboxesBuilder {
     let agent = options.agent.as_ref();
     match name {
         "gvisor" => opening.backend(agent.map_or_else(Gvisor::this_program, Gvisor::program)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_vm::{Cause, Error, ExecLimits, Output, Status as ExitStatus};
+use sandbox_vm::{ExceededLimit, Error, ExecLimits, Output, Status as ExitStatus};
 
 use super::{ExecutorError, OUTPUT};
 use crate::{
@@ -65,14 +65,14 @@ pub(super) fn of_error(error: &ExecutorError) -> Execution {
     Execution::not_run(Status::Internal, why)
 }
 
-fn of_cause(cause: Cause) -> Status {
+fn of_cause(cause: ExceededLimit) -> Status {
     match cause {
-        Cause::Memory => Status::OutOfMemory,
-        Cause::CpuTime => Status::CpuTime,
-        Cause::Processes => Status::TooManyProcesses,
-        Cause::Files => Status::TooManyFiles,
-        Cause::Disk => Status::DiskFull,
-        Cause::Output => Status::TooMuchOutput,
+        ExceededLimit::Memory => Status::OutOfMemory,
+        ExceededLimit::CpuTime => Status::CpuTime,
+        ExceededLimit::Processes => Status::TooManyProcesses,
+        ExceededLimit::Files => Status::TooManyFiles,
+        ExceededLimit::Disk => Status::DiskFull,
+        ExceededLimit::Output => Status::TooMuchOutput,
         _ => Status::Timeout,
     }
 }

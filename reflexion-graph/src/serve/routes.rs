@@ -49,7 +49,7 @@ pub(super) fn open() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(health))
 }
 
-/// Accepts a job.
+/// AcceptsPayload a job.
 #[utoipa::path(post, path = "/execute", request_body = ExecuteRequest, responses(
     (status = 202, description = "The job was accepted", body = JobAccepted),
     (status = "4XX", description = "The request is invalid or the server is full", body = ProblemBody),

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
-use llm::{Llm, testkit::Provider};
+use llm::{Llm, testkit::FakeProvider};
 use reflexion_graph::offline;
 use serde_json::Value;
 use tokio::process::{Child, Command};
@@ -12,11 +12,11 @@ use crate::{
     sessions::{critic, program, scripted},
 };
 
-async fn provider(model: Llm) -> Provider {
-    Provider::start(model).await.unwrap()
+async fn provider(model: Llm) -> FakeProvider {
+    FakeProvider::start(model).await.unwrap()
 }
 
-fn start(provider: &Provider, line: &[&str], dir: &Path) -> Child {
+fn start(provider: &FakeProvider, line: &[&str], dir: &Path) -> Child {
     let mut command = Command::new(PROGRAM);
     command.args(line).current_dir(dir).env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
     command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()

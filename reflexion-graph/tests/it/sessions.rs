@@ -1,7 +1,7 @@
 //! Sessions in real sandboxes: the example tasks and the outcomes of the loop.
 
 use graph_core::RunOptions;
-use llm::{Llm, Rule, Script, Scripted, scripted::FlawKind};
+use llm::{Llm, Rule, Script, Scripted, scripted::ViolationKind};
 use reflexion_graph::{
     Job, Session,
     execution::Status,
@@ -183,7 +183,7 @@ async fn session_ends_when_its_budget_is_spent() {
 
 #[tokio::test]
 async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_attempt() {
-    let prose = scripted([program("print(1)").flaw(FlawKind::Prose)]);
+    let prose = scripted([program("print(1)").flaw(ViolationKind::Prose)]);
     assert!(session(Job::new("x"), prose).await.outcome.unwrap().success);
 
     let words = scripted([

@@ -9,7 +9,7 @@ use std::{
 };
 
 use graph_core::{
-    BuildError, Checkpointer, CompiledGraph, Context, Durability, END, Exit, Interrupt, NodeError,
+    BuildError, Checkpointer, CompiledGraph, Context, Durability, END, RunOutcome, Interrupt, NodeError,
     Route, RunError, RunOptions, START, State, StateGraph, subgraph,
 };
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ pub async fn finish(
     effect_log: EffectLog,
 ) -> Result<Job, RunError> {
     let graph = graph(saver).expect("the job's graph is valid");
-    let thread = graph.thread(thread, effect_log).with(RunOptions::new().durability(durability));
+    let thread = graph.thread(thread, effect_log).with_options(RunOptions::new().durability(durability));
     loop {
         let exit = match thread.state().await? {
             None => thread.run(Job::default()).await?,
@@ -97,7 +97,7 @@ pub async fn finish(
                 None => thread.proceed().await?,
             },
         };
-        if let Exit::Done(job) = exit {
+        if let RunOutcome::Done(job) = exit {
             return Ok(job);
         }
     }

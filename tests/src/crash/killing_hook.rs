@@ -12,14 +12,14 @@ use std::{
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    CheckpointError, Checkpointer, Lease, Write,
-    testkit::{Around, Way},
+    CheckpointError, Checkpointer, Lease, CheckpointWrite,
+    testkit::{HookedSaver, WriteHook},
 };
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::logs::{self, Ack};
 
-/// When the process is killed. Write points are numbered from 1 over the lifetime of the process: each checkpoint,
+/// When the process is killed. CheckpointWrite points are numbered from 1 over the lifetime of the process: each checkpoint,
 /// each batch of records, and each acquisition and release of a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CrashPlan {
@@ -91,9 +91,9 @@ impl KillingHook {
         inner: Arc<dyn Checkpointer>,
         plan: CrashPlan,
         acks: impl Into<PathBuf>,
-    ) -> Around<Self> {
+    ) -> HookedSaver<Self> {
         let shared = Shared { plan, n_writes: AtomicUsize::new(0), acks: acks.into() };
-        Around::new(inner, Self(Arc::new(shared)))
+        HookedSaver::new(inner, Self(Arc::new(shared)))
     }
 
     /// Returns the number of write points passed.
@@ -170,12 +170,12 @@ impl Drop for LeaseRelease {
 }
 
 #[async_trait]
-impl Way for KillingHook {
+impl WriteHook for KillingHook {
     /// Each write is a separate point, because a saver may store any prefix of them.
     async fn write(
         &self,
         to: &dyn Checkpointer,
-        mut writes: Vec<Write>,
+        mut writes: Vec<CheckpointWrite>,
     ) -> Result<(), CheckpointError> {
         let first = self.0.count_points(writes.len());
         if let Some(cut) = self.0.writes_before_kill(first, writes.len()) {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use graph_core::checkpoint::{CheckpointId, TaskId, Write};
+use graph_core::checkpoint::{CheckpointId, TaskId, CheckpointWrite};
 use serde::{Deserialize, Serialize};
 
 use super::job;
@@ -31,15 +31,15 @@ pub enum Ack {
 }
 
 /// Returns the acknowledgements to log once these writes succeeded.
-pub(super) fn acks_of(writes: &[Write]) -> Vec<Ack> {
+pub(super) fn acks_of(writes: &[CheckpointWrite]) -> Vec<Ack> {
     let mut acks = Vec::new();
     for write in writes {
         match write {
-            Write::Put(checkpoint) => {
-                let (namespace, id) = (checkpoint.place.namespace.clone(), checkpoint.place.id);
+            CheckpointWrite::Put(checkpoint) => {
+                let (namespace, id) = (checkpoint.key.namespace.clone(), checkpoint.key.id);
                 acks.push(Ack::Put { namespace, id });
             }
-            Write::Record(at, records) => acks.extend(records.iter().map(|it| Ack::Record {
+            CheckpointWrite::Record(at, records) => acks.extend(records.iter().map(|it| Ack::Record {
                 namespace: at.namespace.clone(),
                 id: at.id,
                 task: it.task,

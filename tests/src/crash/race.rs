@@ -6,10 +6,10 @@
 use std::{sync::Arc, time::SystemTime};
 
 use graph_core::{
-    Checkpointer, CompiledGraph, Exit, RunError, START, State, StateGraph, Stops, Thread,
+    Checkpointer, CompiledGraph, RunOutcome, RunError, START, State, StateGraph, Stops, Thread,
     checkpoint::{
-        Change, Checkpoint, CheckpointError, CheckpointId, Cursor, Header, Lookup, NewCheckpoint,
-        Place, Source,
+        Change, Checkpoint, CheckpointError, CheckpointId, FrontierRecord, Header, Lookup, NewCheckpoint,
+        CheckpointKey, Source,
     },
 };
 use serde_json::json;
@@ -62,7 +62,7 @@ pub fn graph(saver: Arc<dyn Checkpointer>) -> CompiledGraph<RaceState> {
         .node(step)
         .edge(START, step)
         .edge(step, step)
-        .stop_after(Stops::Everywhere)
+        .stop_after(Stops::All)
         .shared_checkpointer(saver)
         .compile()
         .expect("the graph is valid")
@@ -111,7 +111,7 @@ impl RaceWorker {
             }
             RaceMode::Unleased => self.put().await?,
             RaceMode::Graph => match self.graph_thread.proceed().await? {
-                Exit::Stopped { state, .. } => state.count,
+                RunOutcome::Stopped { state, .. } => state.count,
                 exit => return Ok(format!("failed: {exit:?}")),
             },
         };
@@ -121,7 +121,7 @@ impl RaceWorker {
     async fn put(&self) -> Result<u64, CheckpointError> {
         let head = self.head.as_ref();
         let count = 1 + head.and_then(|it| it.values.get("count")?.as_u64()).unwrap_or(0);
-        let head_id = head.map(|it| it.place.id);
+        let head_id = head.map(|it| it.key.id);
         let id = CheckpointId::after(head_id);
         let header = Header {
             parent: head_id,
@@ -135,11 +135,11 @@ impl RaceWorker {
             metadata: Default::default(),
         };
         let checkpoint = NewCheckpoint {
-            place: Place { thread: self.thread.clone(), namespace: String::new(), id },
+            key: CheckpointKey { thread: self.thread.clone(), namespace: String::new(), id },
             expected_head: head_id,
             base: head_id,
             header,
-            cursor: Cursor::default(),
+            frontier: FrontierRecord::default(),
             changes: vec![("count".to_owned(), Change::Set(json!(count)))],
         };
         self.saver.put(checkpoint).await?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use graph_core::{
     Checkpointer, Durability,
-    checkpoint::{CheckpointError, CheckpointId, Event, History, Source, TaskId},
+    checkpoint::{CheckpointError, CheckpointId, TaskEvent, HistoryQuery, Source, TaskId},
 };
 
 use super::{
@@ -79,8 +79,8 @@ impl StoredThread {
     pub async fn of(saver: &dyn Checkpointer, thread: &str) -> Result<Self, CheckpointError> {
         let mut stored = Self::default();
         for (namespace, _) in saver.namespaces(thread).await? {
-            for checkpoint in saver.list(&History::of(thread, &namespace)).await? {
-                let (id, header) = (checkpoint.place.id, checkpoint.header);
+            for checkpoint in saver.list(&HistoryQuery::new(thread, &namespace)).await? {
+                let (id, header) = (checkpoint.key.id, checkpoint.header);
                 let seen = StoredCheckpoint {
                     step: header.step,
                     source: header.source,
@@ -90,7 +90,7 @@ impl StoredThread {
                 for record in checkpoint.records {
                     let slot = record.event.slot();
                     stored.records.insert((namespace.clone(), id, record.task, slot));
-                    if let Event::Effect { key, .. } = &record.event {
+                    if let TaskEvent::Effect { key, .. } = &record.event {
                         stored.effects.extend(job::effect_key(key));
                     }
                 }

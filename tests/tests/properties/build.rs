@@ -7,8 +7,8 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, Command, CompiledGraph, Configure, Context, Control, Goto, JsonSchema, JsonState,
-    NodeError, Retry, START, StateGraph,
+    Checkpointer, Command, CompiledGraph, NodeExt, Context, RunControl, Goto, JsonStateSchema, JsonState,
+    NodeError, RetryPolicy, START, StateGraph,
     json::{JsonBranch, JsonInput, JsonReturn, JsonUpdate, json_node, json_subgraph},
 };
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ struct HarnessState {
     failures: BTreeMap<String, u32>,
     finished: Vec<FinishedTask>,
     fail_once: Option<String>,
-    drain: Option<(i64, Control)>,
+    drain: Option<(i64, RunControl)>,
 }
 
 /// A finished call of a node's body.
@@ -58,7 +58,7 @@ impl Harness {
     }
 
     /// Drains the run when the root graph reaches a step.
-    pub(crate) fn drain_at(&self, step: i64, control: Control) {
+    pub(crate) fn drain_at(&self, step: i64, control: RunControl) {
         self.state().drain = Some((step, control));
     }
 
@@ -121,13 +121,13 @@ impl Harness {
 }
 
 /// Returns the schema of a root graph.
-pub(crate) fn schema(spec: &Spec) -> JsonSchema {
+pub(crate) fn schema(spec: &Spec) -> JsonStateSchema {
     let left = spec.sees_remaining_steps.then_some("left");
     fields(FIELDS.into_iter().chain(left))
 }
 
-fn fields(names: impl Iterator<Item = &'static str>) -> JsonSchema {
-    JsonSchema::new(names.map(|it| (it, kind(it)))).expect("field names are unique")
+fn fields(names: impl Iterator<Item = &'static str>) -> JsonStateSchema {
+    JsonStateSchema::new(names.map(|it| (it, kind(it)))).expect("field names are unique")
 }
 
 /// Builds the graph described by a spec.
@@ -143,7 +143,7 @@ pub(crate) fn build(
     graph.compile().expect("a generated graph is valid")
 }
 
-fn plan(spec: &Spec, schema: &JsonSchema, harness: &Harness) -> StateGraph<JsonState> {
+fn plan(spec: &Spec, schema: &JsonStateSchema, harness: &Harness) -> StateGraph<JsonState> {
     let mut graph = schema.graph();
     for (index, node) in spec.nodes.iter().enumerate() {
         graph = match &node.inner {
@@ -183,7 +183,7 @@ fn add(
     graph: StateGraph<JsonState>,
     index: usize,
     spec: &Node,
-    schema: &JsonSchema,
+    schema: &JsonStateSchema,
     harness: &Harness,
 ) -> StateGraph<JsonState> {
     let body = Arc::new(Body {
@@ -200,7 +200,7 @@ fn add(
         node = node.defer();
     }
     if spec.attempts > 1 {
-        let retry = Retry::attempts(spec.attempts);
+        let retry = RetryPolicy::attempts(spec.attempts);
         node = node.retry(retry.backoff(Duration::ZERO, 1.0).without_jitter());
     }
     if !spec.handler {
@@ -214,7 +214,7 @@ fn add(
 struct Body {
     index: usize,
     spec: Node,
-    schema: JsonSchema,
+    schema: JsonStateSchema,
     harness: Harness,
 }
 

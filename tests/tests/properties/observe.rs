@@ -10,7 +10,7 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, CompiledGraph, Control, Durability, EventKind, Exit, Input, JsonState, Mode,
+    Checkpointer, CompiledGraph, RunControl, Durability, EventKind, RunOutcome, Input, JsonState, StreamMode,
     RunError, RunOptions, Stops, Thread, checkpoint::CheckpointId,
 };
 use proptest::test_runner::TestCaseError;
@@ -153,7 +153,7 @@ pub(crate) struct Session {
 }
 
 /// Result of a run that was not dropped.
-type RunResult = Result<Exit<JsonState>, RunError>;
+type RunResult = Result<RunOutcome<JsonState>, RunError>;
 
 impl Session {
     pub(crate) fn new(spec: &Spec, setting: &Setting) -> Self {
@@ -174,7 +174,7 @@ impl Session {
 
     pub(crate) fn options(&self) -> RunOptions {
         let mut options =
-            RunOptions::new().limit(self.spec.limit).modes([Mode::Values, Mode::Tasks]);
+            RunOptions::new().limit(self.spec.limit).modes([StreamMode::Values, StreamMode::Tasks]);
         if let Some(durability) = self.setting.saver {
             options = options.durability(durability);
         }
@@ -247,14 +247,14 @@ impl Session {
         let mut options = self.options();
         for it in disruptions {
             options = match it {
-                Disruption::Before => options.stop_before(Stops::Everywhere),
-                Disruption::After => options.stop_after(Stops::Everywhere),
+                Disruption::Before => options.stop_before(Stops::All),
+                Disruption::After => options.stop_after(Stops::All),
                 Disruption::BeforeAndAfter => {
-                    options.stop_before(Stops::Everywhere).stop_after(Stops::Everywhere)
+                    options.stop_before(Stops::All).stop_after(Stops::All)
                 }
                 Disruption::Limit(steps) => options.limit(*steps),
                 Disruption::Drain(step) => {
-                    let control = Control::new();
+                    let control = RunControl::new();
                     self.harness.drain_at(*step, control.clone());
                     options.control(control)
                 }
@@ -294,8 +294,8 @@ impl Session {
         let Some(result) = result else { return Ok(after_drop(thread).await) };
         let limited = disruptions.iter().any(|it| matches!(it, Disruption::Limit(_)));
         let questions = match &result {
-            Ok(Exit::Stopped { .. }) => return Ok(NextInput::Proceed),
-            Ok(Exit::Interrupted { interrupts, .. }) if self.setting.answers => interrupts,
+            Ok(RunOutcome::Stopped { .. }) => return Ok(NextInput::Proceed),
+            Ok(RunOutcome::Interrupted { interrupts, .. }) if self.setting.answers => interrupts,
             Err(RunError::StepLimit { .. }) if limited => return Ok(NextInput::Proceed),
             Err(error) if error.to_string().ends_with(": injected") => {
                 return Ok(NextInput::Proceed);
@@ -357,15 +357,15 @@ fn answer(question: &Value) -> Value {
     json!({ "to": question })
 }
 
-fn describe(exit: &Exit<JsonState>) -> String {
+fn describe(exit: &RunOutcome<JsonState>) -> String {
     match exit {
-        Exit::Done(_) => "done".to_owned(),
-        Exit::Interrupted { interrupts, .. } => {
+        RunOutcome::Done(_) => "done".to_owned(),
+        RunOutcome::Interrupted { interrupts, .. } => {
             let mut asked: Vec<_> = interrupts.iter().map(|it| it.value.to_string()).collect();
             asked.sort_unstable();
             format!("interrupted: {}", asked.join(" "))
         }
-        Exit::Stopped { stop, .. } => format!("stopped: {stop:?}"),
+        RunOutcome::Stopped { stop, .. } => format!("stopped: {stop:?}"),
         _ => "unknown exit".to_owned(),
     }
 }

@@ -5,8 +5,8 @@ use std::{fmt::Debug, future::Future, pin::Pin};
 use graph_core::{
     MemorySaver,
     checkpoint::{
-        Checkpoint, CheckpointError, Checkpointer, History, Keep, Lease, Lookup, NewCheckpoint,
-        Place, Pruned, TaskRecord,
+        Checkpoint, CheckpointError, Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint,
+        CheckpointKey, PruneStats, TaskRecord,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -45,13 +45,13 @@ impl Checkpointer for TextSaver {
     methods! {
         lease('a thread: str)() -> Lease;
         get('a at: Lookup)() -> Option<Checkpoint>;
-        list('a query: History)() -> Vec<Checkpoint>;
+        list('a query: HistoryQuery)() -> Vec<Checkpoint>;
         threads()() -> Vec<String>;
         namespaces('a thread: str)() -> Vec<(String, usize)>;
         delete_thread('a thread: str)() -> ();
         delete_runs('a runs: [String])() -> ();
         copy_thread('a from: str, 'b to: str)() -> ();
-        prune('a threads: [String])(keep: Keep) -> Pruned;
+        prune('a threads: [String])(keep: Keep) -> PruneStats;
     }
 
     fn put<'s, 'f>(&'s self, mut checkpoint: NewCheckpoint) -> BoxFuture<'f, ()>
@@ -65,7 +65,7 @@ impl Checkpointer for TextSaver {
         self.memory.put(checkpoint)
     }
 
-    fn record<'s, 'a, 'f>(&'s self, at: &'a Place, records: Vec<TaskRecord>) -> BoxFuture<'f, ()>
+    fn record<'s, 'a, 'f>(&'s self, at: &'a CheckpointKey, records: Vec<TaskRecord>) -> BoxFuture<'f, ()>
     where
         's: 'f,
         'a: 'f,

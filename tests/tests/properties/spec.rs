@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use graph_core::{JsonKind, Persistence};
+use graph_core::{JsonFieldKind, Persistence};
 use proptest::{collection::vec, option, prelude::*};
 
 /// Number of node runs after which no backward target is taken.
@@ -24,22 +24,22 @@ pub(crate) const FIELDS: [&str; 14] = [
 pub(crate) const INNER_FIELDS: [&str; 5] = ["ticks", "log", "map", "text", "any"];
 
 /// Returns how a field combines writes.
-pub(crate) fn kind(field: &str) -> JsonKind {
+pub(crate) fn kind(field: &str) -> JsonFieldKind {
     match field {
-        "log" => JsonKind::Append,
-        "ticks" | "sum" => JsonKind::Sum,
-        "max" => JsonKind::Max,
-        "min" => JsonKind::Min,
-        "map" => JsonKind::Merge,
-        "text" => JsonKind::Concat,
-        "rows" => JsonKind::Upsert("id".to_owned()),
-        "any" => JsonKind::Any,
-        "eph" => JsonKind::Ephemeral,
-        "raw" => JsonKind::Untracked,
-        "topic" => JsonKind::Topic,
-        "kept" => JsonKind::TopicKept,
-        "left" => JsonKind::RemainingSteps,
-        _ => JsonKind::Last,
+        "log" => JsonFieldKind::Append,
+        "ticks" | "sum" => JsonFieldKind::Sum,
+        "max" => JsonFieldKind::Max,
+        "min" => JsonFieldKind::Min,
+        "map" => JsonFieldKind::Merge,
+        "text" => JsonFieldKind::Concat,
+        "rows" => JsonFieldKind::Upsert("id".to_owned()),
+        "any" => JsonFieldKind::Any,
+        "eph" => JsonFieldKind::Ephemeral,
+        "raw" => JsonFieldKind::Untracked,
+        "topic" => JsonFieldKind::Topic,
+        "kept" => JsonFieldKind::TopicAccumulate,
+        "left" => JsonFieldKind::RemainingSteps,
+        _ => JsonFieldKind::Last,
     }
 }
 

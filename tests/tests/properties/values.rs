@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use graph_core::{
-    Command, CompiledGraph, Durability, Exit, Goto, JsonKind, JsonSchema, JsonState, NodeError,
+    Command, CompiledGraph, Durability, RunOutcome, Goto, JsonFieldKind, JsonStateSchema, JsonState, NodeError,
     RunOptions, START, Stops,
-    checkpoint::{Change, Event, GotoRecord, TaskId, TaskRecord},
+    checkpoint::{Change, TaskEvent, GotoRecord, TaskId, TaskRecord},
     json::{JsonReturn, json_node},
 };
 use proptest::{collection::vec, prelude::*};
@@ -20,7 +20,7 @@ use crate::{
 /// Writes to one field.
 #[derive(Clone, Debug)]
 struct Writes {
-    kind: JsonKind,
+    kind: JsonFieldKind,
     values: Vec<Value>,
 }
 
@@ -30,29 +30,29 @@ fn writes() -> impl Strategy<Value = Writes> {
     let object =
         || vec(("[a-d]", small()), 0..4).prop_map(|it| Value::Object(it.into_iter().collect()));
     let row = || (0..4i64, 0..9i64).prop_map(|(id, v)| json!({"id": id, "v": v}));
-    let of = |kind: JsonKind, value: BoxedStrategy<Value>| {
+    let of = |kind: JsonFieldKind, value: BoxedStrategy<Value>| {
         vec(value, 1..7).prop_map(move |values| Writes { kind: kind.clone(), values })
     };
     prop_oneof![
-        of(JsonKind::Append, vec(small(), 0..4).prop_map(Value::from).boxed()),
-        of(JsonKind::Sum, whole().boxed()),
-        of(JsonKind::Max, whole().boxed()),
-        of(JsonKind::Min, whole().boxed()),
-        of(JsonKind::Merge, object().boxed()),
-        of(JsonKind::Concat, "\\PC{0,4}".prop_map(Value::from).boxed()),
-        of(JsonKind::Upsert("id".to_owned()), vec(row(), 0..4).prop_map(Value::from).boxed()),
-        of(JsonKind::TopicKept, small().boxed()),
+        of(JsonFieldKind::Append, vec(small(), 0..4).prop_map(Value::from).boxed()),
+        of(JsonFieldKind::Sum, whole().boxed()),
+        of(JsonFieldKind::Max, whole().boxed()),
+        of(JsonFieldKind::Min, whole().boxed()),
+        of(JsonFieldKind::Merge, object().boxed()),
+        of(JsonFieldKind::Concat, "\\PC{0,4}".prop_map(Value::from).boxed()),
+        of(JsonFieldKind::Upsert("id".to_owned()), vec(row(), 0..4).prop_map(Value::from).boxed()),
+        of(JsonFieldKind::TopicAccumulate, small().boxed()),
     ]
 }
 
 /// Builds a graph whose steps write these batches, either with one node per value or with one node that returns many
 /// updates.
 fn batched_graph(
-    kind: &JsonKind,
+    kind: &JsonFieldKind,
     batches: &[Vec<Value>],
     one_node: bool,
 ) -> CompiledGraph<JsonState> {
-    let schema = JsonSchema::new([("field", kind.clone())]).expect("field names are unique");
+    let schema = JsonStateSchema::new([("field", kind.clone())]).expect("field names are unique");
     let mut graph = schema.graph();
     let mut before: Vec<String> = Vec::new();
     for (step, batch) in batches.iter().enumerate() {
@@ -86,7 +86,7 @@ fn batched_graph(
 /// Returns the field after a run: as returned by the run, and as loaded from the store.
 async fn final_field(graph: CompiledGraph<JsonState>, durability: Durability) -> (String, String) {
     let thread = graph.thread("t", ()).with(RunOptions::new().durability(durability));
-    let input = JsonSchema::new(Vec::<(String, JsonKind)>::new()).expect("field names are unique");
+    let input = JsonStateSchema::new(Vec::<(String, JsonFieldKind)>::new()).expect("field names are unique");
     let input = graph_core::Input::update(input.update(json!({})).expect("an object"));
     let events = match thread.run(input).await {
         Ok(exit) => exit.state().to_full_value().to_string(),
@@ -168,9 +168,9 @@ fn json_values() -> impl Strategy<Value = Value> {
 }
 
 /// Builds a graph that passes a value through everything that is stored: input, field, payload, interrupt and answer.
-fn relay(saver: &TextSaver) -> (JsonSchema, CompiledGraph<JsonState>) {
-    let fields = [("value", JsonKind::Last), ("copy", JsonKind::Last), ("again", JsonKind::Last)];
-    let schema = JsonSchema::new(fields).expect("field names are unique");
+fn relay(saver: &TextSaver) -> (JsonStateSchema, CompiledGraph<JsonState>) {
+    let fields = [("value", JsonFieldKind::Last), ("copy", JsonFieldKind::Last), ("again", JsonFieldKind::Last)];
+    let schema = JsonStateSchema::new(fields).expect("field names are unique");
     let send = json_node("send", |input, _| {
         let value = input.get("value").cloned().unwrap_or_default();
         let way = Command::<JsonState, _>::goto(vec![Goto::send("ask", value)]);
@@ -182,7 +182,7 @@ fn relay(saver: &TextSaver) -> (JsonSchema, CompiledGraph<JsonState>) {
         std::future::ready(answer.map(|it| json!({"copy": value, "again": it})))
     });
     let graph = schema.graph().node(send).node(ask).edge(START, "send");
-    let graph = graph.stop_before(Stops::Everywhere).checkpointer(saver.clone());
+    let graph = graph.stop_before(Stops::All).checkpointer(saver.clone());
     (schema, graph.compile().expect("the relay is a valid graph"))
 }
 
@@ -196,7 +196,7 @@ async fn round_trip(value: &Value) -> Result<Value, Box<dyn std::error::Error>> 
     while !exit.is_done() {
         let question = exit.interrupts().first().map(|it| it.value.clone());
         exit = match (&exit, question) {
-            (Exit::Interrupted { .. }, Some(question)) => thread().resume(question).await?,
+            (RunOutcome::Interrupted { .. }, Some(question)) => thread().resume(question).await?,
             _ => thread().proceed().await?,
         };
     }
@@ -234,9 +234,9 @@ fn stored_changes_and_records_are_unchanged() {
         };
         let writes = values.iter().map(write).collect();
         let events = [
-            Event::Done { writes, gotos },
-            Event::Answered { answers: values.clone() },
-            Event::Effect { key: name.clone(), result: values[0].clone() },
+            TaskEvent::Done { writes, gotos },
+            TaskEvent::Resumed { answers: values.clone() },
+            TaskEvent::Effect { key: name.clone(), result: values[0].clone() },
         ];
         for event in events {
             json_round_trip(&TaskRecord { task: TaskId::COMMAND, node: name.clone(), event });

@@ -14,7 +14,7 @@ use crate::args::API_KEY;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     Success,
-    Failure,
+    RunnerError,
     UsageError,
     AwaitsReview,
     Unscored,
@@ -25,7 +25,7 @@ impl From<ExitStatus> for ExitCode {
     fn from(exit_status: ExitStatus) -> Self {
         Self::from(match exit_status {
             ExitStatus::Success => 0,
-            ExitStatus::Failure => 1,
+            ExitStatus::RunnerError => 1,
             ExitStatus::UsageError => 2,
             ExitStatus::AwaitsReview => 3,
             ExitStatus::Unscored => 4,
@@ -82,7 +82,7 @@ pub(crate) enum CliError {
     )]
     MissingKey(SocketAddr),
     #[error("the API key in {API_KEY} is invalid: {0}")]
-    InvalidKey(#[from] graph_server::http::ShortKey),
+    InvalidKey(#[from] graph_server::http::ShortKeyError),
     #[error("cannot start the async runtime: {0}")]
     Runtime(std::io::Error),
     #[error(transparent)]
@@ -118,7 +118,7 @@ impl CliError {
                 | RunError::InvalidOperation(_)
                 | RunError::Setting { .. },
             ) => ExitStatus::UsageError,
-            _ => ExitStatus::Failure,
+            _ => ExitStatus::RunnerError,
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     eprintln!(
         "Serving at http://{address}. Press Ctrl-C to stop; unfinished runs resume at the next start."
     );
-    if let Err(error) = graph_server::lift_descriptor_limit() {
+    if let Err(error) = graph_server::raise_descriptor_limit() {
         tracing::warn!(%error, "cannot raise the limit of open file descriptors");
     }
     let grace = Duration::from_secs(args.grace);

@@ -136,7 +136,8 @@ fn resolve_overlaps(layer: &[usize], targets: &[(f64, f64)], widths: &[f64], cen
     let mut groups: Vec<Group> = Vec::new();
     for ((target, weight), offset) in targets.iter().zip(&offsets) {
         let mut group = Group { mean: target - offset, weight: *weight, items: 1 };
-        while let Some(last) = groups.pop_if(|it| it.mean > group.mean) {
+        while groups.last().is_some_and(|it| it.mean > group.mean) {
+            let Some(last) = groups.pop() else { break };
             let weight = last.weight + group.weight;
             group = Group {
                 mean: (last.mean * last.weight + group.mean * group.weight) / weight,
