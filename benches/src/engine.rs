@@ -56,14 +56,14 @@ fn ticking() -> StateGraph<Counter> {
 /// Runs the loop for `steps` steps.
 pub async fn run_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     let input = Counter { count: 0, until: steps };
-    let exit = graph.invoke(input, (), RunOptions::new().limit(NO_LIMIT)).await;
+    let exit = graph.invoke(input, (), RunOptions::new().step_limit(NO_LIMIT)).await;
     exit.expect("the run succeeds").into_state().count
 }
 
 /// Runs the loop for `steps` steps, each stored before the next one starts.
 pub async fn run_checkpointed_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     let input = Counter { count: 0, until: steps };
-    let exit = graph.thread("counter", ()).with(stored()).run(input).await;
+    let exit = graph.thread("counter", ()).with_options(stored()).run(input).await;
     exit.expect("the run succeeds").into_state().count
 }
 
@@ -180,13 +180,13 @@ fn growing(watch: Stopwatch) -> StateGraph<Log> {
 
 /// Appends one item per step and returns the final length.
 pub async fn run_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
-    let exit = graph.invoke(log, (), RunOptions::new().limit(NO_LIMIT)).await;
+    let exit = graph.invoke(log, (), RunOptions::new().step_limit(NO_LIMIT)).await;
     exit.expect("the run succeeds").into_state().lines.len()
 }
 
 /// Appends one item per step, each stored before the next step starts.
 pub async fn run_checkpointed_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
-    let exit = graph.thread("log", ()).with(stored()).run(log).await;
+    let exit = graph.thread("log", ()).with_options(stored()).run(log).await;
     exit.expect("the run succeeds").into_state().lines.len()
 }
 
@@ -205,7 +205,7 @@ pub fn json_loop_graph() -> (JsonStateSchema, CompiledGraph<JsonState>) {
         .graph()
         .node(tick)
         .edge(START, "tick")
-        .json_branch("tick", turn.ends(["tick", "__end__"]));
+        .json_branch("tick", turn.destinations(["tick", "__end__"]));
     let graph = graph.compile().expect("the graph is valid");
     (schema, graph)
 }
@@ -216,7 +216,7 @@ pub async fn run_json_loop(
     steps: u64,
 ) -> u64 {
     let input = schema.input(json!({"count": 0, "until": steps})).expect("an object");
-    let exit = graph.invoke(input, (), RunOptions::new().limit(NO_LIMIT)).await;
+    let exit = graph.invoke(input, (), RunOptions::new().step_limit(NO_LIMIT)).await;
     let state = exit.expect("the run succeeds").into_state();
     state.get("count").and_then(Value::as_u64).unwrap_or_default()
 }
@@ -227,5 +227,5 @@ fn number(input: &JsonInput, field: &str) -> u64 {
 
 /// Stores every step before the next one starts.
 fn stored() -> RunOptions {
-    RunOptions::new().limit(NO_LIMIT).durability(Durability::Sync)
+    RunOptions::new().step_limit(NO_LIMIT).durability(Durability::Sync)
 }

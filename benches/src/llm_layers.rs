@@ -95,7 +95,7 @@ fn stacks(dir: &Arc<TempDir>) -> Vec<(&'static str, Stack)> {
     vec![
         ("none", stack(|llm| llm)),
         ("retry", stack(|llm| llm.retry(Backoff::default()))),
-        ("gate", stack(|llm| llm.gate(&gate()))),
+        ("gate", stack(|llm| llm.rate_limit(&gate()))),
         ("budget", stack(|llm| llm.budget(&budget()))),
         ("cache, new", stack(|llm| llm.cache(Arc::new(MemoryCache::new())))),
         (
@@ -107,7 +107,7 @@ fn stacks(dir: &Arc<TempDir>) -> Vec<(&'static str, Stack)> {
         (
             ALL,
             stack(move |llm| {
-                let recorded = llm.record(&new_recording(all())).gate(&gate()).budget(&budget());
+                let recorded = llm.record(&new_recording(all())).rate_limit(&gate()).budget(&budget());
                 recorded.retry(Backoff::default()).cache(Arc::new(MemoryCache::new()))
             }),
         ),
@@ -190,7 +190,7 @@ fn run_journaled(runtime: Handle) -> Run {
 
 async fn call_all(llm: &Llm, requests: &[Request]) {
     for request in requests {
-        let response = llm.call(request, &mut Listener::deaf()).await;
+        let response = llm.call(request, &mut Listener::null()).await;
         response.expect("the model does not fail");
     }
 }

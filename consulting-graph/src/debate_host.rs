@@ -273,7 +273,7 @@ impl DebateHost {
 
     fn sandbox_spec(&self, the_move: &Move) -> Spec {
         let (ticker, move_id) = (the_move.ticker.as_str(), the_move.move_id);
-        let name = Spec::clean_name(&format!("negotiate-{ticker}-{move_id}-{}", self.run_id));
+        let name = Spec::sanitize_name(&format!("negotiate-{ticker}-{move_id}-{}", self.run_id));
         let spec = Spec::new(name)
             .memory(SANDBOX_MEMORY)
             .label("project", "ai-consulting-agency")
@@ -294,9 +294,9 @@ impl DebateHost {
         let modes = if self.traces.is_some() { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
         GraphRun::new(debate::GRAPH)
             .thread(the_move.move_id.to_string(), saver)
-            .gate(call_policy::call_policy(deps, the_move))
-            .modes(modes)
-            .steps(steps)
+            .call_policy(call_policy::call_policy(deps, the_move))
+            .stream_modes(modes)
+            .step_limit(steps)
     }
 
     /// Returns the initial state of a debate.
@@ -323,7 +323,7 @@ impl DebateHost {
         cx: &Context<Deps>,
     ) {
         let mut builder = TraceBuilder::new();
-        builder.begin(input.clone());
+        builder.begin_run(input.clone());
         let move_id = the_move.move_id.to_string();
         while let Some(event) = events.recv().await {
             if let EventKind::Custom(value) = &event.kind {
@@ -337,16 +337,16 @@ impl DebateHost {
                     ),
                 }
             } else if self.traces.is_some() {
-                builder.note(&event);
+                builder.add_event(&event);
             }
         }
         if let Some(traces) = &self.traces {
-            let graph = debate::graph(self.saver.clone()).map(|it| it.identity());
+            let graph = debate::graph(self.saver.clone()).map(|it| it.fingerprint());
             let header = Header {
                 graph: graph.unwrap_or_default(),
                 engine: graph_core::VERSION.to_owned(),
                 input,
-                then: Vec::new(),
+                later_inputs: Vec::new(),
             };
             traces.insert(the_move.move_id, builder.finish(header, RunStatus::Done));
         }

@@ -129,7 +129,7 @@ impl Models {
                 self.unrecorded_call.get_or_init(|| reason.clone());
                 FailureKind::NotRecorded
             }
-            ErrorKind::File if self.recording.is_broken() => {
+            ErrorKind::File if self.recording.has_write_failed() => {
                 self.storage_failure.get_or_init(|| reason.clone());
                 FailureKind::NotStored
             }
@@ -165,7 +165,7 @@ impl Models {
 /// Redacts the API keys in use from everything that goes through the recording.
 fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     let providers: BTreeSet<&str> = ids.iter().map(|it| it.provider.as_str()).collect();
-    let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.key_in_use());
+    let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.effective_key());
     keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 
@@ -176,7 +176,7 @@ fn with_layers(
     budget: Option<&Arc<RunBudget>>,
     recording: &Recording,
 ) -> LayeredModel {
-    let limited = bare.gate(limiter);
+    let limited = bare.rate_limit(limiter);
     let Some(budget) = budget else {
         let llm = limited.retry(Backoff::default()).record(recording);
         return LayeredModel { turns: llm.clone(), others: llm };
@@ -246,5 +246,5 @@ impl Config {
 
 /// Returns the context window of a model, if the catalog knows it.
 fn window(id: &ModelId) -> Option<ContextWindow> {
-    ContextWindow::of(id.clone(), Catalog::builtin())
+    ContextWindow::from_catalog(id.clone(), Catalog::builtin())
 }

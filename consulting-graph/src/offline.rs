@@ -29,7 +29,7 @@ pub fn model(seed: u64) -> Result<Llm, ScriptError> {
 pub(crate) fn model_with_delay(seed: u64, answer_ms: u64) -> Result<Llm, ScriptError> {
     let mut script: Script = toml::from_str(SCRIPT).map_err(|error| ScriptError {
         script: MODEL_NAME.to_owned(),
-        place: "config/scripted.toml".to_owned(),
+        location: "config/scripted.toml".to_owned(),
         problem: error.to_string(),
     })?;
     for rule in &mut script.rules {

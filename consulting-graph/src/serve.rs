@@ -148,7 +148,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     };
     let protected = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));
     let (protected, mut protected_api) = protected.with_state(app.clone()).split_for_parts();
-    options.guard.describe(&mut protected_api);
+    options.guard.add_security_schemes(&mut protected_api);
     let public =
         OpenApiRouter::new().routes(routes!(setup)).routes(routes!(ready)).routes(routes!(health));
     let (public, mut api) = public.with_state(app).split_for_parts();
@@ -157,7 +157,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     let public = public
         .route("/openapi.json", get(move || async move { Json(document) }))
         .merge(page(page::file));
-    Ok((service, options.guard.around(public, protected, metrics)))
+    Ok((service, options.guard.wrap(public, protected, metrics)))
 }
 
 /// Locks the directory. A second server would treat the runs of the first one as abandoned.
@@ -181,7 +181,7 @@ fn lock(runs: &Path) -> Result<File, ServeError> {
 async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<Setup>, Problem> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let setup = Setup { needs_key: app.guard.needs_key(), version, ..Setup::default() };
-    if !app.guard.lets_in(&headers) {
+    if !app.guard.authorizes(&headers) {
         return Ok(Json(setup));
     }
     let config = Config::parse(&app.config).map_err(|error| Problem::internal(&error))?;
@@ -226,7 +226,7 @@ async fn health() -> &'static str {
     (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody),
     (status = 503, description = "The server does not accept new runs", body = ProblemBody)))]
 async fn ready(State(app): State<AppState>) -> Result<&'static str, Problem> {
-    app.service.ready().await?;
+    app.service.check_ready().await?;
     Ok("ready\n")
 }
 

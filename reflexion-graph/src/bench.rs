@@ -192,7 +192,7 @@ async fn solve(
     job: Job,
     deps: Deps,
 ) -> Result<Session, RunError> {
-    let options = RunOptions::new().limit(graph::max_steps(&job));
+    let options = RunOptions::new().step_limit(graph::max_steps(&job));
     let session = Session { job, ..Session::default() };
     Ok(graph.invoke(session, deps, options).await?.into_state())
 }

@@ -158,9 +158,9 @@ impl Executor {
         spec.limits.disk = DISK;
         spec.limits.processes = PROCESSES;
         if !options.wheels.is_empty() {
-            spec = spec.folder(PACKAGES, packages(&options, &sandboxes).await?);
+            spec = spec.shared_dir(PACKAGES, packages(&options, &sandboxes).await?);
         }
-        let pool = Pool::of(sandboxes.clone(), spec).size(options.pool).most(options.pool).open();
+        let pool = Pool::of(sandboxes.clone(), spec).size(options.pool).max_sandboxes(options.pool).open();
         Ok(Self {
             shared: Arc::new(Shared {
                 sandboxes,

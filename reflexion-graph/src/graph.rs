@@ -304,8 +304,8 @@ async fn request_json<T: JsonSchema + DeserializeOwned>(
                 responses.push(response);
                 return Ok(ModelReply { value: Some(value), responses, refused: None });
             }
-            Err(JsonError::Unreadable { unreadable, response }) => {
-                tracing::warn!(%unreadable, "cannot parse an answer");
+            Err(JsonError::Unreadable { error, response }) => {
+                tracing::warn!(%error, "cannot parse an answer");
                 responses.push(*response);
             }
             Err(JsonError::Call(error)) if error.kind == ErrorKind::Budget => {

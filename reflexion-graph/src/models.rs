@@ -34,7 +34,7 @@ impl RunBudget {
     pub fn check(&self, llm: &Llm) -> Result<(), ModelError> {
         let Some(money) = self.money else { return Ok(()) };
         let id = llm::Model::id(llm);
-        match Budget::of_money(money).most(&id, &Request::new("")) {
+        match Budget::of_money(money).max_cost(&id, &Request::new("")) {
             Ok(_) => Ok(()),
             Err(_) => Err(ModelError::NoPrice(id.to_string())),
         }
@@ -82,7 +82,7 @@ pub enum ModelError {
 impl ModelChoice {
     /// Selects the provider whose API key is in the environment, or else the scripted model.
     pub fn from_environment() -> Self {
-        let provider = Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name());
+        let provider = Provider::from_env().map_or(Scripted::PROVIDER, |it| it.name());
         Self { provider: provider.to_owned(), model: None }
     }
 
@@ -112,7 +112,7 @@ impl ModelChoice {
         }
         Ok(self
             .connect()?
-            .gate(&RateLimiter::new(RateLimit::new(MAX_CONCURRENT_CALLS)))
+            .rate_limit(&RateLimiter::new(RateLimit::new(MAX_CONCURRENT_CALLS)))
             .retry(Backoff::default()))
     }
 

@@ -19,7 +19,7 @@ pub fn model() -> Result<Llm, ScriptError> {
 pub fn model_for(problems: &[Problem]) -> Result<Llm, ScriptError> {
     let mut script: Script = toml::from_str(SCRIPT).map_err(|error| ScriptError {
         script: "coder".to_owned(),
-        place: "data/scripted.toml".to_owned(),
+        location: "data/scripted.toml".to_owned(),
         problem: error.to_string(),
     })?;
     let known = problems.iter().flat_map(rules).chain(script.rules).collect();

@@ -218,10 +218,10 @@ impl Run {
         let mut builder = TraceBuilder::new();
         let report = self.run_to_end(deps, on_event, Some(&mut builder)).await?;
         let header = Header {
-            graph: graph::without_checkpointer()?.identity(),
+            graph: graph::without_checkpointer()?.fingerprint(),
             engine: graph_core::VERSION.to_owned(),
             input: Value::Null,
-            then: Vec::new(),
+            later_inputs: Vec::new(),
         };
         Ok((report, builder.finish(header, RunStatus::Done)))
     }
@@ -237,13 +237,13 @@ impl Run {
         let file = deps.executor.language().file();
         let saver = Arc::new(SqliteSaver::open(self.dir.join("state.db"))?);
         let modes = if trace.is_some() { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
-        let options = RunOptions::new().modes(modes);
-        let options = options.limit(graph::max_steps(&self.manifest.job));
+        let options = RunOptions::new().stream_modes(modes);
+        let options = options.step_limit(graph::max_steps(&self.manifest.job));
         let graph = graph::graph(saver)?;
         let here = graph.thread(THREAD, deps.clone()).state().await?;
         let paid = here.as_ref().map_or(&[][..], |it| &it.values.calls);
         let deps = Deps { budget: self.manifest.budget.remaining(paid), ..deps };
-        let thread = graph.thread(THREAD, deps).with(options);
+        let thread = graph.thread(THREAD, deps).with_options(options);
         let session = match here {
             Some(here) if here.is_done() && here.values.spent.is_some() && self.reopened => {
                 let update = Session::update().spent(None).outcome(None);
@@ -305,7 +305,7 @@ async fn stream<T: FnMut(&NumberedEvent) + Send>(
     sender: &mut EventSender<T>,
 ) -> Result<Session, RunError> {
     if let Some(trace) = &mut trace {
-        trace.begin(thread.graph().describe(&input).unwrap_or_default());
+        trace.begin_run(thread.graph().input_to_json(&input).unwrap_or_default());
     }
     let mut events = thread.stream(input);
     while let Some(event) = events.next().await {
@@ -314,7 +314,7 @@ async fn stream<T: FnMut(&NumberedEvent) + Send>(
                 sender.send(event)?;
             }
         } else if let Some(trace) = &mut trace {
-            trace.note(&event);
+            trace.add_event(&event);
         }
     }
     match events.finish().await {

@@ -257,9 +257,9 @@ impl StoredTexts {
             let saver = open_without_fsync(path)?;
             let mut texts = Self::default();
             for (namespace, _) in saver.namespaces(THREAD).await? {
-                for it in saver.list(&HistoryQuery::of(THREAD, &namespace)).await? {
-                    let text = format!("{:?} {:?} {:?}", it.header, it.cursor, it.values);
-                    texts.checkpoints.insert(it.place.id, text);
+                for it in saver.list(&HistoryQuery::new(THREAD, &namespace)).await? {
+                    let text = format!("{:?} {:?} {:?}", it.header, it.frontier, it.values);
+                    texts.checkpoints.insert(it.key.id, text);
                     texts.records.extend(it.records.iter().map(|it| format!("{it:?}")));
                 }
             }

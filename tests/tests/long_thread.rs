@@ -19,7 +19,7 @@ async fn write_long_thread(saver: &impl Checkpointer) {
             changes.push(("topic".to_owned(), Change::Set(json!("rows"))));
         }
         let new = next_checkpoint("t", head, changes);
-        head = Some(new.place.id);
+        head = Some(new.key.id);
         saver.put(new).await.unwrap();
     }
 }

@@ -53,7 +53,7 @@ async fn client_that_lost_its_lease_cannot_write() {
     let refused = put(&one, late.clone()).await;
     assert!(matches!(refused, Err(CheckpointError::LeaseLost { .. })), "{refused:?}");
     let next = put(&two, step("t", Some(first))).await.unwrap();
-    assert_eq!(head(&two, "t").await.place.id, next);
+    assert_eq!(head(&two, "t").await.key.id, next);
     // Not even after the other client released the lease.
     drop((lease, taken));
     let refused = put(&one, late).await;
@@ -139,7 +139,7 @@ async fn exactly_one_client_wins_each_step() {
         assert_eq!(won.len(), 1, "{a:?} {b:?}");
         head = *won[0];
     }
-    let found = savers[0].list(&HistoryQuery::of("t", "")).await.unwrap();
+    let found = savers[0].list(&HistoryQuery::new("t", "")).await.unwrap();
     assert_eq!(found.len(), 11);
     assert_eq!(found[0].values["log"].as_array().unwrap().len(), 11);
 }
@@ -285,7 +285,7 @@ async fn long_list_is_read_from_few_rows_and_stored_at_most_twice() {
     assert_eq!(sizes, saver.sizes().await.unwrap());
 
     // A listing reads each link once and returns the values of each step.
-    let found = saver.list(&HistoryQuery::of("t", "").limit(3)).await.unwrap();
+    let found = saver.list(&HistoryQuery::new("t", "").limit(3)).await.unwrap();
     let lengths: Vec<_> =
         found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
     assert_eq!(lengths, [2_000, 1_999, 1_998]);
@@ -309,7 +309,7 @@ async fn one_or_many_steps_take_one_statement() {
     let before = statements(&server);
     for n in 0..20 {
         let next = step("t", Some(last));
-        let (place, id) = (CheckpointKey { id: last, ..next.place.clone() }, next.place.id);
+        let (place, id) = (CheckpointKey { id: last, ..next.key.clone() }, next.key.id);
         let writes = vec![CheckpointWrite::Record(place, vec![done(n)]), CheckpointWrite::Put(Box::new(next))];
         saver.write(writes).await.unwrap();
         last = id;
@@ -321,14 +321,14 @@ async fn one_or_many_steps_take_one_statement() {
     let (mut writes, mut head_id) = (Vec::new(), last);
     for n in 0..300 {
         let next = step("t", Some(head_id));
-        writes.push(CheckpointWrite::Record(CheckpointKey { id: head_id, ..next.place.clone() }, vec![done(n)]));
-        head_id = next.place.id;
+        writes.push(CheckpointWrite::Record(CheckpointKey { id: head_id, ..next.key.clone() }, vec![done(n)]));
+        head_id = next.key.id;
         writes.push(CheckpointWrite::Put(Box::new(next)));
     }
     saver.write(writes.clone()).await.unwrap();
     // One more statement merges links at the 200th change.
     assert!(statements(&server) - before <= 2);
-    let found = saver.list(&HistoryQuery::of("t", "")).await.unwrap();
+    let found = saver.list(&HistoryQuery::new("t", "")).await.unwrap();
     assert_eq!(found.len(), 321);
     assert!(found.iter().skip(1).take(320).all(|it| it.records.len() == 1));
     assert_eq!(found[0].values["log"], json!(vec!["x"; 321]));
@@ -348,14 +348,14 @@ async fn writes_to_several_namespaces_are_atomic() {
     let saver = saver(&url).await;
     let inner = |head| {
         let mut step = step("t", head);
-        step.place.namespace = "node:1".to_owned();
+        step.key.namespace = "node:1".to_owned();
         step
     };
     let (root, child) = (step("t", None), inner(None));
-    let (root_id, child_id) = (root.place.id, child.place.id);
+    let (root_id, child_id) = (root.key.id, child.key.id);
     let mut wider = inner(Some(child_id));
     wider.changes.push(("more".to_owned(), Change::Set(json!(1))));
-    let wider_id = wider.place.id;
+    let wider_id = wider.key.id;
     let writes = [root, child, wider].map(|it| CheckpointWrite::Put(Box::new(it)));
     saver.write(writes.to_vec()).await.unwrap();
     let found = saver.namespaces("t").await.unwrap();
@@ -368,7 +368,7 @@ async fn writes_to_several_namespaces_are_atomic() {
     let writes = [good, late].map(|it| CheckpointWrite::Put(Box::new(it)));
     let refused = saver.write(writes.to_vec()).await;
     assert!(matches!(refused, Err(CheckpointError::HeadMoved { .. })), "{refused:?}");
-    assert_eq!(head(&saver, "t").await.place.id, root_id);
+    assert_eq!(head(&saver, "t").await.key.id, root_id);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -399,7 +399,7 @@ async fn pruning_a_step_deletes_its_subgraph_visits() {
         [("a:1", first), ("b:2", second), ("c:3", in_flight), ("kept", first)]
     {
         let mut inner = step("t", None);
-        inner.place.namespace = namespace.to_owned();
+        inner.key.namespace = namespace.to_owned();
         inner.header.parents = [(String::new(), enclosing)].into();
         put(&saver, inner).await.unwrap();
     }
@@ -426,7 +426,7 @@ async fn saver_survives_a_server_restart() {
     for _ in 0..2 {
         server.crash_and_restart();
         head_id = put(&saver, step("t", Some(head_id))).await.unwrap();
-        assert_eq!(head(&saver, "t").await.place.id, head_id);
+        assert_eq!(head(&saver, "t").await.key.id, head_id);
     }
     drop(lease);
     let _lease = lease_when_free(&saver, "t").await;
@@ -449,7 +449,7 @@ async fn broken_connection_during_a_write_is_retried() {
         "IF nextval('breaks') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF",
     );
     let second = put(&saver, step("t", Some(first))).await.unwrap();
-    assert_eq!(head(&saver, "t").await.place.id, second);
+    assert_eq!(head(&saver, "t").await.key.id, second);
     assert_eq!(server.sql(&url, "SELECT last_value FROM breaks"), "2");
 }
 
@@ -560,7 +560,7 @@ async fn encrypted_values_are_unreadable_in_the_database() {
     let mut first = step("t", None);
     first.changes = vec![extend(json!("whisper"))];
     first.header.metadata.insert("note".to_owned(), json!("whisper"));
-    let place = first.place.clone();
+    let place = first.key.clone();
     put(&sealed, first).await.unwrap();
     sealed.record(&place, vec![done("whisper")]).await.unwrap();
     assert_eq!(head(&sealed, "t").await.values["log"], json!(["whisper"]));
@@ -594,7 +594,7 @@ async fn saver(url: &str) -> PostgresSaver {
 }
 
 async fn put(saver: &PostgresSaver, step: NewCheckpoint) -> Result<CheckpointId, CheckpointError> {
-    let id = step.place.id;
+    let id = step.key.id;
     saver.put(step).await.map(|()| id)
 }
 
@@ -613,7 +613,7 @@ fn extend(item: Value) -> (String, Change) {
 
 fn done(value: impl Into<Value>) -> TaskRecord {
     let event = TaskEvent::Effect { key: "call".to_owned(), result: value.into() };
-    TaskRecord { task: TaskId::of(&[b"task"]), node: "node".to_owned(), event }
+    TaskRecord { task: TaskId::from_parts(&[b"task"]), node: "node".to_owned(), event }
 }
 
 /// Leases a thread, retrying because the server detects the end of a session with a delay.

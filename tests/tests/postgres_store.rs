@@ -202,7 +202,7 @@ async fn encrypted_values_are_unreadable_in_the_database() {
 }
 
 fn key(node: &str, input: u32) -> CacheKey {
-    CacheKey { node: node.to_owned(), input: TaskId::of(&[&input.to_le_bytes()]) }
+    CacheKey { node: node.to_owned(), input: TaskId::from_parts(&[&input.to_le_bytes()]) }
 }
 
 fn result(value: Value) -> CachedResult {

@@ -130,12 +130,12 @@ fn is_refusal(answer: &str, mode: RaceMode) -> bool {
 async fn assert_stored(saver: &dyn Checkpointer, mode: RaceMode, n_won: u64) {
     let head = saver.get(&Lookup::head(mode.as_str(), "")).await.unwrap().unwrap();
     assert_eq!(head.values["count"], n_won);
-    let history = saver.list(&HistoryQuery::of(mode.as_str(), "")).await.unwrap();
+    let history = saver.list(&HistoryQuery::new(mode.as_str(), "")).await.unwrap();
     // The first run of the graph also stores checkpoints of its input and of START.
     let before = if mode == RaceMode::Graph { 2 } else { 0 };
     assert_eq!(history.len() as u64, n_won + before);
     for pair in history.windows(2) {
-        assert_eq!(pair[0].header.parent, Some(pair[1].place.id));
+        assert_eq!(pair[0].header.parent, Some(pair[1].key.id));
         assert_eq!(pair[0].header.step, pair[1].header.step + 1);
     }
 }

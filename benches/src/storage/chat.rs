@@ -64,8 +64,8 @@ pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: Sto
 async fn run_thread(graph: CompiledGraph<Chat>, name: String, load: StorageLoad) {
     let StorageLoad { steps, message, .. } = load;
     let input = Chat { size: message, until: steps, ..Chat::default() };
-    let options = RunOptions::new().limit(u32::MAX).durability(Durability::Sync);
-    let exit = graph.thread(name, ()).with(options).run(input).await;
+    let options = RunOptions::new().step_limit(u32::MAX).durability(Durability::Sync);
+    let exit = graph.thread(name, ()).with_options(options).run(input).await;
     let chat = exit.expect("the run succeeds").into_state();
     assert_eq!((chat.count, chat.messages.len()), (steps, steps));
 }

@@ -54,8 +54,8 @@ enum CountedWrite<'a> {
 
 impl<'a> CountedWrite<'a> {
     fn put(checkpoint: &'a NewCheckpoint) -> Self {
-        let NewCheckpoint { place, header, cursor, changes, .. } = checkpoint;
-        Self::Put(place, header, cursor, changes)
+        let NewCheckpoint { key, header, frontier, changes, .. } = checkpoint;
+        Self::Put(place, header, frontier, changes)
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         let load = StorageLoad { threads: 2, steps: 10, message: 100 };
         chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;
         // Each thread stores its input and START in addition to its steps.
-        assert_eq!(counting_hook.way().commits(), 2 * (10 + 2));
-        assert!(counting_hook.way().bytes() > 2 * 10 * 100, "{}", counting_hook.way().bytes());
+        assert_eq!(counting_hook.hook().commits(), 2 * (10 + 2));
+        assert!(counting_hook.hook().bytes() > 2 * 10 * 100, "{}", counting_hook.hook().bytes());
     }
 }

@@ -155,9 +155,9 @@ fn measure_writes(
     let before = disk::written();
     runtime.block_on(chat::run(&chat::graph(counting_hook.clone()), "counted", load));
     let written = before.zip(disk::written()).map(|(before, after)| after - before);
-    let count = counting_hook.way().commits();
+    let count = counting_hook.hook().commits();
     let commits = |bytes: usize| CommitProfile { count, bytes: bytes / count.max(1) };
-    DurableWrites { commits: commits(counting_hook.way().bytes()), actual: written.map(commits) }
+    DurableWrites { commits: commits(counting_hook.hook().bytes()), actual: written.map(commits) }
 }
 
 fn ours(saver: Arc<dyn Checkpointer>, load: StorageLoad, runtime: &Handle) -> Run {

@@ -17,7 +17,7 @@ pub async fn open_sandboxes(isolation: Isolation, name: Option<&str>) -> Result<
     // Without isolation, only the in-process back end is tried.
     let name = name.or((isolation == Isolation::Off).then_some("in-process"));
     let candidates = BACKENDS.into_iter().filter(|it| name.is_none_or(|name| name == *it));
-    candidates.fold(Sandboxes::new().isolation(isolation), add_backend).open().await
+    candidates.fold(Sandboxes::builder().isolation(isolation), add_backend).open().await
 }
 
 /// Registers a back end by name. Its guest is this program itself, which contains the debate graph.

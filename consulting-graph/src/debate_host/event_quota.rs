@@ -84,8 +84,8 @@ mod tests {
             step: 0,
             task: None,
             node: None,
-            handles: None,
-            outer: None,
+            handled_task: None,
+            parent_task: None,
             kind: EventKind::Custom(value),
         }
     }

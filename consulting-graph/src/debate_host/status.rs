@@ -31,7 +31,7 @@ impl DebateHost {
         let thread = move_id.to_string();
         let head = self.saver.get(&Lookup::head(&thread, "")).await.map_err(NodeError::terminal)?;
         let Some(head) = head else { return Ok(DebateStatus::New) };
-        if !is_finished(&head.cursor) {
+        if !is_finished(&head.frontier) {
             return Ok(DebateStatus::InProgress);
         }
         let result = DebateResult::from_state(Value::Object(head.values), config, move_id);
@@ -45,8 +45,8 @@ impl DebateHost {
 
 /// Returns whether the graph has nothing left to run.
 fn is_finished(cursor: &FrontierRecord) -> bool {
-    let FrontierRecord { armed, held, released, sends, input, .. } = cursor;
-    armed.is_empty()
+    let FrontierRecord { scheduled, deferred, released, sends, input, .. } = cursor;
+    scheduled.is_empty()
         && held.is_empty()
         && released.is_empty()
         && sends.is_empty()

@@ -95,7 +95,7 @@ impl RunBudget {
             (None, Some(money)) => Budget::of_money(money),
             (Some(tokens), Some(money)) => Budget::of_both(tokens, money),
         };
-        let budget = budget.after(recording, inherited_calls);
+        let budget = budget.charge_recording(recording, inherited_calls);
         Some(Self { budget, limit, makers: makers as u64, running_debates: AtomicU64::new(0) })
     }
 
@@ -124,7 +124,7 @@ impl RunBudget {
 
     /// Returns whether a debate turn has to be refused because the rest of the budget is needed for scoring.
     fn must_reserve_for_scoring(&self, id: &ModelId, request: &Request) -> bool {
-        let Ok(estimate) = self.budget.most(id, request) else { return false };
+        let Ok(estimate) = self.budget.max_cost(id, request) else { return false };
         // Estimates the rest of the round as one turn and one scoring call per decision maker and running debate,
         // each as expensive as this call.
         let calls = 1 + 2 * self.makers * self.running_debates.load(Ordering::Relaxed).max(1);
@@ -194,7 +194,7 @@ mod tests {
         let recording = open(RecordMode::ReplayOrRecord);
         let budget = |limit, inherited_calls| RunBudget::new(limit, 3, &recording, inherited_calls);
         assert_eq!(budget(limit, 0).unwrap().used_percent(), Some(50));
-        assert_eq!(budget(limit, recording.calls()).unwrap().used_percent(), Some(0));
+        assert_eq!(budget(limit, recording.call_count()).unwrap().used_percent(), Some(0));
         assert!(budget(Limit::default(), 0).is_none());
         assert!(RunBudget::new(limit, 3, &open(RecordMode::Replay), 0).is_none());
     }

@@ -83,7 +83,7 @@ impl ModelChoice {
 
     /// Selects the provider whose API key is in the environment, or the scripted model if there is none.
     pub fn from_env() -> Self {
-        Self::for_provider(Provider::of_environment().map_or(Scripted::PROVIDER, |it| it.name()))
+        Self::for_provider(Provider::from_env().map_or(Scripted::PROVIDER, |it| it.name()))
     }
 
     /// Checks that the provider exists, without checking that it can be used.

@@ -100,7 +100,7 @@ impl Run {
             only,
             set: settings.to_vec(),
             inherited_calls: Recording::open(self.dir.join(CALLS_FILE), RecordMode::Replay)?
-                .calls(),
+                .call_count(),
         }));
         let fork = Self::write_new(dir, manifest, config)?;
         let created = async {

@@ -241,8 +241,8 @@ fn versions() -> BTreeMap<String, String> {
 
 fn graphs() -> Result<BTreeMap<String, String>, RunError> {
     let saver = Arc::new(MemorySaver::new());
-    let pipeline = pipeline::graph(saver.clone())?.identity();
-    let debate = debate::graph(saver)?.identity();
+    let pipeline = pipeline::graph(saver.clone())?.fingerprint();
+    let debate = debate::graph(saver)?.fingerprint();
     Ok([(pipeline::GRAPH, pipeline), (debate::GRAPH, debate)]
         .map(|(name, it)| (name.to_owned(), it))
         .into())

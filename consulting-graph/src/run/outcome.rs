@@ -72,7 +72,7 @@ fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
     let Some(origin) = &run.manifest().fork_origin else { return Ok(None) };
     let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
     let mut own = no_spending("this run".to_owned());
-    for (model, response) in recording.answers_after(origin.inherited_calls) {
+    for (model, response) in recording.responses_after(origin.inherited_calls) {
         let usage = response.usage.unwrap_or_default();
         let catalog_price = || Catalog::builtin().entry(&model)?.cost(&usage);
         own.calls += 1;

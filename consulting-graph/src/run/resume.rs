@@ -113,7 +113,7 @@ impl Run {
         }
         let RunResources { thread, models, .. } = resources;
         let modes = if options.trace { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
-        let thread = thread.with(RunOptions::new().modes(modes));
+        let thread = thread.with_options(RunOptions::new().stream_modes(modes));
         let mut builder = TraceBuilder::new();
         loop {
             let result = self.run_pipeline(&thread, input, &mut builder, &mut recorder).await;
@@ -226,7 +226,7 @@ impl Run {
         builder: &mut TraceBuilder,
         recorder: &mut EventRecorder<'_>,
     ) -> Result<RunOutcome<PipelineState>, RunError> {
-        builder.begin(thread.graph().describe(&input).unwrap_or_default());
+        builder.begin_run(thread.graph().input_to_json(&input).unwrap_or_default());
         let mut events = thread.stream(input);
         while let Some(event) = events.next().await {
             match event.kind {
@@ -240,7 +240,7 @@ impl Run {
                         recorder.record(event)?;
                     }
                 }
-                _ => builder.note(&event),
+                _ => builder.add_event(&event),
             }
         }
         match events.finish().await {
@@ -280,9 +280,9 @@ impl EventRecorder<'_> {
 /// Returns the header of the pipeline's trace. The builder adds the input.
 fn trace_header(thread: &Thread<PipelineState, Deps>) -> Header {
     Header {
-        graph: thread.graph().identity(),
+        graph: thread.graph().fingerprint(),
         engine: graph_core::VERSION.to_owned(),
         input: Value::Null,
-        then: Vec::new(),
+        later_inputs: Vec::new(),
     }
 }

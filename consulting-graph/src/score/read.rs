@@ -22,7 +22,7 @@ pub(super) fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
     for metric in metrics {
         let value = read.value.get(*metric)?.as_u64()?;
         score.metrics.insert((*metric).to_owned(), u8::try_from(value).ok()?);
-        let adjusted = read.adjusted.iter().filter(|it| it.place == *metric);
+        let adjusted = read.adjustments.iter().filter(|it| it.path == *metric);
         score.adjustments.extend(adjusted.filter_map(adjustment));
     }
     let reasons = REASONING_FIELDS.iter().filter_map(|it| read.value.get(*it)?.as_str());
@@ -55,9 +55,9 @@ fn score_source(read: &Parsed<Value>, is_quoting: bool) -> ScoreSource {
 }
 
 fn adjustment(it: &Adjustment) -> Option<Adjustment> {
-    let given = it.given.as_str().map_or_else(|| it.given.to_string(), str::to_owned);
-    let kept = u8::try_from(it.kept.as_u64()?).ok()?;
-    Some(Adjustment { metric: it.place.clone(), given: given.trim().to_owned(), kept })
+    let given = it.original.as_str().map_or_else(|| it.original.to_string(), str::to_owned);
+    let kept = u8::try_from(it.adjusted.as_u64()?).ok()?;
+    Some(Adjustment { metric: it.path.clone(), original: original.trim().to_owned(), adjustments })
 }
 
 /// Removes quotations: fenced text and lines that start with `>`. Pure JSON is returned unchanged.

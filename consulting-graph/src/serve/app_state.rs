@@ -128,7 +128,7 @@ impl AppState {
             )));
         }
         let info = self.service.get(id).await?;
-        if info.status.is_live() {
+        if info.status.is_active() {
             return Err(Problem::conflict(
                 "the run is active; wait for it to finish, or cancel it",
             ));

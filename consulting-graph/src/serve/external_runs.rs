@@ -40,7 +40,7 @@ pub(super) fn import_external_run(
     let modified = |name: &str| fs::metadata(dir.join(name)).and_then(|it| it.modified());
     let Ok(completed) = modified("report.json") else { return Ok(false) };
     let is_current =
-        |it: &RunInfo| it.status.is_live() || completed < it.updated_at + TIME_RESOLUTION;
+        |it: &RunInfo| it.status.is_active() || completed < it.updated_at + TIME_RESOLUTION;
     if known.is_some_and(is_current) {
         return Ok(false);
     }
@@ -55,7 +55,7 @@ pub(super) fn import_external_run(
     let done = NewRun { id, subject: manifest.run_config.ticker.clone(), input: json!(input) };
     let created = modified("run.json").unwrap_or_else(|_| SystemTime::now());
     registry
-        .adopt(&done, &runner::stored_outcome(&report), created, completed)
+        .import_complete_run(&done, &runner::stored_outcome(&report), created, completed)
         .map_err(io::Error::other)?;
     Ok(true)
 }

@@ -92,7 +92,7 @@ async fn events_live(
     Path(id): Path<String>,
     LastEventId(after): LastEventId,
 ) -> HttpResult<Response> {
-    stream_events(app.service.read(&id, after).await?, &app.streams)
+    stream_events(app.service.read_events(&id, after).await?, &app.streams)
 }
 
 /// Returns the result of a run.
@@ -107,7 +107,7 @@ async fn results_of(
     let (info, dir) = app.find_run(&id).await?;
     let read = blocking(move || results::result(&dir).map_err(|error| unreadable(&error)));
     // While the run is active, a report can only be an outdated one.
-    let result = read.await?.filter(|_| !info.status.is_live());
+    let result = read.await?.filter(|_| !info.status.is_active());
     if result.is_none() && info.status == Status::Complete {
         return Err(Problem::not_found("the report of the run no longer exists"));
     }
@@ -199,7 +199,7 @@ async fn events(
     if after > MAX_INTEGER {
         return Err(Problem::invalid(format!("`after` must be at most {MAX_INTEGER}")));
     }
-    let found = app.service.stored(&id, after, limit).await?;
+    let found = app.service.stored_events(&id, after, limit).await?;
     let last = found.last().map_or(after, |it| it.seq);
     let events = found.iter().map(|it| serde_json::from_str(&it.data)).collect::<Result<_, _>>();
     Ok(Json(EventPage { events: events.map_err(|it| Problem::internal(&it))?, last }))

@@ -53,7 +53,7 @@ impl PipelineRunner {
     /// stored one, bounded by the server's limit.
     fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, RunnerError> {
         let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
-        let order: ResumeOrder = serde_json::from_value(info.order.clone()).unwrap_or_default();
+        let order: ResumeOrder = serde_json::from_value(info.resume_args.clone()).unwrap_or_default();
         // After a restart the last resume request is executed again. Its moves are then already stored with the run.
         let review = match order.moves.filter(|_| !run.is_reviewed()) {
             Some(moves) => Some(read_moves(moves).map_err(RunnerError)?),
@@ -115,7 +115,7 @@ fn is_improvable(report: &Report) -> bool {
 
 #[async_trait]
 impl Runner for PipelineRunner {
-    async fn go(&self, info: &RunInfo, teller: &EventSender) -> Result<RunnerOutcome, RunnerError> {
+    async fn execute(&self, info: &RunInfo, teller: &EventSender) -> Result<RunnerOutcome, RunnerError> {
         let dir = self.run_dir(&info.id);
         let run = blocking(move || Run::open(dir)).await?;
         let run = run.map_err(|problem| RunnerError(client_message(&info.id, None, &problem)))?;
@@ -123,7 +123,7 @@ impl Runner for PipelineRunner {
         let result = loop {
             let on_event = |event: &NumberedEvent| {
                 let data = serde_json::to_string(event).unwrap_or_default();
-                teller.tell(RunEvent { seq: event.seq, data: escape_invisible_json(&data).into() });
+                teller.send(RunEvent { seq: event.seq, data: escape_invisible_json(&data).into() });
             };
             match run.resume(self.resume_options(&run, info)?, on_event).await {
                 // The run was resumed on the command line.
@@ -146,7 +146,7 @@ impl Runner for PipelineRunner {
         }
     }
 
-    fn is_open(&self, run: &RunInfo) -> bool {
+    fn can_continue(&self, run: &RunInfo) -> bool {
         let text =
             fs::read_to_string(self.run_dir(&run.id).join("report.json")).unwrap_or_default();
         serde_json::from_str(&text).is_ok_and(|it| is_improvable(&it))

@@ -39,8 +39,8 @@ pub(super) async fn open(options: &Options) -> Result<Sandboxes, ExecutorError> 
 
 async fn open_one(name: &str, options: &Options) -> Result<Sandboxes, Error> {
     let opening = match &options.state {
-        None => Sandboxes::new(),
-        Some(dir) => Sandboxes::new().state_folder(dir),
+        None => Sandboxes::builder(),
+        Some(dir) => Sandboxes::builder().state_dir(dir),
     };
     let isolation = if name == "in-process" { Isolation::Off } else { Isolation::Required };
     add(opening.isolation(isolation), name, options).open().await

@@ -54,7 +54,7 @@ pub(super) fn of_output(output: &Output, job: &Job) -> Execution {
 
 /// Returns the result of a program whose sandbox crashed or stopped responding.
 pub(super) fn of_crash(error: &Error) -> Execution {
-    let status = error.cause().map_or(Status::Crashed, of_cause);
+    let status = error.exceeded_limit().map_or(Status::Crashed, of_cause);
     Execution::not_run(status, error.to_string())
 }
 

@@ -100,7 +100,7 @@ async fn work(args: &Args, saver: Arc<dyn Checkpointer>) -> Result<(), Box<dyn E
     };
     println!(
         "{}",
-        serde_json::to_string(&WorkerReport { job, n_writes: killing_hook.way().n_writes() })?
+        serde_json::to_string(&WorkerReport { job, n_writes: killing_hook.hook().n_writes() })?
     );
     Ok(())
 }

@@ -200,7 +200,7 @@ fn add(
         node = node.defer();
     }
     if spec.attempts > 1 {
-        let retry = RetryPolicy::attempts(spec.attempts);
+        let retry = RetryPolicy::max_attempts(spec.attempts);
         node = node.retry(retry.backoff(Duration::ZERO, 1.0).without_jitter());
     }
     if !spec.handler {

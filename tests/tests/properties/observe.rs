@@ -174,12 +174,12 @@ impl Session {
 
     pub(crate) fn options(&self) -> RunOptions {
         let mut options =
-            RunOptions::new().limit(self.spec.limit).modes([StreamMode::Values, StreamMode::Tasks]);
+            RunOptions::new().step_limit(self.spec.limit).stream_modes([StreamMode::Values, StreamMode::Tasks]);
         if let Some(durability) = self.setting.saver {
             options = options.durability(durability);
         }
         match self.setting.concurrency {
-            Some(tasks) => options.concurrency(tasks),
+            Some(tasks) => options.max_concurrency(tasks),
             None => options,
         }
     }
@@ -217,7 +217,7 @@ impl Session {
         for _ in 0..MAX_RUNS {
             let input = self.input_for(&next);
             let run =
-                self.run(thread.with(self.disrupted_options(disruptions)), input, &mut events);
+                self.run(thread.with_options(self.disrupted_options(disruptions)), input, &mut events);
             let polls = drops.as_mut().and_then(Vec::pop);
             let result = match polls {
                 Some(polls) => poll_then_drop(run, polls).await,
@@ -252,7 +252,7 @@ impl Session {
                 Disruption::BeforeAndAfter => {
                     options.stop_before(Stops::All).stop_after(Stops::All)
                 }
-                Disruption::Limit(steps) => options.limit(*steps),
+                Disruption::Limit(steps) => options.step_limit(*steps),
                 Disruption::Drain(step) => {
                     let control = RunControl::new();
                     self.harness.drain_at(*step, control.clone());
@@ -268,7 +268,7 @@ impl Session {
         match next {
             NextInput::Start => self.input(),
             NextInput::Proceed => Input::proceed(),
-            NextInput::Answer(answers) => Input::answers(answers.clone()),
+            NextInput::Answer(answers) => Input::resume_by_id(answers.clone()),
         }
     }
 
@@ -365,7 +365,7 @@ fn describe(exit: &RunOutcome<JsonState>) -> String {
             asked.sort_unstable();
             format!("interrupted: {}", asked.join(" "))
         }
-        RunOutcome::Stopped { stop, .. } => format!("stopped: {stop:?}"),
+        RunOutcome::Stopped { reason, .. } => format!("stopped: {reason:?}"),
         _ => "unknown exit".to_owned(),
     }
 }

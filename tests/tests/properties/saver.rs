@@ -60,7 +60,7 @@ impl Checkpointer for TextSaver {
         Self: 'f,
     {
         checkpoint.header = json_round_trip(&checkpoint.header);
-        checkpoint.cursor = json_round_trip(&checkpoint.cursor);
+        checkpoint.frontier = json_round_trip(&checkpoint.frontier);
         checkpoint.changes = json_round_trip(&checkpoint.changes);
         self.memory.put(checkpoint)
     }

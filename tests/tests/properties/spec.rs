@@ -88,9 +88,9 @@ pub(crate) enum SubgraphPersistence {
 impl From<SubgraphPersistence> for Persistence {
     fn from(persistence: SubgraphPersistence) -> Self {
         match persistence {
-            SubgraphPersistence::Visit => Self::Visit,
+            SubgraphPersistence::Visit => Self::Invocation,
             SubgraphPersistence::Thread => Self::Thread,
-            SubgraphPersistence::Nothing => Self::Nothing,
+            SubgraphPersistence::Nothing => Self::None,
         }
     }
 }

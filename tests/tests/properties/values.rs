@@ -85,7 +85,7 @@ fn batched_graph(
 
 /// Returns the field after a run: as returned by the run, and as loaded from the store.
 async fn final_field(graph: CompiledGraph<JsonState>, durability: Durability) -> (String, String) {
-    let thread = graph.thread("t", ()).with(RunOptions::new().durability(durability));
+    let thread = graph.thread("t", ()).with_options(RunOptions::new().durability(durability));
     let input = JsonStateSchema::new(Vec::<(String, JsonFieldKind)>::new()).expect("field names are unique");
     let input = graph_core::Input::update(input.update(json!({})).expect("an object"));
     let events = match thread.run(input).await {
@@ -190,7 +190,7 @@ async fn round_trip(value: &Value) -> Result<Value, Box<dyn std::error::Error>> 
     let saver = Arc::new(TextSaver::default());
     // A new graph for every call, so that all data comes from the saver.
     let options = RunOptions::new().durability(Durability::Sync);
-    let thread = || relay(&saver).1.thread("t", ()).with(options.clone());
+    let thread = || relay(&saver).1.thread("t", ()).with_options(options.clone());
     let (schema, _) = relay(&saver);
     let mut exit = thread().run(schema.input(json!({ "value": value }))?).await?;
     while !exit.is_done() {
@@ -235,7 +235,7 @@ fn stored_changes_and_records_are_unchanged() {
         let writes = values.iter().map(write).collect();
         let events = [
             TaskEvent::Done { writes, gotos },
-            TaskEvent::Resumed { answers: values.clone() },
+            TaskEvent::Resumed { values: values.clone() },
             TaskEvent::Effect { key: name.clone(), result: values[0].clone() },
         ];
         for event in events {
