@@ -9,10 +9,10 @@ use crate::{
 pub(super) fn reliability(report: &Report) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, "Reliability of the ranking".to_owned())];
     let mut points =
-        vec![format!("Robustness of the recommendation: {}.", report.robustness.verdict)];
+        vec![format!("Sensitivity to judges and metrics: {}.", report.robustness.verdict)];
     for standing in report.robustness.standings.iter().filter(|it| !it.depends_on.is_empty()) {
         points.push(format!(
-            "{} depends on single judges or metrics: without any one of these, its recommendation would change: {}.",
+            "{} would enter or leave the recommendation if any one of these were removed: {}.",
             standing.move_id,
             standing.depends_on.join(", ")
         ));
