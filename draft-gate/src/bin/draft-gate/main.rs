@@ -153,10 +153,10 @@ fn judge_leftovers(gate: &Gate, worker: &str) -> Result<(), BoxError> {
 
 fn judge_all(gate: &Gate) -> Result<(), BoxError> {
     let mut n_failed = 0;
-    let mut said = Ok(());
+    let mut printed = Ok(());
     for (set, judged) in gate.judge_all()? {
         match judged {
-            Ok(judgement) => said = said.and_then(|()| print_decision(&judgement)),
+            Ok(judgement) => printed = printed.and_then(|()| print_decision(&judgement)),
             Err(error) => {
                 print_error(format_args!("cannot judge change set {set}: {error}"));
                 n_failed += 1;
@@ -166,7 +166,7 @@ fn judge_all(gate: &Gate) -> Result<(), BoxError> {
     if n_failed > 0 {
         Err(format!("{n_failed} change sets could not be judged").into())
     } else {
-        said
+        printed
     }
 }
 
