@@ -31,14 +31,14 @@ impl LockedGate<'_> {
     /// Reverts all applied steps. The journal is removed only after the last one, so a partially applied set is never
     /// forgotten.
     fn roll_back(&self, journal: &Journal, cause: &Error) -> Result<(), Error> {
-        let mut left = vec![];
+        let mut changed_by_others = vec![];
         for step in journal.steps.iter().rev() {
             let is_done = self.is_done(step);
             match is_done.and_then(|it| if it { self.apply_step(&step.reversed()) } else { Ok(()) })
             {
                 Ok(()) => {}
                 // If another program changed the file in the meantime, its content stays.
-                Err(Error::Conflict { path }) => left.push(path),
+                Err(Error::Conflict { path }) => changed_by_others.push(path),
                 Err(error) => {
                     return Err(Error::RollbackFailed {
                         set: journal.set.clone(),
@@ -54,7 +54,7 @@ impl LockedGate<'_> {
         let more = record_fields([
             ("set", journal.set.as_str().into()),
             ("reason", cause.to_string().into()),
-            ("changed_by_others", left.into()),
+            ("changed_by_others", changed_by_others.into()),
         ]);
         let (agent, task) = (journal.agent.as_str(), journal.task.as_str());
         self.log().append(NewRecord { agent, event: ROLLED_BACK, task, more })?;

@@ -235,8 +235,9 @@ impl Log<'_> {
         };
         // An incomplete line after a crash; only possible while a line was announced.
         if head.next.is_some() && !text.is_empty() && !text.ends_with(b"\n") {
-            let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            self.handoff.truncate(LOG, length - (text.len() - whole) as u64)?;
+            let complete_bytes =
+                text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            self.handoff.truncate(LOG, length - (text.len() - complete_bytes) as u64)?;
             // The previous line may have been read only in part.
             return self.verified_end();
         }

@@ -101,7 +101,7 @@ impl Dir {
     fn create_dir_with_mode(&self, path: &str, mode: u32) -> Result<Self, Error> {
         let mut dir = self.subdir("")?;
         for name in path.split('/').filter(|it| !it.is_empty()) {
-            dir.notify("make a folder", name);
+            dir.notify("create a directory", name);
             match mkdirat(&dir.fd, name, Mode::from_raw_mode(mode)) {
                 Ok(()) => {
                     dir.sync()?;
@@ -145,7 +145,7 @@ impl Dir {
         content: &Content,
         keep: Durability,
     ) -> Result<(), Error> {
-        self.notify("make a file", name);
+        self.notify("create a file", name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(content.mode);
         let fd = self.open(name, flags, mode).map_err(|it| self.errno_error("create", name, it))?;
@@ -206,7 +206,7 @@ impl Dir {
 
     /// Moves a file to another directory under the same name, replacing an existing one.
     pub(crate) fn move_over(&self, name: &str, dir: &Self) -> Result<(), Error> {
-        self.notify("move a file over", name);
+        self.notify("move a file to another directory", name);
         renameat_with(&self.fd, name, &dir.fd, name, RenameFlags::empty())
             .map_err(|it| dir.errno_error("replace", name, it))
     }
@@ -253,7 +253,7 @@ impl Dir {
 
     /// Removes a directory if it is empty.
     pub(crate) fn remove_empty(&self, name: &str) {
-        self.notify("remove a folder", name);
+        self.notify("remove a directory", name);
         let _ = unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
     }
 
@@ -269,7 +269,7 @@ impl Dir {
 
     /// Syncs the directory, so that changes of its names survive a power failure.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.notify("sync a folder", "");
+        self.notify("sync a directory", "");
         fsync(&self.fd).map_err(|it| self.errno_error("sync", "", it))
     }
 

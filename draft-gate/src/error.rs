@@ -250,13 +250,13 @@ pub enum Error {
         "`{}` has no gate; set the workspace with --workspace, or create a gate with `draft-gate serve`", path.display()
     )]
     NoGate {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
     /// The workspace cannot be opened.
     #[error("cannot open the workspace `{}`: {source}", path.display())]
     Workspace {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// What the system says.
         source: io::Error,

@@ -107,7 +107,7 @@ impl Step {
         Self { path, old, new, mode, fresh: temp_name(), new_folders }
     }
 
-    /// Returns the reverse step. It has its own temporary name, so that leftovers of a crash can be told apart.
+    /// Returns the reverse step. It has its own temporary name, so that leftovers of a crash are distinguishable.
     pub(crate) fn reversed(&self) -> Self {
         let fresh = format!(".back{}", self.fresh);
         Self { old: self.new, new: self.old, fresh, ..self.clone() }

@@ -85,6 +85,9 @@ async fn run_in(
 }
 
 fn outcome_of(output: &Output) -> CheckOutcome {
-    let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-    CheckOutcome { passed: output.success(), output: String::from_utf8_lossy(&said).into_owned() }
+    let printed = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    CheckOutcome {
+        passed: output.success(),
+        output: String::from_utf8_lossy(&printed).into_owned(),
+    }
 }

@@ -225,8 +225,8 @@ fn exception(text: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
     let frame = lines.iter().rposition(|it| it.trim_start().starts_with("File \""));
     let named = frame.and_then(|frame| {
-        let behind = lines[frame..].iter().position(|it| !it.starts_with([' ', '\t']))?;
-        Some(frame + behind)
+        let offset = lines[frame..].iter().position(|it| !it.starts_with([' ', '\t']))?;
+        Some(frame + offset)
     });
     let Some(at) = named else { return last_line(text).into() };
     let line = lines[at].trim();

@@ -193,21 +193,21 @@ fn row(
     let sides = workload.sides(size, runtime);
     let mut engine = Side::warmed_up(sides.engine, size.steps);
     let mut baseline = sides.baseline.map(|it| Side::warmed_up(it, size.steps));
-    let mut theirs = Samples::default();
+    let mut langgraph_samples = Samples::default();
     run_langgraph(langgraph, workload, size, &mut Samples::default());
     for round in 0..rounds {
         match &mut baseline {
             Some(baseline) => take_turns(&mut engine, baseline, round),
             None => engine.round(),
         }
-        run_langgraph(langgraph, workload, size, &mut theirs);
+        run_langgraph(langgraph, workload, size, &mut langgraph_samples);
     }
     Row {
         workload,
         size: size.size,
         engine: engine.cost().expect("at least one round was measured"),
         baseline: baseline.and_then(|it| it.cost()),
-        langgraph: theirs.cost().zip(size.langgraph),
+        langgraph: langgraph_samples.cost().zip(size.langgraph),
     }
 }
 

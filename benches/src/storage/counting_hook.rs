@@ -38,7 +38,7 @@ impl CountingHook {
     fn count<'a>(&self, writes: impl IntoIterator<Item = CountedWrite<'a>>) {
         self.commits.fetch_add(1, Relaxed);
         for write in writes {
-            let json = serde_json::to_vec(&write).expect("what is stored can be written as JSON");
+            let json = serde_json::to_vec(&write).expect("stored values are representable as JSON");
             self.bytes.fetch_add(json.len(), Relaxed);
         }
     }
@@ -82,7 +82,7 @@ mod tests {
     use crate::storage::{StorageLoad, chat};
 
     #[tokio::test]
-    async fn a_step_is_one_commit() {
+    async fn step_is_one_commit() {
         let counting_hook = Arc::new(CountingHook::before(Arc::new(MemorySaver::new())));
         let load = StorageLoad { threads: 2, steps: 10, message: 100 };
         chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;

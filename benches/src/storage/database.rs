@@ -65,8 +65,8 @@ impl<'a> Databases<'a> {
     fn files(&mut self) -> io::Result<Pair> {
         self.created += 1;
         let file = |whose: &str| self.dir.join(format!("{whose}-{}.db", self.created));
-        let saver = SqliteSaver::open(file("ours")).map_err(io::Error::other)?;
-        let langgraph = text(&file("theirs"))?;
+        let saver = SqliteSaver::open(file("engine")).map_err(io::Error::other)?;
+        let langgraph = text(&file("langgraph"))?;
         let dir = self.dir.to_owned();
         Ok(Pair { saver: Arc::new(saver), langgraph, dir, server: None })
     }

@@ -25,7 +25,7 @@ impl Dir {
         bytes: &[u8],
         keep: Durability,
     ) -> Result<(), Error> {
-        self.notify("write over a part of a file", name);
+        self.notify("overwrite a part of a file", name);
         self.write_in(name, OFlags::empty(), offset, bytes, keep)
     }
 
@@ -77,7 +77,7 @@ impl Dir {
 
     /// Truncates a file, to remove an incomplete line that a crash left.
     pub(crate) fn truncate(&self, name: &str, length: u64) -> Result<(), Error> {
-        self.notify("cut a file", name);
+        self.notify("truncate a file", name);
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let fd = self
             .open(name, flags, Mode::empty())

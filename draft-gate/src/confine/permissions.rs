@@ -37,7 +37,7 @@ impl Dir {
         let Ok(fd) = self.open(name, flags, Mode::empty()) else { return Ok(()) };
         match self.require_regular_file(name, &fd) {
             Ok(stat) if stat.st_mode & NON_OWNER_BITS != 0 => {
-                self.notify("close a file to others", name);
+                self.notify("restrict a file", name);
                 fchmod(&fd, Mode::from_raw_mode(PRIVATE_FILE))
                     .map_err(|it| self.errno_error("restrict permissions of", name, it))
             }
@@ -53,7 +53,7 @@ impl Dir {
             return Ok(());
         }
         self.names()?.iter().try_for_each(|it| self.restrict_file_to_owner(it))?;
-        self.notify("close a folder to others", "");
+        self.notify("restrict a directory", "");
         fchmod(&self.fd, Mode::from_raw_mode(PRIVATE_DIR))
             .map_err(|it| self.errno_error("restrict permissions of", "", it))
     }

@@ -185,8 +185,8 @@ fn closed_pipes_end_commands_quietly() {
         let mut program = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
         program.arg("--workspace").arg(ws.path("")).arg(command);
         let output = program.stdin(Stdio::null()).stdout(writer).output().unwrap();
-        let output = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), output.as_str()), (Some(0), ""), "{command}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "{command}");
     }
     assert_eq!(ws.gate.pending().unwrap().len(), 1);
 }

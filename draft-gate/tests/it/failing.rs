@@ -67,7 +67,7 @@ fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
     let journal = ws.path(&format!("_handoff/gate/journal/{bad}.json"));
     let dir = ws.path("deep");
     let hook = move |what: &'static str, _: &str| {
-        if what == "make a folder" && journal.exists() {
+        if what == "create a directory" && journal.exists() {
             fs::write(&dir, "a file\n").unwrap();
         }
     };
@@ -133,7 +133,7 @@ fn failed_rollbacks_keep_the_journal_and_are_reported() {
 
 /// Content of other programs that is not text is neither merged nor shown as text.
 #[test]
-fn what_is_not_utf_8_is_not_merged() {
+fn non_utf8_content_is_not_merged() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
     let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let theirs = [b"\xe9ne\n", &OLD.as_bytes()[4..]].concat();
@@ -296,7 +296,7 @@ fn directories_created_before_a_crash_are_synced() {
     let set = ws.submit(&ws.draft(&DraftRequest::create("deep/er/new.py", "t"), "x\n")).set;
     let dir = ws.path("deep");
     let dies = move |what: &'static str, path: &str| {
-        if what == "sync a folder" && path.is_empty() && dir.exists() {
+        if what == "sync a directory" && path.is_empty() && dir.exists() {
             std::panic::resume_unwind(Box::new("killed"));
         }
     };
@@ -306,7 +306,7 @@ fn directories_created_before_a_crash_are_synced() {
     let synced = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
     let seen = synced.clone();
     let watches = move |what: &'static str, path: &str| {
-        if what == "sync a folder" {
+        if what == "sync a directory" {
             seen.lock().unwrap().push(path.to_owned());
         }
     };

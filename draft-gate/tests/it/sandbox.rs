@@ -18,8 +18,8 @@ fn check(content: &str, expect: &str) {
     ws.submit(&ws.draft(&DraftRequest::create("src/b.py", "t"), content));
     let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
     let output = command.arg("--workspace").arg(ws.path("")).arg("judge").output().unwrap();
-    let output = String::from_utf8_lossy(&output.stdout);
-    assert!(output.contains(expect), "{output} {}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains(expect), "{stdout} {}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(ws.path("src/b.py").exists(), expect == "Accept");
     // Changes that a check makes to its copy stay there.
     assert_eq!(ws.text("src/a.py"), OLD);
@@ -44,10 +44,10 @@ fn checks_that_time_out_are_escalated() {
     ws.submit(&ws.draft(&DraftRequest::create("src/b.py", "t"), "x = 1\n"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));
     let output = command.arg("--workspace").arg(ws.path("")).arg("judge").output().unwrap();
-    let output = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.contains("Escalate") && output.contains("it exceeded the time limit of 1 s"),
-        "{output}"
+        stdout.contains("Escalate") && stdout.contains("it exceeded the time limit of 1 s"),
+        "{stdout}"
     );
     assert_eq!(ws.gate.pending().unwrap().len(), 1);
 }

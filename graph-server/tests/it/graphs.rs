@@ -102,7 +102,7 @@ async fn runs_are_started_interrupted_resumed_and_inspected() {
     assert_eq!(state["interrupts"][0]["value"], json!({ "really": "soup" }));
 
     let path = format!("/runs/{id}/resume");
-    let (status, _) = server.post(&path, &json!({ "answers": { "nobody": 1 } })).await;
+    let (status, _) = server.post(&path, &json!({ "answers": { "missing": 1 } })).await;
     assert_eq!(status, 409, "no such interrupt is pending");
     assert_eq!(server.post(&path, &json!({ "answer": "yes" })).await.0, 202);
     let last = first.last().unwrap().0;
@@ -208,10 +208,10 @@ async fn invalid_requests_get_explanatory_errors() {
         assert!(status == 422 && message.contains(says), "{wanted} {status} {message}");
     }
     assert_eq!(server.get("/runs?limit=0").await.0, 422);
-    assert_eq!(server.get("/runs/nobody").await.0, 404);
-    let stream = server.request(Method::GET, "/runs/nobody/events").send().await.unwrap();
+    assert_eq!(server.get("/runs/missing").await.0, 404);
+    let stream = server.request(Method::GET, "/runs/missing/events").send().await.unwrap();
     assert_eq!(stream.status().as_u16(), 404);
-    let cancel = server.post("/runs/nobody/cancel", &json!({})).await;
+    let cancel = server.post("/runs/missing/cancel", &json!({})).await;
     assert_eq!(cancel.0, 404);
 }
 

@@ -213,7 +213,7 @@ async fn runs_can_be_cancelled_and_resumed() {
     counter.allow(3);
     service.resume("a", Value::Null).await.unwrap();
     assert_eq!(all(&service, "a", 3).await, ((4..=6).collect(), Status::Complete));
-    assert!(matches!(service.cancel("nobody").await, Err(ServiceError::UnknownRun(_))));
+    assert!(matches!(service.cancel("missing").await, Err(ServiceError::UnknownRun(_))));
     let over = service.resume("a", json!(9)).await;
     assert!(matches!(over, Err(ServiceError::Complete(_))), "{over:?}");
     assert_eq!(

@@ -76,8 +76,8 @@ async fn cold(executor: &Executor, number: usize) -> Result<(), ExecutorError> {
     if output.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(ExecutorError::Unusable(Status::Error, said))
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(ExecutorError::Unusable(Status::Error, stderr))
 }
 
 impl SandboxTimings {

@@ -72,9 +72,12 @@ async fn exit_codes_reflect_tests_expectations_and_usage_errors() {
         assert_eq!(output.status.code(), Some(code), "{more:?} {}", text(&output.stderr));
     }
     let line = ["run", task, "--pool", "1", "--quiet", "--json"];
-    let said: Value = serde_json::from_slice(&start(dir.path(), &line).await.stdout).unwrap();
-    assert_eq!((&said["scripted"], &said["report"]["output"]), (&true.into(), &"55\n".into()));
-    assert_eq!(said["report"]["model"], "scripted/coder");
+    let document: Value = serde_json::from_slice(&start(dir.path(), &line).await.stdout).unwrap();
+    assert_eq!(
+        (&document["scripted"], &document["report"]["output"]),
+        (&true.into(), &"55\n".into())
+    );
+    assert_eq!(document["report"]["model"], "scripted/coder");
 }
 
 #[tokio::test]
@@ -87,9 +90,9 @@ async fn dotenv_is_read_without_printing_secrets() {
     fs::write(dir.path().join(".env"), "GROQ_API_KEY gsk-secret\n").unwrap();
     let output = start(dir.path(), &["doctor"]).await;
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.starts_with("error: line 1 of .env is not of the form NAME=value"), "{said}");
-    assert!(!said.contains("gsk-secret"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.starts_with("error: line 1 of .env is not of the form NAME=value"), "{stderr}");
+    assert!(!stderr.contains("gsk-secret"), "{stderr}");
     // Printing the version does not read the file.
     assert!(start(dir.path(), &["--version"]).await.status.success());
     // Variables of other programs are neither applied nor rejected.
@@ -116,9 +119,9 @@ async fn keys_are_not_sent_to_an_address_from_dotenv() {
     let mine = [("OPENAI_API_KEY", "sk-mine")];
     let output = start_with(dir.path(), &["run", "x", "--pool", "1"], &mine).await;
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.starts_with("error: line 2 of .env sets OPENAI_BASE_URL"), "{said}");
-    assert!(said.contains("remove the line") && !said.contains("sk-mine"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.starts_with("error: line 2 of .env sets OPENAI_BASE_URL"), "{stderr}");
+    assert!(stderr.contains("remove the line") && !stderr.contains("sk-mine"), "{stderr}");
     assert!(listener.accept().is_err(), "the address was contacted");
 }
 
@@ -128,11 +131,11 @@ async fn missing_isolation_is_reported() {
     let line = ["run", "Calculate fibonacci(10)", "--pool", "1", "--out", "session", "--sandbox"];
     let output = start(dir.path(), &[&line[..], &["in-process"]].concat()).await;
     assert_eq!(text(&output.stdout), "55\n");
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     for words in
         ["NOT ISOLATED: programs run directly on this", " ms, NOT ISOLATED", "ran on this machine"]
     {
-        assert!(said.contains(words), "{words}\n{said}");
+        assert!(stderr.contains(words), "{words}\n{stderr}");
     }
     let events = fs::read_to_string(dir.path().join("session/events.jsonl")).unwrap();
     assert!(events.contains("\"isolated\":false"), "{events}");
@@ -149,7 +152,7 @@ async fn missing_isolation_is_reported() {
 async fn invalid_arguments_are_rejected_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty.toml"), "[[problem]]\nid = \"none\"\ntask = \" \"\n").unwrap();
-    for (more, said) in [
+    for (more, message) in [
         ("bench --max-attempts 4294967295", "attempts must be from 1 to 10"),
         ("bench --max-attempts 0", "attempts must be from 1 to 10"),
         ("bench --timeout nan", "the timeout must be from 0.1 to 60 seconds"),
@@ -158,7 +161,7 @@ async fn invalid_arguments_are_rejected_before_anything_starts() {
         ("serve --address 127.0.0.1:0 --timeout nan", "the timeout must be from"),
         ("serve --address 127.0.0.1:0 --max-attempts 99", "attempts must be from 1 to 10"),
         ("serve --address 127.0.0.1:0 --memory 1", "the memory must be from 64"),
-        ("serve --address 127.0.0.1:0 --pool 1", "make one with: openssl rand"),
+        ("serve --address 127.0.0.1:0 --pool 1", "create one with: openssl rand"),
         ("run x --model gpt", "name its provider with --provider"),
         ("bench --model gpt", "name its provider with --provider"),
         ("run x --provider nobody", "openai-compatible, scripted"),
@@ -173,7 +176,7 @@ async fn invalid_arguments_are_rejected_before_anything_starts() {
         let output = start_with(dir.path(), &line, &set).await;
         let (out, error) = (text(&output.stdout), text(&output.stderr));
         assert_eq!((output.status.code(), &*out), (Some(2), ""), "{more}: {error}");
-        assert!(error.starts_with("error: ") && error.contains(said), "{more}: {error}");
+        assert!(error.starts_with("error: ") && error.contains(message), "{more}: {error}");
     }
 }
 
@@ -205,8 +208,8 @@ async fn session_continues_with_a_larger_budget() {
     let line = ["run", "Calculate fibonacci(10)", "--pool", "1", "--out", "session"];
     let output = start(dir.path(), &[&line[..], &["--max-tokens", "100"]].concat()).await;
     assert_eq!(output.status.code(), Some(3));
-    let said = text(&output.stderr);
-    assert!(said.contains("resume the session with a larger --max-tokens"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("resume the session with a larger --max-tokens"), "{stderr}");
     // The session continues only with a sufficient budget, and is complete afterwards.
     for (more, code, printed) in [
         (&[][..], 3, ""),
@@ -244,14 +247,14 @@ async fn fork_repeats_an_attempt_and_keeps_earlier_ones() {
     );
     let events = fs::read_to_string(dir.path().join("second/events.jsonl")).unwrap();
     assert!(events.starts_with("{\"seq\":1,\"type\":\"started\""), "{events}");
-    for (more, said) in [
+    for (more, message) in [
         (&["--at", "3"][..], "choose an attempt from 1 to 2"),
         (&["--at", "0"], "choose an attempt from 1 to 2"),
         (&["--at", "2", "--max-attempts", "1"], "allow at least 2"),
     ] {
         let output = start(dir.path(), &[&["fork", "first"], more].concat()).await;
         assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(said), "{more:?} {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{more:?} {}", text(&output.stderr));
     }
     // If all attempts failed, a fork may add one more.
     let line = ["run", task, "--pool", "1", "--quiet", "--max-attempts", "1", "--out", "failed"];

@@ -65,10 +65,10 @@ async fn check(executor: &Executor) {
             try:\n        open(path, 'w')\n        print('changed', path)\n    except OSError as error:\n        print(error.strerror)";
     let dependencies = ["Greeting>=1.0".to_owned(), "os".to_owned()];
     let execution = executor.run(code, &dependencies, &job).await.unwrap();
-    let (said, error) = (execution.stdout, execution.stderr);
-    let lines: Vec<_> = said.lines().collect();
-    assert_eq!(lines[..2], ["hello 80", "['greeting']"], "{said} {error}");
-    assert!(!said.contains("changed") && lines.len() == 4, "{said} {error}");
+    let (stdout, error) = (execution.stdout, execution.stderr);
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!(lines[..2], ["hello 80", "['greeting']"], "{stdout} {error}");
+    assert!(!stdout.contains("changed") && lines.len() == 4, "{stdout} {error}");
     // A program that does not declare the package cannot import it.
     let execution = executor.run("import greeting", &[], &job).await.unwrap();
     assert!(execution.stderr.contains("ModuleNotFoundError"), "{execution:?}");

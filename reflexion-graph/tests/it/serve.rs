@@ -121,8 +121,8 @@ async fn job_is_accepted_streamed_and_completed() {
         (json!({ "task": "x", "max_tokens": 0 }), 422),
         (json!({ "task": "x", "max_dollars": -1 }), 422),
     ] {
-        let (seen, said) = server.request(Method::POST, "/execute", Some(body)).await;
-        assert_eq!(seen, status, "{said}");
+        let (seen, response) = server.request(Method::POST, "/execute", Some(body)).await;
+        assert_eq!(seen, status, "{response}");
     }
     assert_eq!(server.request(Method::GET, "/jobs/nobody", None).await.0, 404);
     assert_eq!(server.request(Method::POST, &format!("/jobs/{id}/cancel"), None).await.0, 409);

@@ -186,7 +186,7 @@ async fn read(review: &Review, cx: &Context<EffectLog>) -> Result<ReviewUpdate, 
 async fn judge(review: &Review, cx: &Context<EffectLog>) -> Result<ReviewUpdate, NodeError> {
     let verdict = match review.round {
         ROUNDS => cx.interrupt("publish?")?,
-        _ => "go on".to_owned(),
+        _ => "continue".to_owned(),
     };
     Ok(Review::update().notes([verdict]))
 }
@@ -216,7 +216,7 @@ fn next(job: &Job) -> Next {
 /// Interrupts between two effects: the first one must not be repeated after the answer.
 async fn approve(job: &Job, cx: &Context<EffectLog>) -> Result<JobUpdate, NodeError> {
     let offered = effect(cx, format!("offer {}", job.round)).await?;
-    let answer: String = cx.interrupt(format!("go on after round {}?", job.round))?;
+    let answer: String = cx.interrupt(format!("continue after round {}?", job.round))?;
     let booked = effect(cx, format!("book {}", job.round)).await?;
     Ok(Job::update().total(offered + booked).log([answer]))
 }

@@ -153,10 +153,10 @@ fn judge_leftovers(gate: &Gate, worker: &str) -> Result<(), BoxError> {
 
 fn judge_all(gate: &Gate) -> Result<(), BoxError> {
     let mut n_failed = 0;
-    let mut said = Ok(());
+    let mut printed = Ok(());
     for (set, judged) in gate.judge_all()? {
         match judged {
-            Ok(judgement) => said = said.and_then(|()| print_decision(&judgement)),
+            Ok(judgement) => printed = printed.and_then(|()| print_decision(&judgement)),
             Err(error) => {
                 print_error(format_args!("cannot judge change set {set}: {error}"));
                 n_failed += 1;
@@ -166,27 +166,27 @@ fn judge_all(gate: &Gate) -> Result<(), BoxError> {
     if n_failed > 0 {
         Err(format!("{n_failed} change sets could not be judged").into())
     } else {
-        said
+        printed
     }
 }
 
 fn pending(gate: &Gate) -> Result<(), BoxError> {
-    let (waiting, held) = (gate.pending()?, gate.incomplete()?);
-    if waiting.is_empty() && held.is_empty() {
+    let (pending, incomplete) = (gate.pending()?, gate.incomplete()?);
+    if pending.is_empty() && incomplete.is_empty() {
         return print_line("no pending change sets");
     }
-    for waiting in &waiting {
-        print_set(waiting, "")?;
+    for set in &pending {
+        print_set(set, "")?;
     }
-    for held in &held {
-        print_set(held, "  (awaits more drafts; `draft-gate drop` removes it)")?;
+    for set in &incomplete {
+        print_set(set, "  (awaits more drafts; `draft-gate drop` removes it)")?;
     }
     Ok(())
 }
 
-fn print_set(waiting: &PendingSet, more: &str) -> Result<(), BoxError> {
-    let PendingSet { set, worker, task, summary, .. } = waiting;
-    let paths: Vec<&str> = waiting.paths.iter().map(|it| it.as_str()).collect();
+fn print_set(pending: &PendingSet, more: &str) -> Result<(), BoxError> {
+    let PendingSet { set, worker, task, summary, .. } = pending;
+    let paths: Vec<&str> = pending.paths.iter().map(|it| it.as_str()).collect();
     let line = format!("{set}  {worker} / {task}  {}  {summary}", paths.join(" "));
     print_line(format_args!("{}{more}", escape_invisible(&line)))
 }

@@ -24,14 +24,14 @@ enum Answer {
 }
 
 pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), BoxError> {
-    let waiting: Vec<PendingSet> =
+    let pending: Vec<PendingSet> =
         gate.pending()?.into_iter().filter(|it| it.set.starts_with(start)).collect();
-    if waiting.is_empty() {
+    if pending.is_empty() {
         return print_line("no pending change sets");
     }
-    for waiting in waiting {
-        let mut judgement = gate.inspect(&waiting.set)?;
-        let PendingSet { worker, task, summary, .. } = &waiting;
+    for set in pending {
+        let mut judgement = gate.inspect(&set.set)?;
+        let PendingSet { worker, task, summary, .. } = &set;
         print_line(format_args!(
             "
 {worker} (task {task}): {}",
@@ -39,10 +39,10 @@ pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), BoxErr
         ))?;
         print_judgement(&judgement, ColorMode::for_stdout())?;
         loop {
-            match ask(&waiting)? {
-                Answer::Accept => gate.accept(&waiting.set, judgement.fingerprint, agent)?,
+            match ask(&set)? {
+                Answer::Accept => gate.accept(&set.set, judgement.fingerprint, agent)?,
                 Answer::Reject(reason) => {
-                    gate.reject(&waiting.set, judgement.fingerprint, &reason, agent)?
+                    gate.reject(&set.set, judgement.fingerprint, &reason, agent)?
                 }
                 Answer::Amend(path) => {
                     judgement = amend(gate, &judgement, &path, agent)?;
@@ -58,13 +58,13 @@ pub(crate) fn review(gate: &Gate, start: &str, agent: &str) -> Result<(), BoxErr
     Ok(())
 }
 
-fn ask(waiting: &PendingSet) -> Result<Answer, BoxError> {
+fn ask(set: &PendingSet) -> Result<Answer, BoxError> {
     loop {
         match line("[a]ccept, [r]eject, a[m]end, [s]kip, [q]uit? ")?.as_str() {
             "a" | "accept" => return Ok(Answer::Accept),
             "r" | "reject" => return Ok(Answer::Reject(line("reason? ")?)),
             "m" | "amend" => {
-                let path = match waiting.paths.as_slice() {
+                let path = match set.paths.as_slice() {
                     [only] => only.to_string(),
                     _ => line("which file? ")?,
                 };

@@ -62,14 +62,14 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<CommandStatus, CliError> {
     // All sessions share one budget.
     deps.budget = budget.remaining(&[]);
     let tried = bench::run(&problems, &deps, options, |it| {
-        let said = match &it.session {
+        let outcome = match &it.session {
             Err(error) => format!("error: {}", view::clean(error)),
             Ok(session) => match &session.outcome {
                 Some(it) if it.success => format!("solved in {}", it.attempts),
                 _ => "not solved".to_owned(),
             },
         };
-        eprintln!("{:<24} {said}, {} ms", it.problem, it.elapsed.as_millis());
+        eprintln!("{:<24} {outcome}, {} ms", it.problem, it.elapsed.as_millis());
     });
     let tried = tried.await?;
     deps.executor.close().await;
