@@ -55,7 +55,7 @@ enum CountedWrite<'a> {
 impl<'a> CountedWrite<'a> {
     fn put(checkpoint: &'a NewCheckpoint) -> Self {
         let NewCheckpoint { key, header, frontier, changes, .. } = checkpoint;
-        Self::Put(place, header, frontier, changes)
+        Self::Put(key, header, frontier, changes)
     }
 }
 

@@ -44,10 +44,10 @@ impl DebateHost {
 }
 
 /// Returns whether the graph has nothing left to run.
-fn is_finished(cursor: &FrontierRecord) -> bool {
-    let FrontierRecord { scheduled, deferred, released, sends, input, .. } = cursor;
+fn is_finished(frontier: &FrontierRecord) -> bool {
+    let FrontierRecord { scheduled, deferred, released, sends, input, .. } = frontier;
     scheduled.is_empty()
-        && held.is_empty()
+        && deferred.is_empty()
         && released.is_empty()
         && sends.is_empty()
         && input.is_none()

@@ -1,6 +1,6 @@
 //! Executes a run from its last checkpoint to its end.
 
-use graph_core::{EventKind, RunOutcome, Input, StreamMode, RunOptions, Thread, ThreadState};
+use graph_core::{EventKind, RunOutcome as GraphOutcome, Input, StreamMode, RunOptions, Thread, ThreadState};
 use graph_trace::{RunStatus, Header, Trace, TraceBuilder};
 use llm::{Llm, RecordMode};
 use sandbox_vm::Isolation;
@@ -121,7 +121,7 @@ impl Run {
                 return Err(RunError::IncompleteRecording(unrecorded_call.to_owned()));
             }
             let exit = match result? {
-                RunOutcome::Done(state) => {
+                GraphOutcome::Done(state) => {
                     let mut all = Vec::new();
                     if let Some(traces) = traces {
                         let header = trace_header(&thread);
@@ -225,7 +225,7 @@ impl Run {
         input: Input<PipelineState>,
         builder: &mut TraceBuilder,
         recorder: &mut EventRecorder<'_>,
-    ) -> Result<RunOutcome<PipelineState>, RunError> {
+    ) -> Result<GraphOutcome<PipelineState>, RunError> {
         builder.begin_run(thread.graph().input_to_json(&input).unwrap_or_default());
         let mut events = thread.stream(input);
         while let Some(event) = events.next().await {

@@ -3,7 +3,7 @@
 //! [`llm::read_json_as`] handles the format. An answer may quote scores of others, such as the critic's or an injected
 //! instruction from a move, so quotations are removed first.
 
-use llm::{Adjustment, Parsed, Rung, Schema, read_json_as};
+use llm::{Parsed, Rung, Schema, read_json_as};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -54,10 +54,10 @@ fn score_source(read: &Parsed<Value>, is_quoting: bool) -> ScoreSource {
     }
 }
 
-fn adjustment(it: &Adjustment) -> Option<Adjustment> {
-    let given = it.original.as_str().map_or_else(|| it.original.to_string(), str::to_owned);
+fn adjustment(it: &llm::Adjustment) -> Option<Adjustment> {
+    let original = it.original.as_str().map_or_else(|| it.original.to_string(), str::to_owned);
     let kept = u8::try_from(it.adjusted.as_u64()?).ok()?;
-    Some(Adjustment { metric: it.path.clone(), original: original.trim().to_owned(), adjustments })
+    Some(Adjustment { metric: it.path.clone(), given: original.trim().to_owned(), kept })
 }
 
 /// Removes quotations: fenced text and lines that start with `>`. Pure JSON is returned unchanged.

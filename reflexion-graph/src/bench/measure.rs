@@ -63,8 +63,8 @@ async fn plain() -> Result<(), Error> {
         command.stdin(Stdio::null()).output()
     };
     let output = tokio::task::spawn_blocking(run).await.expect("running a process does not panic");
-    let what = || "python3 as a plain process".to_owned();
-    output.map(drop).map_err(|source| Error::Io { what: what(), source })
+    let context = || "python3 as a plain process".to_owned();
+    output.map(drop).map_err(|source| Error::Io { context: context(), source })
 }
 
 async fn cold(executor: &Executor, number: usize) -> Result<(), ExecutorError> {
