@@ -160,7 +160,7 @@ fn server_crash_causes_an_error_and_no_data_loss() {
             thread::sleep(Duration::from_millis(1));
         }
         hit += usize::from(child.try_wait().unwrap().is_none());
-        server.restart_hard();
+        server.crash_and_restart();
         match wait_for_exit(child).unwrap() {
             // The worker finished before the crash or reconnected.
             WorkerOutcome::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),

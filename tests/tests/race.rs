@@ -25,7 +25,7 @@ use graph_tests::{
 };
 use tokio::runtime::Runtime;
 
-const WORKER: &str = env!("CARGO_BIN_EXE_crash-racer");
+const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const ROUNDS: u64 = 1_000;
 
 #[test]

@@ -40,12 +40,12 @@ struct Args(BTreeMap<String, String>);
 
 impl Args {
     fn read() -> Self {
-        let mut args = BTreeMap::new();
+        let mut values = BTreeMap::new();
         let mut args = env::args().skip(1);
         while let (Some(name), Some(value)) = (args.next(), args.next()) {
-            args.insert(name, value);
+            values.insert(name, value);
         }
-        Self(args)
+        Self(values)
     }
 
     fn find(&self, name: &str) -> Option<&str> {
