@@ -100,7 +100,7 @@ fn fault(path: &str) -> Option<&'static str> {
         return Some("it is absolute");
     }
     if !is_nfc(path) {
-        return Some("it is not in Unicode normalization form C");
+        return Some("it is not in Unicode normalization form NFC");
     }
     path.split('/').find_map(component_fault)
 }

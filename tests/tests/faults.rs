@@ -131,7 +131,7 @@ fn failing_disk_causes_an_error_and_no_data_loss() {
     }
     let failed = Mutex::new(0);
     for_each_parallel(&cases, |case| {
-        *failed.lock().unwrap() += usize::from(case.check(&disk, &expected))
+        *failed.lock().unwrap() += usize::from(case.check(&disk, &expected));
     });
     let failed = failed.into_inner().unwrap();
     println!("{} injected failures, {failed} of them ended the run", cases.len());
