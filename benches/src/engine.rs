@@ -1,8 +1,8 @@
 //! The workloads on the engine.
 
 use graph_core::{
-    CompiledGraph, Durability, END, Goto, JsonFieldKind, JsonStateSchema, JsonState, Label, MemorySaver,
-    Route, RunOptions, START, State, StateGraph,
+    CompiledGraph, Durability, END, Goto, JsonFieldKind, JsonState, JsonStateSchema, Label,
+    MemorySaver, Route, RunOptions, START, State, StateGraph,
     json::{JsonBranch, JsonInput},
     json_node, send,
 };

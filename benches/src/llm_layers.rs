@@ -12,8 +12,8 @@ use std::{
 use async_trait::async_trait;
 use graph_core::{Context, MemoryCache, NodeError, START, State, StateGraph};
 use llm::{
-    Backoff, Budget, Error, Finish, RateLimiter, Listener, Llm, Model, ModelId, Money, RateLimit, Part,
-    RecordMode, Recording, Request, Response, Usage,
+    Backoff, Budget, Error, Finish, Listener, Llm, Model, ModelId, Money, Part, RateLimit,
+    RateLimiter, RecordMode, Recording, Request, Response, Usage,
 };
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -107,7 +107,8 @@ fn stacks(dir: &Arc<TempDir>) -> Vec<(&'static str, Stack)> {
         (
             ALL,
             stack(move |llm| {
-                let recorded = llm.record(&new_recording(all())).rate_limit(&gate()).budget(&budget());
+                let recorded =
+                    llm.record(&new_recording(all())).rate_limit(&gate()).budget(&budget());
                 recorded.retry(Backoff::default()).cache(Arc::new(MemoryCache::new()))
             }),
         ),

@@ -61,10 +61,10 @@ async fn measure() -> Result<(), AnyError> {
         concurrency: 1,
         isolation: Isolation::Off,
         backend: Some("in-process".to_owned()),
-        capacity: Capacity { at_once: RUNS, queued: 0 },
+        capacity: Capacity { concurrent: RUNS, queued: 0 },
         max_streams: RUNS * READERS_PER_RUN,
         max_limit: Limit::default(),
-        guard: Guard::new().rate(u32::MAX),
+        guard: Guard::new().rate_limit(u32::MAX),
     };
     let (service, router) = serve::open(options).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -82,7 +82,8 @@ async fn measure() -> Result<(), AnyError> {
             readers.spawn(read(address, id.clone()));
         }
     }
-    let live = service.count().await?.into_iter().filter(|it| it.0.is_live()).map(|it| it.1);
+    let live =
+        service.count_by_status().await?.into_iter().filter(|it| it.0.is_active()).map(|it| it.1);
     let active: u64 = live.sum();
     let internal: Vec<Received> =
         internal.join_all().await.into_iter().collect::<Result<_, _>>()?;
@@ -159,7 +160,7 @@ async fn send(
 
 /// Reads a run's events inside the server process.
 async fn follow(service: Service, id: String) -> Result<Received, AnyError> {
-    let mut reader = service.read(&id, 0).await?;
+    let mut reader = service.read_events(&id, 0).await?;
     let mut received = Vec::new();
     while let ReadOutcome::Events(events) = reader.next().await? {
         let now = Instant::now();

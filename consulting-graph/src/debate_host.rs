@@ -16,8 +16,8 @@ use std::{
 };
 
 use futures_util::future::join;
-use graph_core::{Checkpointer, Context, Event, EventKind, RunOutcome, StreamMode, NodeError};
-use graph_trace::{RunStatus, Header, Trace, TraceBuilder};
+use graph_core::{Checkpointer, Context, Event, EventKind, NodeError, RunOutcome, StreamMode};
+use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
 use sandbox_vm::{GraphRun, Sandboxes, Spec};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -291,7 +291,11 @@ impl DebateHost {
     fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>, deps: &Deps) -> GraphRun {
         // One step more than the longest debate with baseline scoring.
         let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
-        let modes = if self.traces.is_some() { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
+        let modes = if self.traces.is_some() {
+            StreamMode::DEBUG.to_vec()
+        } else {
+            vec![StreamMode::Custom]
+        };
         GraphRun::new(debate::GRAPH)
             .thread(the_move.move_id.to_string(), saver)
             .call_policy(call_policy::call_policy(deps, the_move))

@@ -10,8 +10,8 @@ use std::{
 };
 
 use llm::{
-    Backoff, Catalog, ErrorKind, ExposeSecret, RateLimiter, Llm, ModelId, RateLimit, Provider, Recording,
-    Response, overflow::ContextWindow,
+    Backoff, Catalog, ErrorKind, ExposeSecret, Llm, ModelId, Provider, RateLimit, RateLimiter,
+    Recording, Response, overflow::ContextWindow,
 };
 
 use crate::{

@@ -26,7 +26,7 @@ use chrono::NaiveDate;
 use graph_core::MemorySaver;
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
-    http::{StreamLimit, Guard, Guarded, Metrics, Problem, ProblemBody, page},
+    http::{Guard, Guarded, Metrics, Problem, ProblemBody, StreamLimit, page},
 };
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};

@@ -47,7 +47,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
     let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     let calls_file = folder.path().join("run/calls.jsonl");
-    provider.keep(&calls_file);
+    provider.sync_with_recording(&calls_file);
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
     let calls = provider.answered();
@@ -59,7 +59,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
     let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
-    provider.keep(&folder.path().join("run/calls.jsonl"));
+    provider.sync_with_recording(&folder.path().join("run/calls.jsonl"));
     // One run, killed whenever a call reaches the provider, before the provider answers.
     let mut child = run(folder.path(), &provider);
     let mut kills = 0;
@@ -72,7 +72,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
             },
         }
         child.kill().await.unwrap();
-        provider.forget().await;
+        provider.wait_for_disconnect().await;
         kills += 1;
         // After the restart this call is answered, and the next one is held.
         child = start(&["resume", "run"], folder.path(), &provider);

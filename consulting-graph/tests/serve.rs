@@ -38,7 +38,12 @@ struct Server {
 
 impl Server {
     /// Starts a server on a port (0: any free port), with a configuration of two moves and three rounds.
-    async fn start(folder: &Path, port: u16, options: &str, provider: Option<&FakeProvider>) -> Self {
+    async fn start(
+        folder: &Path,
+        port: u16,
+        options: &str,
+        provider: Option<&FakeProvider>,
+    ) -> Self {
         let config = folder.join("small.toml");
         if !config.exists() {
             let mut table: toml::Table = DEFAULT.parse().unwrap();
@@ -166,7 +171,7 @@ async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
     // Number of calls of an uninterrupted run.
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
-    provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
+    provider.sync_with_recording(&folder.path().join(format!("runs/{id}/calls.jsonl")));
     provider.release();
     let (events, status) = server.follow(&id).await;
     assert_eq!(status, "complete");
@@ -177,7 +182,7 @@ async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     server = Server::start(folder.path(), port, "", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
-    provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
+    provider.sync_with_recording(&folder.path().join(format!("runs/{id}/calls.jsonl")));
     let reader = tokio::spawn({
         let (client, address, id) = (server.client.clone(), server.address.clone(), id.clone());
         async move {
@@ -193,7 +198,7 @@ async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     for kill in 0..KILLS {
         provider.hold(1 + kill * calls / KILLS).await;
         server.child.kill().await.unwrap();
-        provider.forget().await;
+        provider.wait_for_disconnect().await;
         server = Server::start(folder.path(), port, "", Some(&provider)).await;
     }
     provider.release();
@@ -330,7 +335,7 @@ async fn cancelled_runs_resume_and_a_lost_registry_is_rebuilt() {
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     let (status, stopped) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
     assert_eq!((status, &stopped["status"]), (202, &json!("cancelled")));
-    provider.keep(&folder.path().join(format!("runs/{id}/calls.jsonl")));
+    provider.sync_with_recording(&folder.path().join(format!("runs/{id}/calls.jsonl")));
     provider.release();
     assert_eq!(server.post(&format!("/api/runs/{id}/resume"), json!({})).await.0, 202);
     assert_eq!(server.follow(&id).await.1, "complete");

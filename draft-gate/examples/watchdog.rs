@@ -7,7 +7,7 @@ use draft_gate::{
     DraftRequest, Gate, Submission,
     graph::{self, Verdict},
 };
-use graph_core::{Context, RunOutcome, MemorySaver, NodeError, START, State, StateGraph};
+use graph_core::{Context, MemorySaver, NodeError, RunOutcome, START, State, StateGraph};
 
 #[derive(State, Clone, Debug, Default)]
 struct Job {

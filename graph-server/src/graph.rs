@@ -51,7 +51,7 @@ mod routes;
 use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use async_trait::async_trait;
-use graph_core::{CompiledGraph, StreamMode, State};
+use graph_core::{CompiledGraph, State, StreamMode};
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

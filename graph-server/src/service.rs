@@ -133,7 +133,7 @@ impl ActiveRun {
     }
 }
 
-/// Why a active run is to stop.
+/// Why an active run is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// A caller cancelled the run.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use browser::Browser;
 use graph_core::{
-    CompiledGraph, NodeExt, Context, NodeError, RetryPolicy, Route, RunOptions, START, State,
+    CompiledGraph, Context, NodeError, NodeExt, RetryPolicy, Route, RunOptions, START, State,
     StateGraph, subgraph,
 };
 use graph_trace::{GraphTrace, Header, RunStatus, StepTrace, TaskTrace, Timing, Trace, record};

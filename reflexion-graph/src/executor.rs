@@ -160,7 +160,8 @@ impl Executor {
         if !options.wheels.is_empty() {
             spec = spec.shared_dir(PACKAGES, packages(&options, &sandboxes).await?);
         }
-        let pool = Pool::of(sandboxes.clone(), spec).size(options.pool).max_sandboxes(options.pool).open();
+        let pool =
+            Pool::of(sandboxes.clone(), spec).size(options.pool).max_sandboxes(options.pool).open();
         Ok(Self {
             shared: Arc::new(Shared {
                 sandboxes,

@@ -1,6 +1,8 @@
 //! Selection of the model that writes and criticises programs.
 
-use llm::{Backoff, Budget, RateLimiter, Llm, Money, RateLimit, Provider, Request, Scripted, SetupError};
+use llm::{
+    Backoff, Budget, Llm, Money, Provider, RateLimit, RateLimiter, Request, Scripted, SetupError,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{offline, state::CallCost};

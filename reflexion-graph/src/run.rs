@@ -18,9 +18,9 @@ use std::{
     sync::Arc,
 };
 
-use graph_core::{AsNode, EventKind, RunOutcome, Input, StreamMode, RunOptions, Thread};
+use graph_core::{AsNode, EventKind, Input, RunOptions, RunOutcome, StreamMode, Thread};
 use graph_store::sqlite::SqliteSaver;
-use graph_trace::{RunStatus, Header, Trace, TraceBuilder};
+use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -236,7 +236,8 @@ impl Run {
         let mut sender = EventSender::open(self.dir.join(EVENTS), on_event)?;
         let file = deps.executor.language().file();
         let saver = Arc::new(SqliteSaver::open(self.dir.join("state.db"))?);
-        let modes = if trace.is_some() { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
+        let modes =
+            if trace.is_some() { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
         let options = RunOptions::new().stream_modes(modes);
         let options = options.step_limit(graph::max_steps(&self.manifest.job));
         let graph = graph::graph(saver)?;

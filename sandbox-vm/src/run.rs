@@ -15,7 +15,7 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, Durability, Event, RunOutcome, MemorySaver, StreamMode, checkpoint::CheckpointId,
+    Checkpointer, Durability, Event, MemorySaver, RunOutcome, StreamMode, checkpoint::CheckpointId,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};

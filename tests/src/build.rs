@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    BuildError, CachePolicy, CompiledGraph, NodeExt, JsonFieldKind, JsonStateSchema, JsonState,
-    MemoryCache, NodeError, Persistence, RetryPolicy, StateGraph, Stops,
+    BuildError, CachePolicy, CompiledGraph, JsonFieldKind, JsonState, JsonStateSchema, MemoryCache,
+    NodeError, NodeExt, Persistence, RetryPolicy, StateGraph, Stops,
     checkpoint::Checkpointer,
     json::{JsonBranch, JsonInput, json_node, json_subgraph},
     node::options::IntoNode,
@@ -77,7 +77,8 @@ fn nested(
 }
 
 fn schema(spec: &GraphSpec) -> Result<JsonStateSchema, FieldError> {
-    let fields = spec.state.0.iter().map(|(name, kind)| (name.as_str(), JsonFieldKind::from(*kind)));
+    let fields =
+        spec.state.0.iter().map(|(name, kind)| (name.as_str(), JsonFieldKind::from(*kind)));
     let mut schema = JsonStateSchema::new(fields)?;
     if let Some(input) = &spec.input {
         schema = schema.with_input(input)?;

@@ -2,7 +2,9 @@
 
 use std::time::SystemTime;
 
-use graph_core::checkpoint::{Change, CheckpointId, FrontierRecord, Header, NewCheckpoint, CheckpointKey, Source};
+use graph_core::checkpoint::{
+    Change, CheckpointId, CheckpointKey, FrontierRecord, Header, NewCheckpoint, Source,
+};
 
 /// Builds the checkpoint that follows the head of a thread.
 pub fn next_checkpoint(

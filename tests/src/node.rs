@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    Command, Context, Goto, JsonStateSchema, JsonState, NodeError,
+    Command, Context, Goto, JsonState, JsonStateSchema, NodeError,
     json::{JsonInput, JsonReturn, JsonUpdate},
 };
 use serde_json::Value;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use graph_core::{
-    AsNode, StateEdit, RunOutcome, Input, JsonState, StreamMode, RunError, RunOptions, Stops, Thread, ThreadState,
-    checkpoint::Checkpointer,
+    AsNode, Input, JsonState, RunError, RunOptions, RunOutcome, StateEdit, Stops, StreamMode,
+    Thread, ThreadState, checkpoint::Checkpointer,
 };
 use serde_json::{Value, json};
 
@@ -71,7 +71,11 @@ impl Session {
         Value::Object(answer)
     }
 
-    async fn exit(&self, call: &Call, trace: &mut Trace) -> Result<RunOutcome<JsonState>, CallError> {
+    async fn exit(
+        &self,
+        call: &Call,
+        trace: &mut Trace,
+    ) -> Result<RunOutcome<JsonState>, CallError> {
         let input = self.input(call).await?;
         let mut events = if self.has_checkpointer && call.thread.is_some() {
             self.thread(call).await?.stream(input)
@@ -164,7 +168,11 @@ impl Session {
         Ok(vec![vec![self.edit(values, call.as_node.as_deref())?]])
     }
 
-    fn edit(&self, values: &Value, as_node: Option<&str>) -> Result<StateEdit<JsonState>, CallError> {
+    fn edit(
+        &self,
+        values: &Value,
+        as_node: Option<&str>,
+    ) -> Result<StateEdit<JsonState>, CallError> {
         let update = match values {
             Value::Null => None,
             values => Some(self.built_graph.schema.update(values.clone())?),
@@ -193,7 +201,12 @@ fn options(call: &Call) -> RunOptions {
     let mut options = RunOptions::new()
         .step_limit(u32::try_from(call.recursion_limit).unwrap_or(0))
         .durability(call.durability.into())
-        .stream_modes([StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks]);
+        .stream_modes([
+            StreamMode::Values,
+            StreamMode::Updates,
+            StreamMode::Custom,
+            StreamMode::Tasks,
+        ]);
     // An empty list keeps the stops set at compile time.
     if let Some(stops) = call.interrupt_before.as_ref().filter(|it| !it.is_empty()) {
         options = options.stop_before(Stops::from(stops));

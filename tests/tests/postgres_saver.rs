@@ -5,8 +5,9 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use graph_core::checkpoint::{
-    Change, Checkpoint, CheckpointError, CheckpointId, Checkpointer, TaskEvent, HistoryQuery, Keep, Lease,
-    Lookup, NewCheckpoint, CheckpointKey, TaskId, TaskRecord, CheckpointWrite, testkit,
+    Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, CheckpointWrite,
+    Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, TaskEvent, TaskId, TaskRecord,
+    testkit,
 };
 use graph_store::{
     Keys, OpenError, Postgres, PostgresSaver,
@@ -310,7 +311,10 @@ async fn one_or_many_steps_take_one_statement() {
     for n in 0..20 {
         let next = step("t", Some(last));
         let (place, id) = (CheckpointKey { id: last, ..next.key.clone() }, next.key.id);
-        let writes = vec![CheckpointWrite::Record(place, vec![done(n)]), CheckpointWrite::Put(Box::new(next))];
+        let writes = vec![
+            CheckpointWrite::Record(place, vec![done(n)]),
+            CheckpointWrite::Put(Box::new(next)),
+        ];
         saver.write(writes).await.unwrap();
         last = id;
     }
@@ -321,7 +325,10 @@ async fn one_or_many_steps_take_one_statement() {
     let (mut writes, mut head_id) = (Vec::new(), last);
     for n in 0..300 {
         let next = step("t", Some(head_id));
-        writes.push(CheckpointWrite::Record(CheckpointKey { id: head_id, ..next.key.clone() }, vec![done(n)]));
+        writes.push(CheckpointWrite::Record(
+            CheckpointKey { id: head_id, ..next.key.clone() },
+            vec![done(n)],
+        ));
         head_id = next.key.id;
         writes.push(CheckpointWrite::Put(Box::new(next)));
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use graph_core::{
-    CachePolicy, NodeExt, Context, FieldWrite, START, State, StateGraph,
+    CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
     cache::{Cache, CacheKey, CachedResult},
     checkpoint::TaskId,
     store::{Address, Get, Op, Put, Search, Store, testkit},

@@ -228,7 +228,8 @@ fn checkpoints_contain_the_streamed_state() {
         let session = Session::new(&spec, &stored(Durability::Sync));
         on(None, async {
             let thread = session.thread();
-            let options = session.options().stream_modes([StreamMode::Values, StreamMode::Checkpoints]);
+            let options =
+                session.options().stream_modes([StreamMode::Values, StreamMode::Checkpoints]);
             let mut run = thread.clone().with_options(options).stream(session.input());
             let mut last: Option<(i64, Value)> = None;
             while let Some(event) = run.next().await {

@@ -7,7 +7,8 @@ use std::sync::{
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Change, CheckpointError, Checkpointer, FrontierRecord, Header, NewCheckpoint, CheckpointKey, TaskRecord, CheckpointWrite,
+    Change, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, FrontierRecord, Header,
+    NewCheckpoint, TaskRecord,
     testkit::{HookedSaver, WriteHook},
 };
 use serde::Serialize;

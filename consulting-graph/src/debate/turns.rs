@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
 use llm::{
     Request,
-    overflow::{TranscriptItem, ContextWindow, fit_rounds},
+    overflow::{ContextWindow, TranscriptItem, fit_rounds},
 };
 
 use super::{

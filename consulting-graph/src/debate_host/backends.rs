@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use sandbox_vm::backend::KvmProcess;
 use sandbox_vm::{
-    Error, Isolation, SandboxesBuilder, Sandboxes,
+    Error, Isolation, Sandboxes, SandboxesBuilder,
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
 

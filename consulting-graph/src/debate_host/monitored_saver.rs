@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, CheckpointKey,
-    PruneStats, TaskRecord, CheckpointWrite,
+    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
+    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
 };
 
 /// A checkpointer that remembers the first storage failure. Errors that a guest can cause, such as writing to a
@@ -44,7 +44,11 @@ impl Checkpointer for MonitoredSaver {
         self.record_failure(self.inner.put(checkpoint).await)
     }
 
-    async fn record(&self, at: &CheckpointKey, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
         self.record_failure(self.inner.record(at, records).await)
     }
 

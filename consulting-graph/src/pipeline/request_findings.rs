@@ -45,8 +45,7 @@ pub(super) async fn request_findings(
     let whole = task.request(cx, task.document, None);
     let configured_lines = cx.deps().config.inferences.chunk_lines;
     let settings = cx.deps().models.call_settings(Group::Inferences, &task.persona.id);
-    let fits =
-        || settings.window.as_ref().is_none_or(|it| it.fits(&settings.apply(whole.clone())));
+    let fits = || settings.window.as_ref().is_none_or(|it| it.fits(&settings.apply(whole.clone())));
     match configured_lines.or_else(|| (!fits()).then_some(DEFAULT_PIECE_LINES)) {
         None => ask_whole(cx, task, whole).await,
         Some(lines) => ask_pieces(cx, task, lines).await,

@@ -2,7 +2,7 @@
 
 use llm::{
     Request, Schema,
-    overflow::{Entry, TranscriptItem, Round},
+    overflow::{Entry, Round, TranscriptItem},
 };
 
 use super::{Assumptions, Sizes, count::CHARS_PER_TOKEN, moves};

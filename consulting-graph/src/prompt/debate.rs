@@ -2,7 +2,7 @@
 
 use llm::{
     Message, Request,
-    overflow::{Entry, TranscriptItem, Round},
+    overflow::{Entry, Round, TranscriptItem},
 };
 
 use super::{Brief, mark_cacheable, request_for};

@@ -1,7 +1,9 @@
 //! Executes a run from its last checkpoint to its end.
 
-use graph_core::{EventKind, RunOutcome as GraphOutcome, Input, StreamMode, RunOptions, Thread, ThreadState};
-use graph_trace::{RunStatus, Header, Trace, TraceBuilder};
+use graph_core::{
+    EventKind, Input, RunOptions, RunOutcome as GraphOutcome, StreamMode, Thread, ThreadState,
+};
+use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
 use llm::{Llm, RecordMode};
 use sandbox_vm::Isolation;
 use serde_json::Value;
@@ -112,7 +114,8 @@ impl Run {
             return Ok(RunOutcome::Complete { report, was_complete: true, traces: Vec::new() });
         }
         let RunResources { thread, models, .. } = resources;
-        let modes = if options.trace { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
+        let modes =
+            if options.trace { StreamMode::DEBUG.to_vec() } else { vec![StreamMode::Custom] };
         let thread = thread.with_options(RunOptions::new().stream_modes(modes));
         let mut builder = TraceBuilder::new();
         loop {
@@ -125,7 +128,10 @@ impl Run {
                     let mut all = Vec::new();
                     if let Some(traces) = traces {
                         let header = trace_header(&thread);
-                        all.push((PIPELINE_THREAD.to_owned(), builder.finish(header, RunStatus::Done)));
+                        all.push((
+                            PIPELINE_THREAD.to_owned(),
+                            builder.finish(header, RunStatus::Done),
+                        ));
                         let debates = traces.all();
                         all.extend(debates.into_iter().map(|(id, it)| (id.to_string(), it)));
                     }

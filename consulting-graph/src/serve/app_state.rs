@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 use graph_core::checkpoint::CheckpointError;
 use graph_server::{
     NewRun, Registry, RunInfo, Service,
-    http::{StreamLimit, Guard, Metrics, Problem},
+    http::{Guard, Metrics, Problem, StreamLimit},
 };
 use llm::Catalog;
 use serde_json::json;

@@ -10,7 +10,7 @@ use axum::{
 };
 use graph_server::{
     Status,
-    http::{Body, Message, Params, Path, LastEventId, Problem, ProblemBody, stream_events},
+    http::{Body, LastEventId, Message, Params, Path, Problem, ProblemBody, stream_events},
 };
 use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};

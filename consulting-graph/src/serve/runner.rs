@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_server::{RunnerOutcome, RunnerError, RunEvent, RunInfo, Runner, EventSender};
+use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
 use sandbox_vm::Isolation;
 use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
@@ -53,7 +53,8 @@ impl PipelineRunner {
     /// stored one, bounded by the server's limit.
     fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, RunnerError> {
         let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
-        let order: ResumeOrder = serde_json::from_value(info.resume_args.clone()).unwrap_or_default();
+        let order: ResumeOrder =
+            serde_json::from_value(info.resume_args.clone()).unwrap_or_default();
         // After a restart the last resume request is executed again. Its moves are then already stored with the run.
         let review = match order.moves.filter(|_| !run.is_reviewed()) {
             Some(moves) => Some(read_moves(moves).map_err(RunnerError)?),
@@ -115,11 +116,16 @@ fn is_improvable(report: &Report) -> bool {
 
 #[async_trait]
 impl Runner for PipelineRunner {
-    async fn execute(&self, info: &RunInfo, teller: &EventSender) -> Result<RunnerOutcome, RunnerError> {
+    async fn execute(
+        &self,
+        info: &RunInfo,
+        teller: &EventSender,
+    ) -> Result<RunnerOutcome, RunnerError> {
         let dir = self.run_dir(&info.id);
         let run = blocking(move || Run::open(dir)).await?;
         let run = run.map_err(|problem| RunnerError(client_message(&info.id, None, &problem)))?;
-        let failed = |problem: RunError| RunnerError(client_message(&info.id, Some(&run), &problem));
+        let failed =
+            |problem: RunError| RunnerError(client_message(&info.id, Some(&run), &problem));
         let result = loop {
             let on_event = |event: &NumberedEvent| {
                 let data = serde_json::to_string(event).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::Server;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_conforms_to_its_openapi_document() {
-    let Some(program) = schemathesis::folder() else { return };
+    let Some(program) = schemathesis::find() else { return };
     let folder = TempDir::new().unwrap();
     let options = "--sandbox in-process --isolation off --rate 1000000";
     let server = Server::start(folder.path(), 0, options, None).await;
@@ -44,5 +44,5 @@ include-name = ["POST /api/runs/{{id}}/fork", "POST /api/runs/{{id}}/resume"]
 checks.positive_data_acceptance.enabled = false
 "#
     );
-    block_in_place(|| schemathesis::ask(&program, &server.address, &configuration, &[]));
+    block_in_place(|| schemathesis::run(&program, &server.address, &configuration, &[]));
 }

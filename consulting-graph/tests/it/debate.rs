@@ -93,8 +93,9 @@ fn state(rounds: u32, brief: Brief) -> SandboxState {
 
 async fn run_debate(state: SandboxState, answer_fn: AnswerFn) -> DebateRecord {
     let folder = tempfile::tempdir().unwrap();
-    let opening = Sandboxes::new().isolation(Isolation::Off).backend(InProcess::new(debate::agent));
-    let sandboxes = opening.state_folder(folder.path().join("s")).open().await.unwrap();
+    let opening =
+        Sandboxes::builder().isolation(Isolation::Off).backend(InProcess::new(debate::agent));
+    let sandboxes = opening.state_dir(folder.path().join("s")).open().await.unwrap();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let recorded_calls = calls.clone();
     let gate = CallPolicy::new(move |_: String, request: Value| {
@@ -105,8 +106,8 @@ async fn run_debate(state: SandboxState, answer_fn: AnswerFn) -> DebateRecord {
     });
     let run = GraphRun::new(debate::GRAPH)
         .input(input_fields(&state).unwrap())
-        .gate(gate.allow(LLM))
-        .steps(2 * state.max_rounds + 2);
+        .call_policy(gate.allow(LLM))
+        .step_limit(2 * state.max_rounds + 2);
     let exit = sandboxes.run_graph(Spec::new("debate"), run, 1, |_| {}).await.unwrap();
     let sandbox = sandboxes.get("debate").unwrap();
     let mut files = BTreeMap::new();

@@ -20,7 +20,7 @@ use consulting_graph::{
 };
 use llm::{
     Llm, Model, Request, Role,
-    overflow::{TranscriptItem, Round},
+    overflow::{Round, TranscriptItem},
 };
 
 use crate::sample::date;

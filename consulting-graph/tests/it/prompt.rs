@@ -11,7 +11,7 @@ use consulting_graph::{
 };
 use llm::{
     Message, ModelId, Request, Role,
-    overflow::{TranscriptItem, Round, ContextWindow, fit_rounds},
+    overflow::{ContextWindow, Round, TranscriptItem, fit_rounds},
 };
 
 use crate::sample;
@@ -131,7 +131,8 @@ fn long_debates_are_shortened() {
     let config = config();
     let log = log(15);
     // The largest window that does not hold the whole debate.
-    let fitted = (1..).map(|it| ContextWindow::new(ModelId::new("scripted", "small"), 10_000 - 20 * it));
+    let fitted =
+        (1..).map(|it| ContextWindow::new(ModelId::new("scripted", "small"), 10_000 - 20 * it));
     let mut fitted = fitted.map(|window| {
         let request = |passages: &[TranscriptItem<'_>]| {
             let maker = &config.decision_makers[0];

@@ -6,7 +6,9 @@ use draft_gate::{
     Gate, Judgement,
     graph::{self, Verdict},
 };
-use graph_core::{CompiledGraph, Context, RunOutcome, MemorySaver, NodeError, START, State, StateGraph};
+use graph_core::{
+    CompiledGraph, Context, MemorySaver, NodeError, RunOutcome, START, State, StateGraph,
+};
 
 use crate::support::{OLD, TestWorkspace, with_line};
 

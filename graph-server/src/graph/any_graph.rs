@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use graph_core::{
-    CompiledGraph, Event, RunOutcome, Input, Interrupt, RunError, RunOptions, RunStream, State, Thread,
-    ThreadState, checkpoint::CheckpointError,
+    CompiledGraph, Event, Input, Interrupt, RunError, RunOptions, RunOutcome, RunStream, State,
+    Thread, ThreadState, checkpoint::CheckpointError,
 };
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
@@ -88,8 +88,10 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
                 };
                 return Err(RunnerError(message.into()));
             }
-            let update =
-                self.graph.update_from_json(config.input).map_err(|it| RunnerError(it.to_string()))?;
+            let update = self
+                .graph
+                .update_from_json(config.input)
+                .map_err(|it| RunnerError(it.to_string()))?;
             return Ok(Input::update(update));
         };
         let pending = state.interrupts().map(|it| it.id.clone());
@@ -110,7 +112,8 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     ) -> Result<RunnerOutcome, RunnerError> {
         let deadline = Instant::now() + LEASE_TIMEOUT;
         let exit = loop {
-            let options = RunOptions::new().run_id(run).stream_modes(config.modes.clone()).subgraphs();
+            let options =
+                RunOptions::new().run_id(run).stream_modes(config.modes.clone()).subgraphs();
             let thread = self.thread(&config.thread);
             let input = self.input(graphs, &thread, run, config.clone(), answers.clone()).await?;
             let mut stream = thread.with_options(options).stream(input);

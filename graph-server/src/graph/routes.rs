@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use graph_core::{StreamMode, RunError};
+use graph_core::{RunError, StreamMode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{
@@ -168,7 +168,9 @@ async fn start(
             "`thread` must have 1 to 100 letters, digits, `-`, `_` and `.`, and start with a letter or digit",
         ));
     }
-    let modes = request.modes.unwrap_or_else(|| vec![StreamMode::Updates, StreamMode::Custom, StreamMode::Messages]);
+    let modes = request
+        .modes
+        .unwrap_or_else(|| vec![StreamMode::Updates, StreamMode::Custom, StreamMode::Messages]);
     let config = RunConfig { graph: graph.clone(), thread, input: request.input, modes };
     let run = app.service.start(NewRun { id, subject: graph, input: json!(config) }).await?;
     Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())

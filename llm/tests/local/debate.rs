@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use graph_core::{NodeExt, Context, END, NodeError, RetryPolicy, Route, START, State, StateGraph};
+use graph_core::{Context, END, NodeError, NodeExt, RetryPolicy, Route, START, State, StateGraph};
 use llm::{Backoff, Budget, Llm, LocalModel, Message, Model, Request};
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Sandbox back ends.
 
 use sandbox_vm::{
-    Error, Isolation, SandboxesBuilder, Sandboxes,
+    Error, Isolation, Sandboxes, SandboxesBuilder,
     backend::{Gvisor, InProcess, Jail, MicroVm},
     guest::Agent,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_vm::{ExceededLimit, Error, ExecLimits, Output, Status as ExitStatus};
+use sandbox_vm::{Error, ExceededLimit, ExecLimits, Output, Status as ExitStatus};
 
 use super::{ExecutorError, OUTPUT};
 use crate::{

@@ -93,7 +93,7 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
         // The guests of the pool are running and exit with the process.
         assert!(tree.len() > 1, "{tree:?}");
         child.kill().await.unwrap();
-        provider.forget().await;
+        provider.wait_for_disconnect().await;
         wait_until_exited(&tree).await;
         assert_eq!(provider.answered(), call - 1);
     }
@@ -143,7 +143,7 @@ async fn answers_within_an_unfinished_node_are_journaled() {
     let mut child = start(&provider, &line, dir.path());
     held.await;
     child.kill().await.unwrap();
-    provider.forget().await;
+    provider.wait_for_disconnect().await;
     provider.release();
     let ended = start(&provider, &["resume", "session"], dir.path()).wait_with_output().await;
     assert_eq!(ended.unwrap().stdout, b"42\n");
@@ -175,7 +175,7 @@ async fn spending_before_a_crash_counts_against_the_budget() {
         let mut child = start(&provider, line, dir.path());
         held.await;
         child.kill().await.unwrap();
-        provider.forget().await;
+        provider.wait_for_disconnect().await;
     }
     provider.release();
     let ended = start(&provider, &["resume", "session"], dir.path()).wait_with_output().await;

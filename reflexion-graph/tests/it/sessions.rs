@@ -183,7 +183,7 @@ async fn session_ends_when_its_budget_is_spent() {
 
 #[tokio::test]
 async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_attempt() {
-    let prose = scripted([program("print(1)").flaw(ViolationKind::Prose)]);
+    let prose = scripted([program("print(1)").violation(ViolationKind::Prose)]);
     assert!(session(Job::new("x"), prose).await.outcome.unwrap().success);
 
     let words = scripted([
@@ -204,7 +204,7 @@ async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_at
 #[tokio::test]
 async fn rate_limited_calls_are_retried() {
     use llm::{Backoff, ErrorKind};
-    let failing = Rule::failure(ErrorKind::RateLimited).first_times(2);
+    let failing = Rule::failure(ErrorKind::RateLimited).first_occurrences(2);
     let llm = scripted([failing, program("print(1)")])
         .retry(Backoff::new(3).first_wait(std::time::Duration::from_millis(5)));
     assert!(session(Job::new("x"), llm).await.outcome.unwrap().success);

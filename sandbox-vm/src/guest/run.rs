@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use graph_core::{
-    BuildError, CompiledGraph, Event, RunOutcome, Input, RunError, RunOptions, State, StopReason,
+    BuildError, CompiledGraph, Event, Input, RunError, RunOptions, RunOutcome, State, StopReason,
 };
 use serde_json::{Map, Value};
 
@@ -117,7 +117,9 @@ fn outcome<S: State>(exit: Result<RunOutcome<S>, RunError>) -> Result<GraphOutco
         Ok(RunOutcome::Interrupted { state, interrupts }) => {
             GraphOutcome::Interrupted(state_json(&state)?, interrupts)
         }
-        Ok(RunOutcome::Stopped { state, reason }) => GraphOutcome::Stopped(state_json(&state)?, reason),
+        Ok(RunOutcome::Stopped { state, reason }) => {
+            GraphOutcome::Stopped(state_json(&state)?, reason)
+        }
         Ok(exit) => GraphOutcome::Stopped(state_json(exit.state())?, StopReason::Drained),
         Err(error) => {
             let terminal = matches!(error, RunError::Node { terminal: true, .. });

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    Checkpoint, CheckpointError, Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, CheckpointKey,
-    PruneStats, TaskRecord, CheckpointWrite,
+    Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Keep,
+    Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
 };
 
 use super::connection::Connection;
@@ -62,7 +62,11 @@ impl Checkpointer for HostSaver {
         self.write(vec![CheckpointWrite::Put(Box::new(checkpoint))]).await
     }
 
-    async fn record(&self, at: &CheckpointKey, records: Vec<TaskRecord>) -> Result<(), CheckpointError> {
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError> {
         self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 

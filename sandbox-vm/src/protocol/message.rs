@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use graph_core::{
-    Durability, EventKind, Interrupt, StreamMode, StopReason,
+    Durability, EventKind, Interrupt, StopReason, StreamMode,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointId, HistoryQuery, Lookup, TaskId, CheckpointWrite as StoredWrite,
+        Checkpoint, CheckpointError, CheckpointId, CheckpointWrite as StoredWrite, HistoryQuery,
+        Lookup, TaskId,
     },
 };
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use graph_core::checkpoint::{
-    Checkpoint, Checkpointer, TaskEvent as TaskEvent, HistoryQuery, Lease, CheckpointKey, TaskRecord, CheckpointWrite,
+    Checkpoint, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Lease, TaskEvent,
+    TaskRecord,
 };
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -135,7 +136,10 @@ impl HostCallHandler {
 
 /// Returns the newest of the requested checkpoints, up to the limits of a page. They are loaded one by one, so that a
 /// thread with large states is never held in memory as a whole.
-async fn list_page(saver: &dyn Checkpointer, history: HistoryQuery) -> Result<Vec<Checkpoint>, Fault> {
+async fn list_page(
+    saver: &dyn Checkpointer,
+    history: HistoryQuery,
+) -> Result<Vec<Checkpoint>, Fault> {
     let limit = history.limit.map_or(MAX_PAGE_LEN, |it| it.min(MAX_PAGE_LEN));
     let mut next = history.limit(1);
     let (mut page, mut bytes) = (Vec::new(), 0);
@@ -165,7 +169,8 @@ impl CallJournal<'_> {
     async fn call(&self, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
         self.quota.check()?;
         let id = call.checkpoint;
-        let place = CheckpointKey { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
+        let place =
+            CheckpointKey { thread: thread.to_owned(), namespace: call.namespace.clone(), id };
         let (call_id, node) = (CallId::of(thread, &call), call.node.clone());
         let result = self.policy.execute(&call_id, call).await?;
         if !self.policy.is_recorded(&call_id, &place) {
@@ -187,13 +192,15 @@ mod tests {
     use graph_core::{
         Checkpointer, MemorySaver,
         checkpoint::{
-            CheckpointId, FrontierRecord, TaskEvent, Header, Lookup, NewCheckpoint, CheckpointKey, Source, TaskId,
-            TaskRecord,
+            CheckpointId, CheckpointKey, FrontierRecord, Header, Lookup, NewCheckpoint, Source,
+            TaskEvent, TaskId, TaskRecord,
         },
     };
     use serde_json::{Map, Value, json};
 
-    use super::{CallJournal, ExternalCall, HistoryQuery, MAX_PAGE_LEN, Quota, CheckpointWrite, list_page};
+    use super::{
+        CallJournal, CheckpointWrite, ExternalCall, HistoryQuery, MAX_PAGE_LEN, Quota, list_page,
+    };
     use crate::{CallError, CallPolicy, protocol::message::FaultCode};
 
     fn call(checkpoint: CheckpointId) -> ExternalCall {
@@ -285,7 +292,8 @@ mod tests {
         assert!(quota.take(&write(0)).is_err() && quota.check().is_err());
         // Small records cost more than their bytes.
         let event = TaskEvent::Resumed { values: Vec::new() };
-        let record = TaskRecord { task: TaskId::from_parts(&[b"task"]), node: String::new(), event };
+        let record =
+            TaskRecord { task: TaskId::from_parts(&[b"task"]), node: String::new(), event };
         let place = checkpoint(CheckpointId::next()).key;
         let records = vec![CheckpointWrite::Record(place, vec![record; 4096])];
         assert!(serde_json::to_string(&records).unwrap().len() < 1 << 19);

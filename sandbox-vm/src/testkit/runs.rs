@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use graph_core::{Checkpointer, Durability, RunOutcome, MemorySaver, StreamMode};
+use graph_core::{Checkpointer, Durability, MemorySaver, RunOutcome, StreamMode};
 use serde_json::{Map, Value, json};
 
 use super::{Check, Failure, TestContext, check, ensure, graphs};

@@ -1,6 +1,8 @@
 //! Parsing arbitrary bytes from a guest must not panic, nor allocate much more than the estimate.
 
-use graph_core::checkpoint::{CheckpointId, TaskEvent, CheckpointKey, TaskId, TaskRecord, CheckpointWrite};
+use graph_core::checkpoint::{
+    CheckpointId, CheckpointKey, CheckpointWrite, TaskEvent, TaskId, TaskRecord,
+};
 use proptest::prelude::*;
 use sandbox_vm::protocol::{
     Assembler, Frame, Kind,

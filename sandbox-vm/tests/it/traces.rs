@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use graph_core::{MemorySaver, StreamMode};
-use graph_trace::{Detail, RunStatus, Header, TextOptions, Trace, TraceBuilder};
+use graph_trace::{Detail, Header, RunStatus, TextOptions, Trace, TraceBuilder};
 use sandbox_vm::{
     CallError, CallPolicy, GraphRun, Spec,
     backend::{Backend, InProcess, Jail},

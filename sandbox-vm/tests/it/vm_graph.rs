@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use graph_core::{Checkpointer, RunOutcome, MemorySaver};
+use graph_core::{Checkpointer, MemorySaver, RunOutcome};
 use graph_trace::TraceBuilder;
 use rustix::process::{Signal, kill_process};
 use sandbox_vm::{CallPolicy, Error, GraphRun, Sandboxes, Spec, backend::Backend, testkit::graphs};

@@ -9,8 +9,8 @@ use std::{
 };
 
 use graph_core::{
-    BuildError, Checkpointer, CompiledGraph, Context, Durability, END, RunOutcome, Interrupt, NodeError,
-    Route, RunError, RunOptions, START, State, StateGraph, subgraph,
+    BuildError, Checkpointer, CompiledGraph, Context, Durability, END, Interrupt, NodeError, Route,
+    RunError, RunOptions, RunOutcome, START, State, StateGraph, subgraph,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -86,7 +86,8 @@ pub async fn finish(
     effect_log: EffectLog,
 ) -> Result<Job, RunError> {
     let graph = graph(saver).expect("the job's graph is valid");
-    let thread = graph.thread(thread, effect_log).with_options(RunOptions::new().durability(durability));
+    let thread =
+        graph.thread(thread, effect_log).with_options(RunOptions::new().durability(durability));
     loop {
         let exit = match thread.state().await? {
             None => thread.run(Job::default()).await?,

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use graph_core::checkpoint::{
-    CheckpointError, Checkpointer, Lease, CheckpointWrite,
+    CheckpointError, CheckpointWrite, Checkpointer, Lease,
     testkit::{HookedSaver, WriteHook},
 };
 use rustix::process::{Signal, getpid, kill_process};

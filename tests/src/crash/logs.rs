@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use graph_core::checkpoint::{CheckpointId, TaskId, CheckpointWrite};
+use graph_core::checkpoint::{CheckpointId, CheckpointWrite, TaskId};
 use serde::{Deserialize, Serialize};
 
 use super::job;
@@ -39,12 +39,14 @@ pub(super) fn acks_of(writes: &[CheckpointWrite]) -> Vec<Ack> {
                 let (namespace, id) = (checkpoint.key.namespace.clone(), checkpoint.key.id);
                 acks.push(Ack::Put { namespace, id });
             }
-            CheckpointWrite::Record(at, records) => acks.extend(records.iter().map(|it| Ack::Record {
-                namespace: at.namespace.clone(),
-                id: at.id,
-                task: it.task,
-                slot: it.event.slot(),
-            })),
+            CheckpointWrite::Record(at, records) => {
+                acks.extend(records.iter().map(|it| Ack::Record {
+                    namespace: at.namespace.clone(),
+                    id: at.id,
+                    task: it.task,
+                    slot: it.event.slot(),
+                }))
+            }
         }
     }
     acks

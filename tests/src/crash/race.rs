@@ -6,10 +6,10 @@
 use std::{sync::Arc, time::SystemTime};
 
 use graph_core::{
-    Checkpointer, CompiledGraph, RunOutcome, RunError, START, State, StateGraph, Stops, Thread,
+    Checkpointer, CompiledGraph, RunError, RunOutcome, START, State, StateGraph, Stops, Thread,
     checkpoint::{
-        Change, Checkpoint, CheckpointError, CheckpointId, FrontierRecord, Header, Lookup, NewCheckpoint,
-        CheckpointKey, Source,
+        Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, FrontierRecord, Header,
+        Lookup, NewCheckpoint, Source,
     },
 };
 use serde_json::json;

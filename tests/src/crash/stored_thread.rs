@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use graph_core::{
     Checkpointer, Durability,
-    checkpoint::{CheckpointError, CheckpointId, TaskEvent, HistoryQuery, Source, TaskId},
+    checkpoint::{CheckpointError, CheckpointId, HistoryQuery, Source, TaskEvent, TaskId},
 };
 
 use super::{

@@ -7,8 +7,8 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, Command, CompiledGraph, NodeExt, Context, RunControl, Goto, JsonStateSchema, JsonState,
-    NodeError, RetryPolicy, START, StateGraph,
+    Checkpointer, Command, CompiledGraph, Context, Goto, JsonState, JsonStateSchema, NodeError,
+    NodeExt, RetryPolicy, RunControl, START, StateGraph,
     json::{JsonBranch, JsonInput, JsonReturn, JsonUpdate, json_node, json_subgraph},
 };
 use serde_json::{Value, json};

@@ -10,8 +10,8 @@ use std::{
 };
 
 use graph_core::{
-    Checkpointer, CompiledGraph, RunControl, Durability, EventKind, RunOutcome, Input, JsonState, StreamMode,
-    RunError, RunOptions, Stops, Thread, checkpoint::CheckpointId,
+    Checkpointer, CompiledGraph, Durability, EventKind, Input, JsonState, RunControl, RunError,
+    RunOptions, RunOutcome, Stops, StreamMode, Thread, checkpoint::CheckpointId,
 };
 use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
@@ -173,8 +173,9 @@ impl Session {
     }
 
     pub(crate) fn options(&self) -> RunOptions {
-        let mut options =
-            RunOptions::new().step_limit(self.spec.limit).stream_modes([StreamMode::Values, StreamMode::Tasks]);
+        let mut options = RunOptions::new()
+            .step_limit(self.spec.limit)
+            .stream_modes([StreamMode::Values, StreamMode::Tasks]);
         if let Some(durability) = self.setting.saver {
             options = options.durability(durability);
         }
@@ -216,8 +217,11 @@ impl Session {
         self.arm(disruptions);
         for _ in 0..MAX_RUNS {
             let input = self.input_for(&next);
-            let run =
-                self.run(thread.with_options(self.disrupted_options(disruptions)), input, &mut events);
+            let run = self.run(
+                thread.with_options(self.disrupted_options(disruptions)),
+                input,
+                &mut events,
+            );
             let polls = drops.as_mut().and_then(Vec::pop);
             let result = match polls {
                 Some(polls) => poll_then_drop(run, polls).await,

@@ -5,8 +5,8 @@ use std::{fmt::Debug, future::Future, pin::Pin};
 use graph_core::{
     MemorySaver,
     checkpoint::{
-        Checkpoint, CheckpointError, Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint,
-        CheckpointKey, PruneStats, TaskRecord,
+        Checkpoint, CheckpointError, CheckpointKey, Checkpointer, HistoryQuery, Keep, Lease,
+        Lookup, NewCheckpoint, PruneStats, TaskRecord,
     },
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -65,7 +65,11 @@ impl Checkpointer for TextSaver {
         self.memory.put(checkpoint)
     }
 
-    fn record<'s, 'a, 'f>(&'s self, at: &'a CheckpointKey, records: Vec<TaskRecord>) -> BoxFuture<'f, ()>
+    fn record<'s, 'a, 'f>(
+        &'s self,
+        at: &'a CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> BoxFuture<'f, ()>
     where
         's: 'f,
         'a: 'f,

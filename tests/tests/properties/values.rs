@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use graph_core::{
-    Command, CompiledGraph, Durability, RunOutcome, Goto, JsonFieldKind, JsonStateSchema, JsonState, NodeError,
-    RunOptions, START, Stops,
-    checkpoint::{Change, TaskEvent, GotoRecord, TaskId, TaskRecord},
+    Command, CompiledGraph, Durability, Goto, JsonFieldKind, JsonState, JsonStateSchema, NodeError,
+    RunOptions, RunOutcome, START, Stops,
+    checkpoint::{Change, GotoRecord, TaskEvent, TaskId, TaskRecord},
     json::{JsonReturn, json_node},
 };
 use proptest::{collection::vec, prelude::*};
@@ -86,7 +86,8 @@ fn batched_graph(
 /// Returns the field after a run: as returned by the run, and as loaded from the store.
 async fn final_field(graph: CompiledGraph<JsonState>, durability: Durability) -> (String, String) {
     let thread = graph.thread("t", ()).with_options(RunOptions::new().durability(durability));
-    let input = JsonStateSchema::new(Vec::<(String, JsonFieldKind)>::new()).expect("field names are unique");
+    let input = JsonStateSchema::new(Vec::<(String, JsonFieldKind)>::new())
+        .expect("field names are unique");
     let input = graph_core::Input::update(input.update(json!({})).expect("an object"));
     let events = match thread.run(input).await {
         Ok(exit) => exit.state().to_full_value().to_string(),
@@ -169,7 +170,11 @@ fn json_values() -> impl Strategy<Value = Value> {
 
 /// Builds a graph that passes a value through everything that is stored: input, field, payload, interrupt and answer.
 fn relay(saver: &TextSaver) -> (JsonStateSchema, CompiledGraph<JsonState>) {
-    let fields = [("value", JsonFieldKind::Last), ("copy", JsonFieldKind::Last), ("again", JsonFieldKind::Last)];
+    let fields = [
+        ("value", JsonFieldKind::Last),
+        ("copy", JsonFieldKind::Last),
+        ("again", JsonFieldKind::Last),
+    ];
     let schema = JsonStateSchema::new(fields).expect("field names are unique");
     let send = json_node("send", |input, _| {
         let value = input.get("value").cloned().unwrap_or_default();

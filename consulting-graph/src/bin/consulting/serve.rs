@@ -30,7 +30,7 @@ const MAX_QUEUED: usize = 1000;
 /// can be resumed from their checkpoints.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     let guard = guard(args)?;
-    if !guard.suits(args.address) {
+    if !guard.may_listen_on(args.address) {
         return Err(CliError::MissingKey(args.address));
     }
     let data = new_run::data(&args.source, now().date_naive())?;
@@ -43,7 +43,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         concurrency: args.concurrency.into(),
         isolation: args.isolation.into(),
         backend: args.sandbox.clone(),
-        capacity: Capacity { at_once: args.max_runs, queued: MAX_QUEUED },
+        capacity: Capacity { concurrent: args.max_runs, queued: MAX_QUEUED },
         max_streams: args.max_streams,
         max_limit: Limit { tokens: args.max_tokens, money: args.max_cost },
         guard,
@@ -82,9 +82,9 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
 
 fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
-    let from_environment = from_environment.map(|it| KeyHash::of_long(it.trim())).transpose()?;
+    let from_environment = from_environment.map(|it| KeyHash::of_checked(it.trim())).transpose()?;
     let keys = args.key_hash.iter().copied().chain(from_environment);
-    let guard = keys.fold(Guard::new().rate(args.rate), Guard::key);
+    let guard = keys.fold(Guard::new().rate_limit(args.rate), Guard::key);
     let guard = args.host.iter().cloned().fold(guard, Guard::host);
     Ok(args.origin.iter().cloned().fold(guard, Guard::origin))
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use graph_core::{
-    CompiledGraph, Context, RunOutcome, MemorySaver, NodeError, RunError, START, State, StateGraph,
+    CompiledGraph, Context, MemorySaver, NodeError, RunError, RunOutcome, START, State, StateGraph,
 };
 use llm::{Backoff, Error, ErrorKind, Llm, Piece};
 use tokio::time::{sleep, timeout};

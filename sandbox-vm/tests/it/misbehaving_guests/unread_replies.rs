@@ -9,8 +9,8 @@ use std::{
 use graph_core::{
     Checkpointer, MemorySaver,
     checkpoint::{
-        Checkpoint, CheckpointError, FrontierRecord, Header, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint,
-        CheckpointKey, PruneStats, Source, TaskRecord,
+        Checkpoint, CheckpointError, CheckpointKey, FrontierRecord, Header, HistoryQuery, Keep,
+        Lease, Lookup, NewCheckpoint, PruneStats, Source, TaskRecord,
     },
 };
 use serde_json::Map;
