@@ -281,7 +281,7 @@ impl RunningGraph {
             step,
             task,
             node: node.map(Arc::from),
-            handled_task: handled_task,
+            handled_task,
             parent_task,
             kind,
         })

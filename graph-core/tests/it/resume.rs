@@ -61,7 +61,7 @@ async fn start_or_continue_fails_while_another_run_holds_the_thread() {
     assert!(matches!(error, RunError::Checkpoint(CheckpointError::Busy { .. })), "{error}");
 
     probe.unblock("a");
-    run.await.unwrap().unwrap();
+    assert!(run.await.unwrap().unwrap().is_done());
     let outcome = thread.start_or_continue(trail(["input"])).await.unwrap();
     assert_eq!(outcome.state(), &trail(["input", "a", "b", "c", "d"]));
 }

@@ -72,7 +72,9 @@ impl Browser {
         std::thread::spawn(move || {
             let mut message = Vec::new();
             while matches!(answers.read_until(0, &mut message), Ok(read) if read > 0) {
-                message.pop_if(|it| *it == 0);
+                if message.last() == Some(&0) {
+                    message.pop();
+                }
                 let Ok(value) = serde_json::from_slice(&message) else { return };
                 if sender.send(value).is_err() {
                     return;

@@ -157,7 +157,7 @@ async fn debate_ends_with_scores() {
         .node(attack)
         .node(defend)
         .node(press)
-        .node(score.retry(RetryPolicy::attempts(2)))
+        .node(score.retry(RetryPolicy::max_attempts(2)))
         .edge(START, attack)
         .edge(attack, defend)
         .branch(defend, next)

@@ -88,19 +88,15 @@ pub async fn finish(
     let graph = graph(saver).expect("the job's graph is valid");
     let thread =
         graph.thread(thread, effect_log).with_options(RunOptions::new().durability(durability));
+    let mut outcome = thread.start_or_continue(Job::default()).await?;
     loop {
-        let exit = match thread.state().await? {
-            None => thread.run(Job::default()).await?,
-            // Not `next`, which omits tasks that are finished but not committed.
-            Some(state) if state.tasks.is_empty() => return Ok(state.values),
-            Some(state) => match state.interrupts().next() {
-                Some(question) => thread.resume(answer(question)).await?,
-                None => thread.proceed().await?,
-            },
+        outcome = match outcome {
+            RunOutcome::Done(job) => return Ok(job),
+            RunOutcome::Interrupted { interrupts, .. } => {
+                thread.resume(answer(&interrupts[0])).await?
+            }
+            _ => thread.proceed().await?,
         };
-        if let RunOutcome::Done(job) = exit {
-            return Ok(job);
-        }
     }
 }
 
