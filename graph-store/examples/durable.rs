@@ -53,13 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile()?;
     let thread =
         graph.thread("crawl", ()).with_options(RunOptions::new().durability(Durability::Sync));
-    let exit = match thread.state().await? {
-        Some(state) if !state.is_done() => {
-            println!("resuming after {} pages", state.values.titles.len());
-            thread.proceed().await?
-        }
-        _ => thread.run(Crawl { pages: 20, ..Crawl::default() }).await?,
-    };
-    println!("{} titles, stored in {}", exit.state().titles.len(), file.display());
+    let outcome = thread.start_or_continue(Crawl { pages: 20, ..Crawl::default() }).await?;
+    println!("{} titles, stored in {}", outcome.state().titles.len(), file.display());
     Ok(())
 }

@@ -149,6 +149,19 @@ async fn missing_isolation_is_reported() {
 }
 
 #[tokio::test]
+async fn programs_do_not_write_to_the_working_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    // The second answer to this problem writes a file.
+    let line = ["bench", "--only", "config-file", "--sandbox"];
+    for sandbox in ["in-process", "jail"] {
+        let output = start(dir.path(), &[&line[..], &[sandbox]].concat()).await;
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("by attempt 2: 1 of 1"), "{}", text(&output.stdout));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "{sandbox}");
+    }
+}
+
+#[tokio::test]
 async fn invalid_arguments_are_rejected_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty.toml"), "[[problem]]\nid = \"none\"\ntask = \" \"\n").unwrap();
