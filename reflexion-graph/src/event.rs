@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     answer::Critique,
     execution::{Execution, Status},
-    failure::{Class, RunnerError},
+    failure::{Class, Failure},
     state::Outcome,
 };
 
@@ -113,7 +113,7 @@ impl Progress {
         }
     }
 
-    pub(crate) fn critiquing(attempt: u32, failure: &RunnerError) -> Self {
+    pub(crate) fn critiquing(attempt: u32, failure: &Failure) -> Self {
         Self::Critiquing { attempt, class: failure.class, error: failure.error.clone() }
     }
 }

@@ -84,7 +84,7 @@ pub struct Attempt {
     pub execution: Execution,
     /// Why the attempt failed; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<RunnerError>,
+    pub failure: Option<Failure>,
     /// The critic's answer, if the critic was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critique: Option<Critique>,
@@ -92,14 +92,14 @@ pub struct Attempt {
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunnerError {
+pub struct Failure {
     /// Class of the failure.
     pub class: Class,
     /// The error in one line.
     pub error: String,
 }
 
-impl RunnerError {
+impl Failure {
     /// Derives the failure from the result of an execution.
     pub fn of(execution: &Execution) -> Self {
         let status = execution.status;
@@ -191,7 +191,7 @@ pub struct Lesson<'a> {
     /// The newest of these attempts.
     pub newest: &'a Attempt,
     /// The common failure.
-    pub failure: &'a RunnerError,
+    pub failure: &'a Failure,
 }
 
 /// Groups equal failures. The groups are ordered by their newest attempts.
@@ -280,16 +280,16 @@ fn of_error(line: &str) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use super::{Attempt, Class, RunnerError, is_stuck, lessons};
+    use super::{Attempt, Class, Failure, is_stuck, lessons};
     use crate::{
         answer::GeneratedCode,
         execution::{Execution, Status},
     };
 
-    fn failed(stderr: &str) -> RunnerError {
+    fn failed(stderr: &str) -> Failure {
         let execution =
             Execution { exit_code: Some(1), ..Execution::not_run(Status::Error, stderr) };
-        RunnerError::of(&execution)
+        Failure::of(&execution)
     }
 
     fn attempt(number: u32, error: &str) -> Attempt {
@@ -329,9 +329,9 @@ mod tests {
             (Status::DependencyUnavailable, Class::Dependency),
             (Status::WrongOutput, Class::Output),
         ] {
-            assert_eq!(RunnerError::of(&Execution::not_run(status, "why")).class, class);
+            assert_eq!(Failure::of(&Execution::not_run(status, "why")).class, class);
         }
-        let timed_out = RunnerError::of(&Execution::not_run(Status::Timeout, "KeyError: 'a'"));
+        let timed_out = Failure::of(&Execution::not_run(Status::Timeout, "KeyError: 'a'"));
         assert_eq!((timed_out.class, &*timed_out.error), (Class::Timeout, "execution timed out"));
     }
 
@@ -366,7 +366,7 @@ mod tests {
         // The sandbox's own message takes precedence.
         let handled = format!("{frame}KeyError: 1\nit printed 1");
         let execution = Execution::not_run(Status::WrongOutput, handled);
-        assert_eq!(RunnerError::of(&execution).error, "it printed 1");
+        assert_eq!(Failure::of(&execution).error, "it printed 1");
     }
 
     #[test]
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn different_assertions_and_outputs_are_different_failures() {
-        let same = |before: RunnerError, last: RunnerError| {
+        let same = |before: Failure, last: Failure| {
             let attempts = [(1, before), (2, last)]
                 .map(|(number, it)| Attempt { failure: Some(it), ..attempt(number, "") });
             let stuck = is_stuck(&attempts);
@@ -399,7 +399,7 @@ mod tests {
         };
         assert!(!same(asserted("add(1, 2) == 3"), asserted("add(3, 4) == 7")));
         assert!(same(asserted("add(1, 2) == 3"), asserted("add(1, 2) == 3")));
-        let printed = |it: &str| RunnerError::of(&Execution::not_run(Status::WrongOutput, it));
+        let printed = |it: &str| Failure::of(&Execution::not_run(Status::WrongOutput, it));
         assert!(!same(printed("it printed \"54\""), printed("it printed \"53\"")));
         assert!(!same(printed("it printed \"0x1f\""), printed("it printed \"0x2f\"")));
         // Memory addresses are ignored, with or without letters in them.

@@ -23,7 +23,7 @@ use crate::{
     event::Progress,
     execution::{Execution, Status},
     executor::Executor,
-    failure::{Attempt, RunnerError, is_stuck},
+    failure::{Attempt, Failure, is_stuck},
     job::{Job, Strategy},
     prompt,
     state::{CallCost, Outcome, Session, SessionUpdate},
@@ -159,21 +159,21 @@ enum Decision {
     #[to(finalize)]
     Success,
     #[to(critique)]
-    RunnerError,
+    Failure,
 }
 
 /// Success requires more than exit code 0: no limit exceeded, the expected output, and passing tests.
 fn decide(session: &Session) -> Decision {
     match &session.execution {
         Some(execution) if execution.success() => Decision::Success,
-        _ => Decision::RunnerError,
+        _ => Decision::Failure,
     }
 }
 
 /// Calls the critic and adds the attempt to the history.
 async fn critique(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate, NodeError> {
     let mut attempt = current_attempt(session);
-    let failure = RunnerError::of(&attempt.execution);
+    let failure = Failure::of(&attempt.execution);
     attempt.failure = Some(failure.clone());
     if session.job.strategy == Strategy::Resample {
         return Ok(Session::update().history([attempt]));

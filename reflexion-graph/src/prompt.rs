@@ -9,7 +9,7 @@ use llm::Request;
 
 use crate::{
     executor::{DISK, Executor, PROCESSES},
-    failure::{Attempt, RunnerError, lessons},
+    failure::{Attempt, Failure, lessons},
     job::{Job, Strategy},
 };
 
@@ -43,7 +43,7 @@ pub(crate) fn generate(
 }
 
 /// Builds the request for a critique of a failed program.
-pub(crate) fn critique(job: &Job, attempt: &Attempt, failure: &RunnerError) -> Request {
+pub(crate) fn critique(job: &Job, attempt: &Attempt, failure: &Failure) -> Request {
     let mut text = task(job);
     let _ = write!(text, "\nThe program of attempt {}:\n", attempt.number);
     text += &fenced("program", &cut(&attempt.generated.code, QUOTED_CODE));

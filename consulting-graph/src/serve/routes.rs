@@ -82,10 +82,10 @@ async fn analyze(
 }
 
 /// Streams the events of a run, from the start or after the event given by `Last-Event-ID` or `after`.
-#[utoipa::path(get, path = "/api/stream_events/{id}", tag = "runs",
+#[utoipa::path(get, path = "/api/stream/{id}", tag = "runs",
     params(("id" = String, Path, description = "The run"), LastEventId), responses(
     (status = 200, description = "Server-sent events, one per event; the last one has the status of the run",
-        body = Message, content_type = "text/event-stream_events"),
+        body = Message, content_type = "text/event-stream"),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn events_live(
     State(app): State<AppState>,

@@ -10,7 +10,7 @@ use reflexion_graph::{
     Job, Limits,
     execution::{Execution, Status},
     executor::{Executor, Options},
-    failure::{Class, RunnerError},
+    failure::{Class, Failure},
 };
 
 use crate::{PROGRAM, assert_cleaned_up, executor, run};
@@ -33,7 +33,7 @@ fn check(execution: &Execution, status: Status) {
 #[track_caller]
 fn check_refused(execution: &Execution, why: &str) {
     check(execution, Status::Error);
-    let failure = RunnerError::of(execution);
+    let failure = Failure::of(execution);
     assert!(failure.class == Class::Resources && failure.error.contains(why), "{execution:?}");
 }
 

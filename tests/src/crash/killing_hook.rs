@@ -19,7 +19,7 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::logs::{self, Ack};
 
-/// When the process is killed. CheckpointWrite points are numbered from 1 over the lifetime of the process: each checkpoint,
+/// When the process is killed. Write points are numbered from 1 over the lifetime of the process: each checkpoint,
 /// each batch of records, and each acquisition and release of a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CrashPlan {
