@@ -57,7 +57,7 @@ pub fn goto<N: RunsOnState<M>, M>(_node: N) -> Goto {
     Goto::node(N::label())
 }
 
-/// Creates a [`Goto`] that sends a payload to a node. In the next step, the node runs concurrently, once per payload.
+/// Creates a [`Goto`] that sends a payload to a node. In the next step, the node runs concurrently for each payload.
 ///
 /// ```
 /// # use graph_core::send;
@@ -197,7 +197,7 @@ pub struct RouteTarget {
     pub sends: bool,
 }
 
-/// The route type of a command without targets, which follows only the node's own edges. The type has no values.
+/// The route type of a command that only follows the node's own edges. The type has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum NoRoute {}
 
@@ -272,7 +272,7 @@ impl<S: State> Command<S, NoRoute> {
 }
 
 impl<S: State, R> Command<S, R> {
-    /// Creates a command that leaves the subgraph, updates the parent's state of type `P` and goes to nodes there.
+    /// Creates a command that leaves the subgraph, updates the state `P` of the parent and goes to the parent's nodes.
     ///
     /// The current step of the subgraph is discarded. The run fails if the graph is not a subgraph.
     pub fn parent<P: State>(update: P::Update, route: impl Route) -> Self {
@@ -321,7 +321,7 @@ pub mod derive {
     };
     use crate::label::END_NAME;
 
-    /// The target of a variant without payload.
+    /// The target of a variant without a payload.
     #[diagnostic::on_unimplemented(
         message = "a route variant without payload cannot lead to `{Self}`",
         label = "expected a node that runs on the state, `END`, or a node's name",
@@ -357,7 +357,7 @@ pub mod derive {
         }
     }
 
-    /// Returns the name of the target of a variant without payload.
+    /// Returns the name of the target of a variant without a payload.
     pub fn target_label<M>(target: impl VariantTarget<M>) -> Label {
         target.into_label()
     }

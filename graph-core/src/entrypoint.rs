@@ -15,7 +15,7 @@ use crate::{
     store::Store,
 };
 
-/// Builder of an entrypoint: a function that runs as a graph with a single node.
+/// Builder for an entrypoint, which is a function that runs as a graph with a single node.
 ///
 /// The function receives its input, the value that the thread's last run saved, and the context. It can journal
 /// external calls with [`Context::task`] and interrupt the run with [`Context::interrupt`].

@@ -71,7 +71,7 @@ pub(crate) struct NodeEntry {
 
 /// An edge that is followed after all of its sources have run.
 pub(crate) struct Join {
-    /// Key under which checkpoints store which sources have run.
+    /// Key under which checkpoints store the sources that have already run.
     pub(crate) key: String,
     pub(crate) sources: Vec<NodeIdx>,
     /// Target node, or `None` for END.
@@ -164,8 +164,8 @@ impl Graph {
         !self.node(node).routers.is_empty()
     }
 
-    /// Upgrades a stored checkpoint to the current version of the state. Returns whether its version
-    /// was older.
+    /// Upgrades a stored checkpoint to the current version of the state. Returns `true` if the stored
+    /// version was older.
     pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> Result<bool, CheckpointError> {
         let (from, to) = (checkpoint.header.version, self.initial.version());
         if from > to {

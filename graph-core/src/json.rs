@@ -88,7 +88,7 @@ impl JsonStateSchema {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Restricts the input to these fields.
+    /// Restricts a run's input to these fields.
     pub fn with_input<N: AsRef<str>>(
         self,
         fields: impl IntoIterator<Item = N>,
@@ -96,7 +96,7 @@ impl JsonStateSchema {
         self.with_flag(fields, |field, listed| field.input = listed)
     }
 
-    /// Restricts the output to these fields.
+    /// Restricts a run's output to these fields.
     pub fn with_output<N: AsRef<str>>(
         self,
         fields: impl IntoIterator<Item = N>,
@@ -163,7 +163,7 @@ impl JsonStateSchema {
     }
 }
 
-/// A state of JSON values. Cheap to clone: clones share their values until one is changed.
+/// A state of JSON values. Cheap to clone, because clones share each value until it is changed.
 #[derive(Clone)]
 pub struct JsonState {
     schema: JsonStateSchema,

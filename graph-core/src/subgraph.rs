@@ -27,7 +27,7 @@ pub enum Persistence {
     Invocation,
     /// All invocations within a thread share one state and history.
     Thread,
-    /// The subgraph is not checkpointed. After an interrupt it starts over, so it can interrupt at most once.
+    /// The subgraph is not checkpointed. After an interrupt, it starts over, so it can interrupt at most once.
     None,
 }
 

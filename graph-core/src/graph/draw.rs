@@ -1,6 +1,6 @@
 //! Drawings of compiled graphs as data, JSON, Mermaid and DOT.
 //!
-//! A drawing shows the declared structure. Targets of commands that are only known at run time are not included.
+//! A drawing shows the declared structure. Command targets that are only known at run time are not included.
 
 mod dot;
 mod mermaid;
@@ -149,8 +149,8 @@ pub struct DrawnEdge {
     pub conditional: bool,
     /// Name of the route variant, or `None` if it equals the target's name apart from case and underscores.
     pub label: Option<String>,
-    /// Number of the join that the edge belongs to. The target runs after the sources of all edges with
-    /// the same number.
+    /// Number of the join that the edge belongs to. The target runs after the sources of all edges
+    /// with the same number have run.
     pub join: Option<usize>,
     /// Whether the edge sends a payload to the target.
     pub sends: bool,
@@ -195,7 +195,7 @@ impl Drawing {
         }
     }
 
-    /// Returns the position of each node in `nodes`, by id.
+    /// Returns the position of each node in `nodes`, keyed by the node's id.
     fn positions(&self) -> BTreeMap<&str, usize> {
         self.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect()
     }

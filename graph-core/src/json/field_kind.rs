@@ -287,7 +287,7 @@ fn mismatch(field: &str, expected: &str, value: &Value) -> FieldError {
     FieldError::new(field, format_args!("expected {expected}, not {}", json_type(value)))
 }
 
-/// Returns the JSON type of a value with its article, for error messages.
+/// Returns the name of a value's JSON type with an article, such as "an array", for error messages.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -388,7 +388,7 @@ pub struct UnknownLabelError {
 
 /// Creates a node that runs a graph with a JSON state. Fields are passed in and out by name.
 ///
-/// The output of the subgraph is an update of the parent, so the parent's reducers apply to it.
+/// The output of the subgraph is an update of the parent's state, so the parent's reducers apply to it.
 pub fn json_subgraph<C: Send + Sync + 'static>(
     name: impl Into<String>,
     graph: &CompiledGraph<JsonState, C>,

@@ -106,12 +106,12 @@ pub struct CachePolicy {
 }
 
 impl CachePolicy {
-    /// Caches results forever.
+    /// Creates a policy that caches results forever.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Caches results for the given time.
+    /// Creates a policy that caches results for the given time.
     pub fn ttl(ttl: Duration) -> Self {
         Self { ttl: Some(ttl) }
     }
@@ -211,7 +211,7 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
-    /// Runs `handler`, another node, on the same input when this node has failed and its retries are exhausted.
+    /// Runs `handler`, another node, on the same input once this node has failed and its retries are exhausted.
     ///
     /// The handler's output replaces the output of the node. The node's own edges are not followed, so the handler must
     /// return a [`Command`](crate::Command) to continue with another node. [`Context::failure`](crate::Context::failure)

@@ -68,9 +68,9 @@ impl<U, T: Into<U>> IntoWrite<U, IsOverwrite> for Overwrite<T> {
 
 /// An argument of an update method for a number field: a value of type `U`, or an [`Overwrite`] that contains one.
 ///
-/// [`IntoWrite`] accepts every type that converts into the field's type. For a number field, the compiler
-/// would infer `i32` for the literal `3` and then reject it, because `i32` does not convert into, say, `usize`. `M` is
-/// a marker type that prevents overlapping implementations. It is always inferred.
+/// [`IntoWrite`] accepts every type that converts into the field's type. If number fields used it, the compiler would
+/// infer `i32` for the literal `3` and then reject it, because `i32` does not convert into, say, `usize`. `M` is a
+/// marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "cannot write a value of type `{Self}` to a field of type `{U}`",
     label = "expected `{U}` or `Overwrite<{U}>`"

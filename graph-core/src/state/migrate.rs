@@ -74,7 +74,7 @@ impl Migrations {
 
     /// Applies `migrate` to the fields of the state when upgrading from `version` to the next one.
     ///
-    /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step; the tasks
+    /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step. The tasks
     /// of such a step run again.
     #[must_use]
     pub fn custom(

@@ -53,7 +53,7 @@ pub enum StoreError {
     NotAnObject {
         /// Address of the item.
         at: Address,
-        /// The JSON type of the value, with its article.
+        /// The JSON type of the value, with an article.
         found: &'static str,
     },
     /// A value cannot be serialised to JSON.

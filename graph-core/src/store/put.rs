@@ -96,7 +96,7 @@ impl Put {
     }
 }
 
-/// Returns the JSON type of a value with its article, for error messages.
+/// Returns the name of a value's JSON type with an article, such as "an array", for error messages.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -29,7 +29,7 @@ impl Default for TtlConfig {
 }
 
 impl TtlConfig {
-    /// Returns the lifetime of an item written with `ttl`. If `None`, the item never expires.
+    /// Returns the lifetime of an item written with `ttl`. `None` means that the item never expires.
     pub fn lifetime(&self, ttl: Ttl) -> Option<Duration> {
         match ttl {
             Ttl::Default => self.default_ttl,

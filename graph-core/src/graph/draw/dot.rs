@@ -8,7 +8,7 @@ pub(super) fn text(drawing: &Drawing) -> String {
     let mut lines = vec![
         "digraph {".to_owned(),
         "    compound=true;".to_owned(),
-        // With the default rank separation, only the head of an edge that ends at a cluster's border would be visible.
+        // With the default rank separation, only the head of an edge that ends at a cluster border would be visible.
         "    ranksep=0.8;".to_owned(),
         "    node [shape=box, style=rounded];".to_owned(),
     ];

@@ -6,7 +6,7 @@ use super::super::{Search, StoreError, similarity};
 
 /// Collects the hits of a search and selects the requested page.
 ///
-/// Hits must be offered in the order of namespace and key. Without a query, they keep this order. However many hits are
+/// Hits must be offered sorted by namespace and key. Without a query, they keep this order. However many hits are
 /// offered, the ranking keeps at most about twice as many as the page needs.
 ///
 /// ```
@@ -35,8 +35,8 @@ impl<'a, T> Ranking<'a, T> {
         Ok(Self { page: search.page()?, query, hits: Vec::new() })
     }
 
-    /// Returns the score of an item: the similarity of its best vector to the query. `None` if there is no query or no
-    /// comparable vector.
+    /// Returns the score of an item: the similarity of its best vector to the query. Returns `None` if there is no
+    /// query or no comparable vector.
     ///
     /// Vectors of a different length were written with another index and are ignored.
     pub fn score<'v>(&self, vectors: impl IntoIterator<Item = &'v [f32]>) -> Option<f32> {
