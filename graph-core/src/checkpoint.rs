@@ -365,7 +365,7 @@ pub struct FrontierRecord {
 /// Input that START has not processed yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
-    /// The fields it sets.
+    /// The fields that the input sets.
     pub writes: Vec<FieldWrite>,
     /// Targets of an input command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -399,7 +399,7 @@ pub struct TaskRecord {
 pub enum TaskEvent {
     /// The task finished.
     Done {
-        /// The writes, in order.
+        /// The task's writes, in order.
         writes: Vec<FieldWrite>,
         /// Targets that the task's routes and commands chose, in addition to the node's edges.
         gotos: Vec<GotoRecord>,
@@ -428,7 +428,7 @@ pub enum TaskEvent {
     Command {
         /// Id of the run.
         run: String,
-        /// The fields it sets.
+        /// The fields that the command sets.
         writes: Vec<FieldWrite>,
         /// Targets of the command.
         gotos: Vec<GotoRecord>,
@@ -527,7 +527,7 @@ pub enum CheckpointError {
         /// Name of the thread.
         thread: String,
     },
-    /// The checkpoint is older than the head, so it would never be read.
+    /// The checkpoint is older than the head, so it could never become the head.
     #[error(
         "checkpoint {id} is older than the newest checkpoint of thread `{thread}`; create its id with `CheckpointId::after`"
     )]

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::NodeError;
 
-/// An external call: a [`Context::task`](crate::Context::task), a read of the clock, or a random number.
+/// An external call: a call made with [`Context::task`](crate::Context::task), a read of the clock, or a request for a
+/// random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectCall<'a> {
     /// Path of the calling task through steps, nodes and subgraphs. The path is the same in every run that takes the

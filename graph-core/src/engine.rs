@@ -265,7 +265,7 @@ pub(crate) async fn run_nested(
     engine.run_to_end(persistence == Persistence::Thread).await
 }
 
-/// The state of one running graph.
+/// A running graph: its state, its position in the thread and its pending work.
 pub(crate) struct Engine {
     scope: Arc<Scope>,
     state: Box<dyn ErasedState>,
@@ -317,7 +317,8 @@ impl Engine {
 
     /// Runs supersteps until the graph completes, stops, is interrupted or fails.
     ///
-    /// `store_when_done` applies to exit durability only and determines whether a completed graph stores a checkpoint.
+    /// `store_when_done` applies to exit durability only. It determines whether the graph stores a checkpoint if it
+    /// completes or exceeds its step limit.
     async fn run_to_end(mut self, store_when_done: bool) -> Result<GraphOutcome, RunError> {
         let fast_path = self.can_use_fast_path();
         let exit = loop {

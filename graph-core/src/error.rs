@@ -413,7 +413,7 @@ pub enum BuildProblem {
     /// An edge leads out of END or into START.
     #[error("an edge cannot lead {0}")]
     InvalidEndpoint(&'static str),
-    /// A static stop names a node that does not exist.
+    /// A static stop is set at a node that does not exist.
     #[error("a static stop is set at `{0}`, which is not a node")]
     UnknownStop(Label),
     /// An edge leads to a node that takes a payload.
@@ -438,7 +438,9 @@ pub enum BuildProblem {
     #[error("no path leads to `{0}`, so it never runs")]
     Unreachable(Label),
     /// A join waits for a source that never runs.
-    #[error("the join into `{to}` waits for `{source_node}`, which never runs, so the join never fires")]
+    #[error(
+        "the join into `{to}` waits for `{source_node}`, which never runs, so the join never fires"
+    )]
     DeadJoin {
         /// Target of the join.
         to: Label,

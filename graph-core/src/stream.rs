@@ -52,7 +52,7 @@ pub enum EventKind {
     Values(Values),
     /// A task finished with these writes.
     Update {
-        /// The writes, in order.
+        /// The task's writes, in order.
         writes: Vec<FieldWrite>,
         /// Targets that the task's routes and commands chose, in addition to the node's edges.
         gotos: Vec<GotoRecord>,
@@ -67,7 +67,7 @@ pub enum EventKind {
     Custom(Value),
     /// A message, or a token of one, sent with [`Context::message`](crate::Context::message).
     Message(Value),
-    /// A task starts.
+    /// A task is about to run.
     TaskStarted {
         /// The task's input.
         input: Value,
@@ -76,7 +76,7 @@ pub enum EventKind {
     },
     /// A task ended.
     TaskFinished {
-        /// The writes, in order.
+        /// The task's writes, in order.
         writes: Vec<FieldWrite>,
         /// Error message, if the task failed.
         error: Option<String>,

@@ -51,7 +51,8 @@ impl Change {
             }
             Self::Merge(entries) => {
                 let map = value.get_or_insert_with(|| Value::Object(Map::new()));
-                let map = map.as_object_mut().ok_or("cannot merge into a value that is not a map")?;
+                let map =
+                    map.as_object_mut().ok_or("cannot merge into a value that is not a map")?;
                 map.extend(entries.iter().map(|(key, value)| (key.clone(), value.clone())));
             }
         }
@@ -61,7 +62,8 @@ impl Change {
 
 fn list(value: &mut Option<Value>) -> Result<&mut Vec<Value>, String> {
     let list = value.get_or_insert_with(|| Value::Array(Vec::new()));
-    list.as_array_mut().ok_or_else(|| "cannot change items of a value that is not a list".to_owned())
+    list.as_array_mut()
+        .ok_or_else(|| "cannot change items of a value that is not a list".to_owned())
 }
 
 #[cfg(test)]

@@ -43,8 +43,8 @@ struct Threads {
 }
 
 impl Threads {
-    /// Returns whether the thread exists, that is, has a checkpoint. Rejected checkpoints and records do not create a
-    /// thread.
+    /// Returns whether the thread exists, that is, has a checkpoint. A rejected checkpoint does not create a thread,
+    /// and neither does a record without a checkpoint.
     fn exists(&self, thread: &str) -> bool {
         let mut namespaces = self.threads.get(thread).into_iter().flat_map(BTreeMap::values);
         namespaces.any(|it| !it.checkpoints.is_empty())

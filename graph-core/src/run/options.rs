@@ -25,7 +25,7 @@ pub struct RunOptions {
     run_id: Option<String>,
 }
 
-/// Default step limit; the same as in LangGraph.
+/// Default step limit, which is the same as in LangGraph.
 const DEFAULT_STEP_LIMIT: u32 = 10_007;
 
 impl Default for RunOptions {
