@@ -12,7 +12,7 @@ struct Order {
 }
 
 async fn buy(order: &Order, cx: &Context) -> Result<OrderUpdate, NodeError> {
-    // Journaled: when the node runs again after the interrupt, the price is not fetched again.
+    // The call is journaled, so the price is not fetched again when the node runs again after the interrupt.
     let price = cx
         .task("price", &order.item, async {
             println!("fetching the price of {}", order.item);

@@ -1,4 +1,4 @@
-//! A loop with a branch: the first example of the README.
+//! A loop with a branch. This is the first example in the README.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{END, Route, START, State, StateGraph};

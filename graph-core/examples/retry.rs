@@ -1,4 +1,4 @@
-//! A node that fails: it is retried, then its error handler continues with another node.
+//! A node that fails. It is retried, and then its error handler continues with another node.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::time::Duration;

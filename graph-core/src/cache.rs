@@ -1,4 +1,4 @@
-//! The node cache: reuses the results of finished tasks for equal inputs.
+//! The node cache, which lets a node reuse the result of an earlier task with the same input.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ pub trait Cache: Send + Sync + fmt::Debug {
     /// Returns the result stored under the key, unless it has expired.
     async fn get(&self, key: &CacheKey) -> Option<CachedResult>;
 
-    /// Stores a result. It expires after `ttl`; `None` means never.
+    /// Stores a result. The result expires after `ttl`, or never if `ttl` is `None`.
     async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>);
 
     /// Removes the results of one node, or of all nodes if `node` is `None`.
@@ -36,7 +36,7 @@ pub trait Cache: Send + Sync + fmt::Debug {
 pub struct CacheKey {
     /// Name of the node.
     pub node: String,
-    /// Hash of the node's input.
+    /// Hash of the graph's name, the namespace of the graph within the run, and the node's input.
     pub input: TaskId,
 }
 
@@ -45,11 +45,11 @@ pub struct CacheKey {
 pub struct CachedResult {
     /// The task's writes, in order.
     pub writes: Vec<FieldWrite>,
-    /// The targets of the task's routes and commands.
+    /// The targets that the task's routes and commands chose.
     pub gotos: Vec<GotoRecord>,
 }
 
-/// A cache in memory. Clones share the same results.
+/// An in-memory cache. Clones share the same results.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCache {
     results: Arc<Mutex<BTreeMap<CacheKey, (CachedResult, Option<Instant>)>>>,
@@ -75,7 +75,7 @@ impl Cache for MemoryCache {
     }
 
     async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
-        // An expiry time that overflows `Instant` is treated as never.
+        // If the expiry time overflows `Instant`, the result never expires.
         let expires_at = ttl.and_then(|it| Instant::now().checked_add(it));
         lock(&self.results).insert(key, (result, expires_at));
     }

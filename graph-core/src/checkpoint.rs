@@ -1,4 +1,4 @@
-//! Checkpoints: the stored state of a thread after each step, and the trait of the storage.
+//! Checkpoints, which store a thread's state after each step, and the trait for their storage, [`Checkpointer`].
 //!
 //! A checkpoint is written as a [`NewCheckpoint`], which contains only the changes since its base, and read back as a
 //! complete [`Checkpoint`]. How the changes are stored is up to the checkpointer.
@@ -29,22 +29,22 @@ use crate::{FieldWrite, Interrupt};
 pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// Leases the thread to one run. Fails with [`CheckpointError::Busy`] until an earlier lease is dropped.
     ///
-    /// The lease prevents two runs from working on a thread concurrently. The head check of [`put`](Self::put) keeps
-    /// them from forking the thread even if a lease has expired.
+    /// The lease prevents two runs from working on a thread concurrently. The head check in [`put`](Self::put) keeps
+    /// two runs from forking the thread even if a lease has expired.
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError>;
 
-    /// Stores a checkpoint. Fails with [`CheckpointError::HeadMoved`] if the namespace's head is not the expected
-    /// one.
+    /// Stores a checkpoint. Fails with [`CheckpointError::HeadMoved`] if the namespace's head, which is its newest
+    /// checkpoint, is not the expected one.
     ///
-    /// Idempotent: storing the same checkpoint again is not an error, because after a crash the caller cannot know
-    /// whether it was stored. A checkpoint of another run with the same id means that the head has moved.
+    /// The method is idempotent: storing the same checkpoint again is not an error, because after a crash the caller
+    /// cannot know whether it was stored. If another run has stored a checkpoint with the same id, the head has moved.
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError>;
 
-    /// Stores records of tasks of the step that follows a checkpoint.
+    /// Stores records for tasks of the step that follows a checkpoint.
     ///
-    /// Each task keeps one record per [slot](TaskEvent::slot): a second [`Done`](TaskEvent::Done), a second command
-    /// of a run or a second effect with the same key is ignored, any other record replaces the earlier one. The
-    /// checkpoint itself may be stored later.
+    /// Each task keeps one record per [slot](TaskEvent::slot). A second [`Done`](TaskEvent::Done), a second command of
+    /// a run or a second effect with the same key is ignored. Any other record replaces the earlier record in its
+    /// slot. Records may be stored before their checkpoint.
     async fn record(
         &self,
         at: &CheckpointKey,
@@ -53,8 +53,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
 
     /// Stores several writes of one run, in order.
     ///
-    /// If it fails, a prefix of the writes may have been stored. Override this if the storage can commit several
-    /// writes at once: a step then costs one commit instead of one per write.
+    /// If this method fails, a prefix of the writes may have been stored. Override it if the storage can commit
+    /// several writes at once, so that a step costs one commit instead of one per write.
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         for write in writes {
             match write {
@@ -65,13 +65,13 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Reads a checkpoint with its records: the addressed one, or the newest of the namespace.
+    /// Reads a checkpoint with its records. If `at` contains no id, reads the newest checkpoint in the namespace.
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError>;
 
     /// Lists the checkpoints of a namespace, newest first.
     async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError>;
 
-    /// Lists the threads, sorted.
+    /// Lists the names of all threads, sorted.
     async fn threads(&self) -> Result<Vec<String>, CheckpointError>;
 
     /// Lists the namespaces of a thread with the number of checkpoints in each, sorted.
@@ -86,14 +86,15 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// Copies a thread with all its namespaces to a new thread.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError>;
 
-    /// Deletes old checkpoints, but never the newest of a namespace, nor data that a kept checkpoint needs.
+    /// Deletes old checkpoints of these threads, but never the newest one in a namespace, nor data that a kept
+    /// checkpoint needs.
     ///
     /// The whole namespace of a subgraph invocation is deleted together with the step it belongs to: see
     /// [`Header::is_orphaned`].
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError>;
 }
 
-/// A lease of a thread. Dropping it releases the thread.
+/// A lease on a thread. Dropping it releases the thread.
 pub struct Lease(#[expect(dead_code, reason = "kept for its Drop")] Box<dyn Send + Sync>);
 
 impl Lease {
@@ -127,12 +128,12 @@ pub struct Lookup {
     pub thread: String,
     /// Namespace of the graph.
     pub namespace: String,
-    /// Id of the checkpoint; `None` for the newest.
+    /// Id of the checkpoint. `None` selects the newest one.
     pub id: Option<CheckpointId>,
 }
 
 impl Lookup {
-    /// Selects the newest checkpoint of a namespace.
+    /// Selects the newest checkpoint in a namespace.
     pub fn head(thread: impl Into<String>, namespace: impl Into<String>) -> Self {
         Self { thread: thread.into(), namespace: namespace.into(), id: None }
     }
@@ -154,11 +155,11 @@ pub struct HistoryQuery {
     pub thread: String,
     /// Namespace of the graph.
     pub namespace: String,
-    /// Only checkpoints older than this one.
+    /// If set, selects only checkpoints older than this one.
     pub before: Option<CheckpointId>,
-    /// Only checkpoints whose metadata contains all of these entries.
+    /// Selects only checkpoints whose metadata contains all of these entries.
     pub metadata: Map<String, Value>,
-    /// Only checkpoints with this source.
+    /// If set, selects only checkpoints with this source.
     pub source: Option<Source>,
     /// Maximum number of checkpoints.
     pub limit: Option<usize>,
@@ -203,7 +204,7 @@ pub enum Source {
     Loop,
     /// An edit of the state.
     Update,
-    /// A run that continued from an older checkpoint, or a copy.
+    /// A run that continued from an older checkpoint, or a copy of a checkpoint.
     Fork,
 }
 
@@ -224,19 +225,19 @@ impl Source {
 pub struct Header {
     /// Id of the parent checkpoint.
     pub parent: Option<CheckpointId>,
-    /// Last checkpoint of its branch that was not created by a superstep. Task ids are derived from it.
+    /// Last checkpoint in this branch that was not created by a superstep. Task ids are derived from it.
     pub origin: CheckpointId,
-    /// Number of the step; -1 for a thread's first input.
+    /// Number of the step. The first input of a thread is step -1.
     pub step: i64,
     /// What created the checkpoint.
     pub source: Source,
     /// When the checkpoint was created.
     pub created_at: SystemTime,
-    /// Id of the run that created it.
+    /// Id of the run that created the checkpoint.
     pub run: String,
     /// Version of the state type.
     pub version: u32,
-    /// Current checkpoints of the enclosing graphs, by namespace.
+    /// Current checkpoint of each enclosing graph, by namespace. Empty for a top-level graph.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parents: BTreeMap<String, CheckpointId>,
     /// Metadata from the run's options.
@@ -249,13 +250,14 @@ impl Header {
     /// to it any more.
     ///
     /// `enclosing` looks up a checkpoint of an enclosing graph: it returns whether that checkpoint is stored, and the
-    /// newest checkpoint of its namespace. A step newer than that was not deleted; it has not been stored yet.
+    /// newest checkpoint of its namespace. A step that is newer than this newest checkpoint was not deleted but has
+    /// not been stored yet.
     pub fn is_orphaned<E>(
         &self,
         namespace: &str,
         mut enclosing: impl FnMut(&str, CheckpointId) -> Result<(bool, Option<CheckpointId>), E>,
     ) -> Result<bool, E> {
-        // A namespace without task id belongs to the thread, not to an invocation.
+        // A namespace without a task id belongs to the thread, not to an invocation.
         if !namespace.contains(':') {
             return Ok(false);
         }
@@ -278,14 +280,14 @@ pub struct NewCheckpoint {
     /// Head of the namespace as the writer knows it. A different head means that another run has written to the
     /// thread.
     pub expected_head: Option<CheckpointId>,
-    /// Checkpoint that `changes` are relative to; `None` for an empty state.
+    /// Checkpoint that `changes` are relative to. `None` means that they are relative to an empty state.
     pub base: Option<CheckpointId>,
     /// Description of the checkpoint.
     pub header: Header,
-    /// What runs next.
+    /// Pending work, which determines the tasks that run next.
     #[serde(rename = "cursor")]
     pub frontier: FrontierRecord,
-    /// Changes of fields, in order.
+    /// Changes to fields, in the order in which they are applied.
     pub changes: Vec<(String, Change)>,
 }
 
@@ -317,7 +319,7 @@ pub struct Checkpoint {
     pub key: CheckpointKey,
     /// Description of the checkpoint.
     pub header: Header,
-    /// What runs next.
+    /// Pending work, which determines the tasks that run next.
     #[serde(rename = "cursor")]
     pub frontier: FrontierRecord,
     /// Fields that have a value.
@@ -326,28 +328,30 @@ pub struct Checkpoint {
     pub records: Vec<TaskRecord>,
 }
 
-/// What runs next in a thread, between two steps. Nodes are stored by name.
+/// The work that is pending in a thread between two steps. It determines the tasks that run next. Nodes are stored by
+/// name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FrontierRecord {
-    /// Incremented on every change of the thread.
+    /// Incremented on every change to the thread.
     pub version: u64,
     /// Value of `version` when the thread was last continued. A static stop triggers only at a greater version.
     #[serde(rename = "seen")]
     pub resumed_version: u64,
-    /// Nodes that ran in the last step that had tasks triggered by edges.
+    /// Nodes that ran in the last step because an edge, a join or a goto led to them. A step that ran only payload
+    /// tasks leaves the list unchanged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<String>,
-    /// Nodes that an edge, a route or a command leads to.
+    /// Nodes that run in the next step because an edge, a route or a command leads to them.
     #[serde(rename = "armed", skip_serializing_if = "Vec::is_empty")]
     pub scheduled: Vec<String>,
-    /// Deferred nodes that wait until no other node would run.
+    /// Deferred nodes that are waiting until no other node would run.
     #[serde(rename = "held", skip_serializing_if = "Vec::is_empty")]
     pub deferred: Vec<String>,
     /// Deferred nodes that run in the next step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<String>,
-    /// Sources seen so far, per join.
+    /// For each join, the sources that have finished since the join last fired.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub joins: BTreeMap<String, Vec<String>>,
     /// Payloads to be delivered, in the order sent.
@@ -361,7 +365,7 @@ pub struct FrontierRecord {
 /// Input that START has not processed yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
-    /// The fields it sets.
+    /// The fields that the input sets.
     pub writes: Vec<FieldWrite>,
     /// Targets of an input command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -373,34 +377,34 @@ pub struct StartRecord {
 pub struct SendRecord {
     /// Name of the node.
     pub node: String,
-    /// The payload.
+    /// Payload as JSON.
     pub payload: Value,
 }
 
-/// An event of a task of the step that follows a checkpoint.
+/// A recorded event of a task. The task belongs to the step that follows a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
-    /// Id of the task; [`TaskId::COMMAND`] for an input command.
+    /// Id of the task, or [`TaskId::COMMAND`] for an input command.
     pub task: TaskId,
     /// Name of the node.
     pub node: String,
-    /// The event.
+    /// The recorded event.
     pub event: TaskEvent,
 }
 
-/// An event of a task.
+/// An event of a task, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TaskEvent {
     /// The task finished.
     Done {
-        /// The writes, in order.
+        /// The task's writes, in order.
         writes: Vec<FieldWrite>,
-        /// Targets of its routes and commands, besides the node's edges.
+        /// Targets that the task's routes and commands chose, in addition to the node's edges.
         gotos: Vec<GotoRecord>,
     },
-    /// The task failed and was not retried again.
+    /// The task failed and will not be retried.
     Failed {
         /// Error message.
         error: String,
@@ -410,26 +414,26 @@ pub enum TaskEvent {
     /// The task raised interrupts.
     #[serde(rename = "asked")]
     Interrupted {
-        /// The interrupts.
+        /// The interrupts that the task raised.
         interrupts: Vec<Interrupt>,
     },
     /// The task received resume values.
     #[serde(rename = "answered")]
     Resumed {
-        /// The values, in the order of the interrupts.
+        /// The resume values, in the order of the interrupts.
         #[serde(rename = "answers")]
         values: Vec<Value>,
     },
-    /// A run started with a command as input. Its writes and targets apply to this checkpoint.
+    /// A run started with a command as input. The command's writes and targets apply to this checkpoint.
     Command {
         /// Id of the run.
         run: String,
-        /// The fields it sets.
+        /// The fields that the command sets.
         writes: Vec<FieldWrite>,
         /// Targets of the command.
         gotos: Vec<GotoRecord>,
     },
-    /// An external call of the task returned.
+    /// An external call made by the task returned.
     Effect {
         /// Name and key of the call.
         key: String,
@@ -439,7 +443,7 @@ pub enum TaskEvent {
 }
 
 impl TaskEvent {
-    /// Returns the slot of the record. Each task keeps one record per slot.
+    /// Returns the name of the slot in which the event is recorded. Each task keeps one record per slot.
     pub fn slot(&self) -> String {
         match self {
             Self::Done { .. } => "done".to_owned(),
@@ -451,7 +455,7 @@ impl TaskEvent {
         }
     }
 
-    /// Returns whether an earlier record in the slot is kept instead of this one.
+    /// Returns whether an earlier record in the same slot is kept instead of this one.
     pub fn keeps_first(&self) -> bool {
         matches!(self, Self::Done { .. } | Self::Command { .. } | Self::Effect { .. })
     }
@@ -471,7 +475,7 @@ pub struct GotoRecord {
     pub payload: Option<Value>,
 }
 
-/// Distinguishes a payload of `null` from no payload.
+/// Deserialises a payload so that a payload of `null` differs from a missing payload.
 fn deserialize_present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Value>, D::Error> {
@@ -482,24 +486,24 @@ fn deserialize_present<'de, D: Deserializer<'de>>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
-    /// The newest `n` checkpoints of each namespace, but at least one.
+    /// The newest `n` checkpoints in each namespace, but at least one.
     Newest(usize),
-    /// Checkpoints created since this time, and the newest of each namespace.
+    /// Checkpoints created at or after this time, and the newest one in each namespace.
     Since(SystemTime),
 }
 
-/// What [`Checkpointer::prune`] deleted.
+/// The amount of data that [`Checkpointer::prune`] deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneStats {
     /// Number of deleted checkpoints.
     pub checkpoints: usize,
 }
 
-/// A checkpointer operation that failed.
+/// An error returned by a checkpointer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// Another run holds the lease of the thread.
+    /// Another run holds the lease on the thread.
     #[error(
         "thread `{thread}` is busy: another run holds its lease; wait for that run or cancel it"
     )]
@@ -507,7 +511,7 @@ pub enum CheckpointError {
         /// Name of the thread.
         thread: String,
     },
-    /// Another run has written to the thread.
+    /// Another run has added a checkpoint to the thread.
     #[error(
         "cannot write to thread `{thread}`: another run has added a checkpoint; reload the thread and try again"
     )]
@@ -515,7 +519,7 @@ pub enum CheckpointError {
         /// Name of the thread.
         thread: String,
     },
-    /// The lease was transferred to another run.
+    /// The lease expired and was taken by another run.
     #[error(
         "cannot write to thread `{thread}`: its lease expired and was taken by another run; reload the thread and try again"
     )]
@@ -523,7 +527,7 @@ pub enum CheckpointError {
         /// Name of the thread.
         thread: String,
     },
-    /// The checkpoint is older than the head, so it would never be read.
+    /// The checkpoint is older than the head, so it could never become the head.
     #[error(
         "checkpoint {id} is older than the newest checkpoint of thread `{thread}`; create its id with `CheckpointId::after`"
     )]
@@ -562,7 +566,7 @@ pub enum CheckpointError {
         thread: String,
         /// Id of the checkpoint.
         id: CheckpointId,
-        /// What is invalid.
+        /// Description of the invalid data.
         problem: String,
     },
     /// The storage failed.

@@ -13,7 +13,7 @@ use crate::{
     state::{FieldError, limits},
 };
 
-/// A single target chosen at run time: a node, a node with a payload, or the end.
+/// A single target chosen at run time: a node, a node with a payload, or END.
 #[derive(Clone, Debug)]
 pub struct Goto {
     pub(crate) to: Label,
@@ -21,28 +21,28 @@ pub struct Goto {
 }
 
 impl Goto {
-    /// Goes to the named node, which runs on the state.
+    /// Creates a `Goto` that leads to the named node. The node runs on the state.
     pub fn node(name: impl Into<Label>) -> Self {
         Self { to: name.into(), payload: None }
     }
 
-    /// Ends this path.
+    /// Creates a `Goto` that ends this path through the graph.
     pub fn end() -> Self {
         Self::node(END_NAME)
     }
 
-    /// Sends a JSON payload to the named node.
+    /// Creates a `Goto` that sends a JSON payload to the named node.
     pub fn send(name: impl Into<Label>, payload: Value) -> Self {
         Self { to: name.into(), payload: Some(Payload::Json(Arc::new(payload))) }
     }
 
-    /// Sends a payload to the named node.
+    /// Creates a `Goto` that sends a typed payload to the named node.
     fn send_typed<P: Serialize + Send + Sync + 'static>(name: Label, payload: P) -> Self {
         Self { to: name, payload: Some(Payload::Typed(Arc::new(payload))) }
     }
 }
 
-/// Goes to a node that runs on the state.
+/// Creates a [`Goto`] that leads to a node that runs on the state.
 ///
 /// ```
 /// # use graph_core::{State, goto};
@@ -57,7 +57,7 @@ pub fn goto<N: RunsOnState<M>, M>(_node: N) -> Goto {
     Goto::node(N::label())
 }
 
-/// Sends a payload to a node. In the next step, the node runs once for each payload, concurrently.
+/// Creates a [`Goto`] that sends a payload to a node. In the next step, the node runs concurrently for each payload.
 ///
 /// ```
 /// # use graph_core::send;
@@ -172,11 +172,11 @@ impl<P: Serialize + Send + Sync + 'static> AnyPayload for P {
     note = "add `#[derive(Route)]` to the enum and `#[to(node)]` to each variant, or use `Goto`"
 )]
 pub trait Route: Send + 'static {
-    /// Whether a value leads to the targets of at most one variant. `compile` uses this to find joins that wait for
-    /// targets of different variants and therefore never fire.
+    /// Whether each route value leads to the targets of at most one variant. `compile` uses this constant to find joins
+    /// that wait for targets of different variants and therefore never fire.
     const EXCLUSIVE: bool = false;
 
-    /// Returns all possible targets. `None` if they are only known at run time.
+    /// Returns all possible targets, or `None` if they are only known at run time.
     fn targets() -> Option<Vec<RouteTarget>>;
 
     /// Converts the route into the targets it chose.
@@ -189,15 +189,15 @@ pub type Gotos = SmallVec<[Goto; 1]>;
 /// A possible target of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteTarget {
-    /// Name of the node, or of END.
+    /// Name of the node, or the reserved name `__end__` for END.
     pub to: Label,
-    /// Name of the variant. Labels the edge in drawings.
+    /// Name of the variant. It labels the edge in drawings.
     pub variant: Label,
     /// Whether the variant sends a payload to the node.
     pub sends: bool,
 }
 
-/// The route of a command without targets: only the node's own edges are followed. Has no values.
+/// The route type of a command that only follows the node's own edges. The type has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum NoRoute {}
 
@@ -253,28 +253,28 @@ pub struct Command<S: State, R = NoRoute> {
 }
 
 impl<S: State, R: Route> Command<S, R> {
-    /// Goes to the route's targets without updating the state.
+    /// Creates a command that goes to the route's targets without updating the state.
     pub fn goto(route: R) -> Self {
         Self { update: None, route: Some(route), parent: None }
     }
 
-    /// Updates the state and goes to the route's targets.
+    /// Creates a command that updates the state and goes to the route's targets.
     pub fn new(update: S::Update, route: R) -> Self {
         Self { update: Some(update), route: Some(route), parent: None }
     }
 }
 
 impl<S: State> Command<S, NoRoute> {
-    /// Updates the state. Only the node's own edges are followed.
+    /// Creates a command that updates the state. Only the node's own edges are followed.
     pub fn update(update: S::Update) -> Self {
         Self { update: Some(update), route: None, parent: None }
     }
 }
 
 impl<S: State, R> Command<S, R> {
-    /// Leaves the subgraph: updates the state of the parent graph, of type `P`, and goes to targets in the parent graph.
+    /// Creates a command that leaves the subgraph, updates the state `P` of the parent and goes to the parent's nodes.
     ///
-    /// The current step of the subgraph is discarded. Fails in a graph without a parent.
+    /// The current step of the subgraph is discarded. The run fails if the graph is not a subgraph.
     pub fn parent<P: State>(update: P::Update, route: impl Route) -> Self {
         let parent = ParentCommand {
             updates: SmallVec::from_buf([Box::new(update) as AnyUpdate]),
@@ -321,7 +321,7 @@ pub mod derive {
     };
     use crate::label::END_NAME;
 
-    /// The target of a variant without payload.
+    /// The target of a variant without a payload.
     #[diagnostic::on_unimplemented(
         message = "a route variant without payload cannot lead to `{Self}`",
         label = "expected a node that runs on the state, `END`, or a node's name",
@@ -357,7 +357,7 @@ pub mod derive {
         }
     }
 
-    /// Returns the name of the target of a variant without payload.
+    /// Returns the name of the target of a variant without a payload.
     pub fn target_label<M>(target: impl VariantTarget<M>) -> Label {
         target.into_label()
     }
@@ -396,9 +396,9 @@ pub mod derive {
     }
 }
 
-/// A return type of a branch function: a route, or a `Result` of one.
+/// A return type of a branch function: a route, or a `Result` that contains one.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "a branch cannot return `{Self}`",
     label = "expected a route or a `Result` of one",
@@ -408,7 +408,7 @@ pub trait IntoGotos<M> {
     /// See [`Route::EXCLUSIVE`].
     const EXCLUSIVE: bool;
 
-    /// Returns all possible targets. `None` if they are only known at run time.
+    /// Returns all possible targets, or `None` if they are only known at run time.
     fn targets() -> Option<Vec<RouteTarget>>;
 
     /// Converts the returned value into the targets it chose.

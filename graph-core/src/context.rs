@@ -1,4 +1,4 @@
-//! The context of a task: a node's access to the run it belongs to.
+//! The context of a task, through which a node accesses its run.
 
 use std::{
     any::Any,
@@ -32,7 +32,7 @@ use crate::{
     subgraph::{self, Persistence},
 };
 
-/// A node's access to the run it belongs to, and to the caller's dependencies of type `C`.
+/// Gives a node access to its run and to the caller's dependencies of type `C`.
 ///
 /// ```
 /// use graph_core::{Context, NodeError, State};
@@ -101,7 +101,7 @@ impl<C: Send + Sync + 'static> Context<C> {
         self.remaining_steps() == 1
     }
 
-    /// Returns the number of the current attempt: 1, or more after retries.
+    /// Returns the number of the current attempt. The first attempt is 1, and each retry adds 1.
     pub fn attempt(&self) -> u32 {
         self.task.attempt.load(Ordering::Relaxed)
     }
@@ -121,18 +121,18 @@ impl<C: Send + Sync + 'static> Context<C> {
         &self.task.scope.namespace
     }
 
-    /// Returns the checkpoint that the current step follows. The task's records are stored under it.
+    /// Returns the id of the checkpoint that the current step follows. The task's records are stored under this id.
     pub fn checkpoint(&self) -> CheckpointId {
         self.task.checkpoint
     }
 
-    /// Returns the task's id. It stays the same when the task runs again, in any process.
+    /// Returns the task's id. It stays the same when the task runs again, even in another process.
     pub fn task_id(&self) -> TaskId {
         self.task.id()
     }
 
-    /// Returns an idempotency key for external calls of this task. It stays the same when the task runs again, in any
-    /// process.
+    /// Returns an idempotency key for external calls of this task. It stays the same when the task runs again, even in
+    /// another process.
     pub fn idempotency_key(&self) -> String {
         self.task.id().to_string()
     }
@@ -184,9 +184,9 @@ impl<C: Send + Sync + 'static> Context<C> {
 
     /// Interrupts the run with a value for the caller, and returns the value that the run is resumed with.
     ///
-    /// On the first call it returns an error, which the node must propagate with `?`. When the run is resumed, the
-    /// node runs again from its start, and each call returns the resume value at its position. Wrap preceding
-    /// external calls in [`task`](Self::task), so that they are not repeated.
+    /// The first call returns an error, which the node must propagate with `?`. When the run is resumed, the node runs
+    /// again from its start, and the n-th call to `interrupt` returns the n-th resume value. Wrap external calls that
+    /// precede an interrupt in [`task`](Self::task), so that they are not repeated.
     pub fn interrupt<A: DeserializeOwned>(&self, value: impl Serialize) -> Result<A, NodeError> {
         let (index, resume_value) = self.task.interrupt(value)?;
         match serde_json::from_value(resume_value) {
@@ -204,8 +204,8 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// Makes an external call and journals its result. If the node runs again after a crash, a retry or an interrupt,
     /// returns the journaled result without polling the future.
     ///
-    /// `name` and `key` identify the call within the task and must be unique there. The result is stored before it is
-    /// returned; errors are not stored. With [`Durability::Exit`](crate::Durability::Exit), a crash loses the run
+    /// Together, `name` and `key` identify the call and must be unique within the task. The result is stored before it
+    /// is returned; errors are not stored. With [`Durability::Exit`](crate::Durability::Exit), a crash loses the run
     /// together with its journal.
     ///
     /// ```
@@ -242,20 +242,22 @@ impl<C: Send + Sync + 'static> Context<C> {
         Ok(result)
     }
 
-    /// Returns the current time. Journaled like [`task`](Self::task): a node that runs again gets the same time.
+    /// Returns the current time. The time is journaled like the result of a [`task`](Self::task), so a node that runs
+    /// again gets the same time.
     pub async fn now(&self) -> Result<SystemTime, NodeError> {
         self.task("now", self.task.next_draw(), async { Ok(SystemTime::now()) }).await
     }
 
-    /// Returns a random number in `0.0..1.0`. Journaled like [`task`](Self::task). Not suitable for secrets.
+    /// Returns a random number in `0.0..1.0`. The number is journaled like the result of a [`task`](Self::task). It is
+    /// not suitable for secrets.
     pub async fn random(&self) -> Result<f64, NodeError> {
         self.task("random", self.task.next_draw(), async { Ok(random::fraction()) }).await
     }
 
     /// Runs another graph as a subgraph of this run, with its own namespace and history.
     ///
-    /// Its interrupts and failures are returned as errors, which the node must propagate with `?`. When the node runs
-    /// again, the subgraph resumes from its last checkpoint. Returns `None` if no output field was written.
+    /// The subgraph's interrupts and failures are returned as errors, which the node must propagate with `?`. When the
+    /// node runs again, the subgraph resumes from its last checkpoint. Returns `None` if no output field was written.
     pub async fn run_graph<S: State>(
         &self,
         graph: &CompiledGraph<S, C>,
@@ -300,7 +302,7 @@ pub struct JournalError {
     pub problem: String,
 }
 
-/// What all tasks of one running graph share.
+/// Data that all tasks of one running graph share.
 pub(crate) struct Scope {
     pub(crate) graph: Arc<Graph>,
     pub(crate) run: Arc<str>,
@@ -322,7 +324,7 @@ pub(crate) struct Scope {
 #[derive(Debug, Default)]
 pub(crate) struct ResumeValues {
     /// Value for the first interrupt raised in the run's first step.
-    // A std mutex, here and below: held briefly and never across an await.
+    // This mutex and those below are std mutexes, because they are held briefly and never across an await.
     single: Mutex<Option<Value>>,
     by_id: BTreeMap<String, Value>,
 }
@@ -343,13 +345,13 @@ impl ResumeValues {
 pub(crate) enum TaskKind {
     /// An edge, a join or a goto.
     Pull,
-    /// A payload sent to the node; the index among the step's payloads.
+    /// A payload that was sent to the node, given as its index among the step's payloads.
     Push(u32),
-    /// The failure of another task: this is its error handler.
+    /// The failure of another task, given by its id. This task is the error handler for that task.
     Handler(TaskId),
 }
 
-/// The context of one task. [`Context`] is its typed front end.
+/// The context of one task. [`Context`] is the typed public wrapper.
 pub(crate) struct TaskContext {
     pub(crate) scope: Arc<Scope>,
     pub(crate) node: NodeIdx,
@@ -364,7 +366,7 @@ pub(crate) struct TaskContext {
     pub(crate) resuming: bool,
     pub(crate) attempt: AtomicU32,
     pub(crate) failure: Option<Box<NodeFailure>>,
-    /// For an error handler: index of the payload that the failed task was sent.
+    /// For an error handler, the index of the payload that was sent to the failed task.
     handled_push: Option<u32>,
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
@@ -375,7 +377,7 @@ pub(crate) struct TaskContext {
     memory: Mutex<Option<Box<TaskMemory>>>,
 }
 
-/// Data of a task that survives its attempts.
+/// Task data that is kept when the task is retried.
 #[derive(Debug, Default)]
 struct TaskMemory {
     resume_values: Vec<Value>,
@@ -462,14 +464,15 @@ impl TaskContext {
         self.scope.graph.node(self.node).label.as_str()
     }
 
-    /// Returns the task's id. Computed on first use, since most tasks of an unobserved run never need it.
+    /// Returns the task's id. The id is computed on first use, because most tasks of a run without checkpointer and
+    /// stream never need it.
     pub(crate) fn id(&self) -> TaskId {
         *self.id.get_or_init(|| {
             task_id(self.origin, &self.scope.namespace, self.step, self.node(), self.kind)
         })
     }
 
-    /// Returns the failed task, if this one is its error handler.
+    /// Returns the id of the failed task, if this task is its error handler.
     pub(crate) fn handled_task(&self) -> Option<TaskId> {
         match self.kind {
             TaskKind::Handler(failed) => Some(failed),
@@ -487,7 +490,7 @@ impl TaskContext {
         self.subgraph_count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Starts another attempt. Resets the counters, keeps resume values and journal.
+    /// Starts another attempt. Resets the counters but keeps the resume values and the journal.
     pub(crate) fn next_attempt(&self) {
         self.attempt.fetch_add(1, Ordering::Relaxed);
         self.interrupt_count.store(0, Ordering::Relaxed);
@@ -550,12 +553,12 @@ impl TaskContext {
         self.draw_count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns the path of the task through steps, nodes and subgraphs. Unlike ids, it is the same in every run that
-    /// takes the same route.
+    /// Returns the path of the task through steps, nodes and subgraphs. Unlike the task id, the path is the same in
+    /// every run that takes the same route.
     fn task_path(&self) -> String {
         let graph = match &self.scope.parent {
             None => String::new(),
-            // A node may run several subgraphs; all but the first have a number in their namespace.
+            // A node may run several subgraphs. All but the first have a number at the end of their namespace.
             Some(outer) => match self.scope.namespace.rsplit_once('|') {
                 Some((_, nth)) if nth.bytes().all(|it| it.is_ascii_digit()) => {
                     format!("{}.{nth}/", outer.task_path())
@@ -639,7 +642,8 @@ impl TaskContext {
     }
 }
 
-/// Computes the id of a task. It is deterministic: the same task of the same branch of checkpoints has the same id.
+/// Computes the id of a task. The id is deterministic: the same task in the same branch of checkpoints has the same
+/// id.
 pub(crate) fn task_id(
     origin: CheckpointId,
     namespace: &str,
@@ -663,7 +667,7 @@ pub(crate) fn task_id(
     ])
 }
 
-/// Computes the id of the interrupt that a task raises after `earlier` earlier ones.
+/// Computes the id of an interrupt. `earlier` is the number of interrupts that the task raised before it.
 fn interrupt_id(namespace: &str, earlier: usize) -> String {
     TaskId::from_parts(&[namespace.as_bytes(), &earlier.to_le_bytes()]).to_string()
 }

@@ -1,4 +1,4 @@
-//! Effects: hooks into the external calls of a run, for recording and replay.
+//! Hooks that intercept the external calls of a run, for recording and replay.
 
 use std::fmt;
 
@@ -6,16 +6,18 @@ use serde_json::Value;
 
 use crate::NodeError;
 
-/// An external call: a [`Context::task`](crate::Context::task), a read of the clock, or a random number.
+/// An external call: a call made with [`Context::task`](crate::Context::task), a read of the clock, or a request for a
+/// random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectCall<'a> {
-    /// Path of the calling task through steps, nodes and subgraphs. The same in every run that takes the same route.
+    /// Path of the calling task through steps, nodes and subgraphs. The path is the same in every run that takes the
+    /// same route.
     pub task_path: &'a str,
     /// Name and key of the call.
     pub key: &'a str,
 }
 
-/// What to do with an external call.
+/// An interceptor's decision about an external call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EffectDecision {
     /// Make the call.
@@ -29,7 +31,7 @@ pub enum EffectDecision {
         /// Whether the error must not be retried: see [`NodeError::terminal`].
         terminal: bool,
     },
-    /// Fail the run: this is not the call that the recording contains. The text describes the difference.
+    /// Fail the run because the recording contains a different call here. The text describes the difference.
     Diverge(String),
 }
 
@@ -57,7 +59,7 @@ pub struct DivergenceError {
     pub problem: String,
 }
 
-/// An error returned from a recording.
+/// An error that comes from a recording instead of an actual call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RecordedError(pub String);

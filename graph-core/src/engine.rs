@@ -1,7 +1,7 @@
 //! The engine: a loop of supersteps (plan → execute → commit) over a type-erased state.
 //!
-//! `Engine::run_to_end` is the loop. [`load`] prepares it from a checkpoint and an input, [`step`] runs one superstep,
-//! and [`edit`] and [`inspect`] change and read a thread without running a node.
+//! `Engine::run_to_end` is the loop. [`load`] prepares an engine from a checkpoint and an input, and [`step`] runs one
+//! superstep. [`edit`] changes and [`inspect`] reads a thread without running a node.
 
 mod commit;
 mod conflict;
@@ -57,9 +57,9 @@ use crate::{
 /// The input of a run.
 pub(crate) enum RunInput {
     Fresh(AnyUpdate),
-    /// No input: continue from the thread's checkpoint.
+    /// No input. The run continues from the thread's checkpoint.
     Continue,
-    /// Fresh input if the thread has no checkpoint, otherwise no input.
+    /// Fresh input that is used only if the thread has no checkpoint. Otherwise the run continues from the checkpoint.
     StartOrContinue(AnyUpdate),
     Command(CommandInput),
 }
@@ -72,7 +72,8 @@ pub(crate) struct CommandInput {
     pub(crate) resume: Option<Resume>,
 }
 
-/// The values that a run is resumed with: one for the only pending interrupt, or one per interrupt id.
+/// The values that a run is resumed with: either one value for the only pending interrupt, or one value per interrupt
+/// id.
 pub(crate) enum Resume {
     Single(Value),
     ById(BTreeMap<String, Value>),
@@ -91,12 +92,12 @@ pub(crate) struct RunSettings {
     pub(crate) effects: Option<Arc<dyn EffectInterceptor>>,
 }
 
-/// The result of running one graph, unless it failed.
+/// The result of running a graph that did not fail.
 pub(crate) struct GraphOutcome {
     pub(crate) exit: ExitReason,
     /// The final state.
     pub(crate) state: AnyState,
-    /// Whether the graph produced output: it wrote an output field, or continued from a checkpoint.
+    /// Whether the graph produced output, that is, wrote an output field or continued from a checkpoint.
     pub(crate) has_output: bool,
 }
 
@@ -121,9 +122,10 @@ pub(crate) struct RootRun {
     pub(crate) input: RunInput,
 }
 
-/// Present in a run that continues from an older checkpoint (time travel).
+/// Data for time travel. Present only in a run that continues from an older checkpoint.
 ///
-/// The first time each subgraph with its own history is entered, it starts from its newest checkpoint before `bound`.
+/// When the run enters a subgraph for the first time, the subgraph starts from its newest checkpoint older than
+/// `bound`.
 #[derive(Debug)]
 pub(crate) struct Replay {
     bound: CheckpointId,
@@ -157,7 +159,8 @@ async fn run_leased(request: RootRun) -> Result<GraphOutcome, RunError> {
     Ok(finished)
 }
 
-/// Leases the thread and opens the writer to its checkpointer. Returns no writer if the graph has no checkpointer.
+/// Leases the thread and opens a writer to the graph's checkpointer. Returns no writer if the graph has no
+/// checkpointer.
 async fn open_writer(
     request: &RootRun,
 ) -> Result<(Option<CheckpointWriter>, Option<Closer>), RunError> {
@@ -180,7 +183,7 @@ async fn run_from_checkpoint(
         (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
         _ => load::Loaded::default(),
     };
-    // Decided here, under the lease, so that two processes cannot both apply the input.
+    // This decision is made while the lease is held, so that two processes cannot both apply the input.
     if let RunInput::StartOrContinue(update) = input {
         input = if saved.is_empty() { RunInput::Fresh(update) } else { RunInput::Continue };
     }
@@ -219,7 +222,8 @@ pub(crate) async fn run_nested(
     let retried = task.attempt.load(std::sync::atomic::Ordering::Relaxed) > 1;
     if let Some(writer) = writer.as_ref().filter(|_| retried || persistence == Persistence::Thread)
     {
-        // Checkpoints of an earlier invocation in this run may still be queued.
+        // Checkpoints of an earlier invocation in this run may still be queued, and they must be stored before they
+        // are read.
         writer.flush().await?;
     }
     let (saved, replays) = match (&writer, &outer.thread) {
@@ -229,10 +233,11 @@ pub(crate) async fn run_nested(
         }
         _ => (load::Loaded::default(), false),
     };
-    // With thread persistence, only an invocation that this task started is resumed.
+    // With thread persistence, an invocation is resumed only if this task started it.
     let started = persistence != Persistence::Thread || saved.was_started_by(&task);
     let resuming = started && ((task.resuming && !replays) || retried);
-    // A new invocation finds a checkpoint only if an earlier run of the same step crashed; it must not use it.
+    // A new invocation finds a checkpoint only if an earlier run of the same step crashed. It must not start from that
+    // checkpoint.
     let saved = match persistence == Persistence::Invocation && !resuming && !replays {
         true => saved.without_checkpoint(),
         false => saved,
@@ -260,7 +265,7 @@ pub(crate) async fn run_nested(
     engine.run_to_end(persistence == Persistence::Thread).await
 }
 
-/// The state of one running graph.
+/// A running graph: its state, its position in the thread and its pending work.
 pub(crate) struct Engine {
     scope: Arc<Scope>,
     state: Box<dyn ErasedState>,
@@ -273,12 +278,12 @@ pub(crate) struct Engine {
     id: CheckpointId,
     /// The checkpoint that task ids are derived from.
     origin: CheckpointId,
-    /// The checkpoint before `id`.
+    /// The parent of the checkpoint `id`.
     parent: Option<CheckpointId>,
     source: Source,
     /// The namespace's newest checkpoint, as far as this run knows.
     head: Option<CheckpointId>,
-    /// The last stored checkpoint; changes are relative to it.
+    /// The last stored checkpoint. The changes in the next checkpoint are relative to it.
     stored: Option<CheckpointId>,
     /// Fields changed since `stored`. Used only with exit durability.
     unsaved: FieldSet,
@@ -286,22 +291,22 @@ pub(crate) struct Engine {
     rebase: bool,
     /// Changes made by an input command; they become part of the next checkpoint.
     command_changes: Vec<(String, Change)>,
-    /// Records of earlier runs for the tasks of the current step.
+    /// Records that earlier runs stored for the tasks of the current step.
     records: Records,
     /// Records to be stored with the next checkpoint or at the end of the run.
     buffered_records: Vec<TaskRecord>,
     first_step: bool,
-    /// Whether finished tasks run again, as they do in a run from an older checkpoint.
+    /// Whether tasks run again even if they are recorded as finished. Set for time travel.
     replaying: bool,
-    /// Whether subgraphs of this step resume from their own checkpoints.
+    /// Whether subgraphs that run in this step resume from their own checkpoints.
     resuming: bool,
     /// Whether this run has created a checkpoint.
     checkpointed: bool,
     /// Whether this run wrote an output field or continued from a checkpoint.
     has_output: bool,
-    /// The final state of an interrupted run, including the writes of finished sibling tasks.
+    /// The final state of an interrupted run, including the writes of tasks that finished in the interrupted step.
     exit_state: Option<AnyState>,
-    /// The context of the last task; its allocation is reused.
+    /// The context of a finished task, kept so that the next task can reuse its allocation.
     spare_context: Option<Arc<TaskContext>>,
 }
 
@@ -310,9 +315,10 @@ impl Engine {
         &self.scope.graph
     }
 
-    /// Runs supersteps until the graph is done, stopped, interrupted or failed.
+    /// Runs supersteps until the graph completes, stops, is interrupted or fails.
     ///
-    /// `store_when_done`: with exit durability, whether to store a checkpoint of a graph that completed.
+    /// `store_when_done` applies to exit durability only. It determines whether the graph stores a checkpoint if it
+    /// completes or exceeds its step limit.
     async fn run_to_end(mut self, store_when_done: bool) -> Result<GraphOutcome, RunError> {
         let fast_path = self.can_use_fast_path();
         let exit = loop {
@@ -327,7 +333,8 @@ impl Engine {
                 Err(error) => break Err(error),
             }
         };
-        // As in LangGraph, a subgraph that exceeds its step limit is not stored at exit and starts over.
+        // As in LangGraph, a subgraph that exceeds its step limit stores no checkpoint at exit, so the next run starts
+        // it over.
         let discarded = matches!(exit, Ok(ExitReason::Done)) || self.step > self.max_step;
         if store_when_done || !discarded {
             self.store_at_exit().await?;
@@ -372,7 +379,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the write for a checkpoint of the current state and makes it the head.
+    /// Returns a write that stores a checkpoint of the current state, and makes that checkpoint the head.
     fn new_checkpoint(
         &mut self,
         mut changes: Vec<(String, Change)>,
@@ -396,7 +403,7 @@ impl Engine {
         Ok(CheckpointWrite::Put(Box::new(checkpoint)))
     }
 
-    /// With exit durability, stores the final checkpoint and the buffered records.
+    /// Stores the final checkpoint and the buffered records. Does nothing unless the run has exit durability.
     async fn store_at_exit(&mut self) -> Result<(), RunError> {
         let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Exit);
         let Some(writer) = writer else { return Ok(()) };
@@ -417,7 +424,8 @@ impl Engine {
         Ok(writer.write(writes).await?)
     }
 
-    /// With sync durability, stores the buffered records now instead of with the next checkpoint.
+    /// Stores the buffered records now instead of with the next checkpoint. Does nothing unless the run has sync
+    /// durability.
     async fn flush_records(&mut self) -> Result<(), RunError> {
         let is_pending = !self.buffered_records.is_empty();
         let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Sync);

@@ -1,4 +1,5 @@
-//! The functional API: a single function as a graph, with journaled calls and a value saved between runs.
+//! The functional API, which runs a single function as a graph, journals its external calls and saves a value between
+//! runs.
 
 use std::{fmt, future::Future, marker::PhantomData, sync::Arc};
 
@@ -14,7 +15,7 @@ use crate::{
     store::Store,
 };
 
-/// Builder of an entrypoint: a function that runs as a graph with a single node.
+/// Builder for an entrypoint, which is a function that runs as a graph with a single node.
 ///
 /// The function receives its input, the value that the thread's last run saved, and the context. It can journal
 /// external calls with [`Context::task`] and interrupt the run with [`Context::interrupt`].
@@ -43,7 +44,7 @@ pub struct Entrypoint<I, O, C = ()> {
     types: PhantomData<fn(I) -> O>,
 }
 
-/// Return value of an entrypoint that saves another value than it returns, like LangGraph's `entrypoint.final`.
+/// Return value of an entrypoint whose saved value differs from its output, like LangGraph's `entrypoint.final`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final<O, P> {
     /// Output that is returned to the caller.
@@ -115,7 +116,7 @@ where
         Self { name, graph: graph.edge(START, node), schema, types: PhantomData }
     }
 
-    /// Stores threads in this checkpointer.
+    /// Sets the checkpointer that stores the entrypoint's threads.
     #[must_use]
     pub fn checkpointer(mut self, checkpointer: impl Checkpointer + 'static) -> Self {
         self.graph = self.graph.checkpointer(checkpointer);
@@ -129,7 +130,7 @@ where
         self
     }
 
-    /// Makes the entrypoint runnable.
+    /// Compiles the entrypoint so that it can be run.
     pub fn compile(self) -> Result<CompiledEntrypoint<I, O, C>, BuildError> {
         let graph = self.graph.compile()?;
         Ok(CompiledEntrypoint { graph, schema: self.schema, types: PhantomData })
@@ -182,7 +183,7 @@ impl<I, O, C> fmt::Debug for CompiledEntrypoint<I, O, C> {
     }
 }
 
-/// A thread of an entrypoint.
+/// A handle to a thread on which an entrypoint runs.
 pub struct EntrypointThread<I, O, C = ()> {
     thread: Thread<JsonState, C>,
     schema: JsonStateSchema,
@@ -190,7 +191,7 @@ pub struct EntrypointThread<I, O, C = ()> {
 }
 
 impl<I: Serialize, O: DeserializeOwned, C: Send + Sync + 'static> EntrypointThread<I, O, C> {
-    /// Runs the function.
+    /// Runs the function on this thread.
     pub async fn run(&self, input: I) -> Result<EntrypointOutcome<O>, RunError> {
         EntrypointOutcome::new(self.thread.run(encode_input(&self.schema, input)?).await?)
     }
@@ -212,7 +213,7 @@ impl<I, O, C> fmt::Debug for EntrypointThread<I, O, C> {
     }
 }
 
-/// The outcome of a run of an entrypoint.
+/// The outcome of running an entrypoint.
 #[derive(Clone, Debug)]
 #[must_use]
 #[non_exhaustive]
@@ -236,7 +237,7 @@ impl<O: DeserializeOwned> EntrypointOutcome<O> {
 }
 
 impl<O> EntrypointOutcome<O> {
-    /// Returns the output if the function returned.
+    /// Returns the output, or `None` if the run was interrupted or stopped.
     pub fn done(self) -> Option<O> {
         match self {
             Self::Done(output) => Some(output),

@@ -1,4 +1,4 @@
-//! Errors of building a graph, of running one, and of nodes.
+//! Errors that occur when a graph is built or run, and errors that nodes return.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,11 +16,11 @@ pub struct Interrupt {
     pub id: String,
     /// The value passed to [`Context::interrupt`](crate::Context::interrupt).
     pub value: Value,
-    /// Namespace of the task that raised it.
+    /// Namespace of the task that raised the interrupt.
     pub namespace: String,
 }
 
-/// Why a node did not finish: an error, which any error type converts into, or an interrupt.
+/// The reason why a node did not finish: an error or an interrupt. Any error type converts into a `NodeError`.
 ///
 /// An error may be retried unless it was created by [`NodeError::terminal`].
 pub struct NodeError(Box<Halt>);
@@ -33,9 +33,9 @@ pub(crate) enum Halt {
         terminal: bool,
     },
     Interrupted(Vec<Interrupt>),
-    /// A command of the node for its parent graph.
+    /// A command from the node to its parent graph.
     ParentCommand(Box<ParentCommand>),
-    /// A command that a subgraph run by the node sent to the node's graph.
+    /// A command that the node's subgraph sent to the node's own graph.
     DeliveredCommand(Box<ParentCommand>),
     /// A subgraph reached a static stop or was drained.
     Stopped(StopReason),
@@ -76,7 +76,7 @@ impl NodeError {
         Self(Box::new(Halt::Stopped(stop)))
     }
 
-    /// Converts the failure of a node of a subgraph into the failure of the subgraph's node.
+    /// Converts the failure of a node in a subgraph into the failure of the node that runs the subgraph.
     pub(crate) fn inner(source: Arc<dyn std::error::Error + Send + Sync>, terminal: bool) -> Self {
         Self(Box::new(Halt::Failed { source, terminal }))
     }
@@ -93,7 +93,7 @@ impl NodeError {
         *self.0
     }
 
-    /// Returns whether this is an interrupt: the node runs again when the run is resumed.
+    /// Returns whether this is an interrupt. If so, the node runs again when the run is resumed.
     pub fn is_interrupt(&self) -> bool {
         matches!(*self.0, Halt::Interrupted(_))
     }
@@ -103,7 +103,7 @@ impl NodeError {
         matches!(*self.0, Halt::Failed { terminal: true, .. })
     }
 
-    /// Returns the underlying error, unless this is an interrupt or a command.
+    /// Returns the underlying error. Returns `None` for an interrupt, a command or a stop.
     pub fn source(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         match &*self.0 {
             Halt::Failed { source, .. } => Some(&**source),
@@ -128,7 +128,7 @@ impl fmt::Display for NodeError {
         match &*self.0 {
             Halt::Failed { source, .. } => source.fmt(f),
             Halt::Interrupted(interrupts) => {
-                write!(f, "the node raised {} interrupt(s)", interrupts.len())
+                write!(f, "the node was interrupted (pending interrupts: {})", interrupts.len())
             }
             Halt::ParentCommand(_) => f.write_str("the node sent a command to its parent graph"),
             Halt::DeliveredCommand(_) => {
@@ -145,7 +145,7 @@ impl fmt::Debug for NodeError {
     }
 }
 
-/// Marks the error of a result as terminal: it is not retried.
+/// Marks the error of a result as terminal, so that it is not retried.
 ///
 /// ```
 /// use graph_core::{NodeError, Terminal};
@@ -166,11 +166,11 @@ impl<T, E: Into<BoxError>> Terminal<T> for Result<T, E> {
     }
 }
 
-/// A run that failed.
+/// An error that made a run fail.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A node failed, was not retried again, and has no error handler.
+    /// A node failed with an error that was neither retried nor handled.
     #[error("node `{node}` failed in step {step}: {error}")]
     Node {
         /// Name of the node.
@@ -230,7 +230,7 @@ pub enum RunError {
         /// Number of pending interrupts.
         pending: usize,
     },
-    /// A resume value names an interrupt that is not pending.
+    /// A resume value was given for an interrupt that is not pending.
     #[error(
         "no interrupt with id `{id}` is pending; `ThreadState::interrupts` lists the pending ones"
     )]
@@ -247,20 +247,20 @@ pub enum RunError {
     /// A route leads to a node that does not exist.
     #[error(transparent)]
     UnknownTarget(Box<UnknownTargetError>),
-    /// An edit names a node that does not exist.
+    /// An edit is attributed to a node that does not exist.
     #[error("cannot update the state as node `{node}`: it does not exist; nodes are: {}", nodes.join(", "))]
     UnknownNode {
-        /// The name given.
+        /// Name of the missing node.
         node: String,
         /// Names of the existing nodes.
         nodes: Vec<String>,
     },
-    /// An edit names no node, but several nodes ran last.
+    /// An edit specifies no node, but several nodes ran in the last step.
     #[error(
         "several nodes ran in the last step, so an update must name one of them; use `AsNode::node`"
     )]
     AmbiguousUpdate,
-    /// An edit, a command or a send that is not allowed.
+    /// An edit, a command or a send is not allowed.
     #[error("invalid update: {0}")]
     InvalidUpdate(String),
     /// [`CompiledGraph::run`](crate::CompiledGraph::run) was interrupted or stopped.
@@ -312,7 +312,7 @@ pub struct UnknownTargetError {
     pub nodes: Vec<String>,
 }
 
-/// Two writes of one step to a field that accepts one write per step.
+/// Two writes in one step to a field that accepts only one write per step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field `{field}` was written by `{first}` and by `{second}` in step {step}; {}", self.advice())]
 pub struct WriteConflictError {
@@ -352,11 +352,11 @@ pub struct NodePanicError {
 pub struct NodeTimeoutError {
     /// The timeout.
     pub limit: Duration,
-    /// Whether this is the idle timeout, between two heartbeats.
+    /// Whether the limit is the idle timeout, which applies between two heartbeats.
     pub idle: bool,
 }
 
-/// A graph that cannot be compiled, with all its problems.
+/// The error for a graph that cannot be compiled. It lists all problems found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     /// Name of the graph.
@@ -377,7 +377,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-/// A problem of a graph: an error, or a warning.
+/// A problem with a graph. It is either an error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildProblem {
@@ -390,12 +390,12 @@ pub enum BuildProblem {
     /// A closure was added without a name.
     #[error("a closure has no name; add it with `node_as(\"name\", ..)`")]
     UnnamedNode,
-    /// An invalid node name.
+    /// A node name is invalid.
     #[error("`{name}` is not a valid node name: {reason}")]
     InvalidName {
-        /// The name.
+        /// The invalid name.
         name: Label,
-        /// Why it is invalid.
+        /// Why the name is invalid.
         reason: &'static str,
     },
     /// An edge starts or ends at a node that does not exist.
@@ -410,10 +410,10 @@ pub enum BuildProblem {
         /// Names of the existing nodes.
         nodes: Vec<String>,
     },
-    /// An edge out of END or into START.
+    /// An edge leads out of END or into START.
     #[error("an edge cannot lead {0}")]
     InvalidEndpoint(&'static str),
-    /// A static stop names a node that does not exist.
+    /// A static stop is set at a node that does not exist.
     #[error("a static stop is set at `{0}`, which is not a node")]
     UnknownStop(Label),
     /// An edge leads to a node that takes a payload.
@@ -438,7 +438,9 @@ pub enum BuildProblem {
     #[error("no path leads to `{0}`, so it never runs")]
     Unreachable(Label),
     /// A join waits for a source that never runs.
-    #[error("the join into `{to}` waits for `{source_node}`, which never runs, so it never fires")]
+    #[error(
+        "the join into `{to}` waits for `{source_node}`, which never runs, so the join never fires"
+    )]
     DeadJoin {
         /// Target of the join.
         to: Label,

@@ -1,4 +1,4 @@
-//! Graphs: declared with [`StateGraph`], validated and frozen by `compile`.
+//! Graphs, which are declared with [`StateGraph`], then validated and made immutable by `compile`.
 
 mod build;
 pub mod draw;
@@ -23,7 +23,7 @@ use crate::{
 /// Index of a node. Nodes are sorted by name, so comparing indexes compares names.
 pub(crate) type NodeIdx = u32;
 
-/// A compiled graph, without its type parameters.
+/// A compiled, type-erased graph.
 pub(crate) struct Graph {
     pub(crate) name: String,
     pub(crate) initial: Box<dyn ErasedState>,
@@ -40,7 +40,7 @@ pub(crate) struct Graph {
     pub(crate) step_timeout: Option<Duration>,
     pub(crate) max_stored_bytes: usize,
     pub(crate) migrations: Migrations,
-    /// Fields that are cleared by a step that does not write them.
+    /// Fields that are cleared at the end of each step that does not write them.
     pub(crate) step_scoped: FieldSet,
     /// Fields that are never stored in checkpoints.
     pub(crate) untracked: FieldSet,
@@ -54,7 +54,7 @@ pub(crate) struct NodeEntry {
     /// `None` for START, which has no function.
     pub(crate) body: Option<NodeBody>,
     pub(crate) options: NodeOptions,
-    /// The fields visible to the node, or `None` if all are.
+    /// The fields visible to the node, or `None` if all fields are visible.
     pub(crate) reads: Option<Arc<Vec<String>>>,
     /// The targets of the node's commands, or `None` if they are only known at run time.
     pub(crate) targets: Option<Vec<RouteTarget>>,
@@ -69,12 +69,12 @@ pub(crate) struct NodeEntry {
     pub(crate) incoming_joins: Vec<usize>,
 }
 
-/// An edge that waits for several sources.
+/// An edge that is followed after all of its sources have run.
 pub(crate) struct Join {
-    /// Key under which checkpoints store which sources have run.
+    /// Key under which checkpoints store the sources that have already run.
     pub(crate) key: String,
     pub(crate) sources: Vec<NodeIdx>,
-    /// `None` for END.
+    /// Target node, or `None` for END.
     pub(crate) target: Option<NodeIdx>,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Debug for Router {
     }
 }
 
-/// The arguments of a router. `state` includes the writes of the router's own node.
+/// The arguments of a router. `state` includes the writes of the node that the router belongs to.
 pub(crate) struct RouteCall<'a> {
     pub(crate) state: &'a dyn ErasedState,
     pub(crate) updates: &'a [AnyUpdate],
@@ -121,7 +121,7 @@ pub enum Stops {
 }
 
 impl Stops {
-    /// Stops at the named nodes.
+    /// Returns [`Stops::At`] with the named nodes.
     pub fn at<L: Into<Label>>(nodes: impl IntoIterator<Item = L>) -> Self {
         Self::At(nodes.into_iter().map(Into::into).collect())
     }
@@ -164,7 +164,8 @@ impl Graph {
         !self.node(node).routers.is_empty()
     }
 
-    /// Upgrades a stored checkpoint to the current version of the state. Returns whether it had an older version.
+    /// Upgrades a stored checkpoint to the current version of the state. Returns `true` if the stored
+    /// version was older.
     pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> Result<bool, CheckpointError> {
         let (from, to) = (checkpoint.header.version, self.initial.version());
         if from > to {
@@ -173,7 +174,7 @@ impl Graph {
                 id: checkpoint.key.id,
                 problem: format!(
                     "it was written with version {from} of the state, but this program only supports \
-                     versions up to {to}; use a newer program"
+                     versions up to {to}; use a newer version of the program"
                 ),
             });
         }

@@ -88,7 +88,7 @@ impl JsonStateSchema {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Restricts the input to these fields.
+    /// Restricts a run's input to these fields.
     pub fn with_input<N: AsRef<str>>(
         self,
         fields: impl IntoIterator<Item = N>,
@@ -96,7 +96,7 @@ impl JsonStateSchema {
         self.with_flag(fields, |field, listed| field.input = listed)
     }
 
-    /// Restricts the output to these fields.
+    /// Restricts a run's output to these fields.
     pub fn with_output<N: AsRef<str>>(
         self,
         fields: impl IntoIterator<Item = N>,
@@ -163,7 +163,7 @@ impl JsonStateSchema {
     }
 }
 
-/// A state of JSON values. Cheap to clone: clones share their values until one is changed.
+/// A state of JSON values. Cheap to clone, because clones share each value until it is changed.
 #[derive(Clone)]
 pub struct JsonState {
     schema: JsonStateSchema,
@@ -194,8 +194,8 @@ impl JsonState {
         Value::Object(present.collect())
     }
 
-    /// Converts a field index of an update, which may have been created with another schema, into an index of this
-    /// state.
+    /// Converts a field index in `update` into a field index of this state. The update may have been created with
+    /// another schema.
     fn local_index(&self, update: &JsonUpdate, field: usize) -> Result<usize, FieldError> {
         match &update.schema {
             Some(schema) if !Arc::ptr_eq(&schema.inner, &self.schema.inner) => {
@@ -221,9 +221,9 @@ impl fmt::Debug for JsonState {
 /// An update of a JSON state.
 #[derive(Clone, Debug, Default)]
 pub struct JsonUpdate {
-    /// The writes as field index, value and whether the value overwrites the field.
+    /// The writes. Each consists of a field index, a value, and whether the value overwrites the field.
     writes: Vec<(usize, Value, bool)>,
-    /// Returned values that are not fields of the state. Only the branches of the node see them.
+    /// Values that the node returned under names that are not fields of the state. Only the node's branches see them.
     extra: Map<String, Value>,
     /// The schema that the field indexes refer to. `None` if there are no writes yet.
     schema: Option<JsonStateSchema>,
@@ -247,8 +247,8 @@ impl JsonUpdate {
         Ok(update)
     }
 
-    /// Adds a write to a field, replacing an earlier one. With `overwrite`, the value replaces the field's value instead
-    /// of being reduced into it.
+    /// Adds a write to a field, replacing an earlier write. If `overwrite` is true, the value replaces the field's
+    /// value instead of being reduced into it.
     pub fn write(
         mut self,
         schema: &JsonStateSchema,

@@ -14,10 +14,10 @@ impl Label {
         &self.0
     }
 
-    /// Returns the name of a function: the last segment of its path. `None` for closures, which have no name.
+    /// Returns the name of a function, which is the last segment of its path. Returns `None` for closures.
     pub(crate) fn of_fn<F>() -> Option<Self> {
         let path = without_generics(std::any::type_name::<F>());
-        // Searched by bytes for speed: a branch computes its targets' names each time it is evaluated.
+        // Searches bytes, not chars, for speed: a branch computes the names of its targets each time it is evaluated.
         let start = path.bytes().rposition(|it| it == b':').map_or(0, |colon| colon + 1);
         let name = &path[start..];
         (!name.starts_with('{')).then_some(Self(Cow::Borrowed(name)))
@@ -25,7 +25,7 @@ impl Label {
 
     /// Like [`of_fn`](Self::of_fn), but returns the whole path for a closure.
     ///
-    /// A path contains `:` and is therefore never a valid node name, so `compile` reports the closure as an unknown node.
+    /// A path contains `:` and is never a valid node name, so `compile` reports the closure as an unknown node.
     pub(crate) fn of_fn_or_path<F>() -> Self {
         Self::of_fn::<F>().unwrap_or(Self(Cow::Borrowed(std::any::type_name::<F>())))
     }
@@ -87,7 +87,7 @@ pub(crate) const END_NAME: &str = "__end__";
 
 /// The source of an edge: [`START`], a node's function, or a node's name.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the source of an edge in a graph with state `{S}`",
     label = "expected `START`, a node of this graph, or a node's name",
@@ -100,7 +100,7 @@ pub trait Source<S, C, M> {
 
 /// The target of an edge: a node that runs on the state, [`END`], or a node's name.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the target of an edge in a graph with state `{S}`",
     label = "expected `END`, a node that runs on `&{S}`, or a node's name",
@@ -181,7 +181,7 @@ where
 
 /// The nodes of a join or a sequence: a tuple of nodes, or a list of names.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of nodes of a graph with state `{S}`",
     label = "expected a tuple of nodes or a list of names",

@@ -44,8 +44,8 @@
 //!
 //! # Concepts
 //!
-//! - The **state** is one value that all nodes of a graph share. A node returns an **update** of some of its fields,
-//!   and each field has a **reducer** that combines the writes of one step. See [`State`].
+//! - The **state** is one value that all nodes of a graph share. A node returns an **update** to some fields of the
+//!   state, and each field has a **reducer** that combines the writes of one step. See [`State`].
 //! - A run is a sequence of **supersteps**. All **tasks** of a superstep run concurrently: one for each node that an
 //!   edge leads to, and one for each payload that was sent. Writes become visible when the step ends. They are folded
 //!   in task order, not in order of completion, so runs are deterministic. See [`StateGraph`].

@@ -30,7 +30,7 @@ use crate::{
 ///
 /// `R` is the state's update, a [`Command`], a [`Goto`], `()`, or a `Result`, `Option` or `Vec` of these.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred. The trait is sealed.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
     label = "not an async function with a supported signature",
@@ -43,7 +43,7 @@ pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
     /// Type of the node's input: the state, or the payload.
     type Input;
 
-    /// Returns the targets that the node's return type declares. `None` if they are only known at run time.
+    /// Returns the targets that the node's return type declares, or `None` if they are only known at run time.
     #[doc(hidden)]
     fn targets() -> Option<Vec<RouteTarget>>;
 
@@ -53,7 +53,7 @@ pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
 
 /// A node that accepts payloads of type `P`.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not accept a payload of type `{P}`",
     label = "cannot send a payload of type `{P}` to this node",
@@ -69,7 +69,7 @@ pub trait AcceptsPayload<P, M>: Sized {
 
 /// A node that runs on the state.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a node that runs on the state",
     label = "cannot go to this node without a payload",
@@ -90,7 +90,7 @@ pub trait RunsOnState<M>: Sized {
     note = "return the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these"
 )]
 pub trait IntoNodeOutput<S: State> {
-    /// Returns the targets that the type declares. `None` if they are only known at run time.
+    /// Returns the targets that the type declares, or `None` if they are only known at run time.
     fn targets() -> Option<Vec<RouteTarget>> {
         Some(Vec::new())
     }
@@ -110,7 +110,7 @@ impl fmt::Debug for NodeBody {
     }
 }
 
-/// Seals methods: only this crate can construct the argument, so only this crate can call them.
+/// An argument that seals a method. Only this crate can construct it, so only this crate can call the method.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Private(pub(crate) ());
@@ -222,7 +222,7 @@ pub(crate) enum TaskInput {
 }
 
 impl TaskInput {
-    /// Returns the state as the type that the node takes.
+    /// Downcasts the state to the type that the node takes.
     pub(crate) fn state<S: State>(self, node: &str) -> Result<Arc<S>, NodeError> {
         match self {
             Self::State(state) => Ok(state.downcast::<S>().map_err(|_| {
@@ -263,8 +263,8 @@ pub enum TaskInputError {
         /// Description of the mismatch.
         problem: String,
     },
-    /// The node takes a state of another type than the graph's.
-    #[error("node `{node}` takes a state of another type than the state of its graph")]
+    /// The node takes a state whose type differs from the state type of the graph.
+    #[error("node `{node}` takes a state whose type differs from the state type of its graph")]
     StateMismatch {
         /// Name of the node.
         node: String,
@@ -273,7 +273,7 @@ pub enum TaskInputError {
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A type-erased node, as the engine runs it.
+/// A type-erased node that the engine can run.
 pub(crate) trait ErasedNode: Send + Sync {
     fn call(
         &self,
@@ -289,7 +289,7 @@ pub(crate) trait ErasedNode: Send + Sync {
         false
     }
 
-    /// Returns the fields visible to the node, or `None` if all are.
+    /// Returns the fields visible to the node, or `None` if all fields are visible.
     fn reads(&self) -> Option<Arc<Vec<String>>> {
         None
     }

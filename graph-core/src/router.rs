@@ -10,9 +10,9 @@ use crate::{
     node::Private,
 };
 
-/// A branch function: `fn(&S) -> R` or `fn(&S, &C) -> R`, where `R` is a route or a `Result` of one.
+/// A branch function: `fn(&S) -> R` or `fn(&S, &C) -> R`, where `R` is a route or a `Result` that contains one.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid branch for a graph with state `{S}`",
     label = "not a function that returns a route",

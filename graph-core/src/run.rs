@@ -1,4 +1,4 @@
-//! Running a compiled graph: once, on a thread, or as a stream of events.
+//! Runs a compiled graph once, on a thread, or as a stream of events.
 
 mod control;
 mod input;
@@ -52,7 +52,8 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         &self.graph
     }
 
-    /// Returns likely mistakes that do not prevent running: unreachable nodes, joins that never fire.
+    /// Returns likely mistakes that do not prevent the graph from running, such as unreachable nodes and joins that
+    /// never fire.
     pub fn warnings(&self) -> &[BuildProblem] {
         &self.graph.warnings
     }
@@ -64,8 +65,8 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
 
     /// Runs the graph once and returns the final state.
     ///
-    /// An interrupt or a static stop is an error, [`RunError::Unfinished`]. Use a [`thread`](Self::thread) to handle
-    /// them.
+    /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. Use a
+    /// [`thread`](Self::thread) to continue such a run.
     pub async fn run(&self, input: impl Into<Input<S>>, deps: C) -> Result<S, RunError> {
         match self.invoke(input, deps, RunOptions::new()).await? {
             RunOutcome::Done(state) => Ok(state),
@@ -86,7 +87,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
 
     /// Runs the graph once and streams its events.
     ///
-    /// Polling the stream drives the run; dropping it cancels the run.
+    /// Polling the stream drives the run. Dropping the stream cancels the run.
     pub fn stream(&self, input: impl Into<Input<S>>, deps: C, options: RunOptions) -> RunStream<S> {
         RunStream::new(options, |options, events| {
             let mut request = self.request(input.into(), Arc::new(deps), options, None);
@@ -95,7 +96,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         })
     }
 
-    /// Returns an input as JSON: the fields it sets, or the parts of a command.
+    /// Converts an input to JSON: the fields that it sets, or the parts of a command.
     pub fn input_to_json(&self, input: &Input<S>) -> Result<Value, FieldError> {
         input.to_json(&self.graph)
     }
@@ -127,7 +128,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         Ok(*update.downcast().expect("the initial state creates updates of its own type"))
     }
 
-    /// Opens the thread with this name. Its state is stored by the graph's checkpointer between runs.
+    /// Opens the thread with this name. The graph's checkpointer stores the thread's state between runs.
     pub fn thread(&self, name: impl Into<String>, deps: C) -> Thread<S, C> {
         Thread::new(self.clone(), name.into(), Arc::new(deps))
     }
@@ -162,7 +163,7 @@ pub enum RunOutcome<S> {
     Done(S),
     /// Nodes raised interrupts; continue with [`Thread::resume`].
     Interrupted {
-        /// State so far, including the writes of finished sibling tasks.
+        /// State so far, including the writes of tasks that finished in the interrupted step.
         state: S,
         /// The pending interrupts.
         interrupts: Vec<Interrupt>,
@@ -171,7 +172,7 @@ pub enum RunOutcome<S> {
     Stopped {
         /// State so far.
         state: S,
-        /// Why it stopped.
+        /// Why the run stopped.
         reason: StopReason,
     },
 }
@@ -180,7 +181,7 @@ impl<S: State> RunOutcome<S> {
     fn new(finished: GraphOutcome) -> Self {
         let state = subgraph::downcast_state(finished.state);
         match finished.exit {
-            // A top-level graph without parent reports a parent command as an error instead.
+            // `ParentCommand` does not occur here, because the engine reports it as an error in a top-level graph.
             ExitReason::Done | ExitReason::ParentCommand(_) => Self::Done(state),
             ExitReason::Interrupted(interrupts) => Self::Interrupted { state, interrupts },
             ExitReason::Stopped(reason) => Self::Stopped { state, reason },
@@ -189,7 +190,7 @@ impl<S: State> RunOutcome<S> {
 }
 
 impl<S> RunOutcome<S> {
-    /// Returns the final state of the run.
+    /// Returns a reference to the final state of the run.
     pub fn state(&self) -> &S {
         match self {
             Self::Done(state) | Self::Interrupted { state, .. } | Self::Stopped { state, .. } => {
@@ -198,7 +199,7 @@ impl<S> RunOutcome<S> {
         }
     }
 
-    /// Returns the final state of the run.
+    /// Consumes the outcome and returns the final state of the run.
     pub fn into_state(self) -> S {
         match self {
             Self::Done(state) | Self::Interrupted { state, .. } | Self::Stopped { state, .. } => {
@@ -207,7 +208,7 @@ impl<S> RunOutcome<S> {
         }
     }
 
-    /// Returns the pending interrupts.
+    /// Returns the pending interrupts. The slice is empty unless the run was interrupted.
     pub fn interrupts(&self) -> &[Interrupt] {
         match self {
             Self::Interrupted { interrupts, .. } => interrupts,

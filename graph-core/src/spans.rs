@@ -1,7 +1,7 @@
 //! Spans for the `tracing` crate: run, superstep, task and checkpoint.
 //!
-//! Their names and fields are part of the public API. They are enabled by the feature `tracing`; without it, they
-//! compile to nothing.
+//! The names and fields of the spans are part of the public API. The feature `tracing` enables the spans. Without it,
+//! they compile to nothing.
 
 #[cfg(feature = "tracing")]
 pub(crate) use on::{checkpoint, instrument, run, superstep, task};

@@ -16,7 +16,7 @@ pub use field::{Field, FieldError, FieldSet, Lifetime};
 pub(crate) use fold::Delta;
 pub use fold::{ExactWrite, Fold, IntoWrite, Overwrite, Write, WriteSet};
 
-/// The state of a graph: named fields, each with a reducer that combines the writes of one step.
+/// The state of a graph. It consists of named fields, each with a reducer that folds written values into the field.
 ///
 /// Use `#[derive(State)]`; manual implementations are rarely needed. The derive also generates the update type, with
 /// one method per field:
@@ -43,9 +43,9 @@ pub trait State: Clone + Send + Sync + 'static {
     /// The update that a node returns: writes to some of the fields, which their reducers fold into the state.
     type Update: Clone + Send + Sync + 'static;
 
-    /// Version of the stored form.
+    /// Version of the format in which the state is stored.
     ///
-    /// Increase it and add a [`Migrations`](migrate::Migrations) step when a field is renamed or changes its type.
+    /// Increase it and add a [`Migrations`](migrate::Migrations) step when you rename a field or change its type.
     const VERSION: u32 = 1;
 
     /// Returns the fields in declaration order. All other methods identify a field by its index in this slice.
@@ -60,7 +60,7 @@ pub trait State: Clone + Send + Sync + 'static {
     /// Converts this value into an update that writes every input field. Used when a state is passed as a run's input.
     fn into_update(self) -> Self::Update;
 
-    /// Resets a field to its empty value.
+    /// Resets a field to its default value, or removes the value if the state allows fields without a value.
     fn clear(&mut self, field: usize);
 
     /// Returns a field as JSON, or `None` if the field has no value.
@@ -69,7 +69,7 @@ pub trait State: Clone + Send + Sync + 'static {
     /// Sets a field from JSON, for example when a checkpoint is loaded.
     fn set_value(&mut self, field: usize, value: Value) -> Result<(), FieldError>;
 
-    /// Returns the writes of an update as JSON, the form in which a checkpointer stores a finished task.
+    /// Returns the writes of an update as JSON. A checkpointer stores the result of a finished task in this form.
     fn writes(&self, update: &Self::Update) -> Result<Vec<FieldWrite>, FieldError>;
 
     /// Builds an update from stored writes. `writes` contains each field at most once.
@@ -95,7 +95,7 @@ pub(crate) fn state_json<S: State>(
 pub struct FieldWrite {
     /// Name of the field.
     pub field: String,
-    /// The value written.
+    /// The written value.
     pub value: Value,
     /// Whether the value replaces the field's value instead of being reduced into it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -122,7 +122,7 @@ pub mod derive {
         super::field::decode(field, value)
     }
 
-    /// Appends the write of a field to `writes`, if the update contains one.
+    /// Serialises the write to a field and appends it to `writes`. Does nothing if `write` is `None`.
     pub fn push_write<U: Serialize>(
         writes: &mut Vec<FieldWrite>,
         field: &str,
@@ -136,7 +136,7 @@ pub mod derive {
         Ok(())
     }
 
-    /// Deserialises the write of a field.
+    /// Deserialises a stored write to a field.
     pub fn pull_write<U: DeserializeOwned>(
         write: FieldWrite,
     ) -> Result<Option<Write<U>>, FieldError> {

@@ -17,7 +17,7 @@
 //! let visit = Put::new(&["users", "ada"], "visit", json!({"page": "/"}))?;
 //! store.put_item(visit.ttl(Duration::from_secs(3600))).await?;
 //!
-//! let profile = store.get(&["users", "ada"], "profile").await?.expect("it was put");
+//! let profile = store.get(&["users", "ada"], "profile").await?.expect("the item was put");
 //! assert_eq!(profile.value["name"], "Ada");
 //!
 //! let adults = store.search(Search::under(&["users"])?.filter(Filter::gte("age", 18))).await?;
@@ -71,12 +71,12 @@ pub use self::{
 /// (feature `testkit`) tests one.
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
-    /// Runs operations in order and returns one output per operation, of the variant that belongs to it.
+    /// Runs the operations in order. Returns one output per operation, in the variant that matches the operation.
     ///
     /// Whether a batch is atomic depends on the store.
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError>;
 
-    /// Removes expired items and returns how many there were.
+    /// Removes expired items and returns the number of removed items.
     ///
     /// The default implementation does nothing, for stores whose items never expire.
     async fn sweep(&self) -> Result<usize, StoreError> {
@@ -111,8 +111,8 @@ pub trait Store: Debug + Send + Sync {
 
     /// Finds items under a namespace prefix.
     ///
-    /// With a query, items are sorted by similarity, most similar first, and have a score; items without a vector come
-    /// last. Without a query, items are sorted by namespace and key.
+    /// If the search has a query, items are sorted by similarity, most similar first, and have a score; items without a
+    /// vector come last. Otherwise, items are sorted by namespace and key.
     async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
         match self.batch(vec![Op::Search(search)]).await?.pop() {
             Some(OpOutput::Items(items)) => Ok(items),
@@ -128,24 +128,24 @@ pub trait Store: Debug + Send + Sync {
         }
     }
 
-    /// Writes `value`, which must be an object. Use [`put_item`](Self::put_item) to set options.
+    /// Writes an item with this value, which must be an object. Use [`put_item`](Self::put_item) to set options.
     async fn put(&self, namespace: &[&str], key: &str, value: Value) -> Result<(), StoreError> {
         self.put_item(Put::new(namespace, key, value)?).await
     }
 
-    /// Returns the item at `key`. Use [`get_item`](Self::get_item) to set options.
+    /// Returns the item with this key. Use [`get_item`](Self::get_item) to set options.
     async fn get(&self, namespace: &[&str], key: &str) -> Result<Option<Item>, StoreError> {
         self.get_item(Get::new(namespace, key)?).await
     }
 
-    /// Removes the item at `key`.
+    /// Removes the item with this key.
     async fn delete(&self, namespace: &[&str], key: &str) -> Result<(), StoreError> {
         self.delete_item(Address::new(namespace, key)?).await
     }
 }
 
 impl dyn Store {
-    /// Returns the value at `key`, deserialised as a `T`. See also [`Item::value_as`].
+    /// Returns the value of the item with this key, deserialised as a `T`. See also [`Item::value_as`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -159,7 +159,7 @@ impl dyn Store {
     /// let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
     /// store.put(&["users", "ada"], "profile", json!({"name": "Ada"})).await?;
     /// let profile: Option<Profile> = store.get_as(&["users", "ada"], "profile").await?;
-    /// assert_eq!(profile.expect("it was put").name, "Ada");
+    /// assert_eq!(profile.expect("the item was put").name, "Ada");
     /// # Ok(())
     /// # }
     /// ```

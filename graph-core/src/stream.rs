@@ -34,9 +34,10 @@ pub struct Event {
     pub task: Option<TaskId>,
     /// Node of that task.
     pub node: Option<Arc<str>>,
-    /// For the events of an error handler: the failed task.
+    /// For events of an error handler, the failed task.
     pub handled_task: Option<TaskId>,
-    /// For the events of a subgraph: the task that runs the subgraph. If an error handler runs it, the failed task.
+    /// For events of a subgraph, the task that runs the subgraph. If an error handler runs the subgraph, this is the
+    /// failed task.
     pub parent_task: Option<TaskId>,
     /// Kind and data of the event.
     pub kind: EventKind,
@@ -51,9 +52,9 @@ pub enum EventKind {
     Values(Values),
     /// A task finished with these writes.
     Update {
-        /// The writes, in order.
+        /// The task's writes, in order.
         writes: Vec<FieldWrite>,
-        /// Targets of its routes and commands, besides the node's edges.
+        /// Targets that the task's routes and commands chose, in addition to the node's edges.
         gotos: Vec<GotoRecord>,
         /// Whether the result was taken from the cache or an earlier run, without running the task.
         cached: bool,
@@ -66,7 +67,7 @@ pub enum EventKind {
     Custom(Value),
     /// A message, or a token of one, sent with [`Context::message`](crate::Context::message).
     Message(Value),
-    /// A task starts.
+    /// A task is about to run.
     TaskStarted {
         /// The task's input.
         input: Value,
@@ -75,18 +76,18 @@ pub enum EventKind {
     },
     /// A task ended.
     TaskFinished {
-        /// The writes, in order.
+        /// The task's writes, in order.
         writes: Vec<FieldWrite>,
         /// Error message, if the task failed.
         error: Option<String>,
         /// Interrupts that the task raised.
         interrupts: Vec<Interrupt>,
-        /// Targets of its routes and commands, besides the node's edges.
+        /// Targets that the task's routes and commands chose, in addition to the node's edges.
         gotos: Vec<GotoRecord>,
         /// Whether the task is an error handler.
         handler: bool,
     },
-    /// An attempt of a task failed and will be retried.
+    /// An attempt to run a task failed, and the task will be retried.
     Retried {
         /// Number of the failed attempt, starting at 1.
         attempt: u32,
@@ -95,7 +96,7 @@ pub enum EventKind {
         /// Delay before the next attempt.
         wait: Duration,
     },
-    /// An external call of a task returned: see [`Context::task`](crate::Context::task).
+    /// An external call made by a task returned: see [`Context::task`](crate::Context::task).
     Effect {
         /// Name and key of the call.
         key: String,
@@ -138,7 +139,7 @@ impl EventKind {
 
 /// Converts writes to one JSON object.
 ///
-/// A field that is written several times becomes `{"$writes": [..]}`, an overwrite becomes `{"overwrite": ..}`.
+/// A field that is written several times becomes `{"$writes": [..]}`. An overwrite becomes `{"overwrite": ..}`.
 pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
     let to_json = |write: &FieldWrite| match write.overwrite {
         true => serde_json::json!({ "overwrite": write.value }),
@@ -158,7 +159,7 @@ pub fn writes_to_json(writes: &[FieldWrite]) -> Value {
     Value::Object(object)
 }
 
-/// A kind of events to stream.
+/// A kind of event to stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -192,7 +193,7 @@ impl StreamMode {
     ];
 }
 
-/// A state in an event. Converted to JSON on demand.
+/// The state of a graph in an event. It is converted to JSON on demand.
 #[derive(Clone)]
 pub struct Values {
     content: Content,
@@ -205,7 +206,8 @@ enum Content {
         state: AnyState,
         to_json: ToJsonFn,
     },
-    /// A state received from another process: all fields, and the output fields.
+    /// A state that was deserialised, for example from another process. It holds all fields and, separately, the
+    /// output fields.
     Json {
         all: Value,
         output: Value,
@@ -303,7 +305,7 @@ impl EventSender {
     pub(crate) fn nested(&self, namespace: &str, task: &TaskContext) -> Option<Self> {
         self.subgraphs.then(|| Self {
             namespace: Arc::from(namespace),
-            // No start event announces an error handler, so events refer to the failed task instead.
+            // An error handler has no start event, so events refer to the failed task instead.
             parent_task: Some(task.handled_task().unwrap_or_else(|| task.id())),
             ..self.clone()
         })
@@ -326,7 +328,7 @@ impl EventSender {
             return;
         }
         let event = Event {
-            // Set by the reader: tasks send concurrently, and the channel determines the order.
+            // The reader sets this number, because tasks send concurrently and the channel determines the order.
             seq: 0,
             at: Instant::now(),
             run: self.run.clone(),
@@ -338,8 +340,8 @@ impl EventSender {
             parent_task: self.parent_task,
             kind,
         };
-        // If the reader is gone, the run is being dropped. Yielding lets a task on another worker be aborted here,
-        // before it stores results that were never reported.
+        // If the reader is gone, the run is being dropped. Yielding lets a task on another worker thread be aborted
+        // here, before it stores results that were never reported.
         if self.events.send(event).await.is_err() {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! Subgraphs: compiled graphs as nodes of other graphs, or run from within a node.
+//! Subgraphs: compiled graphs that are nodes of other graphs or that run from within a node.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -27,14 +27,14 @@ pub enum Persistence {
     Invocation,
     /// All invocations within a thread share one state and history.
     Thread,
-    /// The subgraph is not checkpointed. After an interrupt it starts over, so it can interrupt at most once.
+    /// The subgraph is not checkpointed. After an interrupt, it starts over, so it can interrupt at most once.
     None,
 }
 
-/// Creates a node that runs a graph on the state.
+/// Creates a node that runs a graph with an input derived from the state.
 ///
 /// `input` converts the parent's state into the input of the subgraph, and `output` converts the final state of the
-/// subgraph into an update of the parent.
+/// subgraph into an update of the parent's state.
 ///
 /// ```
 /// use graph_core::{START, State, StateGraph, subgraph};
@@ -94,10 +94,10 @@ where
     SubgraphNode::erased(name.into(), graph, input, output_from_state::<S, S2>(output), input_json)
 }
 
-/// Creates a node that runs a graph on a payload.
+/// Creates a node that runs a graph with an input derived from a payload.
 ///
 /// `input` converts the payload into the input of the subgraph, and `output` converts the final state of the subgraph
-/// into an update of the parent.
+/// into an update of the parent's state.
 pub fn subgraph_on_payload<S, S2, C, P, I>(
     name: impl Into<String>,
     graph: &CompiledGraph<S2, C>,
@@ -227,14 +227,14 @@ impl ErasedNode for Body {
     }
 }
 
-/// Runs a graph as part of a task.
+/// Runs a graph as a subgraph within a task.
 pub(crate) async fn run_nested(
     task: &Arc<TaskContext>,
     graph: &Arc<Graph>,
     persistence: Persistence,
     input: RunInput,
 ) -> Result<GraphOutcome, NodeError> {
-    // Later subgraphs of the same task get a number, to keep their namespaces apart.
+    // The second and later subgraphs of a task get a number, which keeps their namespaces distinct.
     let suffix = match task.next_subgraph() {
         0 => String::new(),
         nth => format!("|{nth}"),
@@ -261,7 +261,7 @@ pub(crate) async fn run_nested(
     }
 }
 
-/// Converts a graph's final state into its type.
+/// Downcasts a graph's final state to the state type `S`.
 pub(crate) fn downcast_state<S: State>(state: AnyState) -> S {
     let state = state.downcast::<S>();
     // Usually this is the last reference, so nothing is copied.

@@ -38,7 +38,7 @@ impl Diagnostics {
     }
 }
 
-/// Rejects lifetime parameters. Returns `false` if there are any.
+/// Reports each lifetime parameter as an error. Returns `false` if there are any.
 pub(crate) fn check_lifetimes(
     generics: &Generics,
     what: &str,
@@ -82,7 +82,7 @@ pub(crate) fn unknown_name(what: &str, name: &str, known: &[&str], help: &str) -
     }
 }
 
-/// Returns the Levenshtein distance of two words.
+/// Returns the Levenshtein distance between two words.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Derive macros of `graph-core`, which re-exports them.
+//! Derive macros for `graph-core`, which re-exports them.
 //!
 //! Each derive consists of three stages: *parse* reads the input, *check* validates it and collects all errors, and
 //! *expand* generates the code. Expand also runs after errors, with the invalid parts left out, so that the rest of the
@@ -25,7 +25,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | none | replaces the value | are a conflict |
 /// | `#[reduce(append)]` | appends to the list or `String` | are all appended |
 /// | `#[reduce(add)]` | adds to the value | are all added |
-/// | `#[reduce(max)]`, `#[reduce(min)]` | replaces the value if it is greater or smaller | keep the greatest or smallest |
+/// | `#[reduce(max)]`, `#[reduce(min)]` | replaces the value if the written one is greater or smaller | keep the greatest or smallest |
 /// | `#[reduce(merge)]` | merges into the map or set | are all merged |
 /// | `#[reduce(upsert(id))]` | replaces the items of the `Vec` with the same `id`, appends others | are all applied |
 /// | `#[reduce(any)]` | sets the value for one step | keep the last one in task order |
@@ -37,17 +37,17 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// The key of `upsert(id)` is a `String`. `upsert(id: u64)` sets another type, and `upsert(id())` calls a method.
 ///
-/// If some fields have `#[state(input)]`, only these are part of a run's input; likewise for `#[state(output)]`. A field
-/// with `#[state(private)]` is part of neither. `#[state(rename = "name")]` sets the name used in checkpoints and
-/// streams. `#[state(version = 2)]` on the struct sets the version of the stored form.
+/// If some fields have `#[state(input)]`, only these are part of a run's input. The same applies to `#[state(output)]`
+/// and the output. A field with `#[state(private)]` is part of neither. `#[state(rename = "name")]` sets the name used
+/// in checkpoints and streams. `#[state(version = 2)]` on the struct sets the version of the stored format.
 ///
-/// Declare the bounds of type parameters on the struct, because the update type needs them as well.
+/// Declare the bounds of type parameters on the struct itself, because the update type needs the bounds as well.
 #[proc_macro_derive(State, attributes(state, reduce))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     state::derive(parse_macro_input!(input as DeriveInput)).into()
 }
 
-/// Implements `Route` for an enum: each variant leads to the targets in its `#[to(..)]` attribute.
+/// Implements `Route` for an enum. Each variant leads to the targets in its `#[to(..)]` attribute.
 ///
 /// | variant | leads to |
 /// |---|---|

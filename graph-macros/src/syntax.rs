@@ -3,7 +3,7 @@
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use syn::{GenericArgument, Path, PathArguments, PathSegment, Type, spanned::Spanned};
 
-/// Returns `T` if the type is `Name<T>`, with or without a path before `Name`.
+/// Returns `T` if the type is `name<T>`, with or without a path before the name.
 pub(crate) fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let segment = last_segment(ty).filter(|it| it.ident == name)?;
     match &segment.arguments {
@@ -20,7 +20,8 @@ pub(crate) fn is_named(ty: &Type, names: &[&str]) -> bool {
     last_segment(ty).is_some_and(|it| names.iter().any(|name| it.ident == name))
 }
 
-/// Returns whether a path looks like a type: it has several segments, or starts with a capital letter.
+/// Returns whether a path looks like a type. Such a path has several segments or a leading `::`, or its last segment
+/// starts with a capital letter.
 pub(crate) fn looks_like_type(path: &Path) -> bool {
     let last = path.segments.last().map(|it| it.ident.to_string()).unwrap_or_default();
     path.segments.len() > 1
@@ -42,7 +43,7 @@ pub(crate) fn replace_self(tokens: TokenStream, name: &TokenStream) -> TokenStre
     tokens.into_iter().flat_map(replace).collect()
 }
 
-/// Returns the span of the user's code, for generated code whose errors should point there.
+/// Returns the span of the user's code, for generated code whose errors should point to the user's code.
 ///
 /// Names are still resolved at the derive's call site. Without that, code passed through a `macro_rules!` macro would
 /// be resolved in another scope.
@@ -53,7 +54,7 @@ pub(crate) fn span_of(code: &impl Spanned) -> Span {
 fn last_segment(ty: &Type) -> Option<&PathSegment> {
     match ty {
         Type::Path(ty) => ty.path.segments.last(),
-        // `macro_rules!` wraps types that it passes on in an invisible group.
+        // `macro_rules!` puts an invisible group around each type that it passes on.
         Type::Group(ty) => last_segment(&ty.elem),
         Type::Paren(ty) => last_segment(&ty.elem),
         _ => None,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The change of one field from one checkpoint to the next.
+/// The change to one field between two checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ impl Change {
 
     /// Applies the change to a field's value.
     ///
-    /// Returns a message if the change does not fit the value, which indicates corrupt storage.
+    /// Returns an error message if the change does not fit the value, which indicates corrupt storage.
     pub fn apply(&self, value: &mut Option<Value>) -> Result<(), String> {
         match self {
             Self::Set(new) => *value = Some(new.clone()),
@@ -51,7 +51,8 @@ impl Change {
             }
             Self::Merge(entries) => {
                 let map = value.get_or_insert_with(|| Value::Object(Map::new()));
-                let map = map.as_object_mut().ok_or("map entries for a value that is not a map")?;
+                let map =
+                    map.as_object_mut().ok_or("cannot merge into a value that is not a map")?;
                 map.extend(entries.iter().map(|(key, value)| (key.clone(), value.clone())));
             }
         }
@@ -61,7 +62,8 @@ impl Change {
 
 fn list(value: &mut Option<Value>) -> Result<&mut Vec<Value>, String> {
     let list = value.get_or_insert_with(|| Value::Array(Vec::new()));
-    list.as_array_mut().ok_or_else(|| "list items for a value that is not a list".to_owned())
+    list.as_array_mut()
+        .ok_or_else(|| "cannot change items of a value that is not a list".to_owned())
 }
 
 #[cfg(test)]

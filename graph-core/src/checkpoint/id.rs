@@ -1,4 +1,4 @@
-//! Ids of checkpoints, which are ordered by time, and of tasks, which are hashes of their content.
+//! Checkpoint ids, which are ordered by time, and task ids, which are hashes.
 
 use std::{
     fmt,
@@ -19,24 +19,25 @@ use xxhash_rust::xxh3::xxh3_128;
 pub struct CheckpointId(u128);
 
 impl CheckpointId {
-    /// Creates an id greater than all ids created by this process before.
+    /// Creates an id greater than all ids that this process has created so far.
     pub fn next() -> Self {
-        // A std mutex: held for a few instructions and never across an await.
+        // This is a std mutex, because it is held for a few instructions and never across an await.
         static LAST: Mutex<u128> = Mutex::new(0);
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        // Milliseconds, then bits for a counter, then random bits to avoid collisions with other processes.
+        // An id consists of milliseconds, then bits for a counter, then random bits that avoid collisions with other
+        // processes.
         *last = with_random_low_bits(millis << 80).max(following(*last));
         Self(*last)
     }
 
-    /// Creates an id greater than `other`, even if `other` was created by a process with a faster clock.
+    /// Creates an id greater than `other`, even if `other` was created by a process whose clock is ahead.
     pub fn after(other: Option<Self>) -> Self {
         let next = Self::next();
         other.map_or(next, |it| Self(next.0.max(following(it.0))))
     }
 
-    /// Returns the id as bytes, which sort like the ids.
+    /// Returns the id as bytes, which sort in the same order as the ids.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
@@ -62,7 +63,7 @@ fn with_random_low_bits(id: u128) -> u128 {
 pub struct TaskId(u128);
 
 impl TaskId {
-    /// Used in place of a task id for input commands.
+    /// The id under which input commands are recorded.
     pub const COMMAND: Self = Self(0);
 
     /// Hashes the parts into an id.
@@ -106,7 +107,7 @@ macro_rules! impl_hex_id {
         }
 
         impl Serialize for $type {
-            /// Hexadecimal digits in text formats, 16 bytes in binary formats.
+            /// Serialises the id as hexadecimal digits in text formats and as 16 bytes in binary formats.
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 match serializer.is_human_readable() {
                     true => serializer.collect_str(self),

@@ -17,11 +17,11 @@ use crate::checkpoint::TaskId;
 
 /// Stores checkpoints in memory. Clones share the same threads.
 ///
-/// Fields are stored as chains of changes that checkpoints share, so the cost of a step is proportional to what it
-/// changes.
+/// Fields are stored as chains of changes that checkpoints share, so the cost of a step is proportional to the size of
+/// its changes.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver {
-    // A std mutex: held briefly and never across an await.
+    // This is a std mutex, because it is held briefly and never across an await.
     threads: Arc<Mutex<Threads>>,
 }
 
@@ -43,8 +43,8 @@ struct Threads {
 }
 
 impl Threads {
-    /// Returns whether the thread exists, that is, has a checkpoint. Rejected checkpoints and records do not create a
-    /// thread.
+    /// Returns whether the thread exists, that is, has a checkpoint. A rejected checkpoint does not create a thread,
+    /// and neither does a record without a checkpoint.
     fn exists(&self, thread: &str) -> bool {
         let mut namespaces = self.threads.get(thread).into_iter().flat_map(BTreeMap::values);
         namespaces.any(|it| !it.checkpoints.is_empty())
@@ -54,7 +54,7 @@ impl Threads {
 #[derive(Clone, Debug, Default)]
 struct Namespace {
     checkpoints: BTreeMap<CheckpointId, Stored>,
-    /// Stored separately because a record may arrive before its checkpoint.
+    /// Records by checkpoint id. They are stored separately because a record may arrive before its checkpoint.
     records: BTreeMap<CheckpointId, BTreeMap<(TaskId, String), (usize, TaskRecord)>>,
 }
 
@@ -65,7 +65,7 @@ struct Stored {
     fields: BTreeMap<String, Arc<Link>>,
 }
 
-/// A field's value: the last change, and the chain of earlier ones.
+/// A field's value, stored as its last change and a chain of earlier changes.
 #[derive(Debug)]
 struct Link {
     change: Change,
@@ -89,7 +89,8 @@ impl Link {
 }
 
 impl Drop for Link {
-    // Iterative, because the derived drop would recurse once per change and overflow the stack on long chains.
+    // Drops the chain iteratively, because the derived drop would recurse once per change and overflow the stack on
+    // long chains.
     fn drop(&mut self) {
         let mut next = self.before.take();
         while let Some(mut link) = next.and_then(Arc::into_inner) {
@@ -135,14 +136,14 @@ impl Namespace {
         let removed: Vec<_> = removed.map(|(id, _)| *id).collect();
         for id in &removed {
             self.checkpoints.remove(id);
-            // Records whose checkpoint is not stored yet are kept: they belong to a run in progress.
+            // Records whose checkpoint is not stored yet are kept, because they belong to a run in progress.
             self.records.remove(id);
         }
         removed.len()
     }
 }
 
-/// Deletes subgraph namespaces whose step was deleted. Returns the number of deleted checkpoints.
+/// Deletes subgraph namespaces that belong to deleted steps. Returns the number of deleted checkpoints.
 fn remove_orphaned(namespaces: &mut BTreeMap<String, Namespace>) -> usize {
     let orphaned = |(name, namespace): &(&String, &Namespace)| {
         let Some((_, head)) = namespace.checkpoints.last_key_value() else { return false };

@@ -1,7 +1,7 @@
 //! A conformance suite for implementations of [`Checkpointer`].
 //!
-//! Each check needs its own empty saver: checks list all threads, delete runs in all threads, and assume that there
-//! is no other writer.
+//! Each check needs its own empty saver, because checks list all threads, delete runs in all threads, and assume that
+//! there is no other writer.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -68,7 +68,7 @@ pub fn checks() -> impl Iterator<Item = Check> {
     ALL_CHECKS.iter().copied().flatten().copied()
 }
 
-/// A check: one requirement on a checkpointer.
+/// A check that tests one requirement on a checkpointer.
 #[derive(Clone, Copy)]
 pub struct Check {
     name: &'static str,
@@ -83,7 +83,7 @@ impl Check {
 
     /// Runs the check on an empty saver.
     ///
-    /// A panic, or not finishing within two minutes, counts as a failure.
+    /// The check fails if it panics or does not finish within two minutes.
     pub async fn run(&self, saver: Arc<dyn Checkpointer>) -> Result<(), CheckFailure> {
         let work = tokio::spawn(tokio::time::timeout(CHECK_TIMEOUT, (self.body)(saver)));
         let problem = match work.await {
@@ -146,7 +146,7 @@ pub struct CheckFailure {
 
 type CheckFuture = Pin<Box<dyn Future<Output = CheckResult> + Send>>;
 
-/// Time limit of a check: enough for thousands of writes over a network.
+/// Time limit for a check. It allows thousands of writes over a network.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 const ALL_CHECKS: &[&[Check]] = &[

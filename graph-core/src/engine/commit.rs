@@ -1,4 +1,4 @@
-//! Commit: folds the writes of one step into the next state.
+//! Commit: folds the writes of one step into the state.
 //!
 //! Writes are folded in task order, not in completion order, so that a run is deterministic.
 
@@ -16,12 +16,12 @@ pub(crate) struct TaskWrites<'a> {
     pub(crate) updates: &'a mut [AnyUpdate],
 }
 
-/// The effect of a commit.
+/// The result of a commit.
 #[derive(Debug, Default)]
 pub(crate) struct CommitResult {
-    /// Fields that were written.
+    /// Fields that were written, except those whose value stayed the same.
     pub(crate) changed: FieldSet,
-    /// Fields whose value changed or was cleared.
+    /// All fields that were written, and step-scoped fields that were cleared.
     pub(crate) affected: FieldSet,
     /// Changes to be stored with the next checkpoint.
     pub(crate) changes: Vec<(String, Change)>,
@@ -29,7 +29,7 @@ pub(crate) struct CommitResult {
 
 /// Folds the writes of a step into the state, in the given order.
 ///
-/// `live` is the set of step-scoped fields that have a value; it is updated.
+/// `live` is the set of step-scoped fields that have a value. The commit updates it.
 pub(crate) fn commit(
     graph: &Graph,
     state: &mut dyn ErasedState,
@@ -50,7 +50,8 @@ pub(crate) fn commit(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitOptions {
     pub(crate) step: i64,
-    /// Whether to clear step-scoped fields that were not written. Not set for input commands, which are not a step.
+    /// Whether to clear step-scoped fields that were not written. False for input commands, because they are not a
+    /// step.
     pub(crate) clear_step_scoped: bool,
     /// Whether to collect the changes for a checkpoint.
     pub(crate) collect_changes: bool,
@@ -83,7 +84,7 @@ pub(crate) fn begin_fold(
     Ok(Fold::new(overwritten, options.collect_changes))
 }
 
-/// Clears step-scoped fields and collects the changes.
+/// Completes a fold: clears expired step-scoped fields, if requested, and collects the changes.
 pub(crate) fn finish_fold(
     graph: &Graph,
     state: &mut dyn ErasedState,

@@ -1,9 +1,9 @@
-//! What a write conflict leaves behind with exit durability.
+//! Commits part of a step that ended in a write conflict, as required by exit durability.
 //!
 //! With sync and async durability, the thread keeps the checkpoint from before the step, with all tasks of the step
-//! pending. LangGraph's exit durability instead stores what it folded before it detected the conflict, and recorded
-//! LangGraph runs pin that behaviour: fields written before the conflicting one are changed, and the tasks of the
-//! step count as run.
+//! pending. LangGraph's exit durability instead stores the writes that it folded before it detected the conflict:
+//! fields written before the conflicting field are changed, and the tasks of the step count as finished. Tests that
+//! compare this engine with recorded LangGraph runs require the same behaviour here.
 
 use super::{
     Engine,
@@ -15,7 +15,7 @@ use super::{
 use crate::{FieldWrite, RunError, WriteConflictError, graph::NodeIdx};
 
 impl Engine {
-    /// Folds the writes that precede the conflict, in the order in which the tasks of the step first wrote each
+    /// Folds all writes to the fields that the step's tasks, in task order, wrote before they wrote the conflicting
     /// field.
     pub(super) fn commit_before_conflict(
         &mut self,
@@ -42,7 +42,7 @@ impl Engine {
         }
         let mut writes: Vec<_> =
             folded.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
-        // A further conflict among these fields is ignored: the first one is reported.
+        // A further conflict among these fields is ignored, because only the first conflict is reported.
         if let Ok(committed) = self.fold(&mut writes, false) {
             self.unsaved.union_with(&committed.affected);
         }

@@ -28,25 +28,26 @@ pub(crate) struct ErasedEdit {
     pub(crate) as_node: AsNode,
 }
 
-/// The origin that an edit of the state is attributed to. It decides which nodes run next.
+/// The node or event that an edit of the state is attributed to. It determines which nodes run next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsNode {
-    /// The node that ran last. An error if several nodes ran in the last step.
+    /// The node that ran last. The edit fails if several nodes ran in the last step.
     #[default]
     Last,
-    /// The named node: its edges and branches decide what runs next.
+    /// The node with this name. Its edges and branches determine what runs next.
     Node(String),
-    /// New input: START runs next.
+    /// New input. START runs next.
     Input,
-    /// The end of the graph: applies the writes of finished tasks and drops pending ones.
+    /// The end of the graph. The edit applies the writes of finished tasks and drops pending tasks.
     End,
-    /// Stores a copy of the checkpoint as its sibling.
+    /// A copy. The edit stores a copy of the checkpoint that has the same parent as the original.
     Copy,
 }
 
 impl AsNode {
-    /// Attributes the edit to the named node. `__start__` means START, `__end__` means the end of the graph.
+    /// Creates a value that attributes the edit to the node with this name. `__start__` means START, and `__end__`
+    /// means the end of the graph.
     pub fn node(name: impl Into<String>) -> Self {
         match name.into() {
             name if name == END_NAME => Self::End,
@@ -65,8 +66,8 @@ pub(crate) struct EditRequest<'a> {
     pub(crate) settings: Arc<RunSettings>,
 }
 
-/// Applies the edits, one step after the other, and returns the id of the last checkpoint. The edits of one inner
-/// list form one step.
+/// Applies the edits and returns the id of the last checkpoint. Each inner list forms one step, and the steps are
+/// applied in order.
 pub(crate) async fn apply_edits(
     request: EditRequest<'_>,
     steps: Vec<Vec<ErasedEdit>>,
@@ -102,13 +103,13 @@ async fn apply_step(
     let newest = !saved.is_superseded();
     let checkpoint = saved.into_checkpoint();
     if checkpoint.is_none() {
-        // The first input of a thread is step -1, a first edit is step 0.
+        // A thread that begins with an input begins at step -1. A thread that begins with an edit begins at step 0.
         engine.step = 0;
     }
     let special =
         |it: &ErasedEdit| matches!(it.as_node, AsNode::Input | AsNode::End | AsNode::Copy);
     if edits.len() > 1 && edits.iter().any(special) {
-        let problem = "an edit as input, as the end or as a copy must be the only edit of its step";
+        let problem = "an edit as input, as the end or as a copy must be the only edit in its step";
         return Err(RunError::InvalidUpdate(problem.to_owned()));
     }
     match edits.first().map(|it| (&it.as_node, it.update.is_some())) {
@@ -149,7 +150,7 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
 }
 
 impl Engine {
-    /// Drops pending tasks and applies the writes and edges of finished ones.
+    /// Drops pending tasks and applies the writes and edges of finished tasks.
     async fn apply_as_end(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
         self.apply_stored_commands()?;
@@ -204,7 +205,7 @@ impl Engine {
         Ok(writer.write(vec![copy]).await?)
     }
 
-    /// Applies the updates as if the nodes had returned them: their edges and branches fire.
+    /// Applies the updates as if the nodes had returned them, so that the nodes' edges and branches fire.
     async fn apply_as_nodes(
         &mut self,
         edits: Vec<ErasedEdit>,
@@ -229,8 +230,7 @@ impl Engine {
                 };
                 return Err(run_error(&cx, source, terminal));
             }
-            // Unless the thread has moved past the checkpoint, the edit becomes the result of the pending task of
-            // that node.
+            // If the checkpoint is still the newest one, the edit becomes the result of the node's pending task.
             let place = pending.iter().position(|it| newest && it.node == node);
             if let (Some(place), Some(checkpoint)) = (place, checkpoint) {
                 let task = planned_task_id(&graph, checkpoint, &pending.remove(place));
@@ -275,7 +275,8 @@ impl Engine {
                     "if a step has several edits, each must name its node; use `AsNode::node`";
                 Err(RunError::InvalidUpdate(problem.to_owned()))
             }
-            // Edits as input and copies are handled earlier; an edit as the end gets here if it contains an update.
+            // `apply_step` has already handled `Input` and `Copy`. `End` gets here only if the edit contains an
+            // update.
             AsNode::End | AsNode::Input | AsNode::Copy => {
                 Err(RunError::UnknownNode { node: END_NAME.to_owned(), nodes: graph.node_names() })
             }

@@ -1,4 +1,4 @@
-//! Events: what the engine sends to the stream. Event data is built only if its stream mode was requested.
+//! Sends the engine's events to the stream. Event data is built only if its stream mode was requested.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -13,11 +13,11 @@ use crate::{
     stream::{EventKind, EventSender, StreamMode, Values},
 };
 
-/// The update event of a task that was resumed and then failed, as LangGraph sends it.
+/// An empty update event. As in LangGraph, it is sent for a task that was resumed and then failed.
 pub(super) const EMPTY_UPDATE: EventKind =
     EventKind::Update { writes: Vec::new(), gotos: Vec::new(), cached: false, handler: false };
 
-/// The result of a task, for a [`EventKind::TaskFinished`] event.
+/// The result of a task, for an [`EventKind::TaskFinished`] event.
 #[derive(Debug, Default)]
 pub(super) struct TaskSummary {
     pub(super) writes: Vec<FieldWrite>,
@@ -57,7 +57,8 @@ impl Engine {
         self.scope.events.as_ref().filter(|it| it.accepts(mode))
     }
 
-    /// Sends the state: the run's own, or one that includes the writes of an interrupted step's finished tasks.
+    /// Sends an event with `state`, which is the run's own state or, if a step was interrupted, a copy that includes
+    /// the writes of the step's finished tasks.
     pub(super) async fn emit_values(&self, state: &dyn ErasedState, output: bool) {
         if let Some(sender) = self.sender(StreamMode::Values) {
             let values = Values::new(state.snapshot(), state.to_json_fn(), output);
@@ -65,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// Sends the checkpoint that the next step starts from.
+    /// Sends an event for the checkpoint that the next step starts from.
     pub(super) async fn emit_checkpoint(&self, next: impl FnOnce() -> Vec<String>) {
         let Some(sender) = self.sender(StreamMode::Checkpoints) else { return };
         if self.scope.writer.is_none() {
@@ -93,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Sends the writes of a task.
+    /// Sends an event with the writes of a task.
     pub(super) async fn emit_update(
         &self,
         task: &TaskContext,

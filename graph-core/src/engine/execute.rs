@@ -1,4 +1,4 @@
-//! Execute: runs one task from start to end: attempts, timeouts, panics, routing and error handlers.
+//! Execute: runs one task from start to end, including retries, timeouts, panics, routing and error handlers.
 //!
 //! Concurrency is handled by [`task_pool`](super::task_pool).
 
@@ -56,13 +56,14 @@ pub(crate) struct TaskOutput {
 pub(crate) struct Job {
     pub(crate) cx: Arc<TaskContext>,
     pub(crate) input: TaskInput,
-    /// The state for the routers. `None` if the commit calls them.
+    /// The state that the routers read. `None` if there are no routers or if the commit calls them.
     pub(crate) view: Option<Box<dyn ErasedState>>,
-    /// A failure from an earlier run; only the error handler still has to run.
+    /// A failure from an earlier run. If it is present, only the error handler still has to run.
     pub(crate) failed: Option<Box<PendingFailure>>,
 }
 
-/// A failure to be handled, and what the handler recorded in an earlier run.
+/// A failure that the error handler must handle, with the resume values and effects that the handler recorded in an
+/// earlier run.
 pub(crate) struct PendingFailure {
     pub(crate) failure: NodeFailure,
     pub(crate) resume_values: Vec<Value>,
@@ -75,7 +76,7 @@ impl From<NodeFailure> for PendingFailure {
     }
 }
 
-/// The outcome of a task, and of its error handler if that ran.
+/// The outcome of a task, or the outcome of its error handler if the handler ran.
 pub(crate) struct TaskReport {
     pub(crate) outcome: TaskOutcome,
     /// The node's failure and the handler's context, if the handler ran.
@@ -99,10 +100,12 @@ async fn run_unspanned(job: Job) -> TaskReport {
     let body = entry.body.as_ref().expect("START has no body and is never executed");
     let options = &entry.options;
     if options.retries.is_empty() && options.handler.is_none() {
-        // Without retries and handler the input is not cloned, so a payload is moved.
+        // Without retries and without an error handler, the input is needed only once, so it is moved instead of
+        // cloned.
         return task_outcome(&cx, run_attempt(body, &cx, input, view.as_deref()).await).into();
     }
-    // Boxed, here and below, to keep the future of a plain task small: a fan-out has many of them.
+    // The futures here and in `call_node` are boxed to keep the future of a plain task small, because a fan-out has
+    // many plain tasks.
     Box::pin(run_with_recovery(Job { cx: cx.clone(), input, view, failed })).await
 }
 
@@ -122,7 +125,7 @@ async fn run_with_recovery(job: Job) -> TaskReport {
     let failure = NodeFailure { node: cx.node().to_owned(), error: error.to_string() };
     if let Some(writer) = cx.scope.writer.as_ref().filter(|it| it.durability != Durability::Exit) {
         let event = TaskEvent::Failed { error: failure.error.clone(), handled: true };
-        // Recorded before the handler starts, so that after a crash only the handler runs again.
+        // The failure is recorded before the handler starts, so that after a crash only the handler runs again.
         if let Err(error) = writer.record(cx.checkpoint_key(), vec![cx.record(event)]).await {
             return TaskOutcome::Failed(Box::new(error.into())).into();
         }
@@ -131,7 +134,7 @@ async fn run_with_recovery(job: Job) -> TaskReport {
     run_handler(&cx, input, failure.into()).await
 }
 
-/// Runs the error handler in place of the failed task.
+/// Runs the node's error handler after the task has failed.
 async fn run_handler(cx: &Arc<TaskContext>, input: TaskInput, left: PendingFailure) -> TaskReport {
     let PendingFailure { failure, resume_values, effects } = left;
     let graph = &cx.scope.graph;
@@ -149,7 +152,7 @@ async fn run_handler(cx: &Arc<TaskContext>, input: TaskInput, left: PendingFailu
     TaskReport { outcome, handled: Some(Box::new((failure, handler))) }
 }
 
-/// Repeats attempts until one succeeds or no retry policy allows another.
+/// Repeats attempts until one succeeds or no retry policy allows another attempt.
 async fn run_with_retries(
     body: &NodeBody,
     cx: &Arc<TaskContext>,
@@ -194,7 +197,7 @@ async fn run_attempt(
     Ok(done)
 }
 
-/// Resolves the gotos that a node returned to targets in the graph.
+/// Converts a node's output into the output of its task: finds the target node of each goto.
 pub(super) fn resolve_outcome(
     outcome: NodeOutput,
     graph: &Graph,
@@ -210,7 +213,7 @@ pub(super) fn resolve_outcome(
     Ok(done)
 }
 
-/// Resolves gotos to nodes of the graph and appends them to `targets`. END adds nothing.
+/// Resolves gotos to nodes of the graph and appends them to `targets`. A goto to END adds nothing.
 pub(crate) fn resolve_gotos(
     graph: &Graph,
     from: NodeIdx,
@@ -309,7 +312,7 @@ pub(super) async fn call_node(
     }
 }
 
-/// Fails the attempt if it exceeds its time limit, or if it sends no heartbeat for the idle timeout.
+/// Fails the attempt if it exceeds its time limit or sends no heartbeat within the idle timeout.
 async fn with_time_limits(
     run: impl Future<Output = Result<NodeOutput, NodeError>>,
     cx: &TaskContext,
@@ -371,7 +374,7 @@ fn task_outcome(cx: &TaskContext, result: Result<TaskOutput, NodeError>) -> Task
     result.map_or_else(|error| error_outcome(cx, error), TaskOutcome::Done)
 }
 
-/// Returns the outcome of a task whose error was neither retried nor handled.
+/// Converts an error that was neither retried nor handled into the outcome of its task.
 pub(super) fn error_outcome(cx: &TaskContext, error: NodeError) -> TaskOutcome {
     match error.into_halt() {
         Halt::Interrupted(interrupts) => TaskOutcome::Interrupted(interrupts),
@@ -385,7 +388,8 @@ pub(super) fn error_outcome(cx: &TaskContext, error: NodeError) -> TaskOutcome {
     }
 }
 
-/// Converts a node's error into a run error. Errors of the engine itself are passed through.
+/// Converts a node's error into a run error. Errors that the engine itself raised are not wrapped in
+/// [`RunError::Node`].
 pub(crate) fn run_error(
     cx: &TaskContext,
     source: Arc<dyn std::error::Error + Send + Sync>,

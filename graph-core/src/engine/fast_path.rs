@@ -1,7 +1,7 @@
-//! Fast path for a step with a single task in a run without checkpointer and stream.
+//! A fast path for steps with a single task in runs without a checkpointer and without a stream.
 //!
-//! Most steps of a typical loop qualify. The step uses the same parts as [`run_step`](Engine::run_step) but skips the
-//! bookkeeping for records, events and concurrency, which saves about two thirds of the instructions.
+//! Most steps of a typical loop qualify. A fast step calls the same functions as [`run_step`](Engine::run_step) but
+//! skips the bookkeeping for records, events and concurrency, which saves about two thirds of the instructions.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Returns whether the run has no checkpointer, stream, step timeout or static stops.
+    /// Returns whether the run can use the fast path: it must have no checkpointer, stream, step timeout or static
+    /// stop.
     pub(super) fn can_use_fast_path(&self) -> bool {
         let (scope, graph, settings) = (&self.scope, &self.scope.graph, &self.scope.settings);
         let nowhere = |call: &Option<Stops>, compiled: &Stops| {
@@ -34,7 +35,7 @@ impl Engine {
             && nowhere(&settings.stop_after, &graph.stop_after)
     }
 
-    /// Returns the only task of the next step, if it can take the fast path.
+    /// Returns the node of the next step's only task, if that task can take the fast path.
     pub(super) fn fast_path_node(&self) -> Option<NodeIdx> {
         let node = self.frontier.only_node()?;
         let entry = self.scope.graph.node(node);
@@ -63,7 +64,7 @@ impl Engine {
         let mut fold = Fold::default();
         match &mut done.updates[..] {
             [] => {}
-            // One update writes each field at most once, so it cannot conflict.
+            // A single update writes each field at most once, so there can be no conflict.
             [update] => self.state.fold(update, &mut fold)?,
             _ => fold = self.fold_several(node, &mut done)?,
         }
@@ -104,7 +105,7 @@ impl Engine {
         Ok(fold)
     }
 
-    /// Clears step-scoped fields and tracks whether an output field was written.
+    /// Clears step-scoped fields that the step did not write, and tracks whether an output field was written.
     fn finish_fast_step(&mut self, fold: &Fold) {
         let graph = &self.scope.graph;
         self.has_output = self.has_output || fold.changed().intersects(&graph.output);

@@ -29,7 +29,7 @@ pub(crate) struct View {
     pub(crate) subgraphs: bool,
 }
 
-/// A checkpoint prepared for display.
+/// A checkpoint with its decoded state and the tasks that follow it.
 pub(crate) struct Snapshot {
     pub(crate) state: Box<dyn ErasedState>,
     pub(crate) checkpoint: Checkpoint,
@@ -62,17 +62,17 @@ pub struct SubgraphState {
     pub values: Value,
     /// Nodes that run next.
     pub next: Vec<String>,
-    /// Number of its last step.
+    /// Number of the subgraph's last step.
     pub step: Option<i64>,
-    /// What created its last checkpoint.
+    /// What created the subgraph's last checkpoint.
     pub source: Option<crate::checkpoint::Source>,
-    /// Tasks of its next step.
+    /// Tasks of the subgraph's next step.
     pub tasks: Vec<TaskState>,
 }
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Builds a snapshot. Returns a boxed future because it recurses into subgraphs.
+/// Builds a snapshot of the checkpoint. The future is boxed because the function recurses into subgraphs.
 pub(crate) fn snapshot<'a>(
     graph: &'a Graph,
     saver: &'a Arc<dyn Checkpointer>,
@@ -137,8 +137,8 @@ pub(super) fn planned_task_id(
     task_id(header.origin, &checkpoint.key.namespace, header.step + 1, node, plan.kind)
 }
 
-/// Returns the records of a task. If its error handler ran, the handler's interrupts are added, and in a live view
-/// its result replaces the task's.
+/// Returns the records of a task. If the task's error handler took over, the handler's interrupts are added. In a live
+/// view, the handler's result and interrupts replace those of the task.
 fn task_log(
     graph: &Graph,
     checkpoint: &Checkpoint,
@@ -178,9 +178,10 @@ fn task_state(
     }
 }
 
-/// Folds the writes of finished tasks of the pending step into the state.
+/// Folds the writes of the pending step's finished tasks into the state.
 ///
-/// Conflicting writes are ignored, so that the state stays readable; the next run reports the conflict.
+/// If the writes conflict, all of them are ignored so that the state stays readable. The next run reports the
+/// conflict.
 fn fold_finished(
     graph: &Graph,
     state: &mut dyn ErasedState,
@@ -261,7 +262,8 @@ async fn subgraph(
     })))
 }
 
-/// Returns the joins that wait for some of their sources, each with the missing sources.
+/// Returns the joins that are still waiting for some of their sources, each as its target node and the missing
+/// sources.
 fn pending_joins(graph: &Graph, checkpoint: &Checkpoint) -> Vec<(String, Vec<String>)> {
     let frontier = Frontier::from_record(graph, &checkpoint.frontier);
     let name = |node: crate::graph::NodeIdx| graph.node(node).label.to_string();

@@ -48,7 +48,7 @@ impl Loaded {
         self.checkpoint
     }
 
-    /// Drops the checkpoint but keeps the head, which the next checkpoint must follow.
+    /// Drops the checkpoint but keeps the head, because the next checkpoint must be stored after the head.
     pub(crate) fn without_checkpoint(self) -> Self {
         Self { head: self.head, ..Self::default() }
     }
@@ -64,20 +64,21 @@ impl Loaded {
         self.addressed && self.checkpoint.as_ref().map(|it| it.key.id) != self.head
     }
 
-    /// Returns whether the run starts from the addressed checkpoint again (time travel) instead of continuing the
-    /// thread.
+    /// Returns whether the run travels in time, that is, starts again from the addressed checkpoint instead of
+    /// continuing the thread.
     fn is_time_travel(&self, input: &RunInput) -> bool {
         let resumes = matches!(input, RunInput::Command(it) if it.resume.is_some());
         self.addressed && (!resumes || self.is_superseded())
     }
 
-    /// Returns the replay bound for subgraphs, if this run travels in time.
+    /// Returns the time-travel data for subgraphs, if this run travels in time.
     pub(crate) fn replay(&self, input: &RunInput) -> Option<Arc<Replay>> {
         let checkpoint = self.checkpoint.as_ref()?;
         if !self.is_time_travel(input) || matches!(input, RunInput::Fresh(_)) {
             return None;
         }
-        // An edit is newer than the subgraph checkpoints of its step, so the bound is the edit's parent.
+        // A checkpoint created by an edit is newer than the subgraph checkpoints of the edited step, so its parent is
+        // the bound.
         let edited = matches!(checkpoint.header.source, Source::Update | Source::Fork);
         let bound = checkpoint.header.parent.filter(|_| edited).unwrap_or(checkpoint.key.id);
         Some(Arc::new(Replay { bound, visited: Mutex::new(BTreeSet::new()) }))
@@ -110,7 +111,7 @@ pub(crate) async fn load(
     Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some(), migrated })
 }
 
-/// Reads the checkpoint that a subgraph starts from. The second value is whether the run travels in time.
+/// Reads the checkpoint that a subgraph starts from. The second value says whether the run travels in time.
 pub(crate) async fn load_nested(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
@@ -120,7 +121,7 @@ pub(crate) async fn load_nested(
 ) -> Result<(Loaded, bool), CheckpointError> {
     let mut loaded = load(graph, saver, thread, namespace, None).await?;
     let Some(replay) = replay else { return Ok((loaded, false)) };
-    // Without the task id: a second invocation in a loop must not count as a first one.
+    // The task id is removed so that a second invocation in a loop does not count as the first one.
     let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
     if lock(&replay.visited).insert(stable.to_owned()) {
         let older = HistoryQuery::new(thread, namespace).before(replay.bound).limit(1);
@@ -130,7 +131,7 @@ pub(crate) async fn load_nested(
     Ok((loaded, true))
 }
 
-/// Takes the resume values out of an input and checks them against the pending interrupts.
+/// Extracts the resume values from an input and checks them against the pending interrupts.
 pub(crate) fn take_resume_values(
     input: &mut RunInput,
     saved: &Loaded,
@@ -160,7 +161,7 @@ pub(crate) fn take_resume_values(
         }
         Some(Resume::ById(values)) => {
             let known = |id: &String| records.pending_interrupts().any(|it| it.id == *id);
-            // When travelling in time, the interrupt may already have been resumed.
+            // In time travel, an interrupt may already have been resumed, so its id need not be pending.
             if let Some(id) = values.keys().find(|it| !saved.is_superseded() && !known(it)) {
                 return Err(RunError::UnknownInterrupt { id: id.clone() });
             }
@@ -185,8 +186,8 @@ impl Engine {
 
     fn at_start(scope: &Arc<Scope>) -> Self {
         let id = CheckpointId::next();
-        // A graph without storage has no checkpoints of its own: its task ids derive from the enclosing task's
-        // origin.
+        // A subgraph without a writer has no checkpoints of its own, so its task ids are derived from the enclosing
+        // task's origin.
         let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
         let origin = outer.map_or(id, |it| it.origin);
         Self {
@@ -238,7 +239,7 @@ impl Engine {
 
     /// Applies the run's input: fresh input, a command, or nothing.
     ///
-    /// `nested` is `Some` for a subgraph: whether it resumes from its own checkpoint.
+    /// For a subgraph, `nested` is `Some` and says whether the subgraph resumes from its own checkpoint.
     pub(crate) async fn apply_input(
         &mut self,
         input: RunInput,
@@ -261,7 +262,7 @@ impl Engine {
                 return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
             }
             RunInput::Continue if !known => return Err(RunError::EmptyInput),
-            // The caller has resolved `StartOrContinue` by now.
+            // In a top-level run, the caller has already replaced `StartOrContinue` with `Fresh` or `Continue`.
             RunInput::Continue | RunInput::StartOrContinue(_) => {}
             RunInput::Command(command) => {
                 if command.update.is_none() && command.gotos.is_empty() && command.resume.is_none()
@@ -291,12 +292,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Stores fresh input: drops pending tasks and makes START run next.
+    /// Drops pending tasks and stores a checkpoint with the fresh input, so that START runs next.
     async fn start_from_input(&mut self, input: StartInput) -> Result<(), RunError> {
         let graph = self.scope.graph.clone();
         let clear_step_scoped = self.frontier.discard_pending(&graph);
         let committed = self.fold(&mut [], clear_step_scoped)?;
-        // Changes of an earlier command belong to the state that the input is applied to.
+        // Changes made by an earlier command are part of the state that the input is applied to.
         let mut changes = std::mem::take(&mut self.command_changes);
         changes.extend(committed.changes);
         let mut affected = std::mem::take(&mut self.unsaved);
@@ -307,7 +308,8 @@ impl Engine {
         self.put_checkpoint(Source::Input, changes, &affected).await
     }
 
-    /// Applies an input command to the loaded checkpoint.
+    /// Applies an input command to the loaded checkpoint. If `record` is true, the command is recorded first, so that
+    /// a later run can apply it again.
     async fn apply_command_input(
         &mut self,
         update: Option<AnyUpdate>,
@@ -436,7 +438,7 @@ pub(super) fn corrupt_error(key: &CheckpointKey, error: &FieldError) -> Checkpoi
     CheckpointError::Corrupt { thread: key.thread.clone(), id: key.id, problem: error.to_string() }
 }
 
-/// Converts writes into updates: several if a field is written more than once.
+/// Converts writes into updates. Returns several updates if a field is written more than once.
 pub(super) fn updates_from_writes(
     state: &dyn ErasedState,
     writes: Vec<FieldWrite>,
@@ -451,7 +453,7 @@ pub(super) fn updates_from_writes(
     groups.into_iter().map(|it| state.update_from(it)).collect()
 }
 
-/// Resolves stored gotos. Nodes that no longer exist are skipped.
+/// Resolves stored gotos. Gotos to nodes that no longer exist are skipped.
 pub(super) fn stored_targets(graph: &Graph, gotos: Vec<GotoRecord>) -> Targets {
     gotos.into_iter().filter_map(|it| Target::from_record(graph, it)).collect()
 }

@@ -1,6 +1,7 @@
 //! Persist: sends checkpoints and records to the checkpointer.
 //!
-//! A run and its subgraphs write through one ordered queue, so the stored data is always a prefix of what happened.
+//! A run and its subgraphs share one writer, which stores their writes in order. After a crash, the stored data is
+//! therefore a prefix of what happened.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,17 +17,18 @@ use crate::{
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// When a run's checkpoints are stored.
+/// Determines when a run's checkpoints are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Before the next step starts. A crash loses at most the current step.
+    /// Each checkpoint is stored before the next step starts. A crash loses at most the current step.
     Sync,
-    /// In order, while the next step runs. A crash may also lose steps that are still queued. A dropped run holds its
-    /// lease until its queue is stored, so another run may briefly find the thread busy.
+    /// Checkpoints are queued and stored in order while the next step runs. A crash may also lose steps that are still
+    /// queued. If a run is dropped, its lease is held until its queue is stored, so another run may briefly find the
+    /// thread busy.
     #[default]
     Async,
-    /// Once, when the run completes, fails or is interrupted. A crash loses the whole run.
+    /// One checkpoint is stored when the run completes, stops, fails or is interrupted. A crash loses the whole run.
     Exit,
 }
 
@@ -51,7 +53,7 @@ enum Op {
 const QUEUE_CAPACITY: usize = 256;
 
 impl CheckpointWriter {
-    /// Creates the writer of one run. The lease is held until everything queued is stored.
+    /// Creates the writer of a run, and a closer that releases the run's lease once all writes are stored.
     pub(crate) fn new(
         saver: Arc<dyn Checkpointer>,
         durability: Durability,
@@ -74,7 +76,7 @@ impl CheckpointWriter {
         (Self { saver, durability, queue, failed }, closer)
     }
 
-    /// Stores the writes in order: before returning, or by the queue with async durability.
+    /// Stores the writes in order. With async durability, returns as soon as the writes are queued.
     pub(crate) async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         match &self.queue {
             None => store(&*self.saver, writes).await,
@@ -95,7 +97,7 @@ impl CheckpointWriter {
         self.write(vec![CheckpointWrite::Record(key, records)]).await
     }
 
-    /// Records events and waits until they are stored.
+    /// Writes the records and waits until they are stored.
     pub(crate) async fn record_now(
         &self,
         key: CheckpointKey,
@@ -105,7 +107,7 @@ impl CheckpointWriter {
         self.flush().await
     }
 
-    /// Waits until everything queued is stored.
+    /// Waits until all queued writes are stored. Fails if one of them could not be stored.
     pub(crate) async fn flush(&self) -> Result<(), CheckpointError> {
         if let Some(queue) = &self.queue {
             let (done, flushed) = oneshot::channel();
@@ -120,9 +122,10 @@ impl CheckpointWriter {
         queue.send(op).await.map_err(|_| self.closed_error())
     }
 
-    /// Returns the error for a closed queue: a context outlived its run, or the checkpointer panicked.
+    /// Returns the error for a closed queue. The queue is closed if a context outlives its run or if the checkpointer
+    /// panics.
     fn closed_error(&self) -> CheckpointError {
-        let problem = "cannot store: the run has ended, or the checkpointer panicked";
+        let problem = "cannot store data because the run has ended or the checkpointer panicked";
         self.check()
             .err()
             .unwrap_or_else(|| CheckpointError::Storage(Arc::from(BoxError::from(problem))))
@@ -138,7 +141,7 @@ impl CheckpointWriter {
 pub(crate) struct Closer {
     queue: Option<mpsc::Sender<Op>>,
     lease: Option<Lease>,
-    /// Dropped with the run, which closes the queue even if a leaked context still holds a sender.
+    /// Dropped together with the run. Dropping it closes the queue even if a leaked context still holds a sender.
     _alive: Option<oneshot::Sender<()>>,
 }
 
@@ -162,7 +165,7 @@ async fn store(
     spans::instrument(spans::checkpoint(writes.len()), saver.write(writes)).await
 }
 
-/// Stores queued writes in order. After a failure it stores nothing more, to avoid a gap.
+/// Stores queued writes in order. After a failure, stores nothing more, so that the stored data has no gap.
 ///
 /// All writes that arrive while a batch is being stored form the next batch.
 async fn run_queue(
@@ -204,7 +207,8 @@ async fn run_queue(
             let _ = done.send(());
         }
         if let Some(done) = closed {
-            // Acknowledged last: the caller may close the saver's database as soon as it is notified.
+            // The acknowledgement is sent last, because the caller may close the saver's database as soon as it
+            // arrives.
             drop((lease, saver));
             let _ = done.send(());
             return;

@@ -1,7 +1,7 @@
-//! Plan: derives the tasks of the next step from the last one.
+//! Plan: derives the tasks of the next step from the last step.
 //!
-//! Pure and synchronous. Only nodes reached by the last step are examined, so the cost of a step does not depend on
-//! the size of the graph.
+//! Planning is pure and synchronous. It examines only nodes that the last step reached, so the cost of a step does not
+//! depend on the size of the graph.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,28 +19,29 @@ use crate::{
     state::FieldError,
 };
 
-/// What runs next, between two steps.
+/// The work that is pending between two steps. It determines the tasks of the next step.
 #[derive(Default)]
 pub(crate) struct Frontier {
-    /// Incremented on every change of the thread. A static stop triggers only if it exceeds `resumed_version`.
+    /// Incremented on every change to the thread. A static stop triggers only if `version` exceeds `resumed_version`.
     pub(crate) version: u64,
     pub(crate) resumed_version: u64,
-    /// Nodes that ran in the last step that had tasks triggered by edges.
+    /// Nodes that ran in the last step because an edge, a join or a goto led to them. A step that ran only payload
+    /// tasks leaves the list unchanged.
     pub(crate) ran: Vec<NodeIdx>,
     scheduled: Vec<NodeIdx>,
-    /// Deferred nodes that were reached and wait.
+    /// Deferred nodes that were reached and are still waiting.
     deferred: BTreeSet<NodeIdx>,
     /// Deferred nodes that run in the next step.
     released: BTreeSet<NodeIdx>,
-    /// Sources that each join has seen since it last fired.
+    /// For each join, the sources that have finished since the join last fired.
     joins: BTreeMap<usize, BTreeSet<NodeIdx>>,
-    /// Joins that received a source in the last step.
+    /// Joins for which a new source finished in the last step.
     fed_joins: Vec<usize>,
     sends: Vec<(NodeIdx, Payload)>,
     pub(crate) input: Option<StartInput>,
 }
 
-/// The update that START writes, and the targets it routes to besides its edges.
+/// The update that START writes, and the targets that START routes to in addition to its edges.
 pub(crate) struct StartInput {
     pub(crate) update: AnyUpdate,
     pub(crate) gotos: Targets,
@@ -80,7 +81,7 @@ impl Target {
     }
 }
 
-/// Targets of a task; usually one.
+/// The targets of a task. Most tasks have one.
 pub(crate) type Targets = SmallVec<[Target; 1]>;
 
 /// A task of the next step.
@@ -92,9 +93,10 @@ pub(crate) struct PlannedTask {
 }
 
 impl Frontier {
-    /// Returns the tasks of the next step: payloads in the order sent, then nodes by name.
+    /// Returns the tasks of the next step: first the tasks with payloads in the order sent, then the other tasks by
+    /// node name.
     ///
-    /// With `take`, payloads are moved instead of cloned.
+    /// If `take` is true, payloads are moved out of the frontier instead of cloned.
     pub(crate) fn tasks(&mut self, graph: &Graph, take: bool) -> SmallVec<[PlannedTask; 1]> {
         let mut tasks: SmallVec<[PlannedTask; 1]> = SmallVec::new();
         let push = |(index, (node, payload)): (u32, (NodeIdx, Payload))| PlannedTask {
@@ -121,7 +123,7 @@ impl Frontier {
         tasks
     }
 
-    /// Returns the next node if it is the only task of the next step and was reached by an edge.
+    /// Returns the node of the next step's only task, if that task was triggered by an edge or a goto.
     pub(crate) fn only_node(&self) -> Option<NodeIdx> {
         let alone = self.sends.is_empty()
             && self.released.is_empty()
@@ -142,7 +144,7 @@ impl Frontier {
         self.release_deferred(graph);
     }
 
-    /// Advances past a step that ran these tasks, given in task order.
+    /// Advances past a step that ran the tasks `ran`. The tasks and the transitions are in task order.
     pub(crate) fn advance<'a, P: Iterator<Item = &'a PlannedTask>>(
         &mut self,
         graph: &Graph,
@@ -164,7 +166,7 @@ impl Frontier {
         self.release_deferred(graph);
     }
 
-    /// Advances past an edit attributed to nodes: drops pending nodes and follows the given transitions.
+    /// Advances past an edit that is attributed to nodes. Drops pending nodes and follows the given transitions.
     pub(crate) fn apply_edit<'a>(
         &mut self,
         graph: &Graph,
@@ -174,14 +176,14 @@ impl Frontier {
         for transition in transitions {
             self.follow(graph, transition);
         }
-        // A deferred node that is reached again waits again.
+        // A released node that is reached again goes back to waiting.
         let deferred = &self.deferred;
         self.released.retain(|it| !deferred.contains(it));
         self.release_deferred(graph);
     }
 
-    /// Advances past a step that ended in a write conflict: its nodes count as run, and only the given transitions
-    /// are followed.
+    /// Advances past a step that ended in a write conflict. The step's nodes count as finished, but only the given
+    /// transitions are followed.
     pub(crate) fn abandon<'a>(
         &mut self,
         graph: &Graph,
@@ -204,7 +206,7 @@ impl Frontier {
         }
     }
 
-    /// Drops everything pending. Returns whether anything was pending.
+    /// Drops all pending tasks. Returns whether there were any.
     pub(crate) fn discard_pending(&mut self, graph: &Graph) -> bool {
         let pending = self.tasks(graph, false);
         for task in pending.iter().filter(|it| it.kind == TaskKind::Pull) {
@@ -218,7 +220,7 @@ impl Frontier {
 
     /// Adds the targets of an input command to the pending tasks.
     ///
-    /// If the command sends payloads, they replace the pending ones, as in LangGraph.
+    /// If the command sends payloads, they replace the pending payloads, as in LangGraph.
     pub(crate) fn apply_command(&mut self, graph: &Graph, targets: &[Target]) {
         self.version += 1;
         if targets.iter().any(|it| matches!(it, Target::Send(..))) {
@@ -269,7 +271,7 @@ impl Frontier {
         }
     }
 
-    /// Removes what triggered the node: its release, and the complete joins into it.
+    /// Removes the triggers of a node that runs: its release from waiting, and the complete joins that lead to it.
     fn consume(&mut self, graph: &Graph, node: NodeIdx) {
         if self.released.is_empty() && self.joins.is_empty() {
             return;
@@ -282,13 +284,15 @@ impl Frontier {
         }
     }
 
-    /// Releases deferred nodes if no other node would run. Pending payloads do not hold them back, as in LangGraph.
+    /// Releases deferred nodes if no other node would run. As in LangGraph, pending payloads do not delay deferred
+    /// nodes.
     fn release_deferred(&mut self, graph: &Graph) {
         let waits = !self.deferred.is_empty() || !self.joins.is_empty();
         if !waits || !self.scheduled.is_empty() {
             return;
         }
-        // Only joins fed by this step count: a join that was complete before an edit holds nothing back.
+        // Only joins for which a source finished in this step count. A join that was complete before an edit does not
+        // delay deferred nodes.
         let runs = |join: &usize| {
             let target = graph.joins[*join].target;
             target.is_some_and(|it| !is_deferred(graph, it)) && self.is_complete(graph, *join)
@@ -302,7 +306,7 @@ impl Frontier {
         self.released.append(&mut self.deferred);
     }
 
-    /// Returns the joins that have seen all their sources, each with its target node.
+    /// Returns the joins whose sources have all finished, each with its target node.
     fn complete_joins<'a>(
         &'a self,
         graph: &'a Graph,
@@ -315,7 +319,7 @@ impl Frontier {
         self.joins.get(&join).is_some_and(|seen| seen.len() == graph.joins[join].sources.len())
     }
 
-    /// Returns the joins that have seen some of their sources, each with the missing ones.
+    /// Returns the joins of which some but not all sources have finished, each with the missing sources.
     pub(crate) fn pending_joins(&self, graph: &Graph) -> Vec<(usize, Vec<NodeIdx>)> {
         let partial = self.joins.iter().filter(|(join, _)| !self.is_complete(graph, **join));
         let missing = |(join, seen): (&usize, &BTreeSet<NodeIdx>)| {
@@ -392,7 +396,7 @@ impl Frontier {
 #[derive(Clone, Copy)]
 pub(crate) struct Transition<'a> {
     pub(crate) node: NodeIdx,
-    /// Whether the node's edges and joins fire. Not set if the error handler replaced the node.
+    /// Whether the node's edges and joins fire. False if the output comes from the node's error handler.
     pub(crate) edges: bool,
     pub(crate) targets: &'a [Target],
 }

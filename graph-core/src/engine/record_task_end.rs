@@ -1,4 +1,4 @@
-//! Records how tasks ended: in the checkpointer, in the cache and on the stream.
+//! Records how tasks ended in the checkpointer and the cache, and reports it on the stream.
 
 use std::sync::Arc;
 
@@ -42,7 +42,8 @@ impl Engine {
         writes.iter().try_for_each(|it| limits::check_storable(&it.field, &it.value, limit))
     }
 
-    /// Stores the outcome in the slot and records it, unless the node's routers must be called first.
+    /// Stores the outcome in the slot and records it. If the node's routers have not been called yet, the commit calls
+    /// them and records the outcome later.
     pub(super) async fn finish_task(
         &mut self,
         slot: &mut Slot,
@@ -52,7 +53,7 @@ impl Engine {
         if let TaskOutcome::Done(done) = &mut outcome {
             done.routed |= !self.scope.graph.has_routers(slot.plan.node);
             if !done.routed {
-                // The commit calls the routers and then `record_task_end`.
+                // The commit will call the routers and then `record_task_end`.
                 slot.outcome = Some(outcome);
                 return Ok(());
             }
@@ -141,7 +142,7 @@ impl Engine {
         self.record(records).await
     }
 
-    /// Returns the record of a finished task, without untracked fields.
+    /// Returns the event that records a finished task, without its writes to untracked fields.
     pub(super) fn done_event(
         &self,
         mut writes: Vec<FieldWrite>,
@@ -159,7 +160,8 @@ impl Engine {
         }
     }
 
-    /// Records task events: immediately with async durability, else buffered until the next flush or checkpoint.
+    /// Records task events. With async durability, they are queued immediately. Otherwise they are buffered until the
+    /// next flush or checkpoint or the end of the run.
     pub(super) async fn record(&mut self, records: Vec<TaskRecord>) -> Result<(), RunError> {
         match &self.scope.writer {
             None => {}
@@ -194,11 +196,11 @@ impl Engine {
 }
 
 fn resume_record(task: &TaskContext) -> Option<TaskRecord> {
-    // An empty list is recorded too: it replaces values that did not have the expected type.
+    // An empty list is recorded too, because it replaces values that did not have the expected type.
     task.has_memory().then(|| task.record(TaskEvent::Resumed { values: task.resume_values() }))
 }
 
-/// Returns the message to record for a failed task: the node's own error, without node name and step.
+/// Returns the message to record for a failed task. It is the node's own error, without the node name and the step.
 fn task_error(error: &RunError) -> String {
     match error {
         RunError::Node { error, .. } => error.to_string(),

@@ -1,4 +1,4 @@
-//! Records: what earlier runs recorded for the tasks of the step that follows a checkpoint.
+//! Records that earlier runs stored for the tasks of the step that follows a checkpoint.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) tasks: BTreeMap<TaskId, TaskLog>,
-    /// Input commands, in order: their writes and gotos.
+    /// Writes and gotos of each input command, in the order recorded.
     pub(crate) commands: Vec<(Vec<FieldWrite>, Vec<GotoRecord>)>,
 }
 
@@ -40,9 +40,9 @@ impl Records {
         all
     }
 
-    /// Returns the interrupts that wait for a resume value.
+    /// Returns the interrupts that are waiting for a resume value.
     pub(crate) fn pending_interrupts(&self) -> impl Iterator<Item = &Interrupt> {
-        // Interrupts from before the error handler took over are obsolete.
+        // Interrupts that were raised before the error handler took over are obsolete.
         let waits = |it: &&TaskLog| it.done.is_none() && !it.is_handled();
         self.tasks.values().filter(waits).flat_map(|it| &it.interrupts)
     }

@@ -62,7 +62,7 @@ impl Engine {
                     self.finish_task(&mut slots[index], report).await?;
                     failed |= slots[index].has_failed();
                 }
-                // Panics of nodes are caught, so this is a bug in the engine.
+                // `run_task` catches panics of nodes, so this panic is a bug in the engine.
                 Some(Err(error)) if error.is_panic() => {
                     std::panic::resume_unwind(error.into_panic());
                 }
@@ -89,10 +89,10 @@ impl Engine {
 
     /// Returns whether the routers can read the committed state instead of a copy.
     ///
-    /// That saves copying the state, but a failing router must not require undoing the commit: the task is the only
-    /// one of its step, is not retried, and the state from before is not needed for a checkpoint. Nodes with a
-    /// restricted view of the state are excluded, because their routers also see the node's own writes, which the
-    /// fold consumes.
+    /// This saves a copy of the state, but it is possible only if a failing router does not require the commit to be
+    /// undone. The task must therefore be the only one in its step and must not be retried, handled or cached, and the
+    /// previous state must not be needed for a checkpoint. Nodes with a restricted view of the state are excluded,
+    /// because their routers also see the node's own writes, which the fold consumes.
     fn routes_in_place(&self, node: NodeIdx, alone: bool) -> bool {
         let entry = self.scope.graph.node(node);
         let options = &entry.options;
@@ -104,7 +104,7 @@ impl Engine {
             && (self.stores_each_step() || self.scope.writer.is_none())
     }
 
-    /// Executes START: turns the input into its update.
+    /// Executes START, which returns the run's input as its update.
     fn take_input(&mut self, slot: &Slot, alone: bool) -> TaskOutcome {
         let input = match &self.frontier.input {
             // With exit durability, the input must still be available for the checkpoint if START fails.
@@ -145,7 +145,7 @@ impl Engine {
                 TaskId::from_parts(&[graph, namespace.as_bytes(), input.to_string().as_bytes()]);
             let key = CacheKey { node: slot.cx.node().to_owned(), input };
             let cached = cache.get(&key).await;
-            // A result that no longer fits the state type counts as a miss.
+            // A cached result that no longer fits the state type counts as a cache miss.
             let fits = |it: &CachedResult| {
                 self.output_from_record((it.writes.clone(), it.gotos.clone()), false)
             };

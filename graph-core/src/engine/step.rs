@@ -1,4 +1,4 @@
-//! One superstep: plan, execute, commit.
+//! Runs one superstep: plan, execute, commit.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     state::FieldError,
 };
 
-/// The tasks of a step; usually one.
+/// The tasks of a step with their outcomes. Most steps have one task.
 type Slots = SmallVec<[Slot; 1]>;
 
 /// A task of the current step and its outcome so far.
@@ -52,7 +52,7 @@ impl Slot {
 impl Engine {
     /// Runs one superstep. Returns `Some` if the run ends.
     pub(super) async fn run_step(&mut self) -> Result<Option<ExitReason>, RunError> {
-        // Cooperates with the tokio scheduler: a loop of ready futures would never yield.
+        // Lets the tokio scheduler run other tasks, because a loop of ready futures would never yield.
         tokio::task::consume_budget().await;
         if self.step > self.max_step {
             return Err(RunError::StepLimit { limit: self.scope.settings.step_limit });
@@ -95,10 +95,10 @@ impl Engine {
         Ok(None)
     }
 
-    /// Returns the tasks of the step, restored from the records of earlier runs.
+    /// Plans the tasks of the step and restores them from the records of earlier runs.
     fn plan(&mut self) -> Result<Slots, RunError> {
         let graph = self.scope.graph.clone();
-        // Without checkpointer the payloads are not needed again, so they can be moved.
+        // Without a checkpointer, the payloads are not needed again, so they can be moved.
         let planned = self.frontier.tasks(&graph, self.scope.writer.is_none());
         let mut slots = Slots::with_capacity(planned.len());
         for plan in planned {
@@ -127,7 +127,8 @@ impl Engine {
         )
     }
 
-    /// Creates a context for a task. Reuses the allocation of the last one if it is unshared.
+    /// Creates a context for a task. Reuses the allocation of an earlier context if nothing else refers to that
+    /// context.
     fn next_context(&mut self, node: NodeIdx, kind: TaskKind) -> Arc<TaskContext> {
         let fresh = self.task_context(node, kind);
         if let Some(mut spare) = self.spare_context.take() {
@@ -171,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Decodes a recorded result; an invalid one means a corrupt checkpoint.
+    /// Decodes a recorded result. Reports the checkpoint as corrupt if the result is invalid.
     fn recorded_output(
         &self,
         result: (Vec<FieldWrite>, Vec<GotoRecord>),
@@ -201,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// Sends the start of each task, and the updates of tasks that need not run again.
+    /// Sends a start event for each task, and an update event for each task that is already done.
     async fn emit_task_starts(&self, slots: &[Slot]) {
         if self.scope.events.is_none() {
             return;
@@ -267,7 +268,7 @@ impl Engine {
         Ok(ExitReason::Interrupted(interrupts))
     }
 
-    /// In an interrupted step, sends the state that includes the writes of finished tasks.
+    /// Sends the state of an interrupted step, including the writes of the step's finished tasks.
     async fn emit_finished_siblings(&mut self, slots: &[Slot]) -> Result<(), RunError> {
         if self.scope.parent.is_some() || !slots.iter().any(|it| it.output().is_some()) {
             return Ok(());
@@ -322,7 +323,7 @@ impl Engine {
         let Some(TaskOutcome::Done(mut done)) = slot.outcome.take() else {
             return Ok(CommitResult::default());
         };
-        // Taken before the fold, which consumes the updates.
+        // The writes are collected before the fold, because the fold consumes the updates.
         let writes = match !done.routed && self.is_observed() {
             true => match self.checked_writes(&done) {
                 Ok(writes) => Some(writes),
@@ -391,7 +392,8 @@ impl Engine {
         self.put_checkpoint(Source::Loop, changes, &affected).await
     }
 
-    /// Resets what applies to the first step of a run only: unused resume values, replaying, and resuming subgraphs.
+    /// Clears the data that applies only to the first step of a run: unused resume values, and the flags for replaying
+    /// and for resuming subgraphs.
     fn end_first_step(&mut self) {
         if self.scope.parent.is_none() {
             self.scope.resume_values.end_first_step();
@@ -435,7 +437,8 @@ impl Engine {
     }
 }
 
-/// Task order: nodes by name, then payloads in the order sent. A step's slots hold payloads first.
+/// Returns the indices of the slots in task order: first nodes by name, then payloads in the order sent. The slots
+/// themselves are stored with the payloads first.
 pub(super) fn in_task_order(slots: &[Slot]) -> impl Iterator<Item = usize> + use<> {
     let pushes = slots.partition_point(|it| matches!(it.plan.kind, TaskKind::Push(_)));
     (pushes..slots.len()).chain(0..pushes)

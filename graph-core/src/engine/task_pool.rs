@@ -11,12 +11,13 @@ use super::execute::{Job, TaskReport, run_task};
 
 /// Maximum number of graph tasks that share one tokio task.
 ///
-/// Tasks of a batch still run concurrently; sharing amortises the cost of spawning, which dominates for small tasks.
+/// The tasks in a batch still run concurrently. Sharing a tokio task amortises the cost of spawning, which dominates
+/// for small graph tasks.
 const MAX_BATCH: usize = 32;
 
 /// The running tasks of a step. Dropping the pool aborts them.
 pub(super) struct TaskPool {
-    /// Owns the batches, so that they are aborted with the pool.
+    /// The running batches. Dropping this set aborts them.
     batches: JoinSet<()>,
     /// The batch being filled.
     batch: Vec<(usize, Job)>,
@@ -32,7 +33,7 @@ impl TaskPool {
     pub(super) fn new(tasks: usize, max_running: usize) -> Self {
         let (reports, finished) = mpsc::unbounded_channel();
         let workers = tokio::runtime::Handle::current().metrics().num_workers();
-        // Small enough to give every worker thread several batches.
+        // The batch size is small enough to give every worker thread several batches.
         let batch_size =
             if max_running < tasks { 1 } else { (tasks / (workers * 8)).clamp(1, MAX_BATCH) };
         Self {
@@ -59,7 +60,7 @@ impl TaskPool {
         }
     }
 
-    /// Returns whether tasks are running but none has finished.
+    /// Returns whether tasks are running but no report has arrived.
     pub(super) fn must_wait(&self) -> bool {
         self.running > 0 && self.finished.is_empty()
     }
@@ -107,10 +108,10 @@ async fn run_batch(batch: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usi
                 Poll::Pending => next += 1,
                 Poll::Ready(report) => {
                     let index = *index;
-                    // Dropped before the result is reported: after the last report, the caller may close resources
-                    // the task used.
+                    // The task is dropped before its result is reported, because after the last report the caller may
+                    // close resources that the task used.
                     drop(tasks.remove(next));
-                    // Fails if the run has ended and the report is no longer needed.
+                    // Sending fails only if the run has ended and no longer needs the report.
                     let _ = reports.send((index, report));
                 }
             }
@@ -118,7 +119,8 @@ async fn run_batch(batch: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usi
         if tasks.is_empty() {
             return Poll::Ready(());
         }
-        // All tasks of a batch share one tokio budget per poll; rotating gives each a turn to use it first.
+        // All tasks in a batch share one tokio budget per poll. Rotating the list lets a different task use the budget
+        // first each time.
         tasks.rotate_left(1);
         Poll::Pending
     })

@@ -135,7 +135,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Adds a join: `to` runs when all sources have run since the join last fired.
+    /// Adds a join: `to` runs once all sources have run since the join last fired.
     pub fn join<M1, M2>(mut self, from: impl Sources<S, C, M1>, to: impl Target<S, C, M2>) -> Self {
         self.joins.push((from.sources(), to.target()));
         self
@@ -155,7 +155,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 
     /// Adds a conditional edge: after `from`, `route` chooses the nodes to run next.
     ///
-    /// `route` sees the state with the writes of `from`, but not with those of nodes that ran concurrently.
+    /// `route` sees the state with the writes of `from`, but without the writes of nodes that ran concurrently.
     pub fn branch<M1, M2>(
         mut self,
         from: impl Source<S, C, M1>,
@@ -165,7 +165,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Stores threads in this checkpointer.
+    /// Sets the checkpointer that stores the graph's threads.
     pub fn checkpointer(mut self, checkpointer: impl Checkpointer + 'static) -> Self {
         self.checkpointer = Some(Arc::new(checkpointer));
         self
@@ -207,26 +207,26 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Sets the maximum size of a checkpointed value, in bytes. A task that produces a larger one fails. The default is
-    /// 256 MiB.
+    /// Sets the maximum size of a checkpointed value, in bytes. A task that produces a larger value fails. The
+    /// default is 256 MiB.
     pub fn max_stored_bytes(mut self, bytes: usize) -> Self {
         self.max_stored_bytes = bytes;
         self
     }
 
-    /// Sets the retry policy of nodes without their own.
+    /// Sets the retry policy for nodes that have no policy of their own.
     pub fn default_retry(mut self, retry: impl Into<RetryPolicy>) -> Self {
         self.default_retry = Some(retry.into());
         self
     }
 
-    /// Sets the timeout of nodes without their own.
+    /// Sets the timeout for nodes that have no timeout of their own.
     pub fn default_timeout(mut self, limit: Duration) -> Self {
         self.default_timeout = Some(limit);
         self
     }
 
-    /// Sets the migrations of threads stored with older versions of the state.
+    /// Sets the migrations for threads that were stored with older versions of the state.
     pub fn migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = migrations;
         self
@@ -242,7 +242,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 }
 
 impl<C: Send + Sync + 'static> StateGraph<JsonState, C> {
-    /// Adds a conditional edge to a dynamic graph.
+    /// Adds a conditional edge to a dynamic graph, which is a graph with a JSON state.
     pub fn json_branch<M>(
         mut self,
         from: impl Source<JsonState, C, M>,

@@ -1,6 +1,6 @@
 //! Drawings of compiled graphs as data, JSON, Mermaid and DOT.
 //!
-//! A drawing shows the declared structure. Targets of commands that are only known at run time are not included.
+//! A drawing shows the declared structure. Command targets that are only known at run time are not included.
 
 mod dot;
 mod mermaid;
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
-    /// Draws the graph as data, with subgraphs expanded to `depth` levels.
+    /// Returns the structure of the graph as data, with subgraphs expanded to `depth` levels.
     pub fn drawing(&self, depth: usize) -> Drawing {
         Drawing::of(self.erased(), depth)
     }
@@ -116,9 +116,9 @@ pub struct DrawnNode {
     pub stop_after: bool,
     /// Whether the node has an error handler.
     pub has_error_handler: bool,
-    /// Metadata of the node.
+    /// Metadata that was attached to the node when the graph was built.
     pub metadata: Map<String, Value>,
-    /// Id of the enclosing expanded subgraph.
+    /// Id of the enclosing expanded subgraph, or `None` at the top level.
     pub parent: Option<String>,
 }
 
@@ -147,9 +147,10 @@ pub struct DrawnEdge {
     pub to: String,
     /// Whether a branch or a command decides if the edge is followed.
     pub conditional: bool,
-    /// Name of the route variant, unless it is just the name of the target.
+    /// Name of the route variant, or `None` if it equals the target's name apart from case and underscores.
     pub label: Option<String>,
-    /// Number of the join that the edge belongs to. Edges with the same number wait for each other.
+    /// Number of the join that the edge belongs to. The target runs after the sources of all edges
+    /// with the same number have run.
     pub join: Option<usize>,
     /// Whether the edge sends a payload to the target.
     pub sends: bool,
@@ -169,7 +170,7 @@ impl Drawing {
         Self { edges, ..drawing }
     }
 
-    /// Adds the nodes and edges of a graph. `parent` is the id of the subgraph node that contains it.
+    /// Adds the nodes and edges of a graph. `parent` is the id of the subgraph node that contains the graph.
     fn add(&mut self, graph: &Graph, depth: usize, parent: Option<&str>) {
         let first_join = self.edges.iter().filter_map(|it| it.join).max().map_or(0, |it| it + 1);
         let n_edges = self.edges.len();
@@ -194,12 +195,13 @@ impl Drawing {
         }
     }
 
-    /// Returns the position of each node in `nodes`, by id.
+    /// Returns the position of each node in `nodes`, keyed by the node's id.
     fn positions(&self) -> BTreeMap<&str, usize> {
         self.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect()
     }
 
-    /// Returns the nodes directly inside an expanded subgraph, or at the top level, with their positions.
+    /// Returns the nodes directly inside the expanded subgraph `parent`, or the top-level nodes if `parent` is `None`,
+    /// with their positions.
     fn children<'a>(
         &'a self,
         parent: Option<&'a str>,
@@ -207,8 +209,8 @@ impl Drawing {
         self.nodes.iter().enumerate().filter(move |(_, it)| it.parent.as_deref() == parent)
     }
 
-    /// Returns the positions of the first and the last node inside an expanded subgraph. The first is its START, the
-    /// last its END if it has one. `None` if the node is not an expanded subgraph.
+    /// Returns the positions of the first and the last node inside an expanded subgraph, or `None` if the node is not
+    /// an expanded subgraph. The first node is the subgraph's START. The last node is its END, if it has one.
     fn first_and_last_inside(&self, node: usize) -> Option<(usize, usize)> {
         let prefix = id(Some(&self.nodes[node].id), "");
         let rest = &self.nodes[node + 1..];
@@ -216,7 +218,7 @@ impl Drawing {
         (n_inside > 0).then_some((node + 1, node + n_inside))
     }
 
-    /// Returns the text to display at an edge.
+    /// Returns the text to display next to an edge.
     fn caption(&self, edge: &DrawnEdge) -> Option<String> {
         if let Some(join) = edge.join {
             let mut joins = self.edges.iter().filter(|it| it.to == edge.to && it.join.is_some());

@@ -1,4 +1,4 @@
-//! Compilation: validates a graph as a whole and builds its indexes.
+//! Compilation, which validates a graph as a whole and resolves node names to indexes.
 //!
 //! All problems are collected and reported together.
 
@@ -288,7 +288,8 @@ fn index_of(index: usize) -> NodeIdx {
     NodeIdx::try_from(index).expect("a graph has fewer than 2^32 nodes")
 }
 
-/// Reports nodes that always run concurrently and declare writes to the same field, if it accepts one writer only.
+/// Reports declared writes to unknown fields, and pairs of nodes that always run concurrently and declare writes to the
+/// same field although it accepts only one writer per step.
 fn check_declared_writes(
     nodes: &[NodeEntry],
     fields: &[crate::state::Field],
@@ -387,7 +388,8 @@ fn find(nodes: &[NodeEntry], label: &Label) -> Option<NodeIdx> {
     nodes.binary_search_by(|it| it.label.cmp(label)).ok().map(index_of)
 }
 
-/// Reports a join that waits for two nodes of which only one can run: a single branch leads to both and chooses one.
+/// Reports a join that never fires, because it waits for two nodes and the only branch that leads to them chooses just
+/// one of the two.
 fn exclusive_join(
     nodes: &[NodeEntry],
     joins: &[Join],

@@ -1,4 +1,4 @@
-//! Kinds of JSON fields: how writes are combined with the current value.
+//! Kinds of JSON fields, which determine how writes are combined with the current value.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -22,27 +22,27 @@ pub enum JsonFieldKind {
     Sum,
     /// Keeps the greatest value. Initially 0.
     Max,
-    /// Keeps the smallest value. Initially without a value.
+    /// Keeps the smallest value. Initially, the field has no value.
     Min,
     /// Merges objects; for equal keys, the later write wins. Initially empty.
     Merge,
     /// Concatenates strings. Initially empty.
     Concat,
-    /// Replaces array items whose key, the given field, is equal, and appends all others. Initially empty.
+    /// Replaces array items that have the same value in the given key field, and appends all others. Initially empty.
     Upsert(String),
-    /// Keeps the last of several writes. A step without a write clears the field.
+    /// Keeps the last value written in a step. A step without a write clears the field.
     Any,
     /// Keeps the value for one step. Two writers in one step are a conflict.
     Ephemeral,
-    /// Keeps the value for the run and never stores it. Two writers in one step are a conflict.
+    /// Keeps the value until the run ends and never stores it in checkpoints. Two writers in one step are a conflict.
     Untracked,
     /// Collects the writes of one step into an array. A step without a write clears the field.
     Topic,
     /// Collects the writes of all steps into an array, like LangGraph's `Topic(accumulate=True)`.
     TopicAccumulate,
-    /// Whether this is the last step that the run may take. Computed, never written.
+    /// Whether this is the last step that the run may take. The value is computed and is not part of the state.
     IsLastStep,
-    /// Number of steps that the run may still take. Computed, never written.
+    /// Number of steps that the run may still take. The value is computed and is not part of the state.
     RemainingSteps,
 }
 
@@ -208,9 +208,9 @@ fn merge(
     Ok(())
 }
 
-/// Appends a write to a topic: the items of an array, or any other value as one item.
+/// Appends a write to a topic. The items of an array are appended one by one; any other value is appended as one item.
 ///
-/// With `reset`, the write replaces the topic's items.
+/// If `reset` is true, the write replaces the topic's items.
 fn append_to_topic(
     index: usize,
     current: &mut Option<Arc<Value>>,
@@ -226,7 +226,7 @@ fn append_to_topic(
     if reset {
         *current = None;
     }
-    // An empty topic has no value, so writing no items to it is not a change.
+    // Writing no items is a change only if it clears a topic that has items. An empty topic has no value.
     if items.is_empty() && (was_empty || !reset) {
         fold.mark_unchanged(index);
         return Ok(());
@@ -264,14 +264,15 @@ fn replace_if(
     Ok(())
 }
 
-/// Adds two numbers. The sum is an integer if both are and it does not overflow, otherwise a float.
+/// Adds two numbers. The sum is an integer if both operands are integers and the sum does not overflow. Otherwise it is
+/// a float.
 fn add(a: &Number, b: &Number) -> Number {
     let whole = a.as_i128().zip(b.as_i128()).map(|(a, b)| a + b);
     if let Some(sum) = whole.and_then(Number::from_i128) {
         return sum;
     }
     let sum = a.as_f64().zip(b.as_f64()).and_then(|(a, b)| Number::from_f64(a + b));
-    // JSON has no infinity, so a sum that overflows is discarded.
+    // JSON has no infinity, so the first operand is kept if the sum overflows.
     sum.unwrap_or_else(|| a.clone())
 }
 
@@ -286,7 +287,7 @@ fn mismatch(field: &str, expected: &str, value: &Value) -> FieldError {
     FieldError::new(field, format_args!("expected {expected}, not {}", json_type(value)))
 }
 
-/// Returns the JSON type of a value with its article, for error messages.
+/// Returns the name of a value's JSON type with an article, such as "an array", for error messages.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -26,7 +26,7 @@ pub struct JsonInput {
     source: Source,
     reads: Option<Arc<Vec<String>>>,
     computed: Map<String, Value>,
-    /// For a branch: values that its node returned and that are not visible in the state.
+    /// Values that the branch's node returned and that are not visible in the state. Empty in the input of a node.
     extra: Map<String, Value>,
 }
 
@@ -89,7 +89,7 @@ pub enum JsonReturn {
     Nothing,
     /// An update as a JSON object.
     Value(Value),
-    /// An update.
+    /// An update as a [`JsonUpdate`].
     Update(JsonUpdate),
     /// One or more commands.
     Commands(Vec<Command<JsonState, Vec<Goto>>>),
@@ -140,7 +140,7 @@ pub struct JsonNode<F, C> {
     deps: PhantomData<fn(C)>,
 }
 
-/// Creates a node of a dynamic graph from a name and an async function of its input and context.
+/// Creates a node of a dynamic graph from a name and an async function that takes the node's input and context.
 pub fn json_node<F, C, Fut, R>(name: impl Into<String>, body: F) -> JsonNode<F, C>
 where
     F: Fn(JsonInput, Context<C>) -> Fut + Send + Sync + 'static,
@@ -152,7 +152,7 @@ where
 }
 
 impl<F, C> JsonNode<F, C> {
-    /// Restricts the fields of the state that the node sees.
+    /// Restricts which fields of the state the node sees.
     #[must_use]
     pub fn reads<N: Into<String>>(mut self, fields: impl IntoIterator<Item = N>) -> Self {
         self.reads = Some(Arc::new(fields.into_iter().map(Into::into).collect()));
@@ -212,7 +212,7 @@ struct Body<F> {
     reads: Option<Arc<Vec<String>>>,
 }
 
-/// Converts a task's input into the input of a dynamic node. `None` if the payload cannot be serialised.
+/// Converts a task's input into the input of a dynamic node, or returns `None` if the payload cannot be serialised.
 fn json_input(
     input: &TaskInput,
     reads: Option<Arc<Vec<String>>>,
@@ -346,7 +346,7 @@ fn branch_input(call: &RouteCall<'_>) -> JsonInput {
         for (field, value, _) in &update.writes {
             let fields = update.schema.as_ref().map(|it| &it.inner.fields);
             let Some(name) = fields.map(|it| &it[*field].name) else { continue };
-            // A field that the node wrote but cannot read is passed on with the written value, not the reduced one.
+            // If the node wrote a field that it cannot read, the branch sees the written value, not the reduced one.
             if !input.is_visible(name) {
                 input.extra.insert(name.clone().into_owned(), value.clone());
             }
@@ -388,7 +388,7 @@ pub struct UnknownLabelError {
 
 /// Creates a node that runs a graph with a JSON state. Fields are passed in and out by name.
 ///
-/// The output of the subgraph is an update of the parent, so the parent's reducers apply to it.
+/// The output of the subgraph is an update of the parent's state, so the parent's reducers apply to it.
 pub fn json_subgraph<C: Send + Sync + 'static>(
     name: impl Into<String>,
     graph: &CompiledGraph<JsonState, C>,

@@ -1,4 +1,4 @@
-//! The four signatures of node functions.
+//! The four supported signatures of node functions.
 
 use std::{future::Future, marker::PhantomData, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     Context, NodeError, State, command::RouteTarget, context::TaskContext, state::state_json,
 };
 
-/// `AsyncFn(A)` with a `Send` future, a bound that `AsyncFn` cannot express yet.
+/// Like `AsyncFn(A)`, but requires the future to be `Send`, which `AsyncFn` cannot express yet.
 pub trait SendFn1<'a, A: 'a>: Send + Sync {
     type Out;
     type Fut: Future<Output = Self::Out> + Send + 'a;
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// `AsyncFn(A, B)` with a `Send` future.
+/// Like `AsyncFn(A, B)`, but requires the future to be `Send`.
 pub trait SendFn2<'a, A: 'a, B: 'a>: Send + Sync {
     type Out;
     type Fut: Future<Output = Self::Out> + Send + 'a;
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// The bounds on payload types. Payloads are stored in checkpoints and cloned for retries.
+/// The bounds that a payload type must satisfy. Payloads are stored in checkpoints and cloned for retries.
 pub trait PayloadType: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<P: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> PayloadType for P {}
 

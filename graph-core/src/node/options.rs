@@ -34,7 +34,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Sets the delay before the first retry, and the factor by which it grows with each further one.
+    /// Sets the delay before the first retry, and the factor by which the delay grows with each further retry.
     #[must_use]
     pub fn backoff(mut self, initial_interval: Duration, factor: f64) -> Self {
         self.initial_interval = initial_interval;
@@ -106,12 +106,12 @@ pub struct CachePolicy {
 }
 
 impl CachePolicy {
-    /// Caches results forever.
+    /// Creates a policy that caches results forever.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Caches results for the given time.
+    /// Creates a policy that caches results for the given time.
     pub fn ttl(ttl: Duration) -> Self {
         Self { ttl: Some(ttl) }
     }
@@ -161,7 +161,7 @@ pub struct ConfiguredNode<F, H = NoHandler> {
 pub struct NoHandler;
 
 impl<F, H> ConfiguredNode<F, H> {
-    /// Retries the node after a failure. If called several times, the first policy that applies to the error is used.
+    /// Retries the node after a failure. If several policies are set, the first one that applies to the error is used.
     #[must_use]
     pub fn retry(mut self, retry: impl Into<RetryPolicy>) -> Self {
         self.options.retries.push(retry.into());
@@ -197,7 +197,7 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
-    /// Attaches metadata to the node. It appears in drawings.
+    /// Attaches metadata to the node. The metadata appears in drawings.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.options.metadata.insert(key.into(), value.into());
@@ -211,7 +211,7 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
-    /// Runs `handler`, another node, on the same input when this node has failed and its retries are exhausted.
+    /// Runs `handler`, another node, on the same input once this node has failed and its retries are exhausted.
     ///
     /// The handler's output replaces the output of the node. The node's own edges are not followed, so the handler must
     /// return a [`Command`](crate::Command) to continue with another node. [`Context::failure`](crate::Context::failure)
@@ -257,9 +257,9 @@ forward! {
 
 impl<F: 'static> NodeExt for F {}
 
-/// Something that can be added to a graph as a node: a function, a function with options, or a subgraph.
+/// A value that can be added to a graph as a node: a function, a function with options, or a subgraph.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a valid node for a graph with state `{S}`",
     label = "not an async function with a supported signature",
@@ -313,7 +313,7 @@ where
     fn into_node(self, _: Private) -> NodeParts {
         let mut parts = self.node.into_node(Private(()));
         let handler = self.handler.into_error_handler(Private(()));
-        // The handler's output replaces the node's, so the handler's targets are targets of the node, too.
+        // The handler's output replaces the node's output, so the handler's targets are targets of the node, too.
         parts.targets = match (&handler, parts.targets) {
             (None, targets) => targets,
             (Some(handler), targets) => targets.zip(handler.targets.clone()).map(|(mut a, b)| {
@@ -329,7 +329,7 @@ where
 
 /// An error handler of a node, or [`NoHandler`].
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 pub trait IntoErrorHandler<S: State, C, M> {
     #[doc(hidden)]
     fn into_error_handler(self, _: Private) -> Option<NodeParts>;

@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// Stops a run from outside: immediately, or at the end of its step. Clones control the same run.
+/// Stops a run from outside, either immediately or at the end of its current step. Clones control the same run.
 #[derive(Clone, Debug, Default)]
 pub struct RunControl {
     shared: Arc<Shared>,
@@ -21,13 +21,13 @@ struct Shared {
 }
 
 impl RunControl {
-    /// Creates a control for one run; pass it to [`RunOptions::control`](crate::RunOptions::control).
+    /// Creates a control for one run. Pass it to [`RunOptions::control`](crate::RunOptions::control).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancels the run immediately. The thread can continue from its last stored checkpoint; with
-    /// [`Durability::Exit`](crate::Durability::Exit), that is the one of the previous run.
+    /// Cancels the run immediately. The thread can continue from its last stored checkpoint. With
+    /// [`Durability::Exit`](crate::Durability::Exit), that is the checkpoint of the previous run.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Release);
         self.shared.wake.notify_waiters();

@@ -28,21 +28,22 @@ pub struct Input<S: State> {
 /// How a thread treats the input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum InputKind {
-    /// Starts at START.
+    /// The run starts at START.
     Fresh,
-    /// Starts at START if the thread has no checkpoint; ignored otherwise.
+    /// The run starts at START if the thread has no checkpoint. Otherwise the input is ignored.
     FreshIfNew,
-    /// Applies to the thread's current checkpoint.
+    /// The input is applied to the thread's current checkpoint.
     Command,
 }
 
 impl<S: State> Input<S> {
-    /// Creates fresh input: the update is folded into the thread's state, and START runs next.
+    /// Creates fresh input. The update is folded into the thread's state, and START runs next.
     pub fn update(update: S::Update) -> Self {
         Self { update: Some(update), ..Self::proceed() }
     }
 
-    /// Creates input that starts a new thread with `update`, or continues an existing thread without it.
+    /// Creates input that starts a new thread with `update`. If the thread already has a checkpoint, the run continues
+    /// from it and ignores `update`.
     ///
     /// See [`Thread::start_or_continue`](crate::Thread::start_or_continue).
     pub fn start_or_continue(update: S::Update) -> Self {
@@ -54,7 +55,8 @@ impl<S: State> Input<S> {
         Self { update: None, kind: InputKind::Fresh, gotos: Gotos::new(), resume: None }
     }
 
-    /// Creates an empty command, to be filled by the methods below.
+    /// Creates an empty command. Add its parts with [`with_resume`](Self::with_resume),
+    /// [`with_update`](Self::with_update) and [`goto`](Self::goto).
     pub fn command() -> Self {
         Self { kind: InputKind::Command, ..Self::proceed() }
     }
@@ -66,13 +68,13 @@ impl<S: State> Input<S> {
         Self::command().with_resume(value)
     }
 
-    /// Creates a command that resumes interrupts by their ids.
+    /// Creates a command that resumes pending interrupts with one value per interrupt id.
     pub fn resume_by_id(values: impl IntoIterator<Item = (String, Value)>) -> Self {
         let values: BTreeMap<_, _> = values.into_iter().collect();
         Self { resume: Some(Resume::ById(values)), ..Self::command() }
     }
 
-    /// Resumes the only pending interrupt with this value.
+    /// Turns the input into a command that resumes the only pending interrupt with this value.
     pub fn with_resume(mut self, value: impl Serialize) -> Result<Self, RunError> {
         let value = serde_json::to_value(value).map_err(|error| {
             RunError::InvalidUpdate(format!("cannot serialise the resume value to JSON: {error}"))
@@ -82,7 +84,7 @@ impl<S: State> Input<S> {
         Ok(self)
     }
 
-    /// Updates the thread's state before it continues.
+    /// Turns the input into a command that updates the thread's state before the run continues.
     #[must_use]
     pub fn with_update(mut self, update: S::Update) -> Self {
         self.update = Some(update);
@@ -90,7 +92,7 @@ impl<S: State> Input<S> {
         self
     }
 
-    /// Also runs the targets of this route, in addition to pending tasks.
+    /// Turns the input into a command that runs the targets of this route in addition to pending tasks.
     #[must_use]
     pub fn goto(mut self, route: impl Route) -> Self {
         self.gotos.extend(route.gotos());
@@ -98,7 +100,8 @@ impl<S: State> Input<S> {
         self
     }
 
-    /// Returns the input as JSON, for traces: the fields it sets, or the parts of a command. `null` for no input.
+    /// Converts the input to JSON for traces: the fields that it sets, or the parts of a command. Empty input becomes
+    /// `null`.
     pub(crate) fn to_json(&self, graph: &Graph) -> Result<Value, FieldError> {
         let mut json = Map::new();
         if let Some(update) = &self.update {

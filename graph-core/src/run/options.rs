@@ -25,7 +25,7 @@ pub struct RunOptions {
     run_id: Option<String>,
 }
 
-/// Default step limit; the same as in LangGraph.
+/// Default step limit, which is the same as in LangGraph.
 const DEFAULT_STEP_LIMIT: u32 = 10_007;
 
 impl Default for RunOptions {
@@ -58,8 +58,8 @@ impl RunOptions {
 
     /// Limits the number of steps.
     ///
-    /// As in LangGraph, a run of `n` steps needs a limit of `n + 1`, and a run that continues from a checkpoint may
-    /// take two more steps.
+    /// As in LangGraph, a run of `n` steps needs a limit of `n + 1`. A run that continues from a checkpoint may take
+    /// two more steps than a run with fresh input and the same limit.
     pub fn step_limit(mut self, steps: u32) -> Self {
         self.settings.step_limit = steps;
         self
@@ -77,19 +77,20 @@ impl RunOptions {
         self
     }
 
-    /// Stops before these nodes. Overrides the setting of the graph.
+    /// Sets the nodes before which the run stops. Overrides the graph's setting.
     pub fn stop_before(mut self, stops: Stops) -> Self {
         self.settings.stop_before = Some(stops);
         self
     }
 
-    /// Stops after these nodes. Overrides the setting of the graph.
+    /// Sets the nodes after which the run stops. Overrides the graph's setting.
     pub fn stop_after(mut self, stops: Stops) -> Self {
         self.settings.stop_after = Some(stops);
         self
     }
 
-    /// Adds an entry to the metadata of every checkpoint. Checkpoints can be listed by metadata.
+    /// Adds an entry to the metadata of every checkpoint that the run creates. Checkpoint listings can be filtered by
+    /// metadata.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.settings.metadata.insert(key.into(), value.into());
         self
@@ -113,7 +114,7 @@ impl RunOptions {
         self
     }
 
-    /// Intercepts the external calls of the run, to record them or to return recorded results.
+    /// Sets an interceptor for the run's external calls, which can record the calls or return recorded results.
     pub fn effect_interceptor(mut self, interceptor: Arc<dyn EffectInterceptor>) -> Self {
         self.settings.effects = Some(interceptor);
         self

@@ -20,8 +20,8 @@ use crate::{
 
 /// The event stream of a run.
 ///
-/// Reading the stream drives the run, and a slow reader slows the run down. Dropping it cancels the run; the thread
-/// can continue from its last checkpoint. After the last event, [`finish`](Self::finish) returns the outcome.
+/// Reading the stream drives the run, and a slow reader slows the run down. Dropping the stream cancels the run. The
+/// thread can continue from its last checkpoint. After the last event, [`finish`](Self::finish) returns the outcome.
 ///
 /// ```
 /// # use graph_core::{RunOptions, START, State, StateGraph, StreamMode};
@@ -95,7 +95,7 @@ impl<S> Stream for RunStream<S> {
             if let Poll::Ready(exit) = run.as_mut().poll(cx) {
                 self.run = None;
                 self.exit = Some(exit);
-                // Buffered events can still be read; a context that outlives the run can no longer send any.
+                // Buffered events can still be read, but a context that outlives the run can no longer send events.
                 self.events.close();
             }
         }

@@ -44,7 +44,7 @@ use crate::{
 /// let thread = graph.thread("order-7", ());
 /// let outcome = thread.run(Order { item: "tea".into(), ..Default::default() }).await?;
 /// assert_eq!(outcome.interrupts()[0].value, "buy tea?");
-/// let RunOutcome::Done(order) = thread.resume(true).await? else { panic!("one interrupt only") };
+/// let RunOutcome::Done(order) = thread.resume(true).await? else { panic!("there is only one interrupt") };
 /// assert!(order.approved);
 /// # Ok(())
 /// # }
@@ -56,7 +56,8 @@ pub struct Thread<S: State, C = ()> {
     options: RunOptions,
 }
 
-/// A thread, or one checkpoint of it.
+/// The name of a thread and, optionally, the checkpoint to start from. Without one, runs start from the newest
+/// checkpoint.
 #[derive(Clone, Debug)]
 pub(super) struct ThreadPosition {
     pub(super) name: Arc<str>,
@@ -91,17 +92,17 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         &self.position.name
     }
 
-    /// Returns the graph.
+    /// Returns the graph that the thread runs.
     pub fn graph(&self) -> &CompiledGraph<S, C> {
         &self.graph
     }
 
-    /// Returns the options of its runs.
+    /// Returns the options for runs on this thread.
     pub fn options(&self) -> &RunOptions {
         &self.options
     }
 
-    /// Sets the options of its runs.
+    /// Sets the options for runs on this thread.
     #[must_use]
     pub fn with_options(mut self, options: RunOptions) -> Self {
         self.options = options;
@@ -169,7 +170,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         self.run(Input::start_or_continue(state.into_update())).await
     }
 
-    /// Continues from the last checkpoint, after a failure, a static stop or a crash.
+    /// Continues the thread from its last checkpoint, for example after a failure, a static stop or a crash.
     pub async fn proceed(&self) -> Result<RunOutcome<S>, RunError> {
         self.run(Input::proceed()).await
     }
@@ -179,7 +180,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         self.run(Input::resume(value)?).await
     }
 
-    /// Resumes interrupts by their ids.
+    /// Resumes pending interrupts with one value per interrupt id.
     pub async fn resume_by_id(
         &self,
         values: impl IntoIterator<Item = (String, Value)>,
@@ -197,14 +198,14 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         })
     }
 
-    /// Returns the current state of the thread, or `None` if it never ran.
+    /// Returns the current state of the thread, or `None` if the thread has no checkpoint.
     ///
     /// For a thread [at a checkpoint](Self::at), returns the checkpoint and the records of the step that followed it.
     pub async fn state(&self) -> Result<Option<ThreadState<S>>, RunError> {
         self.read_state(false).await
     }
 
-    /// Like [`state`](Self::state), and includes the states of unfinished subgraphs.
+    /// Like [`state`](Self::state), but also includes the states of unfinished subgraphs.
     pub async fn state_with_subgraphs(&self) -> Result<Option<ThreadState<S>>, RunError> {
         self.read_state(true).await
     }
@@ -219,7 +220,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         }
     }
 
-    /// Returns the checkpoints, newest first, each with the records of the step that followed it.
+    /// Returns the thread's checkpoints, newest first and at most `limit`, each with the records of the step that
+    /// followed it.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<ThreadState<S>>, RunError> {
         let query = HistoryQuery { limit, ..HistoryQuery::new(&*self.position.name, "") };
         let mut history = Vec::new();
@@ -240,7 +242,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         self.bulk_update_state([[StateEdit { update: Some(update), as_node }]]).await
     }
 
-    /// Applies several edits. Each inner list forms one step and creates one checkpoint.
+    /// Applies several edits and returns the id of the last checkpoint. Each inner list forms one step and creates one
+    /// checkpoint.
     pub async fn bulk_update_state<E: IntoIterator<Item = StateEdit<S>>>(
         &self,
         steps: impl IntoIterator<Item = E>,
@@ -280,7 +283,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
 pub struct StateEdit<S: State> {
     /// The update. `None` changes only what runs next.
     pub update: Option<S::Update>,
-    /// The origin the edit is attributed to.
+    /// The node or event that the edit is attributed to.
     pub as_node: AsNode,
 }
 
@@ -296,7 +299,7 @@ impl<S: State> fmt::Debug for StateEdit<S> {
 /// The state of a thread at one of its checkpoints.
 #[derive(Clone, Debug)]
 pub struct ThreadState<S> {
-    /// The state.
+    /// State of the graph at the checkpoint.
     pub values: S,
     /// Nodes that run next. Nodes whose task is already done are left out, so an empty list does not mean that the
     /// thread is done: see [`is_done`](Self::is_done).
@@ -307,7 +310,7 @@ pub struct ThreadState<S> {
     pub id: CheckpointId,
     /// Id of the parent checkpoint.
     pub parent: Option<CheckpointId>,
-    /// Number of the step.
+    /// Step number of the checkpoint. The first input of a thread is step -1.
     pub step: i64,
     /// What created the checkpoint.
     pub source: Source,
@@ -317,7 +320,7 @@ pub struct ThreadState<S> {
     pub run: String,
     /// Metadata from the run's options.
     pub metadata: Map<String, Value>,
-    /// Joins that have seen some of their sources: the target node, and the missing sources.
+    /// Joins that are still waiting for some of their sources, each as its target node and the missing sources.
     pub pending_joins: Vec<(String, Vec<String>)>,
 }
 
@@ -341,9 +344,9 @@ impl<S: State> ThreadState<S> {
 }
 
 impl<S> ThreadState<S> {
-    /// Returns whether the thread is done: no step follows.
+    /// Returns whether the thread is done, that is, no step follows the checkpoint.
     ///
-    /// After a crash, all tasks of a step may be done while the step's own checkpoint was not stored. Then
+    /// After a crash, all tasks of a step may be done although the step's own checkpoint was not stored. In that case
     /// [`next`](Self::next) is empty, but the thread is not done.
     pub fn is_done(&self) -> bool {
         self.tasks.is_empty()

@@ -9,18 +9,19 @@ use crate::node::AnyUpdate;
 
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
-/// Serialises those fields of a snapshot that the filter selects. A field that cannot be serialised turns the whole
-/// result into the error message.
+/// A function that serialises the fields that the filter selects from a snapshot of the state. If a field cannot be
+/// serialised, the result is the error message as a JSON string.
 pub(crate) type ToJsonFn = fn(&(dyn Any + Send + Sync), fn(&Field) -> bool) -> Value;
 
-/// A state of any type.
+/// A type-erased state.
 ///
 /// Each task holds a clone of the state's `Arc`. The commit runs after the tasks have finished, so the `Arc` is
 /// usually unique again and the fold happens in place, without a copy.
 pub(crate) trait ErasedState: Send + Sync {
     fn fields(&self) -> &[Field];
     fn version(&self) -> u32;
-    /// Returns another handle to the same value. Folding into either handle copies the value first.
+    /// Returns another handle to the same value. While both handles exist, folding into one of them copies the value
+    /// first.
     fn fork(&self) -> Box<dyn ErasedState>;
     fn snapshot(&self) -> AnyState;
     fn as_any(&self) -> &(dyn Any + Send + Sync);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Metadata of a state's field: its name and the rules that apply to it.
+/// Metadata of one field of a state: its name, and the rules for writing, storing and exposing it.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// Name of the field, as used in checkpoints and streams.
@@ -16,7 +16,8 @@ pub struct Field {
     pub lifetime: Lifetime,
     /// Whether a run's input may set the field.
     pub input: bool,
-    /// Whether the field is part of a run's output. As in LangGraph, the `values` stream contains every field.
+    /// Whether the field is part of a run's output. The `values` stream contains every field regardless of this flag,
+    /// as in LangGraph.
     pub output: bool,
 }
 
@@ -58,15 +59,15 @@ impl Field {
 /// How long a written value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until the next write. Stored in checkpoints.
+    /// The value is kept until the next write and is stored in checkpoints.
     Persistent,
-    /// For one step: a step that does not write the field clears it.
+    /// The value is kept for one step. A step that does not write the field clears it.
     Step,
-    /// Until the run ends. Never stored in checkpoints.
+    /// The value is kept until the run ends and is never stored in checkpoints.
     Run,
 }
 
-/// A set of fields of one state, by index.
+/// A set of fields of one state. Each field is identified by its index.
 ///
 /// The first 64 fields are stored inline; only states with more fields allocate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub struct FieldSet {
     low: u64,
     #[expect(
         clippy::box_collection,
-        reason = "a pointer that is almost always null keeps the set at two words"
+        reason = "boxing keeps the set at two words, and the pointer is almost always null"
     )]
     high: Option<Box<Vec<u64>>>,
 }
@@ -171,11 +172,12 @@ impl FromIterator<usize> for FieldSet {
     }
 }
 
-/// A field's value cannot be read, written or stored.
+/// The error for a field whose value cannot be read, written or stored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("field `{path}`: {problem}")]
 pub struct FieldError {
-    /// Path of the offending value, starting with the field name: `messages[1].text`. `*` stands for the whole state.
+    /// Path of the offending value, starting with the field name, such as `messages[1].text`. `*` stands for the whole
+    /// state.
     pub path: String,
     /// Description of the problem.
     pub problem: String,
@@ -206,7 +208,9 @@ pub(crate) fn decode<T: DeserializeOwned>(field: &str, value: Value) -> Result<T
     })
 }
 
-/// Deserialises again with path tracking, which is slower, to find the part that does not match.
+/// Returns the path of the part that does not match the type.
+///
+/// Deserialises the value again with path tracking, which is slower.
 #[cold]
 fn error_path<T: DeserializeOwned>(field: &str, value: &Value) -> String {
     match serde_path_to_error::deserialize::<_, T>(value) {

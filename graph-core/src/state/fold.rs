@@ -24,18 +24,18 @@ use crate::checkpoint::Change;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwrite<T>(pub T);
 
-/// A typed write to one field, part of an update.
+/// A typed write to one field. An update consists of such writes.
 #[derive(Clone, Debug)]
 pub struct Write<U> {
-    /// The value.
+    /// The written value.
     pub value: U,
     /// Whether the value replaces the field's value instead of being reduced into it.
     pub overwrite: bool,
 }
 
-/// An argument of an update's method: a value that converts into `U`, or an [`Overwrite`] of one.
+/// An argument of an update method: a value that converts into `U`, or an [`Overwrite`] that contains such a value.
 ///
-/// `M` is a marker that keeps the implementations apart; it is always inferred.
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "cannot write a value of type `{Self}` to a field that takes `{U}`",
     label = "expected `{U}`, a type that converts into it, or an `Overwrite` of either"
@@ -66,11 +66,11 @@ impl<U, T: Into<U>> IntoWrite<U, IsOverwrite> for Overwrite<T> {
     }
 }
 
-/// An argument of an update's method for a number field: exactly a `U`, or an [`Overwrite`] of one.
+/// An argument of an update method for a number field: a value of type `U`, or an [`Overwrite`] that contains one.
 ///
-/// [`IntoWrite`] accepts every type that converts into the field's type. With it, the compiler would infer `i32` for
-/// the literal `3` and then reject it, because `i32` does not convert into, say, `usize`. `M` is a marker that keeps
-/// the implementations apart; it is always inferred.
+/// [`IntoWrite`] accepts every type that converts into the field's type. If number fields used it, the compiler would
+/// infer `i32` for the literal `3` and then reject it, because `i32` does not convert into, say, `usize`. `M` is a
+/// marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
     message = "cannot write a value of type `{Self}` to a field of type `{U}`",
     label = "expected `{U}` or `Overwrite<{U}>`"
@@ -92,7 +92,7 @@ impl<U> ExactWrite<U, IsOverwrite> for Overwrite<U> {
     }
 }
 
-/// The set of fields that an update writes.
+/// The sets of fields that an update writes and overwrites.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
     /// All fields that are written, including overwritten ones.
@@ -113,7 +113,7 @@ impl WriteSet {
     }
 }
 
-/// Progress of folding one step's writes: overwritten fields, changed fields, and the changes a checkpoint must store.
+/// Tracks the folding of one step's writes: overwritten fields, changed fields, and the changes for a checkpoint.
 #[derive(Debug, Default)]
 pub struct Fold {
     /// Fields that a task of this step overwrites. Other writes to them are ignored.
@@ -126,7 +126,7 @@ pub struct Fold {
     changes: Option<Vec<(usize, Delta)>>,
 }
 
-/// The effect of one fold on a field's stored form.
+/// How a checkpoint stores the effect of one fold on a field.
 #[derive(Debug)]
 pub(crate) enum Delta {
     /// A change that can be stored instead of the whole value.
@@ -145,7 +145,7 @@ impl Fold {
         self.overwritten.union_with(fields);
     }
 
-    /// Takes the write of a field out of an update and folds it with the field's reducer.
+    /// Takes the write out of `write`, if there is one, and folds it into `current` with the field's reducer.
     pub fn field<R, T>(
         &mut self,
         field: usize,
@@ -195,12 +195,12 @@ impl Fold {
         }
     }
 
-    /// Records that the end of the step cleared a field.
+    /// Records that a field was cleared at the end of the step.
     pub(crate) fn record_clear(&mut self, field: usize) {
         self.record(field, Delta::Part(Change::Clear));
     }
 
-    /// Marks a field as unchanged, for a write that did not alter its value.
+    /// Marks a field as unchanged, because a write did not alter its value.
     pub(crate) fn mark_unchanged(&mut self, field: usize) {
         self.changed.remove(field);
     }

@@ -1,13 +1,14 @@
 //! Limits on the depth and size of JSON values.
 //!
 //! All functions traverse values iteratively. A value nested a million levels deep would overflow the stack of any
-//! recursive function, including its own destructor.
+//! recursive function, including the destructor of [`Value`].
 
 use serde_json::Value;
 
 use super::FieldError;
 
-/// Maximum nesting depth of a value. `serde_json` refuses to parse text nested deeper than 128 levels.
+/// Maximum nesting depth of a value. It is lower than the recursion limit of `serde_json`, which refuses to parse text
+/// nested deeper than 128 levels.
 const MAX_DEPTH: usize = 120;
 
 /// Returns the value, or an error if it is nested too deeply.

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::FieldWrite;
 
-/// Upgrades of stored states from older versions.
+/// A set of migrations, which upgrade stored states from older versions.
 ///
 /// A state declares its version with `#[state(version = 3)]`. When a checkpoint of an older version is loaded, the
-/// migrations of its version and of all later ones are applied in order.
+/// migrations for that version and for all later versions are applied in order.
 ///
 /// ```
 /// use graph_core::{Migrations, State};
@@ -30,7 +30,7 @@ use super::FieldWrite;
 /// ```
 #[derive(Clone, Default)]
 pub struct Migrations {
-    /// The migrations by the version they upgrade from.
+    /// The migrations, keyed by the version that they upgrade from.
     steps: BTreeMap<u32, Vec<Step>>,
 }
 
@@ -74,7 +74,7 @@ impl Migrations {
 
     /// Applies `migrate` to the fields of the state when upgrading from `version` to the next one.
     ///
-    /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step; the tasks
+    /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step. The tasks
     /// of such a step run again.
     #[must_use]
     pub fn custom(
@@ -118,7 +118,8 @@ impl Migrations {
 
     /// Upgrades stored writes in place.
     ///
-    /// Returns `false` and changes nothing if a custom migration applies, because those work on whole states only.
+    /// Returns `false` and changes nothing if a custom migration applies, because custom migrations work only on whole
+    /// states.
     pub(crate) fn apply_to_writes(&self, from: u32, to: u32, writes: &mut [FieldWrite]) -> bool {
         if self.between(from, to).any(|it| matches!(it, Step::Custom(_))) {
             return false;

@@ -1,4 +1,4 @@
-//! Reducers: combining writes with the current value of a field.
+//! Reducers, which combine writes with the current value of a field.
 //!
 //! `#[reduce(append)]` selects a built-in reducer by its name in lower case. `#[reduce(MyReducer)]` selects a type that
 //! implements [`Reducer`].
@@ -53,7 +53,7 @@ use crate::checkpoint::Change;
     note = "a custom reducer must implement `Reducer<{T}>`"
 )]
 pub trait Reducer<T> {
-    /// Type of a written value. If the field is part of the input, `T` must convert into it.
+    /// Type of a written value. If the field is part of the input, `T` must convert into this type.
     type Update: Clone + Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Whether several tasks of one step may write the field.
@@ -68,7 +68,7 @@ pub trait Reducer<T> {
     /// Replaces the current value with the written one.
     fn replace(current: &mut T, update: Self::Update);
 
-    /// Returns the change that a checkpoint stores for this fold, if it is smaller than the whole value.
+    /// Returns a change that a checkpoint can store instead of the whole value, or `None` to store the whole value.
     ///
     /// Called before the fold, and only if the step is checkpointed.
     fn delta(_current: &T, _update: &Self::Update) -> Option<Change> {
@@ -76,7 +76,7 @@ pub trait Reducer<T> {
     }
 }
 
-/// Keeps the last written value. Two writers in one step are a conflict. The default for fields without `#[reduce]`.
+/// Keeps the last written value. Two writers in one step are a conflict. Fields without `#[reduce]` use this reducer.
 #[derive(Debug)]
 pub struct Last;
 
@@ -91,7 +91,7 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<T>
     }
 }
 
-/// Keeps the last write in task order. Any number of tasks may write in one step.
+/// Keeps the last value in task order. Any number of tasks may write the field in one step.
 #[derive(Debug)]
 pub struct Any;
 
@@ -162,7 +162,7 @@ impl Reducer<String> for Append {
     }
 }
 
-/// Adds with `+=`.
+/// Adds the written value to the current one with `+=`.
 #[derive(Debug)]
 pub struct Add;
 
@@ -270,7 +270,7 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ve
 #[derive(Debug)]
 pub struct Upsert<K>(std::marker::PhantomData<K>);
 
-/// Extracts the key from the items of an upserted list.
+/// Extracts the key from an item of a list whose reducer is [`Upsert`].
 pub trait Keyed<T> {
     /// Type of the key.
     type Key: PartialEq;

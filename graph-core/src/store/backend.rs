@@ -5,7 +5,8 @@
 //! [`ListNamespaces::select_page`](super::ListNamespaces::select_page) does the same.
 //!
 //! [`Settings::prepare`] embeds all texts of a batch in one call before the store accesses its items. A failing
-//! embedder therefore leaves no partial writes, and no lock or transaction is held while it runs.
+//! embedder therefore leaves no partial writes, and no lock or transaction is held while the embedder
+//! runs.
 
 mod ranking;
 
@@ -27,7 +28,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates settings without index or default lifetime, with the system clock.
+    /// Creates settings that use the system clock and have no index and no default lifetime.
     pub fn new() -> Self {
         Self { index: None, ttl: TtlConfig::default(), clock: Arc::new(SystemTime::now) }
     }
@@ -50,15 +51,15 @@ impl Settings {
         self
     }
 
-    /// Reads the clock and returns the context for an operation that runs now.
+    /// Reads the clock and returns the context for one operation.
     pub fn ttl_context(&self) -> TtlContext {
         TtlContext { now: (self.clock)(), ttl: self.ttl }
     }
 
     /// Validates the operations and embeds all their texts in one call.
     ///
-    /// Returns each operation with its vectors: one per indexed text of a put, one for the query of a search, none
-    /// otherwise. After this, an operation can only fail because of the back end.
+    /// Returns each operation with its vectors: one per indexed text of a put, one for the query of a search, and none
+    /// otherwise. The returned operations can fail only because of the back end.
     pub async fn prepare(&self, ops: Vec<Op>) -> Result<Vec<(Op, Vec<Vec<f32>>)>, StoreError> {
         let texts = ops.iter().map(|it| self.texts(it)).collect::<Result<Vec<_>, _>>()?;
         let mut vectors = match &self.index {
@@ -115,7 +116,7 @@ pub struct TtlContext {
 }
 
 impl TtlContext {
-    /// Returns whether an item with this expiry time has expired. `None` never expires.
+    /// Returns whether an item with this expiry time has expired. An item with `None` never expires.
     pub fn is_expired(self, expires_at: Option<SystemTime>) -> bool {
         expires_at.is_some_and(|it| it <= self.now)
     }
@@ -125,7 +126,8 @@ impl TtlContext {
         !(self.ttl.omit_expired && self.is_expired(expires_at))
     }
 
-    /// Returns the expiry time of an item whose lifetime starts now. A time that overflows means never.
+    /// Returns the expiry time of an item whose lifetime starts now. Returns `None`, which means
+    /// never, if there is no lifetime or the time overflows.
     pub fn expires_at(self, lifetime: Option<Duration>) -> Option<SystemTime> {
         self.now.checked_add(lifetime?)
     }

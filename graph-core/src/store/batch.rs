@@ -1,4 +1,4 @@
-//! Batches: several operations in one call.
+//! Batches, which run several operations in one call.
 
 use super::{Address, Get, Item, ListNamespaces, Namespace, Put, Search};
 
@@ -24,7 +24,7 @@ pub enum Op {
 pub enum OpOutput {
     /// A put or delete succeeded.
     Done,
-    /// The item that a get found.
+    /// The item that a get found, if there is one.
     Item(Option<Item>),
     /// The items that a search found.
     Items(Vec<Item>),

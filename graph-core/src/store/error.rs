@@ -1,10 +1,10 @@
-//! Errors of stores.
+//! Errors returned by stores.
 
 use std::error::Error;
 
 use super::{Address, FilterError, Namespace, OpOutput};
 
-/// A store operation failed.
+/// The error of a failed store operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -18,10 +18,10 @@ pub enum StoreError {
     EmptyLabel {
         /// The labels as passed by the caller.
         labels: Vec<String>,
-        /// Index of the empty label, from 0.
+        /// Index of the empty label, counted from 0.
         position: usize,
     },
-    /// A label contains `.` or NUL, which back ends use as separators.
+    /// A label contains `.`, which back ends use as a separator, or NUL, which PostgreSQL cannot store.
     #[error(
         "label {label:?} of namespace {labels:?} contains {character:?}, which is not allowed; \
          remove the character or split the label in two"
@@ -53,7 +53,7 @@ pub enum StoreError {
     NotAnObject {
         /// Address of the item.
         at: Address,
-        /// The JSON type of the value, with its article.
+        /// The JSON type of the value, with an article.
         found: &'static str,
     },
     /// A value cannot be serialised to JSON.
@@ -115,7 +115,8 @@ pub enum StoreError {
     Embed(#[source] Box<dyn Error + Send + Sync>),
     /// The embedder returned too few or too many vectors.
     #[error(
-        "the embedder returned {vectors} vectors for {texts} texts; it must return one per text"
+        "the number of vectors that the embedder returned ({vectors}) differs from the number of texts ({texts}); \
+         the embedder must return one vector per text"
     )]
     VectorCount {
         /// Number of texts passed to the embedder.
@@ -123,7 +124,7 @@ pub enum StoreError {
         /// Number of vectors returned.
         vectors: usize,
     },
-    /// A vector's length differs from the dimensions of the index.
+    /// The number of dimensions of a vector differs from that of the index.
     #[error(
         "the vector for {text:?} has {found} dimensions, but the index has {expected}; \
          set `dims` to the embedder's dimensions"
@@ -131,9 +132,9 @@ pub enum StoreError {
     DimensionMismatch {
         /// The embedded text.
         text: String,
-        /// Dimensions of the index.
+        /// Number of dimensions of the index.
         expected: usize,
-        /// Dimensions of the vector.
+        /// Number of dimensions of the vector.
         found: usize,
     },
     /// A vector contains an infinite number or NaN.
@@ -144,7 +145,7 @@ pub enum StoreError {
     NotFinite {
         /// The embedded text.
         text: String,
-        /// Index of the component in the vector, from 0.
+        /// Index of the component in the vector, counted from 0.
         position: usize,
         /// Value of the component.
         component: f32,
@@ -155,13 +156,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Wraps an error of an embedder.
+    /// Wraps an error returned by an embedder.
     pub fn embed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Embed(error.into())
     }
 
-    /// Reports a `batch` implementation that returned the wrong variant for an operation. The message contains no
-    /// stored values, because it may be logged.
+    /// Creates the error for a `batch` implementation that returned the wrong variant for an operation. The message
+    /// contains no stored values, because it may be logged.
     pub(super) fn unexpected_output(operation: &str, output: Option<&OpOutput>) -> Self {
         let output = match output {
             None => "no output",
@@ -175,7 +176,7 @@ impl StoreError {
         ))
     }
 
-    /// Wraps an error of a back end.
+    /// Wraps an error returned by a back end.
     pub fn backend(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend(error.into())
     }

@@ -1,4 +1,4 @@
-//! Filters: conditions on the values of a search.
+//! Filters, which are conditions that the values found by a search must meet.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -10,9 +10,9 @@ use super::put::json_type;
 ///
 /// A missing field counts as null. Numbers are compared by value, so `1` equals `1.0`.
 ///
-/// The ordering operators compare two integers exactly. Otherwise they compare as floats if both sides convert to one
-/// (strings are parsed, `true` is 1 and `false` 0), and two other strings lexicographically. All other pairs have no
-/// order and do not match.
+/// The ordering operators compare two integers exactly. Otherwise, they compare both sides as floats if both can be
+/// converted: strings are parsed, `true` is 1 and `false` is 0. Strings that cannot be compared as floats are compared
+/// lexicographically. All other pairs have no order and do not match.
 ///
 /// ```
 /// use graph_core::store::Filter;
@@ -56,14 +56,14 @@ pub enum Comparison {
     Lte,
 }
 
-/// A filter in JSON form is invalid.
+/// The error for an invalid filter in JSON form.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterError {
     /// The filter is not an object.
     #[error(r#"the filter is {found}, not an object; write it as {{"age": 18}}"#)]
     NotAnObject {
-        /// The JSON type of the filter, with its article.
+        /// The JSON type of the filter, with an article.
         found: &'static str,
     },
     /// An operator is used without a field.
@@ -92,7 +92,7 @@ pub enum FilterError {
         path: String,
         /// The operator.
         operator: String,
-        /// The JSON type of the operand, with its article.
+        /// The JSON type of the operand, with an article.
         found: &'static str,
     },
 }
@@ -100,7 +100,7 @@ pub enum FilterError {
 impl Filter {
     /// Parses LangGraph's form of a filter: `{"age": {"$gte": 18}, "name": "Ada"}`.
     ///
-    /// A nested object matches objects that have further fields; use `$eq` for an exact match.
+    /// A nested object also matches objects that have further fields. Use `$eq` for an exact match.
     pub fn parse(filter: &Value) -> Result<Self, FilterError> {
         let Value::Object(fields) = filter else {
             return Err(FilterError::NotAnObject { found: json_type(filter) });
@@ -111,42 +111,42 @@ impl Filter {
         }
     }
 
-    /// Matches objects whose `field` is deeply equal to `value`.
+    /// Creates a filter that matches objects whose `field` is deeply equal to `value`.
     pub fn eq(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Eq, value.into()))
     }
 
-    /// Matches objects whose `field` differs from `value` or is missing.
+    /// Creates a filter that matches objects whose `field` differs from `value` or is missing.
     pub fn ne(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Ne, value.into()))
     }
 
-    /// Matches objects whose `field` is greater than `value`.
+    /// Creates a filter that matches objects whose `field` is greater than `value`.
     pub fn gt(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Gt, value.into()))
     }
 
-    /// Matches objects whose `field` is greater than or equal to `value`.
+    /// Creates a filter that matches objects whose `field` is greater than or equal to `value`.
     pub fn gte(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Gte, value.into()))
     }
 
-    /// Matches objects whose `field` is less than `value`.
+    /// Creates a filter that matches objects whose `field` is less than `value`.
     pub fn lt(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Lt, value.into()))
     }
 
-    /// Matches objects whose `field` is less than or equal to `value`.
+    /// Creates a filter that matches objects whose `field` is less than or equal to `value`.
     pub fn lte(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::within(field, Self::Compare(Comparison::Lte, value.into()))
     }
 
-    /// Matches objects whose `field` matches `filter`.
+    /// Creates a filter that matches objects whose `field` matches `filter`.
     pub fn within(field: impl Into<String>, filter: Self) -> Self {
         Self::Object(BTreeMap::from([(field.into(), filter)]))
     }
 
-    /// Matches if both filters match.
+    /// Creates a filter that matches if both filters match.
     pub fn and(self, other: Self) -> Self {
         match self {
             Self::All(mut filters) => {

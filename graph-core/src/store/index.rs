@@ -1,4 +1,4 @@
-//! Semantic index: finding items by the similarity of embedded texts.
+//! Semantic index, which finds items by the similarity of embedded texts.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{FieldPath, Index, Put, StoreError};
 
-/// Converts texts into vectors; texts with similar meaning get similar vectors.
+/// Converts texts into vectors, so that texts with similar meanings get similar vectors.
 ///
 /// Wrap failures, such as a network error, with [`StoreError::embed`].
 #[async_trait]
@@ -57,7 +57,7 @@ pub struct IndexConfig {
 }
 
 impl IndexConfig {
-    /// Indexes whole values. `dims` is the number of dimensions of the embedder's vectors.
+    /// Creates an index of whole values. `dims` is the number of dimensions of the embedder's vectors.
     pub fn new(embedder: Arc<dyn Embed>, dims: usize) -> Self {
         Self { embedder, dims, fields: vec![FieldPath::whole()] }
     }
@@ -68,7 +68,7 @@ impl IndexConfig {
         Ok(self)
     }
 
-    /// Returns the texts of an item that are indexed.
+    /// Returns the texts to index for a put.
     pub fn texts(&self, put: &Put) -> Vec<String> {
         let fields = match &put.index {
             Index::Default => &self.fields,
@@ -128,7 +128,7 @@ impl fmt::Debug for IndexConfig {
 ///
 /// The similarity to the zero vector is 0.
 pub fn similarity(left: &[f32], right: &[f32]) -> f32 {
-    // `Iterator::sum` starts at -0.0, which `total_cmp` sorts below 0.0: equal scores would no longer tie.
+    // `Iterator::sum` starts at -0.0, which `total_cmp` sorts below 0.0, so equal scores might no longer tie.
     left.iter().zip(right).fold(0.0, |sum, (l, r)| sum + l * r).clamp(-1.0, 1.0)
 }
 

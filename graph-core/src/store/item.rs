@@ -26,7 +26,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Creates an item without a score. For implementations of a store.
+    /// Creates an item without a score. Intended for implementations of [`Store`](super::Store).
     pub fn new(at: Address, value: Value, created_at: SystemTime, updated_at: SystemTime) -> Self {
         let Address { namespace, key } = at;
         Self { namespace, key, value, created_at, updated_at, score: None }

@@ -1,4 +1,4 @@
-//! A store in memory.
+//! An in-memory store.
 //!
 //! Texts are embedded before the lock is taken, and all operations of a batch run under one lock. A failing embedder
 //! therefore leaves no partial writes.
@@ -18,7 +18,7 @@ use super::{IndexConfig, Op, OpOutput, Store, StoreError, TtlConfig, backend::Se
 
 /// A store that keeps its items in memory, for tests and for programs that need no persistence.
 ///
-/// Clones are cheap and share the items, but each has its own settings, so configure the store before cloning it.
+/// Clones are cheap and share the items, but each clone has its own settings, so configure the store before cloning it.
 /// A [`batch`](Store::batch) is atomic and embeds all its texts in one call.
 ///
 /// ```
@@ -38,12 +38,12 @@ use super::{IndexConfig, Op, OpOutput, Store, StoreError, TtlConfig, backend::Se
 #[derive(Clone, Default)]
 pub struct InMemoryStore {
     settings: Settings,
-    // A std mutex is enough: the lock is never held across an await or while user code runs.
+    // A std mutex is enough, because the lock is never held across an await or while user code runs.
     items: Arc<Mutex<ItemTable>>,
 }
 
 impl InMemoryStore {
-    /// Creates an empty store without index or default lifetime.
+    /// Creates an empty store without an index or a default lifetime.
     pub fn new() -> Self {
         Self::default()
     }
@@ -54,7 +54,7 @@ impl InMemoryStore {
         self
     }
 
-    /// Sets the expiry rules. [`Put::ttl`](super::Put::ttl) works without them.
+    /// Sets the expiry rules. [`Put::ttl`](super::Put::ttl) works without this call.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
         self

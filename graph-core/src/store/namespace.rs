@@ -20,7 +20,7 @@ use super::StoreError;
 pub struct Namespace(Vec<String>);
 
 impl Namespace {
-    /// Creates a namespace. Fails if there are no labels or one is invalid.
+    /// Creates a namespace. Fails if there are no labels or a label is invalid.
     pub fn new(labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
         if labels.is_empty() {
             return Err(StoreError::EmptyNamespace);
@@ -33,7 +33,7 @@ impl Namespace {
         self.0.iter().map(String::as_str).collect()
     }
 
-    /// Returns the namespace of the first `depth` labels, at least one.
+    /// Returns the namespace that consists of the first `depth` labels. Keeps at least one label.
     pub fn truncated(&self, depth: usize) -> Self {
         Self(self.0[..depth.clamp(1, self.0.len())].to_vec())
     }
@@ -47,7 +47,7 @@ impl Deref for Namespace {
     }
 }
 
-// Allows range queries on a map of namespaces by a prefix, which may be empty.
+// Allows range queries by prefix on a map whose keys are namespaces. Unlike a namespace, the prefix may be empty.
 impl Borrow<[String]> for Namespace {
     fn borrow(&self) -> &[String] {
         &self.0
@@ -77,12 +77,12 @@ impl Address {
         Ok(Self { namespace, key: key.to_owned() })
     }
 
-    /// Returns the namespace.
+    /// Returns the namespace that contains the item.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the key.
+    /// Returns the key of the item within its namespace.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Validates labels that start at the root, where some are reserved. An empty list is the root itself.
+/// Validates a path of labels that starts at the root, where some labels are reserved. An empty path means the root.
 pub(super) fn validate_from_root(labels: &[impl AsRef<str>]) -> Result<Vec<String>, StoreError> {
     let labels = validate_labels(labels)?;
     match labels.first().map(String::as_str) {

@@ -1,4 +1,4 @@
-//! Field paths: selecting the texts of a value to index.
+//! Field paths, which select the texts inside a value to index.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::StoreError;
 
-/// Selects the texts inside a value that are indexed.
+/// Selects the texts inside a value to index.
 ///
 /// | path | selects |
 /// | --- | --- |
@@ -73,7 +73,7 @@ impl FromStr for FieldPath {
     }
 }
 
-/// Parses one segment between dots: a name, then any number of brackets.
+/// Parses one segment between dots. A segment is a name, followed by any number of bracketed indexes.
 fn parse_segment(segment: &str, steps: &mut Vec<Step>) -> Result<(), &'static str> {
     let (name, mut brackets) = segment.split_at(segment.find('[').unwrap_or(segment.len()));
     if name.is_empty() {

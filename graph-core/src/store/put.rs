@@ -28,23 +28,23 @@ use crate::state::limits;
 pub struct Put {
     /// Address of the item.
     pub at: Address,
-    /// The value.
+    /// Value to write.
     pub value: Map<String, Value>,
-    /// The fields to index.
+    /// Selects the fields to index.
     pub index: Index,
     /// Lifetime of the item.
     pub ttl: Ttl,
 }
 
-/// The fields of an item that are indexed, so that queries find the item by them.
+/// The fields of an item that are indexed for searches with a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Index {
-    /// The fields of the store's [`IndexConfig`](super::IndexConfig).
+    /// Indexes the fields of the store's [`IndexConfig`](super::IndexConfig).
     #[default]
     Default,
-    /// None. The item has no score in searches with a query.
+    /// Indexes nothing. The item has no score in searches with a query.
     Skip,
-    /// These fields instead of the store's.
+    /// Indexes these fields instead of the fields of the store's index.
     Fields(Vec<FieldPath>),
 }
 
@@ -69,7 +69,7 @@ impl Put {
         Err(StoreError::NotAnObject { at, found })
     }
 
-    /// Lets the item expire `lifetime` after the put or, if reads refresh it, after the last read.
+    /// Makes the item expire `lifetime` after the put or, if reads restart the lifetime, after the last read.
     pub fn ttl(mut self, lifetime: Duration) -> Self {
         self.ttl = Ttl::After(lifetime);
         self
@@ -81,7 +81,7 @@ impl Put {
         self
     }
 
-    /// Indexes these fields instead of the store's.
+    /// Indexes these fields of the item instead of the fields of the store's index.
     ///
     /// Has no effect in a store without an index.
     pub fn index(mut self, paths: &[&str]) -> Result<Self, StoreError> {
@@ -89,14 +89,14 @@ impl Put {
         Ok(self)
     }
 
-    /// Does not index the item. Searches with a query list it last, without a score.
+    /// Excludes the item from the index. Searches with a query list it last, without a score.
     pub fn without_index(mut self) -> Self {
         self.index = Index::Skip;
         self
     }
 }
 
-/// Returns the JSON type of a value with its article, for error messages.
+/// Returns the name of a value's JSON type with an article, such as "an array", for error messages.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

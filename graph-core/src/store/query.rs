@@ -1,4 +1,4 @@
-//! Read requests: get, search and listing of namespaces.
+//! Read requests, which get an item, search for items or list namespaces.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -18,7 +18,7 @@ pub struct Get {
 }
 
 impl Get {
-    /// Creates a request for the item at `key`.
+    /// Creates a request for the item with this key.
     pub fn new(namespace: &[impl AsRef<str>], key: &str) -> Result<Self, StoreError> {
         Ok(Self { at: Address::new(namespace, key)?, refresh_ttl: None })
     }
@@ -30,7 +30,8 @@ impl Get {
     }
 }
 
-/// A request for the items under a namespace prefix. Returns at most 10 items unless [`limit`](Self::limit) is set.
+/// A request for the items under a namespace prefix. By default, the search returns at most 10 items; see
+/// [`limit`](Self::limit).
 ///
 /// ```
 /// use graph_core::store::{Filter, Search};
@@ -47,7 +48,7 @@ impl Get {
 #[non_exhaustive]
 #[must_use = "a search does nothing until it is passed to a store"]
 pub struct Search {
-    /// The first labels of the namespaces to search. Empty searches all namespaces.
+    /// The first labels of the namespaces to search. If empty, all namespaces are searched.
     pub prefix: Vec<String>,
     /// Condition that values must match.
     pub filter: Filter,
@@ -60,7 +61,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Searches all namespaces.
+    /// Creates a search of all namespaces.
     pub fn everything() -> Self {
         Self {
             prefix: Vec::new(),
@@ -72,7 +73,7 @@ impl Search {
         }
     }
 
-    /// Searches the namespaces that start with these labels.
+    /// Creates a search of the namespaces that start with these labels.
     pub fn under(prefix: &[impl AsRef<str>]) -> Result<Self, StoreError> {
         Ok(Self { prefix: validate_from_root(prefix)?, ..Self::everything() })
     }
@@ -89,7 +90,7 @@ impl Search {
         self
     }
 
-    /// Sets the maximum number of items to return. The search fails if it is 0.
+    /// Sets the maximum number of items to return. The search fails if `limit` is 0.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
@@ -113,7 +114,8 @@ impl Search {
     }
 }
 
-/// A request to list the namespaces that contain items. Returns at most 100 unless [`limit`](Self::limit) is set.
+/// A request to list the namespaces that contain items. By default, the listing contains at most 100 namespaces; see
+/// [`limit`](Self::limit).
 ///
 /// ```
 /// use graph_core::store::{ListNamespaces, Namespace};
@@ -127,9 +129,9 @@ impl Search {
 #[non_exhaustive]
 #[must_use = "a listing does nothing until it is passed to a store"]
 pub struct ListNamespaces {
-    /// Labels that a namespace must start with. `*` matches any one label.
+    /// Labels that a namespace must start with. `*` matches any single label.
     pub prefix: Vec<String>,
-    /// Labels that a namespace must end with. `*` matches any one label.
+    /// Labels that a namespace must end with. `*` matches any single label.
     pub suffix: Vec<String>,
     max_depth: usize,
     limit: usize,
@@ -137,30 +139,30 @@ pub struct ListNamespaces {
 }
 
 impl ListNamespaces {
-    /// Lists all namespaces.
+    /// Creates a request that lists all namespaces.
     pub fn new() -> Self {
         Self { prefix: vec![], suffix: vec![], max_depth: usize::MAX, limit: 100, offset: 0 }
     }
 
-    /// Restricts the listing to namespaces that start with these labels. `*` matches any one label.
+    /// Restricts the listing to namespaces that start with these labels. `*` matches any single label.
     pub fn prefix(mut self, labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
         self.prefix = validate_from_root(labels)?;
         Ok(self)
     }
 
-    /// Restricts the listing to namespaces that end with these labels. `*` matches any one label.
+    /// Restricts the listing to namespaces that end with these labels. `*` matches any single label.
     pub fn suffix(mut self, labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
         self.suffix = validate_labels(labels)?;
         Ok(self)
     }
 
-    /// Truncates namespaces to `depth` labels and removes duplicates. The listing fails if it is 0.
+    /// Truncates namespaces to `depth` labels and removes duplicates. The listing fails if `depth` is 0.
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = depth;
         self
     }
 
-    /// Sets the maximum number of namespaces to return. The listing fails if it is 0.
+    /// Sets the maximum number of namespaces to return. The listing fails if `limit` is 0.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
@@ -180,7 +182,7 @@ impl ListNamespaces {
             && self.suffix.iter().rev().zip(namespace.iter().rev()).all(fits)
     }
 
-    /// Returns the labels before the first `*` of the prefix. Every matching namespace starts with them.
+    /// Returns the labels before the first `*` in the prefix. Every matching namespace starts with them.
     pub fn fixed_prefix(&self) -> &[String] {
         self.prefix.split(|it| it == "*").next().unwrap_or_default()
     }
@@ -196,7 +198,7 @@ impl ListNamespaces {
         Ok(truncated.into_iter().skip(page.start).take(page.len()).collect())
     }
 
-    /// Returns the number of labels to which namespaces are truncated. Fails if it is 0.
+    /// Returns the number of labels to which namespaces are truncated. Fails if the number is 0.
     pub fn depth(&self) -> Result<usize, StoreError> {
         at_least_one("max_depth", self.max_depth)
     }

@@ -1,7 +1,7 @@
 //! Conformance suite for implementations of [`Store`].
 //!
-//! Each check runs on its own store, which must be empty and use the given settings: they contain a clock and an
-//! embedder that the check controls.
+//! Each check runs on its own store, which must be empty and use the given settings. The settings contain a clock and
+//! an embedder that the check controls.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,7 +39,7 @@ use self::support::{CheckResult, Clock, Fixture, WordEmbedder};
 use super::{Store, backend::Settings};
 pub use crate::checkpoint::testkit::{CheckFailure, Report};
 
-/// Runs all checks, each on a new store that `make` creates with the given settings.
+/// Runs all checks, each on a new store that `make` creates with the settings passed to it.
 ///
 /// Requires a tokio runtime with time enabled, such as the one of `#[tokio::test]`.
 pub async fn run<F, Fut>(make: F) -> Report
@@ -76,7 +76,7 @@ where
     report
 }
 
-/// Returns all checks in the order in which [`run`] runs them, to run them one by one.
+/// Returns all checks in the order in which [`run`] runs them, so that a caller can run them one by one.
 pub fn checks() -> impl Iterator<Item = Check> {
     ALL_CHECKS.iter().copied().flatten().copied()
 }
@@ -90,12 +90,12 @@ pub struct Check {
 }
 
 impl Check {
-    /// Returns the name, which describes the requirement: `"put: replacing an item keeps its creation time"`.
+    /// Returns the name, which describes the requirement, such as `"put: replacing an item keeps its creation time"`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs the check on a store that `make` creates with the given settings.
+    /// Runs the check on a store that `make` creates with the settings passed to it.
     ///
     /// A panic counts as a failure, and so does a check that takes longer than two minutes.
     pub async fn run<F, Fut>(&self, make: F) -> Result<(), CheckFailure>
@@ -126,7 +126,7 @@ impl fmt::Debug for Check {
 
 type CheckFuture = Pin<Box<dyn Future<Output = CheckResult> + Send>>;
 
-/// Time limit of one check. Allows for hundreds of writes over a network.
+/// Time limit of one check, long enough for hundreds of writes over a network.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 const ALL_CHECKS: &[&[Check]] = &[

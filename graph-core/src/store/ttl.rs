@@ -14,11 +14,11 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TtlConfig {
-    /// Lifetime of items whose put does not set one. `None`: they never expire.
+    /// Lifetime of items whose put does not set one. If `None`, they never expire.
     pub default_ttl: Option<Duration>,
-    /// Whether reading an item restarts its lifetime, unless the read overrides it.
+    /// Whether reading an item restarts its lifetime, unless the read request overrides this default.
     pub refresh_on_read: bool,
-    /// Whether reads omit expired items. If not, they remain visible until a sweep removes them.
+    /// Whether reads omit expired items. If false, expired items remain visible until a sweep removes them.
     pub omit_expired: bool,
 }
 
@@ -29,7 +29,7 @@ impl Default for TtlConfig {
 }
 
 impl TtlConfig {
-    /// Returns the lifetime of an item written with `ttl`. `None`: it never expires.
+    /// Returns the lifetime of an item written with `ttl`. `None` means that the item never expires.
     pub fn lifetime(&self, ttl: Ttl) -> Option<Duration> {
         match ttl {
             Ttl::Default => self.default_ttl,
@@ -42,11 +42,11 @@ impl TtlConfig {
 /// The lifetime of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ttl {
-    /// The default of the store's [`TtlConfig`].
+    /// The item has the default lifetime of the store's [`TtlConfig`].
     #[default]
     Default,
     /// The item never expires.
     Never,
-    /// The item expires this long after the put or, if reads refresh it, after the last read.
+    /// The item expires this long after the put or, if reads restart the lifetime, after the last read.
     After(Duration),
 }

@@ -1,4 +1,4 @@
-//! Compiling a graph: errors and warnings.
+//! Errors and warnings when a graph is compiled.
 
 use graph_core::{
     BuildError, BuildProblem, Context, Goto, NodeExt, Route, START, State, StateGraph, Stops,

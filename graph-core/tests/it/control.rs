@@ -56,7 +56,7 @@ async fn a_node_can_read_the_remaining_steps() {
     assert_eq!(outcome.state(), &trail(["2", "1!"]));
 }
 
-/// Number of running tasks, and its maximum.
+/// Counts the tasks that are running, and records the highest count.
 #[derive(Clone, Debug, Default)]
 struct Gauge {
     running: Arc<AtomicUsize>,
@@ -192,7 +192,7 @@ async fn a_thread_continues_after_a_dropped_run() {
         }
         probe.unblock("c");
         probe.trace();
-        // The lease is released once the queue is stored, shortly after the run.
+        // The run was dropped. Its lease is released shortly afterwards, once its queue is stored.
         yield_to_tasks().await;
         assert_eq!(path_of(&thread).await, ["a", "b"], "{durability:?}");
         let outcome = thread.proceed().await.unwrap();

@@ -15,7 +15,7 @@ async fn run(graph: StateGraph<Trail, Probe>) -> (String, Result<Trail, RunError
     run_with_note(graph, "").await
 }
 
-/// Returns the trace and the result of a run.
+/// Runs the graph with this note as input and returns the trace and the result.
 async fn run_with_note(
     graph: StateGraph<Trail, Probe>,
     note: &str,

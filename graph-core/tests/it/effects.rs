@@ -1,4 +1,4 @@
-//! Journaled calls: made only once, even if the node runs again.
+//! Journaled calls, which are made only once even if the node runs again.
 
 use std::time::Duration;
 
@@ -172,7 +172,7 @@ async fn a_call_inside_a_subgraph_is_not_repeated() {
     assert_eq!((probe.count("charge/7"), probe.count("pay")), (1, 2));
 }
 
-/// Reads the journaled result as another type when it runs with the `new` option.
+/// Reads the journaled result as another type if the run's configuration contains `new`.
 async fn changed(_: &Trail, cx: &Context<Probe>) -> Result<(), NodeError> {
     if cx.config("new").is_none() {
         let _: String = cx.task("call", (), async { Ok("text".to_owned()) }).await?;
@@ -199,7 +199,7 @@ async fn a_journaled_result_of_another_type_is_an_error() {
     assert!(bad.key.starts_with("call"), "{bad}");
 }
 
-/// Traces its idempotency key, then may fail.
+/// Traces its idempotency key, then fails if the probe requests it.
 async fn keyed(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     cx.deps().enter(cx.step(), &cx.idempotency_key()).await?;
     cx.deps().enter(cx.step(), "keyed").await?;

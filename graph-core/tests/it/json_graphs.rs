@@ -1,4 +1,4 @@
-//! Graphs over JSON: errors that the type system does not prevent.
+//! Graphs with a JSON state: errors that the type system does not prevent.
 
 use graph_core::{
     CachePolicy, Command, Goto, Input, JsonFieldKind, JsonStateSchema, MemoryCache, MemorySaver,
@@ -31,7 +31,7 @@ async fn a_panic_before_the_first_await_is_a_node_error() {
 
 #[tokio::test]
 async fn an_update_of_another_schema_is_matched_by_field_name() {
-    // The child's schema declares the fields in another order than the parent's.
+    // The child's schema declares the fields in a different order from the parent's schema.
     let child =
         JsonStateSchema::new([("n", JsonFieldKind::Sum), ("log", JsonFieldKind::Append)]).unwrap();
     let inner = {

@@ -49,7 +49,7 @@ async fn other(_: &Note, cx: &Context) -> NoteUpdate {
     Note::update().lines([cx.node().to_owned()])
 }
 
-/// A caller may close its database right after a run, so no task may hold the checkpointer any longer.
+/// When a run has completed, no task may still hold the checkpointer, because the caller may close its database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_completed_run_releases_its_checkpointer() {
     for durability in [Durability::Async, Durability::Sync] {

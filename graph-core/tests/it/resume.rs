@@ -1,4 +1,4 @@
-//! Continuing after a failure: finished tasks do not run again.
+//! Continuing a thread after a failure: finished tasks do not run again.
 
 use graph_core::{
     Durability, Input, MemorySaver, RunError, RunOptions, START, State, StateGraph,

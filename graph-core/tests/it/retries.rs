@@ -1,4 +1,4 @@
-//! Retries: number of attempts, delays and matching of errors.
+//! Retries: the number of attempts, the delays, and which errors are retried.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn exact(attempts: u32, initial: u64, factor: f64) -> RetryPolicy {
         .without_jitter()
 }
 
-/// Returns the duration, in seconds, of a run of `pass` that fails `failures` times.
+/// Returns the duration, in seconds, of a run in which the node `pass` fails `failures` times.
 async fn seconds(retry: RetryPolicy, failures: u32) -> u64 {
     let probe = Probe::default();
     probe.fail_next("pass", failures);

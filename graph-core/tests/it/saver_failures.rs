@@ -20,7 +20,7 @@ use crate::support::{
     InjectedError, Item, Probe, Trail, TrailUpdate, chain, diamond, path_of, trail, visited,
 };
 
-/// Fails all writes after the first `remaining` ones.
+/// Lets a limited number of writes succeed and fails all later ones.
 #[derive(Clone, Debug)]
 struct FailAfter {
     /// Number of writes that still succeed.
@@ -80,7 +80,7 @@ async fn a_failing_storage_fails_the_run_and_keeps_what_was_stored() {
                 }
                 other => panic!("{case}: {other:?}"),
             }
-            // Whatever was stored is a thread that can continue, or nothing.
+            // The saver contains either a thread that can continue or no thread at all.
             let outcome = match thread.state().await.unwrap() {
                 Some(_) => thread.proceed().await.unwrap(),
                 None => thread.run(Trail::default()).await.unwrap(),

@@ -108,7 +108,7 @@ async fn a_renamed_field_is_stored_and_reported_by_its_new_name() {
 
 macro_rules! wide {
     ($($field:ident)*) => {
-        /// More than 64 fields, so that field sets need more than one word.
+        /// A state with more than 64 fields, so that its field sets need more than one machine word.
         #[derive(State, Clone, Debug, Default, PartialEq)]
         struct Wide {
             $($field: u32,)*
@@ -175,7 +175,7 @@ async fn a_conflict_beyond_the_64th_field_is_reported() {
     assert_eq!(conflict.field, "f64");
 }
 
-/// Bounds of a generic field.
+/// The trait bounds of a generic field.
 trait Value: Clone + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<T: Clone + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static> Value
     for T

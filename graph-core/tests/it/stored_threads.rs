@@ -1,4 +1,4 @@
-//! Stored threads with an older state version, and corrupt ones.
+//! Stored threads that have an older state version or are corrupt.
 
 use graph_core::{
     AsNode, FieldWrite, MemorySaver, Migrations, RunError, START, State, StateGraph, Thread,
@@ -175,7 +175,7 @@ async fn a_missing_migration_is_reported() {
     assert!(text.contains("`count`") && text.contains("migration"), "{text}");
 }
 
-/// Stores a checkpoint after the head whose field `path` is not a list.
+/// Adds a checkpoint in which the field `path` is not a list.
 async fn store_corrupt_checkpoint(saver: &MemorySaver) -> CheckpointId {
     let head = saver
         .get(&Lookup::head("t", ""))

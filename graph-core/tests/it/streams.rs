@@ -197,7 +197,7 @@ async fn deep(_: &Inner, cx: &Context<Probe>) -> InnerUpdate {
     Inner::update().path(["deep".to_owned()])
 }
 
-/// Nests `deep` in `low` in `high`.
+/// Returns a graph whose subgraph `high` contains the subgraph `low`, which contains the node `deep`.
 fn nested() -> StateGraph<Trail, Probe> {
     let low = StateGraph::<Inner, Probe>::new().node(deep).edge(START, deep).compile();
     let low = low.expect("the graph is valid");
@@ -241,7 +241,7 @@ async fn events_of_subgraphs_are_excluded_by_default() {
     );
 }
 
-/// Emits ten events and traces each.
+/// Emits ten events and traces each one after it was sent.
 async fn emit_ten(_: &Trail, cx: &Context<Probe>) -> Result<(), NodeError> {
     for number in 0..10 {
         cx.emit(number).await;

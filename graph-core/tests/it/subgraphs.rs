@@ -24,7 +24,7 @@ async fn line(draft: &Draft, cx: &Context<Probe>) -> Result<DraftUpdate, NodeErr
     Ok(Draft::update().lines([format!("{} {}", draft.title, draft.lines.len())]))
 }
 
-/// Returns a graph of `first` and `second`, which each add a line.
+/// Returns a graph with the nodes `first` and `second`, each of which adds a line.
 fn drafting() -> CompiledGraph<Draft, Probe> {
     StateGraph::<Draft, Probe>::new()
         .node_as("first", line)
@@ -202,7 +202,7 @@ async fn a_command_without_parent_graph_is_an_error() {
     assert!(matches!(&error, RunError::NoParent { node } if node == "leave"), "{error}");
 }
 
-/// Runs a graph twice and may fail in between.
+/// Runs a subgraph twice, and fails between the two runs if the probe requests it.
 async fn twice(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     let inner = chain(["inner"]).compile()?;
     let first = cx.run_graph(&inner, Persistence::Invocation, trail(["1"])).await?;

@@ -9,7 +9,7 @@ use graph_core::{Context, NodeError, RunError, START, State, StateGraph, Thread}
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// State of most tests: the nodes that the run has visited.
+/// The state that most tests use. It records the nodes that the run has visited.
 #[derive(State, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Trail {
     #[reduce(append)]
@@ -17,16 +17,16 @@ pub(crate) struct Trail {
     pub(crate) note: String,
 }
 
-/// A payload.
+/// The payload of the node [`work`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Item(pub(crate) u32);
 
-/// Error of a node that the probe makes fail.
+/// The error of a node that fails because the probe requests it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("injected failure of `{0}`")]
 pub(crate) struct InjectedError(pub(crate) String);
 
-/// Dependencies of most tests: traces, blocks and fails nodes. Clones share their state.
+/// The dependencies that most tests use. They trace nodes, block them and make them fail. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ impl Probe {
         failures.insert(node.to_owned(), times);
     }
 
-    /// Blocks the node until [`unblock`](Self::unblock).
+    /// Blocks the node until [`unblock`](Self::unblock) is called.
     pub(crate) fn block(&self, node: &str) {
         self.shared.blocked.send_modify(|it| it.extend([node.to_owned()]));
     }
@@ -78,7 +78,7 @@ impl Probe {
         }
     }
 
-    /// Returns and clears the trace, by step: `1: a b | 2: c`.
+    /// Returns the trace, grouped by step, and clears it. Example: `1: a b | 2: c`.
     pub(crate) fn trace(&self) -> String {
         let ran = self.shared.ran.send_replace(Vec::new());
         let steps = ran.chunk_by(|a, b| a.0 == b.0).map(|step| {
@@ -89,19 +89,19 @@ impl Probe {
         steps.collect::<Vec<_>>().join(" | ")
     }
 
-    /// Returns how often the node has run since the last `trace`.
+    /// Returns how often the node has run since the last call to [`trace`](Self::trace).
     pub(crate) fn count(&self, node: &str) -> usize {
         self.shared.ran.borrow().iter().filter(|it| it.1 == node).count()
     }
 }
 
-/// A node for any name: traces itself and adds its name to the path.
+/// A node that can be added under any name. It traces itself and adds its name to the path.
 pub(crate) async fn pass(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     cx.deps().enter(cx.step(), cx.node()).await?;
     Ok(visited(cx.node()))
 }
 
-/// A node that takes payloads.
+/// A node that takes a payload. It traces itself and adds its name and the payload to the path.
 pub(crate) async fn work(item: Item, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     let name = format!("work({})", item.0);
     cx.deps().enter(cx.step(), &name).await?;
@@ -140,7 +140,7 @@ pub(crate) fn with_nodes<const N: usize>(names: [&'static str; N]) -> StateGraph
     names.into_iter().fold(graph(), |graph, name| graph.node_as(name, pass))
 }
 
-/// Returns the graph `a`, then `b` and `c` in parallel, then `d`.
+/// Returns a graph that runs `a`, then `b` and `c` in parallel, then `d`.
 pub(crate) fn diamond() -> StateGraph<Trail, Probe> {
     with_nodes(["a", "b", "c", "d"])
         .edge(START, "a")
@@ -162,7 +162,7 @@ pub(crate) async fn path_of(thread: &Thread<Trail, Probe>) -> Vec<String> {
     state.expect("the thread has run").values.path
 }
 
-/// Returns the node that failed a run.
+/// Returns the name of the node whose failure ended the run.
 pub(crate) fn failed_node(error: &RunError) -> &str {
     match error {
         RunError::Node { node, .. } => node,

@@ -21,13 +21,13 @@ pub(super) struct Variant {
     pub(super) destination: Destination,
 }
 
-/// The destination of a variant.
+/// Where a variant leads.
 pub(super) enum Destination {
-    /// Goes to all targets without a payload.
+    /// Goes to all of the targets, without a payload.
     Goto(Vec<Target>),
-    /// Sends one payload to a node.
+    /// Sends one payload of the given type to a node.
     Send(Target, Box<Type>),
-    /// Sends each item of a `Vec` to a node. The type is that of the items.
+    /// Sends each item of a `Vec` to a node. The type is the type of the items.
     SendEach(Target, Box<Type>),
 }
 

@@ -44,7 +44,7 @@ pub(super) fn expand(Route { ident, generics, variants }: &Route) -> TokenStream
 }
 
 impl Variant {
-    /// Generates the variant's targets.
+    /// Generates one `RouteTarget` expression per target of the variant.
     fn targets(&self) -> Vec<TokenStream> {
         let name = LitStr::new(&self.ident.unraw().to_string(), self.ident.span());
         let (labels, sends) = match &self.destination {
@@ -58,7 +58,7 @@ impl Variant {
         labels.into_iter().map(target).collect()
     }
 
-    /// Generates the match arm that adds the variant's gotos.
+    /// Generates the match arm that adds the variant's gotos to `__gotos`.
     fn arm(&self) -> TokenStream {
         let ident = &self.ident;
         match &self.destination {
@@ -86,12 +86,12 @@ impl Variant {
     }
 }
 
-/// Generates the name of a target without payload.
+/// Generates the expression for the label of a target that receives no payload.
 fn target_label(target: &Target) -> TokenStream {
     quote_spanned!(span_of(target)=> ::graph_core::command::derive::target_label(#target))
 }
 
-/// Generates the name of a target that accepts the payload.
+/// Generates the expression for the label of a target that receives the payload.
 fn payload_target_label(target: &Target, payload: &Type) -> TokenStream {
     match target {
         Target::Name(name) => quote!(::graph_core::Label::from(#name)),

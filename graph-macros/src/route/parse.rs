@@ -14,7 +14,7 @@ use crate::diagnostics::Diagnostics;
 pub(super) struct ParsedEnum {
     pub(super) ident: Ident,
     pub(super) generics: Generics,
-    /// Misplaced `#[to(..)]` attributes: on the enum, or on a variant's field.
+    /// Misplaced `#[to(..)]` attributes, which are on the enum or on a variant's field.
     pub(super) misplaced: Vec<Attribute>,
     pub(super) body: Body,
 }
@@ -25,19 +25,19 @@ pub(super) enum Body {
     Union(syn::token::Union),
 }
 
-/// A parsed variant.
+/// A parsed variant, before validation.
 pub(super) struct ParsedVariant {
     pub(super) ident: Ident,
     pub(super) fields: Fields,
-    /// The variant's `#[to(..)]` attributes and the targets that could be parsed.
+    /// The variant's `#[to(..)]` attributes, each with the targets that could be parsed.
     pub(super) to: Vec<(Attribute, Vec<Target>)>,
 }
 
 /// A target in `#[to(..)]`.
 pub(super) enum Target {
-    /// A node function, or END.
+    /// The path of a node function or of `END`.
     Path(Box<ExprPath>),
-    /// A node name.
+    /// A node name in quotes.
     Name(LitStr),
 }
 

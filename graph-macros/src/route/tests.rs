@@ -6,7 +6,7 @@ use super::{
     *,
 };
 
-/// Parses and validates an enum, and returns the route and the error messages.
+/// Parses and validates an enum. Returns the route and the error messages.
 fn route(code: &str) -> (Route, Vec<String>) {
     let mut diagnostics = Diagnostics::default();
     let parsed = parse::parse(syn::parse_str(code).unwrap(), &mut diagnostics);
@@ -34,7 +34,7 @@ fn check_destinations(variants: &str, expect: &[&str]) {
     assert_eq!(destinations.collect::<Vec<_>>(), expect);
 }
 
-/// Checks the error message, and that the generated code is nevertheless valid Rust.
+/// Checks that deriving reports exactly this error and still generates valid Rust code.
 #[track_caller]
 fn check_error(code: &str, expect: &str) {
     assert_eq!(route(code).1, [expect]);

@@ -34,7 +34,7 @@ pub(super) struct Field {
     pub(super) ident: Ident,
     pub(super) ty: Type,
     pub(super) docs: Vec<Attribute>,
-    /// Name in checkpoints and streams.
+    /// Name of the field in checkpoints and streams.
     pub(super) name: LitStr,
     pub(super) reducer: Reducer,
     pub(super) lifetime: Lifetime,
@@ -47,7 +47,7 @@ pub(super) enum Reducer {
     BuiltIn(Ident),
     /// A user-defined type that implements `Reducer`.
     Custom(Path),
-    /// A user-defined function.
+    /// A user-defined function, set with `with = function`.
     Function(ExprPath),
     Upsert {
         item: Box<Type>,
@@ -63,7 +63,7 @@ pub(super) enum Lifetime {
     Run,
 }
 
-/// The key of an upserted item: the expression that accesses it, relative to the item, and its type.
+/// The key of an upserted item: the expression that accesses the key, relative to the item, and the key's type.
 pub(super) struct Key {
     pub(super) path: TokenStream,
     pub(super) ty: Type,
@@ -86,7 +86,8 @@ pub(super) fn check(parsed: ParsedStruct, diagnostics: &mut Diagnostics) -> Stat
     State { vis, ident, update, generics, version, fields }
 }
 
-/// Rejects type parameters without bounds. Each would cause dozens of errors in the generated code.
+/// Rejects type parameters without bounds, because each would cause dozens of errors in the generated code. Returns
+/// `false` if there are any.
 fn check_bounds(generics: &Generics, diagnostics: &mut Diagnostics) -> bool {
     let predicates = generics.where_clause.iter().flat_map(|it| &it.predicates);
     let bound_in_where_clause: Vec<String> = predicates
@@ -180,7 +181,7 @@ fn check_fields(parsed: Vec<ParsedField>, diagnostics: &mut Diagnostics) -> Vec<
     fields
 }
 
-/// The validated `#[state(..)]` of a field.
+/// The validated `#[state(..)]` options of a field.
 #[derive(Default)]
 struct Settings {
     name: Option<LitStr>,
@@ -229,7 +230,8 @@ fn check_settings(entries: &[Entry], diagnostics: &mut Diagnostics) -> Settings 
     settings
 }
 
-/// The built-in reducers without arguments: attribute name, type in `graph_core::reduce`, lifetime of a value.
+/// The built-in reducers that take no arguments. Each entry consists of the name in the attribute, the type in
+/// `graph_core::reduce`, and the lifetime of a written value.
 const BUILT_IN_REDUCERS: [(&str, &str, Lifetime); 9] = [
     ("add", "Add", Lifetime::Persistent),
     ("any", "Any", Lifetime::Step),

@@ -134,7 +134,8 @@ fn state_impl(state: &State) -> TokenStream {
     }
 }
 
-/// Generates the standard traits of the update type and its conversions into node outputs and inputs.
+/// Generates implementations of standard traits for the update type, and its conversions into a node's output and a
+/// run's input.
 fn conversions(State { ident, update, generics, fields, .. }: &State) -> TokenStream {
     let (parameters, arguments, bounds) = generics.split_for_impl();
     let idents: Vec<_> = fields.iter().map(|it| &it.ident).collect();
@@ -193,7 +194,7 @@ fn conversions(State { ident, update, generics, fields, .. }: &State) -> TokenSt
 }
 
 impl Field {
-    /// Generates the field's `graph_core::state::Field`.
+    /// Generates the expression that creates the field's `graph_core::state::Field`.
     fn metadata(&self, state: &State, index: usize) -> TokenStream {
         let Self { name, ty, input, output, .. } = self;
         let reducer = self.reducer(state, index);
@@ -210,7 +211,7 @@ impl Field {
         }
     }
 
-    /// Generates the fold of the field's write.
+    /// Generates the statement that folds the field's write into the state.
     fn fold(&self, state: &State, index: usize) -> TokenStream {
         let Self { ident, ty, .. } = self;
         let reducer = self.reducer(state, index);
@@ -219,7 +220,8 @@ impl Field {
         }
     }
 
-    /// Generates the write of the field's value for `into_update`. `None` if the field is not part of the input.
+    /// Generates the statement of `into_update` that writes the field's value. Returns `None` if the field is not part
+    /// of the input.
     fn input_write(&self) -> Option<TokenStream> {
         let ident = &self.ident;
         let value = if self.writes_field_type() {
@@ -240,7 +242,8 @@ impl Field {
 
     /// Generates the conversion of the field to JSON, and the assignment of the field from JSON.
     ///
-    /// Converts the value inside an `Arc`, because serde supports `Arc` itself only with its `rc` feature.
+    /// For an `Arc` field, the generated code converts the value inside the `Arc`, because serde supports `Arc` only
+    /// with its `rc` feature.
     fn json_accessors(&self) -> (TokenStream, TokenStream) {
         let Self { ident, name, ty, .. } = self;
         let value = quote_spanned!(span_of(ty)=> self.#ident);
@@ -258,7 +261,7 @@ impl Field {
         (get, quote!(#value = #new))
     }
 
-    /// Generates the conversion of the field's write to JSON, and from JSON.
+    /// Generates the conversions of the field's write to and from JSON.
     fn write_conversions(&self) -> (TokenStream, TokenStream) {
         let Self { ident, name, ty, .. } = self;
         let push = quote_spanned! { span_of(ty)=>

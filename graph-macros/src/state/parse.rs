@@ -29,7 +29,7 @@ pub(super) enum Body {
     Union(syn::token::Union),
 }
 
-/// A parsed field.
+/// A parsed field, before validation.
 pub(super) struct ParsedField {
     pub(super) ident: Ident,
     pub(super) ty: Type,

@@ -5,7 +5,7 @@ use super::{
     *,
 };
 
-/// Parses and validates a struct, and returns the state and the error messages.
+/// Parses and validates a struct. Returns the state and the error messages.
 fn state(code: &str) -> (State, Vec<String>) {
     let mut diagnostics = Diagnostics::default();
     let parsed = parse::parse(syn::parse_str(code).unwrap(), &mut diagnostics);
@@ -35,7 +35,7 @@ fn check_fields(fields: &str, expect: &[&str]) {
     assert_eq!(shown.collect::<Vec<_>>(), expect);
 }
 
-/// Checks the error messages, and that the generated code is nevertheless valid Rust.
+/// Checks that deriving reports exactly these errors and still generates valid Rust code.
 #[track_caller]
 fn check_errors(code: &str, expect: &[&str]) {
     assert_eq!(state(code).1, expect);

@@ -85,7 +85,7 @@ fn merge(entries: Value) -> Change {
     Change::Merge(object(entries))
 }
 
-/// Stores one checkpoint per change of a field and checks the value of the last one.
+/// Stores one checkpoint per change to a field and checks the field's value in the last checkpoint.
 async fn expect_result(saver: Saver, changes: Vec<Change>, expected: Option<Value>) -> CheckResult {
     let mut id = first().put(&saver).await?;
     for change in changes {
@@ -141,7 +141,7 @@ async fn independent_fields(saver: Saver) -> CheckResult {
     expect_values(&saver, id, json!({"a": [1], "ab": [2, 4]})).await
 }
 
-/// The saver may reject the change when it is written or when it is read.
+/// A change of the wrong kind must be rejected, either when it is written or when it is read.
 async fn wrong_kind(saver: Saver) -> CheckResult {
     let id = first().set("text", "t").put(&saver).await?;
     let draft = after(id).extend("text", [1]);
@@ -201,7 +201,7 @@ async fn random_changes(saver: Saver) -> CheckResult {
     let mut known = vec![(first().put(&saver).await?, BTreeMap::new())];
     for _ in 0..200 {
         let head = known[known.len() - 1].0;
-        // Mostly extends the head, like a normal thread; sometimes forks.
+        // Most checkpoints extend the head, as in a normal thread. The others fork.
         let base = if rng.below(4) == 0 { rng.below(known.len()) } else { known.len() - 1 };
         let (base, mut values) = known[base].clone();
         let mut draft = after(head).based_on(base);

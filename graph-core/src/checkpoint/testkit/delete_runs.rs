@@ -1,4 +1,5 @@
-//! delete_runs: deletes what the runs wrote in all threads and keeps the checkpoints of other runs readable.
+//! delete_runs: deletes the checkpoints that the runs wrote in all threads and keeps the checkpoints of other runs
+//! readable.
 
 use serde_json::json;
 
@@ -79,7 +80,7 @@ async fn records_stay(saver: Saver) -> CheckResult {
     expect_eq("the records", read(&saver, chain[1]).await?.records, vec![record("t", done(1))])
 }
 
-/// Another run may be in progress.
+/// Records whose checkpoint is not stored yet are kept, because another run may be in progress.
 async fn early_records_stay(saver: Saver) -> CheckResult {
     first().thread("other").run("b").put(&saver).await?;
     let head = first().run("a").put(&saver).await?;

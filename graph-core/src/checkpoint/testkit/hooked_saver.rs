@@ -19,7 +19,7 @@ pub trait WriteHook: Send + Sync + fmt::Debug {
         writes: Vec<CheckpointWrite>,
     ) -> Result<(), CheckpointError>;
 
-    /// Called instead of [`Checkpointer::lease`]. Leases the thread from the wrapped saver by default.
+    /// Called instead of [`Checkpointer::lease`]. By default, leases the thread from the wrapped saver.
     async fn lease(&self, from: &dyn Checkpointer, thread: &str) -> Result<Lease, CheckpointError> {
         from.lease(thread).await
     }
@@ -65,7 +65,7 @@ pub struct HookedSaver<W> {
 }
 
 impl<W> HookedSaver<W> {
-    /// Wraps a checkpointer.
+    /// Wraps the checkpointer `inner` and passes its writes and leases to `hook`.
     pub fn new(inner: Arc<dyn Checkpointer>, hook: W) -> Self {
         Self { inner, hook }
     }

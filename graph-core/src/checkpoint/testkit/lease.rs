@@ -1,4 +1,4 @@
-//! The lease: one run at a time works on a thread.
+//! The lease: only one run at a time may work on a thread.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ async fn readers(saver: Saver) -> CheckResult {
     expect_eq("the checkpoints", ids(&saver, &history()).await?, reversed(&chain))
 }
 
-/// Leases the thread, retrying for up to two seconds: a saver may release it in the background.
+/// Leases the thread. Retries for up to two seconds, because a saver may release an earlier lease in the background.
 async fn lease_eventually(saver: &Saver, thread: &str) -> Result<Lease, CheckpointError> {
     for _ in 0..200 {
         match saver.lease(thread).await {

@@ -107,7 +107,7 @@ async fn before_and_limit(saver: Saver) -> CheckResult {
 async fn pages(saver: Saver) -> CheckResult {
     let chain = chain(&saver, 7).await?;
     let mut found = ids(&saver, &history().limit(3)).await?;
-    // Bounded, so that a saver that ignores `before` does not loop forever.
+    // The loop is bounded, so that it ends even if a saver ignores `before`.
     for _ in 0..chain.len() {
         let Some(last) = found.last().copied() else { break };
         found.extend(ids(&saver, &history().before(last).limit(3)).await?);
@@ -145,7 +145,7 @@ async fn finds(saver: Saver, metadata: Value, expected: &[usize]) -> CheckResult
     expect_eq("the checkpoints", ids(&saver, &query).await?, expected)
 }
 
-/// Stores ten checkpoints. The even ones are updates and have `"even": true`.
+/// Stores ten checkpoints. Those with an even index have the source `Update` and the metadata `"even": true`.
 async fn ten(saver: &Saver) -> CheckResult<Vec<CheckpointId>> {
     let mut chain: Vec<CheckpointId> = Vec::new();
     for n in 0..10 {

@@ -36,7 +36,7 @@ checks! {
     "prune: a subgraph that belongs to the thread is kept" => thread_subgraphs_are_kept(),
 }
 
-/// Stores two checkpoints of a subgraph that was run in a step of the root graph.
+/// Stores two checkpoints of a subgraph that ran in a step of the root graph.
 async fn invoke_subgraph(
     saver: &Saver,
     namespace: &str,
@@ -55,8 +55,8 @@ async fn invocations_are_deleted(saver: Saver) -> CheckResult {
     let old = invoke_subgraph(&saver, "inside:1", chain[0]).await?;
     let deep = invoke_subgraph(&saver, "inside:1|deeper:2", chain[0]).await?;
     let kept = invoke_subgraph(&saver, "inside:3", chain[4]).await?;
-    // Four of the root, one of each subgraph because of its own age, and one more of each subgraph whose step was
-    // deleted.
+    // Pruning deletes four checkpoints of the root graph, the older checkpoint of each of the three subgraphs, and the
+    // newer checkpoint of the two subgraphs whose step was deleted.
     expect_eq(
         "the number of pruned checkpoints",
         prune(&saver, &[THREAD], Keep::Newest(1)).await?,
@@ -218,7 +218,7 @@ async fn forks_survive(saver: Saver) -> CheckResult {
     expect_values(&saver, next, json!({"list": [0, 1, 3], "a": 1})).await
 }
 
-/// A fork restarts the step numbers.
+/// The newest checkpoints are kept even if their step numbers are lower, because a fork restarts the step numbers.
 async fn by_age(saver: Saver) -> CheckResult {
     let chain = chain(&saver, 4).await?;
     let draft = after(chain[3]).based_on(chain[0]).header(|it| it.step = 0);
@@ -239,7 +239,7 @@ async fn records_stay(saver: Saver) -> CheckResult {
     Ok(())
 }
 
-/// A run may be in progress while its thread is pruned.
+/// Records whose checkpoint is not stored yet are kept, because a run may be in progress while its thread is pruned.
 async fn early_records_stay(saver: Saver) -> CheckResult {
     let chain = five(&saver).await?;
     let draft = after(chain[4]);

@@ -1,4 +1,4 @@
-//! Helpers of the checks: a builder for checkpoints, functions to read them, and assertions that report expected and
+//! Helpers for the checks: a builder for checkpoints, functions to read them, and assertions that report expected and
 //! actual values.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Declares the checks of a file. Each is an async function that takes the saver and the given arguments.
+/// Declares the checks in a file. Each check is an async function that takes the saver and the given arguments.
 macro_rules! checks {
     ($($name:literal => $check:ident($($arg:expr),*),)+) => {
         pub(super) const CHECKS: &[$crate::checkpoint::testkit::Check] = &[
@@ -81,8 +81,9 @@ pub(super) fn expect_eq<T: PartialEq + fmt::Debug>(
     if found == expected { Ok(()) } else { Err(CheckProblem::differs(what, &expected, &found)) }
 }
 
-/// Default thread and namespace of the checkpoints.
+/// Thread of the checkpoints, unless a check sets another one.
 pub(super) const THREAD: &str = "thread";
+/// Namespace of the checkpoints, unless a check sets another one.
 pub(super) const ROOT: &str = "";
 
 /// A builder for a checkpoint.
@@ -207,7 +208,7 @@ pub(super) async fn chain(saver: &Saver, n: usize) -> CheckResult<Vec<Checkpoint
 
 /// Stores `n` consecutive checkpoints with the thread, namespace and run of `like`.
 ///
-/// Each has the field `n`, its index, and the field `log`, the indices so far: see [`chain_values`].
+/// Each checkpoint has a field `n` with its index and a field `log` with all indices so far: see [`chain_values`].
 pub(super) async fn chain_like(
     saver: &Saver,
     like: &Draft,
@@ -230,18 +231,18 @@ pub(super) fn chain_values(idx: usize) -> Value {
     json!({"n": idx, "log": (0..=idx).collect::<Vec<_>>()})
 }
 
-/// Reads a checkpoint of the root namespace; fails the check if it does not exist.
+/// Reads a checkpoint in the root namespace. Fails the check if it does not exist.
 pub(super) async fn read(saver: &Saver, id: CheckpointId) -> CheckResult<Checkpoint> {
     read_at(saver, &key(id)).await
 }
 
-/// Reads a checkpoint; fails the check if it does not exist.
+/// Reads a checkpoint. Fails the check if it does not exist.
 pub(super) async fn read_at(saver: &Saver, at: &CheckpointKey) -> CheckResult<Checkpoint> {
     let lookup = Lookup::exact(&at.thread, &at.namespace, at.id);
     saver.get(&lookup).await?.ok_or_else(|| CheckProblem::differs("the checkpoint", at, &"none"))
 }
 
-/// Fails the check unless the checkpoint exists and has exactly these values.
+/// Fails the check unless the checkpoint exists in the root namespace and has exactly these values.
 pub(super) async fn expect_values(saver: &Saver, id: CheckpointId, values: Value) -> CheckResult {
     expect_values_at(saver, &key(id), values).await
 }
@@ -262,7 +263,7 @@ pub(super) async fn expect_absent(saver: &Saver, at: &CheckpointKey) -> CheckRes
     expect_eq("the checkpoint", found.map(|it| it.key), None)
 }
 
-/// Returns the newest checkpoint of a namespace.
+/// Returns the id of the newest checkpoint in a namespace.
 pub(super) async fn head(
     saver: &Saver,
     thread: &str,

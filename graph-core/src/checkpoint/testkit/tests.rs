@@ -1,4 +1,4 @@
-//! Tests of the suite itself: each of these savers has one fault, which the suite must detect.
+//! Tests the suite itself. Each saver has one fault, which the suite must detect.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ async fn the_suite_detects_every_fault() {
         let report = report(*fault).await;
         let detected = report.failed.iter().any(|it| it.check == *detected_by);
         assert!(detected, "{fault:?} is not detected by `{detected_by}`: {report}");
-        // A suite in which every check fails would detect every fault, too.
+        // Most checks must still pass, because a suite in which every check fails would also detect every fault.
         assert!(report.passed.len() > 50, "{fault:?}: {report}");
     }
 }

@@ -54,7 +54,7 @@ fn nested(wrap: impl Fn(Value) -> Value) -> Value {
     (0..100).fold(json!("core"), |inner, _| wrap(inner))
 }
 
-/// Returns values of many kinds.
+/// Returns unusual values of many kinds.
 fn odd() -> Vec<Value> {
     vec![
         json!(null),

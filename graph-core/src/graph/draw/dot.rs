@@ -8,7 +8,7 @@ pub(super) fn text(drawing: &Drawing) -> String {
     let mut lines = vec![
         "digraph {".to_owned(),
         "    compound=true;".to_owned(),
-        // With the default, only the head of an edge that ends at a cluster's border would be visible.
+        // With the default rank separation, only the head of an edge that ends at a cluster border would be visible.
         "    ranksep=0.8;".to_owned(),
         "    node [shape=box, style=rounded];".to_owned(),
     ];
@@ -41,8 +41,8 @@ fn shape(node: &DrawnNode) -> &'static str {
     }
 }
 
-/// Formats an edge. DOT edges cannot connect clusters, so an edge of an expanded subgraph connects a node inside it and
-/// is clipped at the cluster's border with `ltail` and `lhead`.
+/// Formats an edge. DOT edges cannot connect clusters, so an edge of an expanded subgraph is attached to a node inside
+/// the subgraph and clipped at the cluster's border with `ltail` and `lhead`.
 fn edge_line(
     drawing: &Drawing,
     edge: &DrawnEdge,

@@ -36,7 +36,8 @@ fn shape(node: &DrawnNode) -> String {
     let lines: Vec<_> = node.label_lines().iter().map(|it| escape(it)).collect();
     let label = lines.join("<br/>");
     match node.kind {
-        // Not escaped, to keep the source readable, although some versions render `__start__` as a bold "start".
+        // The name is not escaped, to keep the Mermaid source readable, although some Mermaid versions render
+        // `__start__` as a bold "start".
         DrawnKind::Start | DrawnKind::End => format!("([\"{}\"])", node.name),
         DrawnKind::Node => format!("[\"{label}\"]"),
         DrawnKind::Subgraph => format!("[[\"{label}\"]]"),
@@ -49,7 +50,7 @@ fn edge_line(
     positions: &BTreeMap<&str, usize>,
 ) -> Option<String> {
     let (from, to) = (*positions.get(edge.from.as_str())?, *positions.get(edge.to.as_str())?);
-    // Older versions fail on an edge from a block to itself, so connect its last node with its first.
+    // Older Mermaid versions fail on an edge from a block to itself, so connect the block's last node to its first.
     let (from, to) = match drawing.first_and_last_inside(from) {
         Some((first, last)) if from == to => (last, first),
         _ => (from, to),
@@ -65,8 +66,8 @@ fn edge_line(
 
 /// Escapes a text for use inside a quoted label.
 ///
-/// Some versions interpret labels as Markdown and render `1. plan` as an unsupported list, `fa:fa-car` as an icon and
-/// `$$x$$` as a formula. Therefore all punctuation that is not known to be harmless becomes an entity.
+/// Some Mermaid versions interpret labels as Markdown and render `1. plan` as an unsupported list, `fa:fa-car` as an
+/// icon and `$$x$$` as a formula. Therefore all punctuation that is not known to be harmless becomes an entity.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Drawings of all kinds of graphs.
+//! Tests of the drawings of all kinds of graphs.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::{
     json::{JsonBranch, json_subgraph},
 };
 
-/// Compares a drawing with the expected one, ignoring the indentation of the latter as a whole.
+/// Asserts that a drawing equals `expected` after the common indentation of `expected` is removed.
 #[track_caller]
 fn check(actual: &str, expected: &str) {
     let lines: Vec<_> = expected.lines().filter(|it| !it.trim().is_empty()).collect();
@@ -117,7 +117,8 @@ fn branches_are_drawn_as_dotted_edges() {
     );
 }
 
-/// END is drawn only if an edge leads there.
+/// A branch without declared targets is drawn with an edge to every node and to END. A graph in which no edge leads to
+/// END is drawn without END.
 #[test]
 fn branches_without_declared_targets_lead_to_all_nodes() {
     let anywhere = graph(["a", "b"]).edge(START, "a").json_branch("a", branch("any"));
@@ -257,7 +258,7 @@ fn edges_that_send_payloads_are_labelled() {
 }
 
 /// A graph that contains the subgraph `child`, which contains the subgraph `inner`. The outermost and the innermost
-/// graph have a join.
+/// graph each have a join.
 fn nested() -> CompiledGraph<JsonState> {
     let inner = graph(["deep", "b"])
         .edge(START, "deep")

@@ -6,8 +6,8 @@ use super::super::{Search, StoreError, similarity};
 
 /// Collects the hits of a search and selects the requested page.
 ///
-/// Offer hits sorted by namespace and key; without a query they keep this order. However many hits are offered, only
-/// about twice as many as the page needs are kept in memory.
+/// Hits must be offered sorted by namespace and key. Without a query, they keep this order. However many hits are
+/// offered, the ranking keeps at most about twice as many as the page needs.
 ///
 /// ```
 /// use graph_core::store::{Search, backend::Ranking};
@@ -35,8 +35,8 @@ impl<'a, T> Ranking<'a, T> {
         Ok(Self { page: search.page()?, query, hits: Vec::new() })
     }
 
-    /// Returns the score of an item: the similarity of its best vector to the query. `None` if there is no query or no
-    /// comparable vector.
+    /// Returns the score of an item: the similarity of its best vector to the query. Returns `None` if there is no
+    /// query or no comparable vector.
     ///
     /// Vectors of a different length were written with another index and are ignored.
     pub fn score<'v>(&self, vectors: impl IntoIterator<Item = &'v [f32]>) -> Option<f32> {
@@ -67,7 +67,7 @@ impl<'a, T> Ranking<'a, T> {
     /// Sorts the hits and drops those beyond the end of the page.
     fn truncate(&mut self) {
         let rank = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
-        // The sort must be stable: equal scores keep the order in which they were offered.
+        // The sort must be stable, so that hits with equal scores keep the order in which they were offered.
         self.hits.sort_by(|(left, _), (right, _)| rank(*right).total_cmp(&rank(*left)));
         self.hits.truncate(self.page.end);
     }

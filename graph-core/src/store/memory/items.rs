@@ -13,7 +13,7 @@ use super::super::{
     backend::{Ranking, TtlContext},
 };
 
-/// All items by namespace and key. Namespaces without items are removed.
+/// All items, keyed by namespace and key. Namespaces without items are removed.
 #[derive(Default)]
 pub(super) struct ItemTable(BTreeMap<Namespace, NamespaceItems>);
 
@@ -151,7 +151,7 @@ impl Entry {
         Item::new(at, self.value.clone(), self.created_at, self.updated_at)
     }
 
-    /// Restarts the lifetime if the read asks for it.
+    /// Restarts the lifetime if the read request or, by default, the store's settings ask for it.
     fn refresh(&mut self, requested: Option<bool>, context: TtlContext) {
         if context.should_refresh(requested) {
             self.expires_at = context.expires_at(self.lifetime);
@@ -159,7 +159,8 @@ impl Entry {
     }
 }
 
-/// Returns the range that starts at the first namespace with this prefix. Such namespaces are adjacent in the map.
+/// Returns the range that starts at the first namespace with this prefix. Namespaces with the same prefix are
+/// adjacent in the map.
 fn range_from(prefix: &[String]) -> (Bound<&[String]>, Bound<&[String]>) {
     (Bound::Included(prefix), Bound::Unbounded)
 }

@@ -1,4 +1,4 @@
-//! Batches, apart from atomicity, which not every store guarantees.
+//! Checks of batches, except for atomicity, which not every store guarantees.
 
 use serde_json::json;
 

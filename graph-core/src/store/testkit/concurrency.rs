@@ -1,4 +1,4 @@
-//! Concurrent access to one store.
+//! Checks of concurrent access to one store.
 
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -15,7 +15,7 @@ checks! {
 /// Number of concurrent tasks.
 const TASKS: usize = 80;
 
-/// Runs `work` in concurrent tasks, passing each its number.
+/// Runs `work` in [`TASKS`] concurrent tasks and passes each task its number.
 async fn run_concurrently<F>(work: impl Fn(usize) -> F) -> CheckResult
 where
     F: Future<Output = Result<(), StoreError>> + Send + 'static,

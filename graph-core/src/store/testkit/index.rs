@@ -1,4 +1,4 @@
-//! Searches with a query.
+//! Checks of searches with a query.
 
 use serde_json::json;
 
@@ -122,7 +122,11 @@ async fn invalid_vectors(fixture: Fixture) -> CheckResult {
             Ok(vec![vec![1.0, 0.0, f32::INFINITY]]),
             r#"the vector for "tea" contains inf at position 2; the embedder must return finite numbers"#,
         ),
-        (Ok(vec![]), "the embedder returned 0 vectors for 1 texts; it must return one per text"),
+        (
+            Ok(vec![]),
+            "the number of vectors that the embedder returned (0) differs from the number of texts (1); \
+             the embedder must return one vector per text",
+        ),
         (Err("no connection"), "the embedder failed"),
     ] {
         fixture.embedder.set_result(vectors);

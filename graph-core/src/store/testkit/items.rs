@@ -1,4 +1,4 @@
-//! Single items: put, get, delete, and values that must round-trip.
+//! Checks of single items: put, get, delete, and values that must round-trip.
 
 use serde_json::{Value, json};
 
@@ -102,7 +102,7 @@ async fn round_trips(fixture: Fixture, value: Value) -> CheckResult {
     fixture.store.put_item(Put::new(&["a"], "k", &value)?).await?;
     let hits = fixture.store.search(Search::everything()).await?;
     for read in [fixture.get_k().await?, hits[0].clone()] {
-        // Compared as text, because `1` and `1.0` are different values but may compare as equal.
+        // The values are compared as text, because `1` and `1.0` are different values but may compare as equal.
         let (read, put) = (read.value.to_string(), value.to_string());
         assert!(read == put, "{read} differs from the value that was put");
     }

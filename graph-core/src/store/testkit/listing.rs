@@ -1,4 +1,4 @@
-//! Listing namespaces.
+//! Checks of the listing of namespaces.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Namespaces and keys with unusual characters: they must stay distinct and sort by code point.
+//! Checks of namespaces and keys with unusual characters, which must stay distinct and sort by code point.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Searches without a query: filters and pages.
+//! Checks of searches without a query, which use filters and pages.
 
 use serde_json::json;
 

@@ -43,17 +43,17 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// Writes a value to key `k` of namespace `a`.
+    /// Writes a value under key `k` in namespace `a`.
     pub(super) async fn put_k(&self, value: Value) -> Result<(), StoreError> {
         self.store.put(&["a"], "k", value).await
     }
 
-    /// Reads key `k` of namespace `a`. Fails if it does not exist.
+    /// Returns the item with key `k` in namespace `a`. Fails if the item does not exist.
     pub(super) async fn get_k(&self) -> CheckResult<Item> {
         Ok(self.store.get(&["a"], "k").await?.ok_or("item `a/k` does not exist")?)
     }
 
-    /// Returns whether a key exists in namespace `a`, without refreshing its lifetime.
+    /// Returns whether a key exists in namespace `a`, without restarting the lifetime of its item.
     pub(super) async fn has(&self, key: &str) -> Result<bool, StoreError> {
         let get = Get::new(&["a"], key)?.refresh_ttl(false);
         Ok(self.store.get_item(get).await?.is_some())
@@ -78,17 +78,17 @@ pub(super) fn keys(items: &[Item]) -> Vec<&str> {
     items.iter().map(|it| it.key.as_str()).collect()
 }
 
-/// Settings without index or default lifetime.
+/// Returns the settings unchanged, without an index or a default lifetime.
 pub(super) fn plain(settings: Settings, _: Arc<WordEmbedder>) -> Settings {
     settings
 }
 
-/// Settings with an index on the field `text`.
+/// Adds an index on the field `text` to the settings.
 pub(super) fn indexed(settings: Settings, embedder: Arc<WordEmbedder>) -> Settings {
     indexed_by(settings, embedder, &["text"])
 }
 
-/// Settings with an index on these fields. The vectors have three dimensions.
+/// Adds an index on these fields to the settings. The vectors have three dimensions.
 pub(super) fn indexed_by(
     settings: Settings,
     embedder: Arc<WordEmbedder>,
@@ -98,7 +98,7 @@ pub(super) fn indexed_by(
     settings.with_index(index.expect("the checks use valid paths"))
 }
 
-/// Settings with which expired items remain visible until a sweep.
+/// Configures the settings so that expired items remain visible until a sweep removes them.
 pub(super) fn visible_until_swept(settings: Settings, _: Arc<WordEmbedder>) -> Settings {
     settings.with_ttl(TtlConfig { omit_expired: false, ..TtlConfig::default() })
 }
@@ -110,7 +110,7 @@ pub(super) struct WordEmbedder {
     fixed: Mutex<Option<FixedResult>>,
 }
 
-/// A result that the embedder returns for any texts.
+/// A result that the embedder returns regardless of the texts.
 pub(super) type FixedResult = Result<Vec<Vec<f32>>, &'static str>;
 
 impl WordEmbedder {
@@ -142,7 +142,7 @@ pub(super) struct Clock(Arc<Mutex<SystemTime>>);
 
 impl Clock {
     pub(super) fn new() -> Self {
-        // Not a whole second: a store must not round times.
+        // The start is not a whole second, so that the checks detect a store that rounds times.
         let start = Duration::new(1_000_000_000, 123_456_700);
         Self(Arc::new(Mutex::new(SystemTime::UNIX_EPOCH + start)))
     }

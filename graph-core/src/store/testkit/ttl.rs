@@ -1,4 +1,4 @@
-//! Expiry of items.
+//! Checks of the expiry of items.
 
 use std::time::Duration;
 

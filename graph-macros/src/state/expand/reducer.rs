@@ -1,4 +1,4 @@
-//! Reducer types of the fields.
+//! Code generation for the reducer types of the fields.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -6,8 +6,8 @@ use quote::{quote, quote_spanned};
 use super::super::check::{Field, Key, Reducer, State};
 use crate::syntax::span_of;
 
-/// Generates the trait implementations for `with = function` and `upsert(key)`, on a type that is private to the
-/// generated code.
+/// Generates a type that is private to the generated code and implements the traits that `with = function` and
+/// `upsert(key)` need. Returns `None` if no field needs the type.
 pub(super) fn generated_reducers(state: &State) -> Option<TokenStream> {
     let impls: Vec<_> = state
         .fields
@@ -39,7 +39,8 @@ impl Field {
         }
     }
 
-    /// Returns the span of the reducer in the attribute, for errors about a reducer that does not support the field.
+    /// Returns the span of the reducer in the attribute. Errors about a reducer that does not support the field point
+    /// to this span.
     pub(super) fn error_span(&self) -> Span {
         match &self.reducer {
             Reducer::BuiltIn(name) => span_of(name),

@@ -1,4 +1,4 @@
-//! The update type and its methods.
+//! Code generation for the update type and its methods.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -6,7 +6,7 @@ use quote::{quote, quote_spanned};
 use super::super::check::{Field, Reducer, State};
 use crate::syntax::{argument_of, is_named, span_of};
 
-/// The number types that are not the default of a literal; the defaults are `i32` and `f64`.
+/// The number types except `i32` and `f64`, which are the default types of number literals.
 const NUMBERS: [&str; 12] =
     ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i64", "i128", "isize", "f32"];
 
@@ -17,7 +17,8 @@ pub(super) fn update_type(
     let (_, arguments, bounds) = generics.split_for_impl();
     let (names, types): (Vec<_>, Vec<_>) =
         fields.iter().map(|it| (&it.ident, it.write_type())).unzip();
-    // If fields were left out because of an error, a type parameter may be unused, which would be another error.
+    // The marker uses all type parameters. If fields are left out because of an error, a type parameter might otherwise
+    // be unused, which would be another error.
     let marker = (!generics.params.is_empty())
         .then(|| quote!(__state: ::core::marker::PhantomData<fn() -> #ident #arguments>,));
     let doc = format!("An update of [`{ident}`]: writes to some of its fields.");
