@@ -1,4 +1,4 @@
-//! Reads API keys and addresses of providers from the file `.env` in the working directory.
+//! Reads the API keys and addresses of providers from the file `.env` in the working directory.
 //!
 //! Only variables that this program uses are read. The author of a directory must not be able to decide which code
 //! the program loads (`LD_PRELOAD`), which proxy it uses (`HTTPS_PROXY`) or which certificates it trusts
@@ -32,7 +32,8 @@ const PROVIDERS: [Variables; 7] = [
     Variables { keys: &["OPENAI_COMPATIBLE_API_KEY"], addresses: &["OPENAI_COMPATIBLE_BASE_URL"] },
 ];
 
-/// Returns once all variables of the file are set. Variables that are already set keep their values.
+/// Sets the variables from the file by executing this program again if necessary. Returns once all of them are set.
+/// Variables that are already set keep their values.
 pub(crate) fn load() -> Result<(), CliError> {
     let path = Path::new(".env");
     let bytes = match fs::read(path) {
@@ -53,8 +54,8 @@ pub(crate) fn load() -> Result<(), CliError> {
     Err(CliError::Restart(command.args(args).envs(added).exec()))
 }
 
-/// Returns the variables that the file adds to the environment. Fails if a key from the environment would be sent to
-/// an address from the file, because the file may have another author.
+/// Returns the variables that the file adds to the environment. Fails if an API key from the environment would be sent
+/// to an address from the file, because someone else may have written the file.
 fn added(
     text: &str,
     environment: &dyn Fn(&str) -> Option<OsString>,
@@ -78,7 +79,7 @@ struct Variable {
     value: String,
 }
 
-/// Parses lines of the form `NAME=value` whose names are known. Allows quoted values and a leading `export`.
+/// Parses the lines of the form `NAME=value` whose names are known. Allows quoted values and a leading `export`.
 fn variables(text: &str) -> Result<Vec<Variable>, CliError> {
     let mut found = Vec::new();
     for (idx, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -107,7 +108,7 @@ fn unquote(value: &str) -> Option<&str> {
             return inner.split_once(quote).map(|it| it.0);
         }
     }
-    // A comment must follow a space, because a key may contain `#`.
+    // A comment must follow a space, because an API key may contain `#`.
     Some(value.split(" #").next().unwrap_or(value).trim_end())
 }
 
