@@ -67,7 +67,7 @@ pub enum ModelError {
     #[error(transparent)]
     Script(#[from] llm::ScriptError),
     /// The provider has no default model.
-    #[error("provider `{0}` has no default model; name one with --model")]
+    #[error("provider `{0}` has no default model; specify one with --model")]
     NoModel(String),
     /// A cost limit is set for a model without a known price.
     #[error(
@@ -76,7 +76,7 @@ pub enum ModelError {
     NoPrice(String),
     /// A model is specified although the scripted model is selected.
     #[error(
-        "model `{0}` would be ignored because the scripted model is selected; name its provider with --provider, or set the provider's API key"
+        "model `{0}` would be ignored because the scripted model is selected; specify its provider with --provider, or set the provider's API key"
     )]
     NoProvider(String),
 }

@@ -13,14 +13,18 @@ use crate::{
     job::{Job, Strategy},
 };
 
-/// Sampling temperatures: of the generator, of the generator when it starts from scratch, and of the critic.
+/// Sampling temperature of the generator.
 const GENERATOR_TEMPERATURE: f64 = 0.7;
+/// Sampling temperature of the generator if it starts from scratch.
 const RESTART_TEMPERATURE: f64 = 1.0;
+/// Sampling temperature of the critic.
 const CRITIC_TEMPERATURE: f64 = 0.2;
 
-/// Maximum number of characters quoted from a program, an output and an error.
+/// Maximum number of characters that a prompt quotes from a program.
 const QUOTED_CODE: usize = 6_000;
+/// Maximum number of characters that a prompt quotes from an output.
 const QUOTED_OUTPUT: usize = 2_000;
+/// Maximum number of characters that a prompt quotes from an error.
 const QUOTED_ERROR: usize = 500;
 
 /// Builds the request for a program.

@@ -14,7 +14,7 @@ impl Manifest {
         if earlier_attempts >= self.job.max_attempts as usize {
             let least = earlier_attempts + 1;
             return Err(JobError(format!(
-                "earlier attempts count too: with {earlier_attempts} of them, allow at least {least}"
+                "earlier attempts count too ({earlier_attempts} so far); allow at least {least} attempts"
             )));
         }
         Ok(())

@@ -45,12 +45,14 @@ impl ExecuteRequest {
         if let (Some(wanted), Some(most)) = (wanted.tokens, most.tokens)
             && wanted > most
         {
-            return Err(format!("the limit of this server is {most} tokens per job"));
+            return Err(format!(
+                "max_tokens exceeds the limit of this server, {most} tokens per job"
+            ));
         }
         if let (Some(wanted), Some(most)) = (wanted.money, most.money)
             && wanted > most
         {
-            return Err(format!("the limit of this server is {most} per job"));
+            return Err(format!("max_dollars exceeds the limit of this server, {most} per job"));
         }
         Ok(RunBudget { tokens: wanted.tokens.or(most.tokens), money: wanted.money.or(most.money) })
     }

@@ -101,7 +101,7 @@ fn known(name: &str) -> Option<&'static str> {
     of_providers.copied().chain([API_KEY]).find(|it| *it == name)
 }
 
-/// Removes quotes. Returns `None` if they are not closed.
+/// Removes the quotes around a value. Returns `None` if the quotes are not closed.
 fn unquote(value: &str) -> Option<&str> {
     for quote in ['"', '\''] {
         if let Some(inner) = value.strip_prefix(quote) {
@@ -116,7 +116,7 @@ fn unquote(value: &str) -> Option<&str> {
 mod tests {
     use super::{added, known};
 
-    /// Returns the variables that a file adds to this environment.
+    /// Returns the variables that a file with this text adds to the given environment.
     fn of(text: &str, environment: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>, String> {
         let value = |name: &str| environment.iter().find(|it| it.0 == name).map(|it| it.1.into());
         added(text, &value).map_err(|error| error.to_string())
@@ -159,13 +159,14 @@ mod tests {
             ("OPENAI_COMPATIBLE_BASE_URL", "OPENAI_COMPATIBLE_API_KEY"),
         ] {
             let line = format!("\n{address}=http://evil");
-            // A key in the file does not make it safe to send the other key.
+            // Loading fails even if the file contains a key too, because the key from the environment would be used.
             for text in [line.clone(), format!("{line}\n{key}=theirs")] {
                 let error = of(&text, &[(key, "mine")]).unwrap_err();
                 assert!(error.starts_with(&format!("line 2 of .env sets {address}")), "{error}");
                 assert!(error.contains(key) && !error.contains("mine"), "{error}");
             }
-            // Both from the file, no key at all, or both from the environment.
+            // Loading succeeds if the file contains both the address and the key, if the environment has no key for
+            // the provider, or if the environment contains both.
             assert_eq!(of(&format!("{line}\n{key}=theirs"), &[]).unwrap().len(), 2);
             assert_eq!(of(&line, &[(key, ""), ("GROQ_API_KEY", "mine")]).unwrap().len(), 1);
             assert_eq!(of(&line, &[(key, "mine"), (address, "http://mine")]).unwrap(), []);
