@@ -177,7 +177,7 @@ impl DebateHost {
         Ok(result)
     }
 
-    /// Adds to the result of a finished debate where the debate ran. No sandbox is created.
+    /// Sets the back end and the isolation in the result of a finished debate. Creates no sandbox.
     fn finished(&self, mut result: DebateResult, debate: DebateRequest<'_>) -> DebateResult {
         match debate.isolation {
             Some(record) => {
@@ -231,7 +231,8 @@ impl DebateHost {
         Ok(result)
     }
 
-    /// Runs a debate in one of these sandboxes and copies the files that the debate wrote to the log directory.
+    /// Runs a debate in one of these sandboxes and copies the files of the debate from the sandbox to the log
+    /// directory.
     async fn run_in(
         &self,
         sandboxes: &Sandboxes,

@@ -4,8 +4,8 @@
 //! ticker → data → findings F1 and F2 → 5 analysts propose 15 moves → one sandboxed debate per move → scores → top 3
 //! ```
 //!
-//! A *move* is one strategic action that the company could take. *F1* are the findings from the financial data, and *F2*
-//! are the findings from news and sentiment.
+//! A *move* is one strategic action that the company could take. *F1* stands for the findings from the financial data,
+//! and *F2* for the findings from news and sentiment.
 //!
 //! | topic | module |
 //! |---|---|

@@ -175,8 +175,9 @@ fn lock(runs: &Path) -> Result<File, ServeError> {
     })
 }
 
-/// Returns the settings that a client needs first. If a required API key is missing, the response contains only
-/// `needs_key` and `version`.
+/// Returns the settings that a client needs first.
+///
+/// If a required API key is missing, the response contains only `needs_key` and `version`.
 #[utoipa::path(get, path = "/api/setup", tag = "server", responses(
     (status = 200, description = "Settings of new runs", body = Setup),
     (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody)))]

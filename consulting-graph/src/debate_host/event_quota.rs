@@ -49,7 +49,9 @@ impl EventQuota {
             *remaining -= 1;
         } else if !self.is_warned {
             self.is_warned = true;
-            tracing::warn!("a guest sent more or longer events than a debate can have; dropping the excess");
+            tracing::warn!(
+                "a guest sent more or longer events than a debate can have; dropping the excess"
+            );
         }
         admitted
     }

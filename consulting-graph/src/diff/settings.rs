@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{SettingChange, Sides, text::around_difference};
 use crate::run::Run;
 
-/// Fields of the run configuration that are not compared. Two of them always differ. `config` is the text of the
-/// configuration file, whose parsed form is compared instead.
+/// Fields of the run configuration that are not compared. `run_id` and `nonce` are not settings. `config` is the text
+/// of the configuration file, whose parsed form is compared instead.
 const NOT_COMPARED: [&str; 3] = ["run_id", "nonce", "config"];
 
 /// Returns the settings that differ between two runs, sorted by path.

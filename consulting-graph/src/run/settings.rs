@@ -73,7 +73,9 @@ fn parse_value(current_value: Option<&Value>, text: &str) -> Result<Value, Strin
         Some(Value::Boolean(_)) => {
             Value::Boolean(text.parse().map_err(|_| invalid("`true` or `false`"))?)
         }
-        Some(_) => return Err("this is a group of settings; specify one of the settings in it".to_owned()),
+        Some(_) => {
+            return Err("this is a group of settings; specify one of the settings in it".to_owned());
+        }
         None => match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(whole), _) => Value::Integer(whole),
             (_, Ok(number)) => Value::Float(number),

@@ -238,8 +238,9 @@ async fn review(State(app): State<AppState>, Path(id): Path<String>) -> HttpResu
     Ok(Json(json!(blocking(read).await?)))
 }
 
-/// Resumes an inactive run. A complete run can be resumed if some of its moves have no score or some of its debates
-/// ended early.
+/// Resumes an inactive run.
+///
+/// A complete run can be resumed if some of its moves have no score or some of its debates ended early.
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs",
     params(("id" = String, Path, description = "Id of the run")), request_body = Option<ResumeRequest>, responses(
     (status = 202, description = "The run was resumed", body = RunStarted),

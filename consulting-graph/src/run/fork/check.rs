@@ -65,7 +65,7 @@ fn check_debate(
         (
             "rounds",
             format!(
-                "{completed} rounds were complete before {at}; set at least {completed}, or fork earlier"
+                "rounds 1 to {completed} were complete before {at}; set at least {completed}, or fork earlier"
             ),
         )
     } else {
