@@ -1,4 +1,4 @@
-//! Load test: many concurrent runs, each with many HTTP clients that read its events.
+//! Load test with many concurrent runs, each of which has many HTTP clients that read its events.
 //!
 //! ```sh
 //! cargo run --release -p consulting-graph --example many_runs
@@ -35,11 +35,11 @@ use tokio::{
 
 const RUNS: usize = 50;
 const READERS_PER_RUN: usize = 10;
-/// Rounds per debate; two rounds yield about 180 events per run.
+/// Number of rounds per debate. With two rounds, a run has about 180 events.
 const ROUNDS: u32 = 2;
 
 type AnyError = Box<dyn Error + Send + Sync>;
-/// When each event first arrived at any reader, by run and sequence number.
+/// Time at which each event first arrived at any reader, by run id and sequence number.
 type FirstSeen = HashMap<(String, u64), Instant>;
 /// A run's id, and the sequence numbers and arrival times of the events that one reader received.
 type Received = (String, Vec<(u64, Instant)>);

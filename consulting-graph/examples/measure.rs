@@ -1,12 +1,12 @@
-//! Measures where the time of a complete scripted run is spent: in the model, in starting sandboxes, or elsewhere.
+//! Measures how much time a complete scripted run spends in the model, in starting sandboxes, and elsewhere.
 //!
 //! ```sh
 //! cargo run --release -p consulting-graph --example measure
 //! cargo run --release -p consulting-graph --example measure -- 0
 //! ```
 //!
-//! The simulated model answers after 200 ms, faster than any provider, or after the number of milliseconds given as
-//! argument. Model time is the time during which at least one call is in flight.
+//! The simulated model answers after 200 ms, which is faster than any provider, or after the number of milliseconds
+//! given as an argument. Model time is the time during which at least one call is in flight.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{
@@ -28,10 +28,10 @@ use consulting_graph::{
 use llm::{Listener, Llm, Model, ModelId, Request, Response};
 use sandbox_vm::{Isolation, Spec, guest};
 
-/// Number of sandboxes: one per move.
+/// Number of sandboxes that a run starts, one per move.
 const SANDBOXES: u32 = 15;
 
-/// Latency of the simulated model in milliseconds.
+/// Default latency of the simulated model in milliseconds.
 const DEFAULT_LATENCY_MS: u64 = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {

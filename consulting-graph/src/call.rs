@@ -1,7 +1,7 @@
 //! The request and result types of one model call.
 //!
-//! Graphs never hold a model or an API key. A node describes the call; the host makes it. The same types are used inside
-//! the host process and on the channel between a guest and its host.
+//! Graphs never hold a model or an API key. A node describes the call, and the host makes it. The same types are used
+//! inside the host process and on the channel between a guest and its host.
 
 use llm::{Money, Request, overflow::ContextWindow};
 use serde::{Deserialize, Serialize};
@@ -11,30 +11,30 @@ use crate::config::Group;
 /// Name of model calls in the journal and in the call policy of a guest.
 pub const LLM: &str = "llm";
 
-/// A call to make.
+/// A model call to make.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
     /// Id of the agent that makes the call.
     #[serde(rename = "who")]
     pub agent_id: String,
-    /// Group of the agent; it selects the model and its settings.
+    /// Group of the agent, which determines the model and its settings.
     pub group: Group,
     /// Move under debate. `None` outside of debates.
     pub move_id: Option<String>,
-    /// Debate round, from 1. Zero outside of debates.
+    /// Debate round, starting at 1. Zero outside of debates.
     pub round: u32,
     /// Prompt and settings.
     pub request: Request,
 }
 
-/// Result of a call.
+/// Result of a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
     /// The model answered.
     #[serde(rename = "said")]
     Answered(Answer),
-    /// There is no answer.
+    /// The call failed, so there is no answer.
     #[serde(rename = "silent")]
     Failed(CallFailure),
 }
@@ -75,7 +75,8 @@ pub enum FailureKind {
     BudgetExhausted,
     /// The run is a replay, and the recording has no answer to this request.
     NotRecorded,
-    /// The answer could not be written to the recording. Without a record, a resumed run would pay for it again.
+    /// The answer could not be written to the recording. Without a record, a resumed run would pay for the answer
+    /// again.
     #[serde(rename = "not_kept")]
     NotStored,
     /// The model failed permanently or after all retries, or the request exceeds its context window.
@@ -96,7 +97,7 @@ pub struct CallUsage {
     /// Move under debate. `None` outside of debates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub move_id: Option<String>,
-    /// Debate round, from 1. Zero outside of debates.
+    /// Debate round, starting at 1. Zero outside of debates.
     pub round: u32,
     /// Input tokens, including cached ones.
     pub input: u64,
@@ -108,7 +109,7 @@ pub struct CallUsage {
     pub cost: Option<Money>,
 }
 
-/// Model settings of one agent, as far as they affect its prompts.
+/// Model settings that apply to the calls of one agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CallSettings {
     /// Sampling temperature.

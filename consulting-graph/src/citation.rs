@@ -1,11 +1,12 @@
 //! Checks the citations and numbers in texts written by models.
 //!
-//! The reference is always the data as computed by this program. A document that a model wrote from the data, or a
-//! finding derived from that document, does not support a number that the data lacks.
+//! Every number is checked against the company data as computed by this program. If the data does not contain a number,
+//! neither a document that a model wrote from the data nor a finding derived from such a document supports it.
 //!
-//! In a move and its debate, a number is supported if the data contains it and a finding cited by the sentence states
-//! it; without a citation, the data alone suffices. Numbers that the move itself proposes (steps, cost, KPI,
-//! falsifiers) are plans rather than claims and may be quoted freely. Flags are reported and do not change scores.
+//! In a move and its debate, a number is supported if the data contains it and one of the findings that the sentence
+//! cites states it. If the sentence cites no finding, it is enough that the data contains the number. Numbers that the
+//! move itself proposes (steps, cost, KPI, falsifiers) are plans rather than claims and are never flagged. Flags appear
+//! in the report and do not change scores.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,23 +39,24 @@ struct FindingNumbers {
 /// An unsupported citation or number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flag {
-    /// Where it appears.
+    /// The sentence that contains the citation or number.
     #[serde(rename = "place")]
     pub location: TextLocation,
-    /// The citation or number.
+    /// The citation or number as written.
     pub text: String,
-    /// Why it is flagged.
+    /// Why the citation or number is flagged.
     pub reason: Reason,
 }
 
-/// Position of a sentence.
+/// Position of a sentence in a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextLocation {
-    /// The document: the move `m4` including its debate, the finding `F1-07`, or `financial.md`.
+    /// The document: a move including its debate (`m4`), a finding (`F1-07`), a set of findings (`F1`) or a file
+    /// (`financial.md`).
     pub document: String,
-    /// The part of the document: `thesis`, `i1, round 3, critic`, or a section heading.
+    /// The part of the document, such as `thesis`, `i1, round 3, critic` or a section heading.
     pub part: String,
-    /// The sentence within the part, counted from 1.
+    /// Number of the sentence within the part, counted from 1.
     pub sentence: usize,
 }
 
@@ -62,18 +64,18 @@ pub struct TextLocation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Reason {
-    /// The finding does not exist.
+    /// The cited finding does not exist.
     UnknownFinding,
-    /// The cited findings do not state the number, but others do.
+    /// The cited findings do not state the number, but other findings do.
     InOtherFindings {
-        /// The findings that state it.
+    /// The findings that state the number.
         findings: Vec<FindingId>,
     },
     /// The cited findings do not state the number, but the data contains it.
     OnlyInData,
     /// Findings state the number, but the data does not contain it.
     OnlyInFindings {
-        /// The findings that state it.
+    /// The findings that state the number.
         findings: Vec<FindingId>,
     },
     /// A source document or a finding contains a number that the data does not contain.
@@ -103,7 +105,7 @@ impl std::fmt::Display for Reason {
 }
 
 impl CitationChecker {
-    /// Extracts the numbers of the findings and of the data; `data` are the documents as computed by this program.
+    /// Extracts the numbers from the findings and from `data`, the source documents as computed by this program.
     pub fn new(findings: &[Findings], data: &[&str]) -> Self {
         let data: Vec<Quantity> = data.iter().flat_map(|it| claims(it)).collect();
         let stated = |it: &Finding| {
@@ -161,7 +163,7 @@ impl CitationChecker {
         flags
     }
 
-    /// Flags the numbers of a sentence that the data does not contain.
+    /// Flags each number in a sentence that the data does not contain.
     fn missing_from_data(&self, sentence: &str, location: &TextLocation) -> Vec<Flag> {
         let missing = claims(sentence).into_iter().filter(|it| !any_supports(&self.data, it));
         let flag = |it: Quantity| Flag {
@@ -195,7 +197,7 @@ impl CitationChecker {
         flags
     }
 
-    /// Checks a debate about a move; `log` is the name of the log, such as `i1`.
+    /// Checks the entries of one debate log about a move; `log` is the name of the log, such as `i1`.
     pub fn check_log(&self, it: &Move, log: &str, entries: &[ConversationEntry]) -> Vec<Flag> {
         let plans = planned_quantities(it);
         let check = |entry: &ConversationEntry| {
@@ -263,7 +265,8 @@ impl CitationChecker {
         }
         let claimed = among(|it| &it.claimed);
         Some(match (backed.is_empty(), claimed.is_empty()) {
-            // Rounded twice, it may no longer match the data, but it still matches a finding that does.
+            // A number that was rounded twice may no longer match the data. It is still accepted if it matches a number
+            // in a finding that does match the data.
             (false, _) if cited.is_empty() => return None,
             (false, _) => Reason::InOtherFindings { findings: backed },
             (true, false) => Reason::OnlyInFindings { findings: claimed },

@@ -1,4 +1,4 @@
-//! User configuration: personas, metrics, length of the debates, and models.
+//! User configuration: personas, metrics, number of rounds per debate, and models.
 //!
 //! The configuration is one TOML file; [`DEFAULT`] is built into the program.
 
@@ -31,12 +31,12 @@ pub struct Config {
     pub analysts: Vec<Persona>,
     /// Persona that challenges the moves.
     pub critic: Persona,
-    /// Personas that defend and score the moves. The first one's conversation is logged as `i1`, the second's as `i2`,
-    /// …
+    /// Personas that defend and score the moves. The conversation with the first persona is logged as `i1`, the one
+    /// with the second as `i2`, and so on.
     pub decision_makers: Vec<Persona>,
-    /// Criteria that moves are scored on.
+    /// Criteria by which moves are scored.
     pub metrics: Vec<Metric>,
-    /// Model settings, by persona id, group name or `default`.
+    /// Model settings. A key is a persona id, a group name or `default`.
     pub models: BTreeMap<String, ModelSetting>,
 }
 
@@ -60,16 +60,17 @@ pub struct Inferences {
     /// Reads the news document.
     #[serde(rename = "F2")]
     pub f2: Persona,
-    /// Number of lines of a document to read per call. If unset, a document is split only if it does not fit the model.
+    /// Number of lines of a document that each call reads. If unset, a document is split only if it does not fit into
+    /// the model's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk_lines: Option<u32>,
 }
 
-/// A participant of the pipeline.
+/// A role that a model plays in the pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Persona {
-    /// Identifier in events and logs.
+    /// Id used in events and logs.
     pub id: String,
     /// Display name.
     pub name: String,
@@ -89,7 +90,8 @@ pub struct Metric {
     pub question: String,
 }
 
-/// Model settings. Unset fields are inherited from the next more general setting.
+/// Model settings for one persona or group, or the defaults. An unset field is inherited from the next more general
+/// setting: persona, then group, then `default`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSetting {
@@ -126,11 +128,11 @@ pub enum Group {
     Critic,
     /// The decision makers during the debates.
     DecisionMakers,
-    /// The decision makers when they score.
+    /// The decision makers when they score the moves.
     Scoring,
 }
 
-/// A configuration is invalid.
+/// Error returned for an invalid configuration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -144,7 +146,7 @@ pub enum ConfigError {
         /// The parser's message.
         message: String,
     },
-    /// Values are invalid.
+    /// One or more values are invalid.
     #[error("{}", .0.iter().map(ConfigViolation::to_string).collect::<Vec<_>>().join("\n"))]
     Violations(Vec<ConfigViolation>),
 }
@@ -174,8 +176,8 @@ impl Config {
         if violations.is_empty() { Ok(config) } else { Err(ConfigError::Violations(violations)) }
     }
 
-    /// Returns the effective model settings for a persona. The persona's own override its group's, which override
-    /// `default`.
+    /// Returns the effective model settings for a persona. The persona's own settings override those of its group,
+    /// which override `default`.
     pub fn model(&self, group: Group, id: &str) -> ResolvedModel {
         let settings = [id, group.name(), "default"].map(|it| self.models.get(it));
         let settings = || settings.iter().copied().flatten();
@@ -186,7 +188,7 @@ impl Config {
         }
     }
 
-    /// Returns whether a model is set for the persona or its group, rather than only as `default`.
+    /// Returns whether the configuration sets a model for the persona or its group, rather than only in `default`.
     pub fn has_specific_model(&self, group: Group, id: &str) -> bool {
         let set = |name: &str| self.models.get(name).is_some_and(|it| it.model.is_some());
         set(id) || set(group.name())
@@ -216,21 +218,22 @@ impl Config {
             * usize::from(*crate::score::SCORE_RANGE.end())
     }
 
-    /// Returns the number of model calls to debate and score one move: the critic's opening, and for each decision
-    /// maker one answer per round, one reply by the critic per round after the first, and one scoring.
+    /// Returns the number of model calls that are needed to debate and score one move: one call for the critic's
+    /// opening, and for each decision maker one answer per round, one reply by the critic in every round but the first,
+    /// and one scoring call.
     pub fn calls_per_move(&self) -> u64 {
         let (makers, rounds) = (self.decision_makers.len() as u64, u64::from(self.rounds));
         1 + makers * rounds + makers * rounds.saturating_sub(1) + makers
     }
 
-    /// Returns the number of model calls of a run without retries.
+    /// Returns the number of model calls that a run makes if no call is retried.
     pub fn calls(&self) -> u64 {
         let analysts = self.analysts.len() as u64;
         2 + 2 + analysts + analysts * u64::from(self.moves_per_analyst) * self.calls_per_move()
     }
 
-    /// Returns the number of supersteps of a debate: the critic and the decision makers alternate, then scoring
-    /// follows.
+    /// Returns the number of supersteps in a debate: two per round, because the critic and the decision makers
+    /// alternate, and one for the scoring.
     pub fn steps_per_debate(&self) -> u64 {
         2 * u64::from(self.rounds) + 1
     }
@@ -247,7 +250,7 @@ impl Group {
         Self::Scoring,
     ];
 
-    /// The group's name in the configuration file.
+    /// Returns the group's name in the configuration file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Synthesizers => "synthesizers",
@@ -261,7 +264,7 @@ impl Group {
 }
 
 impl Persona {
-    /// Returns id and name for display: `D1 (Growth Strategist)`.
+    /// Returns the id and the name for display, as in `D1 (Growth Strategist)`.
     pub fn label(&self) -> String {
         format!("{} ({})", self.id, self.name)
     }

@@ -30,9 +30,10 @@ pub use source::{DataError, DataOrigin, DataSource};
 pub use statement::{Period, Statement};
 pub use ticker::{Ticker, TickerError};
 
-/// All data about one company that the first layer passes on.
+/// All data about one company that the first layer of the pipeline passes to the next one.
 ///
-/// A source leaves out what it does not have; the rendered documents then state that it is not available.
+/// A field for which the source has no data is left empty. The rendered documents then state that the data is not
+/// available.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Company {
     /// The requested ticker.
@@ -41,7 +42,7 @@ pub struct Company {
     pub name: String,
     /// The sector, if the source states it.
     pub sector: Option<String>,
-    /// The source of the data.
+    /// The kind of source that the data was read from.
     pub source: Source,
     /// Cut-off date: data published after this date is excluded.
     pub as_of: NaiveDate,
@@ -55,9 +56,9 @@ pub struct Company {
     pub geography: Vec<Split>,
     /// Month-end closing prices, oldest first.
     pub prices: Vec<Price>,
-    /// Typical ratios of the sector, shown next to the company's own in [`ratio::table`].
+    /// Typical ratios in the company's sector, shown next to the company's own ratios in [`ratio::table`].
     pub sector_ratios: Vec<SectorRatio>,
-    /// Operating metrics other than statement lines, for example customer churn.
+    /// Business metrics that are not line items of a financial statement, for example customer churn.
     pub metrics: Vec<Note>,
     /// Management guidance.
     pub guidance: Vec<Note>,
@@ -65,9 +66,9 @@ pub struct Company {
     pub events: Vec<Note>,
     /// News and sentiment, if the source has any.
     pub news: Option<News>,
-    /// Documents that are passed on unchanged.
+    /// The user's documents, which are passed on unchanged.
     pub documents: Vec<Document>,
-    /// Input that was ignored or looks wrong, with the reason.
+    /// Descriptions of input that was ignored or looks wrong, each with the reason.
     pub warnings: Vec<String>,
 }
 
@@ -83,12 +84,12 @@ pub enum Source {
     Folder,
 }
 
-/// Revenue of one quarter, split into named parts that add up to it.
+/// Revenue of one quarter, split into named parts that add up to the total.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     /// The quarter.
     pub period: Period,
-    /// Name and revenue in dollars of each part.
+    /// The name of each part and its revenue in dollars.
     pub parts: Vec<(String, i64)>,
 }
 
@@ -106,7 +107,7 @@ pub struct Price {
 pub struct SectorRatio {
     /// The ratio's name in [`ratio::table`].
     pub name: String,
-    /// The typical value; a percentage is stored as a fraction of one.
+    /// The typical value. A percentage is stored as a fraction, so that 25% is 0.25.
     pub value: f64,
 }
 
@@ -117,22 +118,22 @@ pub struct Note {
     pub date: Option<NaiveDate>,
     /// The text.
     pub text: String,
-    /// Where it comes from.
+    /// The origin of the text.
     pub origin: Origin,
 }
 
-/// A text supplied by the user. Its lines are rendered with line numbers so that quotations can name them.
+/// A text supplied by the user. It is rendered with line numbers so that quotations can refer to a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// The file's name.
     pub name: String,
-    /// Which of the two documents it is appended to.
+    /// The source document that this text is appended to.
     pub about: Subject,
     /// The text.
     pub text: String,
 }
 
-/// The two documents that the first layer produces.
+/// The subjects of the two source documents that the first layer of the pipeline produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -166,7 +167,7 @@ impl Company {
         }
     }
 
-    /// Returns the statement for the same quarter or year, one year before `statement`.
+    /// Returns the statement for the period one year before that of `statement`.
     pub fn year_before(&self, statement: &Statement) -> Option<&Statement> {
         let wanted = statement.period.year_before();
         self.annuals.iter().chain(&self.quarters).find(|it| it.period == wanted)

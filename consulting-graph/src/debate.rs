@@ -1,8 +1,8 @@
-//! The debate graph, which debates one move and runs in a guest.
+//! The debate graph, which runs the debate about one move. It is executed by a guest, the program inside a sandbox.
 //!
-//! The critic attacks the move, and each decision maker defends it in a separate conversation that the others cannot
-//! read. Then each decision maker scores the move. The graph holds neither models nor API keys; it makes every call
-//! through its [`HostClient`].
+//! The critic attacks the move, and each decision maker defends it in a separate conversation that the other decision
+//! makers cannot read. Then each decision maker scores the move. The graph holds neither models nor API keys. It makes
+//! every call through its [`HostClient`]. If baseline scoring is enabled, the node `score_before` runs first.
 //!
 //! ```text
 //! START → critic_round_1 → dm_respond ─┬→ critic_individual → dm_respond
@@ -37,7 +37,8 @@ pub fn agent() -> Agent {
     })
 }
 
-/// Builds the debate graph with the host's checkpointer, for drawing it and for reading and editing its threads.
+/// Builds the debate graph with the host's checkpointer. The host uses it to draw the graph and to read and edit the
+/// threads of debates.
 pub fn graph(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<SandboxState, HostClient>, BuildError> {
@@ -68,7 +69,7 @@ enum Opening {
     Unscored,
 }
 
-/// Baseline scoring comes first if it is enabled.
+/// Selects the first node: baseline scoring if it is enabled, otherwise the critic's opening.
 fn opens(debate: &SandboxState) -> Opening {
     if debate.terms.baseline { Opening::Scored } else { Opening::Unscored }
 }
@@ -81,7 +82,7 @@ enum Opened {
     No,
 }
 
-/// Without an opening there is nothing to answer or score.
+/// Ends the debate if the critic's opening failed, because there is nothing to answer or score.
 fn is_open(debate: &SandboxState) -> Opened {
     if debate.current_round == 0 { Opened::No } else { Opened::Yes }
 }

@@ -1,5 +1,5 @@
-//! Host side of the debates. Each debate runs in its own sandbox; the host makes its model calls and stores its
-//! checkpoints.
+//! Host side of the debates. Each debate runs in its own sandbox. The host makes the model calls of the debate and
+//! stores its checkpoints.
 
 mod backends;
 mod call_policy;
@@ -47,32 +47,33 @@ use status::DebateStatus;
 /// Maximum number of guests started per debate: the first one and its replacements after crashes.
 const MAX_GUESTS: u32 = 3;
 
-/// Memory limit of a debate's sandbox, in bytes.
+/// Memory limit for the sandbox of one debate, in bytes.
 const SANDBOX_MEMORY: u64 = 2048 << 20;
 
 /// Runs debates in sandboxes.
 #[derive(Debug)]
 pub struct DebateHost {
-    /// Sandboxes to use.
+    /// Sandboxes in which the debates run.
     pub sandboxes: Sandboxes,
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
     pub fallback: Option<Sandboxes>,
     /// Checkpointer of the debates. The thread of a debate is named after its move.
     pub saver: Arc<dyn Checkpointer>,
-    /// Id of the run; part of each sandbox's name.
+    /// Id of the run. It is part of the name of each sandbox.
     pub run_id: String,
-    /// Region for sandboxes, for back ends that support regions.
+    /// Region in which sandboxes are created, if the back end supports regions.
     pub region: Option<String>,
     /// Maximum number of concurrent debates.
     pub concurrency: usize,
     /// Whether moves are also scored before the debates.
     pub baseline: bool,
-    /// Directory for the logs of the sandboxes.
+    /// Directory to which the transcripts and scores are copied from the sandboxes.
     pub log_dir: PathBuf,
-    /// Collects a trace of every debate, if set.
+    /// Collector for the traces of all debates. `None` if the debates are not traced.
     pub traces: Option<DebateTraces>,
-    /// In a replay: where the debates of the original run ran. The report shows that isolation.
+    /// In a replay, the isolation of the debates in the original run, which the report shows instead of the isolation
+    /// in the replay. Otherwise empty.
     pub recorded_isolation: Vec<IsolationRecord>,
 }
 
@@ -96,7 +97,7 @@ impl DebateTraces {
 pub(crate) struct DebateRequest<'a> {
     pub(crate) the_move: &'a Move,
     pub(crate) findings: &'a [Findings],
-    /// Where the debate ran, if it had finished before the run was resumed.
+    /// Record of where the debate ran, if the debate had finished before the run was resumed.
     pub(crate) isolation: Option<&'a IsolationRecord>,
 }
 
@@ -111,7 +112,7 @@ impl DebateHost {
         self.sandboxes.isolated()
     }
 
-    /// Returns the isolation of all debates together, as shown in the report. Without any debates, returns the
+    /// Returns the isolation of all debates together, as shown in the report. If there are no debates, returns the
     /// isolation that they would have had.
     pub(crate) fn combined_isolation(&self, records: &[IsolationRecord]) -> Isolation {
         let current =
@@ -137,7 +138,7 @@ impl DebateHost {
         self.concurrency.max(1)
     }
 
-    /// Runs a debate to its end, from its last checkpoint.
+    /// Runs a debate to its end. An interrupted debate resumes from its last checkpoint.
     pub(crate) async fn run_debate(
         &self,
         debate: DebateRequest<'_>,
@@ -168,15 +169,15 @@ impl DebateHost {
             },
         });
         result.status_updates.extend(budget_event(&result, cx.deps()));
-        // A debate that finished in an earlier process has not sent its events to this one. Events that were already
-        // logged are dropped by the event log.
+        // A debate that finished in an earlier process did not send its events to this process. The event log drops
+        // events that it already contains.
         for event in &result.status_updates {
             cx.emit(event).await;
         }
         Ok(result)
     }
 
-    /// Completes the result of a finished debate with the place where it ran. No sandbox is needed.
+    /// Sets the back end and the isolation in the result of a finished debate. Creates no sandbox.
     fn finished(&self, mut result: DebateResult, debate: DebateRequest<'_>) -> DebateResult {
         match debate.isolation {
             Some(record) => {
@@ -185,7 +186,8 @@ impl DebateHost {
                     .status_updates
                     .insert(0, ready_event(debate.the_move, &*record.backend, record.isolated));
             }
-            // The process died after the debate finished, before the run recorded where it ran.
+            // An earlier process died after the debate finished but before the run recorded where it ran. The current
+            // back end is assumed.
             None => {
                 (result.backend, result.isolated) = (self.backend().to_owned(), self.is_isolated());
             }
@@ -205,7 +207,8 @@ impl DebateHost {
         let mut sent = Vec::new();
         let mut sandboxes = &self.sandboxes;
         let mut created = sandboxes.create_if_not_exists(self.sandbox_spec(the_move)).await;
-        // Falls back only if no guest exists yet: nothing a guest does may affect whether the debate is isolated.
+        // Falls back only while no guest exists, because a guest must not be able to influence whether its debate is
+        // isolated.
         if let (Err(error), Some(fallback)) = (&created, &self.fallback) {
             let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
             sent.push(PipelineEvent::SandboxDegraded { backend, reason });
@@ -228,7 +231,8 @@ impl DebateHost {
         Ok(result)
     }
 
-    /// Runs a debate in one of these sandboxes and copies the files it wrote.
+    /// Runs a debate in one of these sandboxes and copies the files of the debate from the sandbox to the log
+    /// directory.
     async fn run_in(
         &self,
         sandboxes: &Sandboxes,
@@ -287,9 +291,9 @@ impl DebateHost {
         }
     }
 
-    /// Builds the run of the debate graph, with its thread in the run's database.
+    /// Builds the graph run of a debate. Its thread is stored in the database of the consulting run.
     fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>, deps: &Deps) -> GraphRun {
-        // One step more than the longest debate with baseline scoring.
+        // The longest debate has one additional step for baseline scoring. The limit is one step higher than that.
         let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
         let modes = if self.traces.is_some() {
             StreamMode::DEBUG.to_vec()
@@ -318,7 +322,7 @@ impl DebateHost {
         sandbox_vm::input_fields(&state).map_err(NodeError::terminal)
     }
 
-    /// Forwards events from the guest that belong to its own move, and builds the trace.
+    /// Forwards the guest's events about its own move and builds the trace of the debate.
     async fn forward_events(
         &self,
         the_move: &Move,
@@ -337,7 +341,7 @@ impl DebateHost {
                     }
                     _ => tracing::warn!(
                         move_id,
-                        "dropped an event from a guest that is invalid or about another move"
+                        "dropped a guest event that is invalid or about another move"
                     ),
                 }
             } else if self.traces.is_some() {
@@ -390,7 +394,7 @@ fn ready_event(the_move: &Move, backend: impl Into<String>, isolated: bool) -> P
     }
 }
 
-/// Returns the participants and settings of a run's debates.
+/// Returns the participants and settings of the debates in a run.
 pub(crate) fn debate_terms(
     config: &Config,
     choice: &ModelChoice,

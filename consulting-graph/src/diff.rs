@@ -1,7 +1,7 @@
 //! Compares two runs: their settings, the first difference in their outputs, their rankings and their cost.
 //!
-//! After the first difference, everything that follows may differ because of it. So only the first one is reported,
-//! in the order of the pipeline, together with its effect on scores and ranks.
+//! Everything after the first difference may differ because of it. Therefore only the first difference in the order of
+//! the pipeline is reported, together with the changes in scores and ranks.
 
 mod locations;
 mod settings;
@@ -30,7 +30,7 @@ pub struct RunDiff {
     pub cost: Sides<Cost>,
 }
 
-/// A value of each run.
+/// One value for each of two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Sides<T> {
     /// Value of the first run.
@@ -39,12 +39,12 @@ pub struct Sides<T> {
     pub b: T,
 }
 
-/// A setting that differs. `None` on a side where it is not set.
+/// A setting that differs between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SettingChange {
     /// Path of the setting, such as `models.D1.temperature`.
     pub path: String,
-    /// Shortened values.
+    /// Shortened values. A value is `None` if the setting is not set in that run.
     pub values: Sides<Option<String>>,
 }
 
@@ -57,14 +57,14 @@ pub struct Divergence {
     pub texts: Sides<String>,
 }
 
-/// A move whose score or rank differs. Both are `None` on a side where the move has no score.
+/// A move whose score or rank differs. Both are `None` for a run in which the move has no score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MoveChange {
-    /// The move.
+    /// Id of the move.
     pub move_id: MoveId,
-    /// Title in the second run, or in the first run if only that one has the move.
+    /// Title in the second run, or in the first run if only the first run has the move.
     pub title: String,
-    /// Rank, from 1.
+    /// Rank, starting at 1.
     pub rank: Sides<Option<usize>>,
     /// Total score.
     pub score: Sides<Option<u32>>,
@@ -81,12 +81,12 @@ pub struct Cost {
     pub output_tokens: u64,
     /// Cost in dollars. `None` if a price is unknown.
     pub dollars: Option<f64>,
-    /// For a fork: number of calls that it made itself.
+    /// Number of calls that the run made itself, if it is a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_calls: Option<u64>,
 }
 
-/// Runs that cannot be compared.
+/// Reason why two runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {

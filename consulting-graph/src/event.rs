@@ -1,9 +1,9 @@
 //! Events of a run.
 //!
-//! Nodes send events through the engine's custom stream, at any depth and also from within a guest. The [`EventLog`]
-//! of the run numbers them and writes them to a file. Every event happens at most once in a run, so the log drops
+//! Nodes send events through the engine's custom stream, at any depth and also from within a guest. The [`EventLog`] of
+//! the run numbers them and writes them to a file. Every event happens at most once in a run, so the log drops
 //! duplicates that a node sends when it runs again after a crash. There are two exceptions: every failure is logged,
-//! and the end of the run is logged again if another event was logged since.
+//! and the completion of the run is logged again if other events were logged in between.
 
 mod log;
 
@@ -22,14 +22,14 @@ pub use log::{EventLog, EventLogError, NumberedEvent};
 pub enum PipelineEvent {
     /// A layer starts.
     LayerStart {
-        /// The layer.
+        /// Layer that starts.
         layer: Layer,
         /// Always `running`.
         status: LayerStatus,
     },
     /// A layer is complete.
     LayerComplete {
-        /// The layer.
+        /// Layer that is complete.
         layer: Layer,
         /// Always `done`.
         status: LayerStatus,
@@ -41,7 +41,7 @@ pub enum PipelineEvent {
     },
     /// An agent starts.
     AgentStart {
-        /// The layer.
+        /// Layer to which the agent belongs.
         layer: Layer,
         /// Id of the agent.
         agent_id: String,
@@ -50,7 +50,7 @@ pub enum PipelineEvent {
     },
     /// An agent is done.
     AgentComplete {
-        /// The layer.
+        /// Layer to which the agent belongs.
         layer: Layer,
         /// Id of the agent.
         agent_id: String,
@@ -61,7 +61,7 @@ pub enum PipelineEvent {
     },
     /// An agent failed.
     AgentFailed {
-        /// The layer.
+        /// Layer to which the agent belongs.
         layer: Layer,
         /// Id of the agent.
         agent_id: String,
@@ -70,7 +70,7 @@ pub enum PipelineEvent {
     },
     /// The sandbox of a move's debate is ready.
     SandboxReady {
-        /// The move.
+        /// Id of the move, such as `m4`.
         #[serde(rename = "move")]
         move_id: String,
         /// Title of the move.
@@ -82,10 +82,10 @@ pub enum PipelineEvent {
     },
     /// A round of a debate makes progress.
     SandboxRound {
-        /// The move.
+        /// Id of the move, such as `m4`.
         #[serde(rename = "move")]
         move_id: String,
-        /// The round, from 1.
+        /// Number of the round, starting at 1.
         round: u32,
         /// Progress of the round.
         status: RoundStatus,
@@ -95,7 +95,7 @@ pub enum PipelineEvent {
     },
     /// A move was scored.
     SandboxScored {
-        /// The move.
+        /// Id of the move, such as `m4`.
         #[serde(rename = "move")]
         move_id: String,
         /// Sum of all scores.
@@ -112,10 +112,10 @@ pub enum PipelineEvent {
     },
     /// A move has no score, because it was not debated or its debate failed.
     SandboxSkipped {
-        /// The move.
+        /// Id of the move, such as `m4`.
         #[serde(rename = "move")]
         move_id: String,
-        /// Reason.
+        /// Reason why the move has no score.
         reason: String,
     },
     /// Most of the budget is used.
@@ -123,7 +123,7 @@ pub enum PipelineEvent {
         /// Used share of the budget in percent, rounded down to a multiple of ten.
         percent: u64,
     },
-    /// The budget is exhausted: no further rounds are started.
+    /// The budget is exhausted, so no further rounds are started.
     BudgetExceeded {
         /// Error of the call that was refused.
         reason: String,
@@ -142,11 +142,11 @@ pub enum PipelineEvent {
     },
 }
 
-/// A layer of the pipeline: the first three by number, the debates by name.
+/// A layer of the pipeline. In events, the first three layers are identified by number, and the debates by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Layer {
-    /// 0 gathers data, 1 draws findings, 2 proposes moves.
+    /// Layer 0 gathers data, layer 1 draws findings, and layer 2 proposes moves.
     Number(u8),
     /// The debates.
     Debate(SandboxLayer),

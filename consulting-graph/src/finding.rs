@@ -1,7 +1,8 @@
-//! Findings: conclusions that the second layer draws from the data, numbered so that later layers can cite them.
+//! Findings: conclusions that the second layer of the pipeline draws from the source documents. They are numbered so
+//! that later layers can cite them.
 //!
-//! A model writes a [`FindingsDraft`]; ids are assigned here. They are therefore always valid, and every citation such
-//! as `[F1-07]` can be checked automatically.
+//! A model writes a [`FindingsDraft`], and this program assigns the ids. The ids are therefore always valid, and every
+//! citation such as `[F1-07]` can be checked automatically.
 
 mod check;
 mod chunk;
@@ -104,14 +105,14 @@ pub struct TensionDraft {
     pub text: String,
 }
 
-/// The numbered findings of one inference.
+/// The numbered findings that one inference derived from its source document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
-    /// The inference that produced them.
+    /// The inference that produced the findings.
     pub inference: Inference,
-    /// The company.
+    /// The company that the findings are about.
     pub ticker: Ticker,
-    /// The findings, in the order of their ids.
+    /// The findings, sorted by id.
     pub findings: Vec<Finding>,
     /// Contradictions between the findings.
     pub tensions: Vec<Tension>,
@@ -136,8 +137,8 @@ pub struct Tension {
     pub text: String,
 }
 
-/// Reads the answer of an inference: JSON of the requested schema, a bare JSON list of findings, or Markdown. Never
-/// fails; [`violations`] reports what is missing.
+/// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, or
+/// Markdown. Never fails; [`violations`] reports what is missing.
 pub fn read(answer: &str) -> FindingsDraft {
     let object = lenient_json::find(answer, |it: &FindingsDraft| !it.findings.is_empty());
     let list = || {
@@ -164,7 +165,7 @@ impl Findings {
         Self { inference, ticker, tensions: tensions.collect(), findings }
     }
 
-    /// Returns a finding by id.
+    /// Returns the finding with the given id.
     pub fn get(&self, id: FindingId) -> Option<&Finding> {
         self.findings.iter().find(|it| it.id == id)
     }
@@ -175,7 +176,8 @@ impl Findings {
     }
 }
 
-/// Renders the given findings as Markdown, in the order of their ids. Debates see this excerpt instead of all findings.
+/// Renders the findings with the given ids as Markdown, sorted by id. Prompts of a debate contain this excerpt instead
+/// of all findings.
 pub fn excerpts(documents: &[Findings], ids: &[FindingId]) -> String {
     let mut ids = ids.to_vec();
     ids.sort_unstable();

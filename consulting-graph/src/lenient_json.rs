@@ -1,14 +1,14 @@
-//! Lenient parsing of JSON in the answers of models.
+//! Finds and parses JSON in the answers of models.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
-/// Maximum number of characters of an answer that are searched.
+/// Maximum number of characters of an answer that are searched for JSON.
 const MAX_CHARS: usize = 400_000;
 
-/// Returns the first JSON object or array in an answer that deserializes to `T` and that `fits` accepts. Text around it
-/// is ignored.
+/// Returns the first JSON object or array in an answer that deserializes to `T` and that `fits` accepts. The text
+/// around it is ignored.
 ///
-/// `fits` has to reject empty values: an empty list appears in many texts, for example as a Markdown checkbox.
+/// `fits` has to reject empty values, because many texts contain an empty list, for example as a Markdown checkbox.
 pub(crate) fn find<T: DeserializeOwned>(answer: &str, fits: impl Fn(&T) -> bool) -> Option<T> {
     let end = answer.char_indices().nth(MAX_CHARS).map_or(answer.len(), |it| it.0);
     let answer = &answer[..end];
@@ -18,7 +18,7 @@ pub(crate) fn find<T: DeserializeOwned>(answer: &str, fits: impl Fn(&T) -> bool)
     })
 }
 
-/// Deserializes a list, or a single value as a list of one.
+/// Deserializes a list. A single value becomes a list with one element.
 pub(crate) fn one_or_many<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

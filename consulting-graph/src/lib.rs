@@ -4,13 +4,16 @@
 //! ticker → data → findings F1 and F2 → 5 analysts propose 15 moves → one sandboxed debate per move → scores → top 3
 //! ```
 //!
+//! A *move* is one strategic action that the company could take. *F1* stands for the findings from the financial data,
+//! and *F2* for the findings from news and sentiment.
+//!
 //! | topic | module |
 //! |---|---|
 //! | the pipeline graph | [`pipeline`] |
-//! | the debate graph, which runs in a guest; its host side | [`debate`]; [`debate_host`] |
+//! | the debate graph, which runs in a sandbox; the host side of the debates | [`debate`]; [`debate_host`] |
 //! | model calls; models and the budget; the scripted model | [`call`]; [`models`]; [`offline`] |
 //! | events of a run | [`event`] |
-//! | a run directory: create, resume, replay, fork | [`run`] |
+//! | run directories: create, resume, replay and fork runs | [`run`] |
 //! | company data from three sources | [`data`] |
 //! | configuration: agents, metrics, models | [`config`] |
 //! | prompts; delimiters around untrusted text | [`prompt`]; [`fence`] |

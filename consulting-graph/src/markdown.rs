@@ -1,9 +1,9 @@
 //! Parses Markdown written by models into sections.
 //!
-//! Sections are delimited by headings rather than rules such as `---`: models put rules anywhere, even before the first
-//! section, which would then be lost.
+//! Sections start at headings, not at horizontal rules such as `---`, because models put rules anywhere, even before
+//! the first section, which would then be lost.
 
-/// A heading with the text up to the next one.
+/// A heading with the text up to the next heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section<'a> {
     /// Heading level 1 to 6, or [`LABEL_LEVEL`] for a bold label at the start of a line.
@@ -12,10 +12,11 @@ pub(crate) struct Section<'a> {
     pub(crate) body: String,
 }
 
-/// Level of a `**Label:**`, deeper than any heading.
+/// Level of a bold label such as `**Why now:**`; deeper than any heading.
 pub(crate) const LABEL_LEVEL: usize = 7;
 
-/// Splits a text at its headings, and at bold labels accepted by `is_label`. Text before the first one is dropped.
+/// Splits a text at its headings and at the bold labels that `is_label` accepts. Text before the first of them is
+/// dropped.
 pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     let mut in_code = false;
@@ -40,7 +41,7 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
     sections
 }
 
-/// Returns level and title of a heading.
+/// Returns the level and the title of a heading, or `None` if the line is not a heading.
 pub(crate) fn parse_heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
@@ -48,7 +49,7 @@ pub(crate) fn parse_heading(line: &str) -> Option<(usize, &str)> {
     fits.then(|| (level, title.trim().trim_matches('*').trim()))
 }
 
-/// Parses `**Why now:** because` and `- **Why now**: because` into label and text.
+/// Splits a line such as `**Why now:** because` or `- **Why now**: because` into the label and the text.
 fn parse_label(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start().trim_start_matches(['-', '*', ' ']);
     let bold_end = line.find("**");
@@ -81,7 +82,7 @@ pub(crate) fn paragraphs(text: &str) -> Vec<String> {
     paragraphs
 }
 
-/// Returns the items of a list, each on one line; a text that is not a list is a single item.
+/// Returns the items of a list, each on one line. A text that is not a list becomes a single item.
 pub(crate) fn list_items(text: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim).filter(|it| !it.is_empty()) {
@@ -109,7 +110,7 @@ fn strip_bullet(line: &str) -> Option<&str> {
     numbered.then(|| rest.trim())
 }
 
-/// Joins a text into one line with single spaces.
+/// Converts a text to one line, with single spaces between the words.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Models of a run, wrapped in layers: rate limiter, budget, retries and recording.
+//! Models of a run. Each model is wrapped in layers for rate limiting, the budget, retries and recording.
 
 mod alias;
 mod budget;
@@ -35,9 +35,9 @@ pub struct Models {
     /// Every model that the configuration uses, with its layers.
     llms: BTreeMap<ModelId, LayeredModel>,
     budget: Option<Arc<RunBudget>>,
-    /// Recording of all calls. It also knows the secrets to redact.
+    /// Recording of all calls. It also redacts secrets.
     recording: Recording,
-    /// First call of a replay that is not in the recording.
+    /// Error of the first call that a replay did not find in its recording.
     unrecorded_call: OnceLock<String>,
     /// Error of the first answer that could not be written to the recording.
     storage_failure: OnceLock<String>,
@@ -46,16 +46,16 @@ pub struct Models {
 /// A model with its layers.
 #[derive(Debug)]
 struct LayeredModel {
-    /// For debate turns, which must leave budget for scoring.
+    /// Model for debate turns. It refuses calls that would use the budget reserved for scoring.
     turns: Llm,
-    /// For all other calls.
+    /// Model for all other calls.
     others: Llm,
 }
 
 impl Models {
-    /// Creates the models that the configuration names. `model_override` replaces all of them. The calls in the
-    /// recording count towards the limit, except for the first `inherited_calls`, which the origin of a fork paid
-    /// for.
+    /// Creates the models that the configuration specifies. If `model_override` is set, it replaces all of them. The
+    /// calls in the recording count towards the limit, except for the first `inherited_calls`. If the run is a fork,
+    /// the run that was forked paid for these.
     pub fn new(
         config: &Config,
         choice: ModelChoice,
@@ -102,7 +102,7 @@ impl Models {
         self.choice.call_settings(&self.config, group, agent_id)
     }
 
-    /// Makes a call.
+    /// Makes a call with the model of the call's agent.
     pub async fn call(&self, call: &ModelCall) -> CallOutcome {
         let id = self.choice.model(&self.config, call.group, &call.agent_id);
         let Some(model) = self.llms.get(&id) else {
@@ -156,20 +156,21 @@ impl Models {
         ScoringReserve(self.budget.as_deref())
     }
 
-    /// Returns the used share of the budget in percent. `None` without a budget.
+    /// Returns how much of the budget is used, in percent. Returns `None` if the run has no budget.
     pub fn budget_used_percent(&self) -> Option<u64> {
         self.budget.as_ref()?.used_percent()
     }
 }
 
-/// Redacts the API keys in use from everything that goes through the recording.
+/// Returns the recording, set up to redact the API keys of all providers in use.
 fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     let providers: BTreeSet<&str> = ids.iter().map(|it| it.provider.as_str()).collect();
     let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.effective_key());
     keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 
-/// Wraps a model in its layers, innermost first.
+/// Wraps a model in its layers, which are from the inside out: rate limiter, budget, retries, reserve for scoring
+/// (debate turns only) and recording.
 fn with_layers(
     bare: Llm,
     limiter: &RateLimiter,
@@ -226,7 +227,7 @@ impl Group {
 }
 
 impl Config {
-    /// Returns all agents by group. Decision makers appear twice: as participants and as scorers.
+    /// Returns all agents, each with its group. Decision makers appear twice, once as participants and once as scorers.
     pub fn agents(&self) -> Vec<(Group, String)> {
         let one = |group, it: &str| (group, it.to_owned());
         let mut agents = vec![

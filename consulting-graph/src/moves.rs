@@ -1,4 +1,4 @@
-//! Moves: strategic proposals of the analysts.
+//! Moves: strategic actions that the analysts propose.
 
 mod check;
 mod id;
@@ -93,7 +93,7 @@ pub struct Step {
     pub timeframe: String,
 }
 
-/// Deserializes steps given as objects or as plain strings.
+/// Deserializes steps that are objects or plain strings.
 fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -108,7 +108,7 @@ fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Err
     Ok(one_or_many::<D, StepInput>(deserializer)?.into_iter().map(step).collect())
 }
 
-/// Reads an analyst's answer: JSON of the requested schema, a bare JSON list of moves, or Markdown. Never fails;
+/// Reads an analyst's answer: JSON with the requested schema, a bare JSON list of moves, or Markdown. Never fails;
 /// [`violations`] reports what is missing.
 pub fn read(answer: &str) -> Vec<MoveDraft> {
     let object =
@@ -126,23 +126,23 @@ pub struct Move {
     pub agent_id: String,
     /// Display name of the analyst.
     pub persona: String,
-    /// The company.
+    /// The company that the move is for.
     pub ticker: Ticker,
     /// The proposal.
     #[serde(flatten)]
     pub draft: MoveDraft,
 }
 
-/// A move that an analyst was asked for and did not deliver.
+/// A move that an analyst was asked for but did not deliver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingMove {
-    /// The id reserved for it.
+    /// The id that was reserved for the move.
     pub move_id: MoveId,
     /// Id of the analyst.
     pub agent_id: String,
 }
 
-/// The author of the moves to be numbered.
+/// The analyst whose moves are numbered.
 #[derive(Debug, Clone, Copy)]
 pub struct Author<'a> {
     /// The analyst's position in the configuration, counted from 1.
@@ -153,7 +153,8 @@ pub struct Author<'a> {
     pub persona: &'a str,
 }
 
-/// Assigns ids to an analyst's moves, lowest risk first. Drops surplus moves and returns the ids of missing ones.
+/// Assigns ids to an analyst's moves, lowest risk first. Keeps at most `per_analyst` moves, and returns the ids of
+/// those that are missing.
 pub fn assign_ids(
     author: Author<'_>,
     ticker: &Ticker,
@@ -178,7 +179,8 @@ pub fn assign_ids(
 }
 
 impl MoveDraft {
-    /// Returns all findings that the move cites, in its list or its text, whether they exist or not; sorted and unique.
+    /// Returns the ids of all findings that the move cites in its list of citations or in its text. The ids are sorted
+    /// and unique. The findings do not necessarily exist.
     pub fn cited_findings(&self) -> Vec<FindingId> {
         let listed = self.citations.iter().filter_map(|it| FindingId::parse(it).ok());
         let prose = [&self.thesis, &self.why_now, &self.downside, &self.mitigation];
@@ -192,7 +194,7 @@ impl MoveDraft {
 }
 
 impl Move {
-    /// Renders the move as the Markdown document `m7.md`.
+    /// Renders the move as a Markdown document, the content of a file such as `m7.md`.
     pub fn markdown(&self) -> String {
         markdown::render(self)
     }

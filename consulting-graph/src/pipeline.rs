@@ -40,7 +40,7 @@ pub use state::{MoveLogs, PipelineState, PipelineStateUpdate};
 /// Name of the pipeline graph.
 pub const GRAPH: &str = "consulting";
 
-/// Dependencies of the nodes.
+/// Dependencies that all nodes of the pipeline share.
 #[derive(Debug)]
 pub struct Deps {
     /// Agents, metrics and debate settings.
@@ -49,9 +49,9 @@ pub struct Deps {
     pub data: DataSource,
     /// Delimiters around untrusted text in prompts.
     pub fence: Fence,
-    /// Models that answer the calls.
+    /// Models that answer the agents' calls.
     pub models: Arc<Models>,
-    /// Host of the debates.
+    /// Host that runs the debates in sandboxes.
     pub debates: DebateHost,
     /// Whether the run pauses before the debates so that a person can review the moves.
     pub review: bool,
@@ -82,8 +82,8 @@ pub fn graph(
         .compile()
 }
 
-/// Makes a model call outside of debates. The answer is journaled, so a task that runs again does not repeat the
-/// call.
+/// Makes a model call for an agent outside of debates. The answer is journaled, so a node that runs again after a crash
+/// reads it from the journal and does not repeat the call.
 async fn call_model(
     cx: &Context<Deps>,
     group: Group,
@@ -94,7 +94,7 @@ async fn call_model(
     let models = &cx.deps().models;
     let request = models.call_settings(group, &persona.id).apply(request);
     let call = ModelCall { agent_id: persona.id.clone(), group, move_id: None, round: 0, request };
-    // Failures are not journaled: a resumed run makes the call again.
+    // Failures are not journaled, so that a resumed run makes the call again.
     let mut failure = None;
     let answer = cx.task(LLM, (&persona.id, key), async {
         match models.call(&call).await {

@@ -1,8 +1,8 @@
-//! Estimates calls, tokens, cost and duration of a run before it starts, by role.
+//! Estimates the calls, tokens, cost and duration of a consulting run by role, before the run starts.
 //!
-//! The estimate builds the actual prompts, with filler of assumed [`Sizes`] in place of model output. It therefore
-//! follows the configuration and the prompt texts, including the prefixes that a provider can cache. Retries are not
-//! included.
+//! The estimate is computed from the actual prompts, in which filler text of the assumed [`Sizes`] replaces the model
+//! output. It therefore reflects the configuration and the prompt texts, including the prefixes that a provider can
+//! cache. Retries are not included.
 
 mod count;
 mod prompts;
@@ -19,18 +19,18 @@ use crate::{
     models::ModelChoice,
 };
 
-/// The estimate for a run.
+/// The estimate for a consulting run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The estimate per role, in pipeline order.
     pub roles: Vec<Estimate>,
-    /// The total.
+    /// The total for all roles.
     pub all: Estimate,
-    /// Number of calls on the critical path.
+    /// Number of calls on the critical path, if the number of concurrent calls were not limited.
     pub steps: u64,
-    /// Duration in seconds.
+    /// Estimated duration of the run in seconds.
     pub seconds: f64,
-    /// The assumptions.
+    /// The assumptions that the estimate is based on.
     pub assumed: Assumptions,
 }
 
@@ -55,7 +55,7 @@ pub struct Estimate {
     pub dollars_uncached: Option<f64>,
 }
 
-/// Assumptions of an estimate.
+/// Assumptions that an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Assumptions {
     /// Number of concurrent debates.
@@ -67,14 +67,14 @@ pub struct Assumptions {
     /// Maximum number of concurrent calls.
     #[serde(rename = "calls_at_once")]
     pub max_concurrent_calls: usize,
-    /// Shortest prefix that a provider caches, in tokens. Most providers cache shorter ones.
+    /// Length in tokens of the shortest prefix that a provider is assumed to cache. Most providers cache shorter ones.
     #[serde(rename = "shortest_cached")]
     pub min_cached_tokens: u64,
-    /// Lengths of texts.
+    /// Lengths of the texts that models read and write.
     pub sizes: Sizes,
 }
 
-/// Lengths of texts in tokens.
+/// Assumed lengths of texts in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Sizes {
     /// The data given to one synthesizer.
@@ -144,7 +144,7 @@ impl Plan {
                 }
             }
         }
-        // Scoring continues the decision makers' conversations, but is listed as a role of its own.
+        // Scoring calls continue the decision makers' conversations, but are listed as a separate role.
         roles.sort_by_key(|it| it.0);
         let roles: Vec<Estimate> = roles.into_iter().map(|it| it.1).collect();
         let mut all = Estimate::zero("all");
@@ -174,7 +174,7 @@ impl Estimate {
         }
     }
 
-    /// The estimate of a single call.
+    /// Returns the estimate for a single call.
     fn for_call(call: &Call, model: &ModelId, usage: Usage, catalog: &Catalog) -> Self {
         let entry = catalog.entry(model);
         let dollars = |usage| entry.and_then(|it| it.cost(&usage)).map(Money::dollars);
@@ -203,7 +203,7 @@ impl Estimate {
         }
     }
 
-    /// Adds another estimate. The sum of unknown prices is unknown.
+    /// Adds another estimate. If one of the two costs is unknown, the sum is unknown.
     fn add(&mut self, other: &Self) {
         let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
         self.models.extend(other.models.iter().cloned());
@@ -216,7 +216,8 @@ impl Estimate {
     }
 }
 
-/// Returns how many times the duration of one call passes until the end, with `concurrency` concurrent calls.
+/// Returns the duration of the run as a multiple of the duration of one call, if at most `concurrency` calls are made
+/// at the same time.
 fn waves(config: &Config, assumed: &Assumptions, concurrency: usize) -> u64 {
     let concurrency = concurrency.max(1) as u64;
     let waves = |calls: u64| calls.div_ceil(concurrency);
@@ -229,7 +230,7 @@ fn waves(config: &Config, assumed: &Assumptions, concurrency: usize) -> u64 {
     layers + moves / together * debates(together) + debates(moves % together)
 }
 
-/// Returns the number of moves of a run.
+/// Returns the number of moves that all analysts together propose.
 fn moves(config: &Config) -> u64 {
     config.analysts.len() as u64 * u64::from(config.moves_per_analyst)
 }

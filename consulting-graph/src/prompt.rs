@@ -1,8 +1,8 @@
-//! Prompts, as pure functions of their inputs.
+//! Builds prompts. Each function is pure: the prompt depends only on the arguments.
 //!
-//! Providers charge about a tenth for the prefix that a prompt shares with an earlier one. Prompts are therefore
-//! ordered from constant to variable: the persona, the move with its evidence, the debate so far, which only grows, and
-//! finally a short message with the round and the task. All text written by models or users is fenced.
+//! For the prefix that a prompt shares with an earlier one, providers charge about a tenth of the normal price. The
+//! parts that change least therefore come first: the persona, the move with its evidence, the debate so far (which only
+//! grows), and finally a short message with the round and the task. All text written by models or users is fenced.
 
 mod debate;
 mod layers;
@@ -24,7 +24,7 @@ pub use layers::{Chunk, analyst, analyst_retry, inference, inference_retry, synt
 pub(crate) use samples::samples;
 pub use scoring::{baseline, repair, score};
 
-/// Subject of a debate; identical in all its prompts.
+/// Subject of a debate. All prompts of the debate contain the same brief.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Brief {
     /// The company's ticker.
@@ -33,12 +33,12 @@ pub struct Brief {
     pub move_id: String,
     /// The move as Markdown.
     pub document: String,
-    /// The findings it cites, as Markdown.
+    /// The findings that the move cites, as Markdown.
     pub evidence: String,
 }
 
 impl Brief {
-    /// Combines a move with the findings it cites.
+    /// Creates the brief for a move, with the findings that the move cites.
     pub fn new(the_move: &Move, findings: &[Findings]) -> Self {
         Self {
             ticker: the_move.ticker.to_string(),
@@ -48,7 +48,7 @@ impl Brief {
         }
     }
 
-    /// Returns the move and its evidence, fenced.
+    /// Returns the part of a prompt that contains the move and its evidence, fenced.
     fn material(&self, fence: &Fence) -> String {
         let document = fence.wrap(&format!("move {}", self.move_id), &self.document);
         if self.evidence.is_empty() {
@@ -64,7 +64,7 @@ fn request_for(persona: &Persona, fence: &Fence, messages: Vec<Message>) -> Requ
     Request::conversation(messages).system(system)
 }
 
-/// Marks the prompt up to the last message as a prefix that later prompts repeat.
+/// Marks the prompt up to the last of these messages as a prefix that later prompts repeat.
 fn mark_cacheable(messages: &mut [Message]) {
     if let Some(last) = messages.last_mut() {
         last.cache = true;

@@ -1,7 +1,7 @@
-//! Extracts numbers from prose, with unit and precision.
+//! Extracts numbers from prose, with their unit and precision.
 //!
-//! Not every number is a claim. Years, dates, durations, list numbers, ratings out of ten, names that contain digits
-//! (`F1-07`, `Q3`, `10-K`, `5G`) and bare counts up to ten cannot be confirmed by data and are skipped.
+//! Not every number is a claim that can be checked against the data. Years, dates, durations, list numbers, ratings out
+//! of ten, names that contain digits (`F1-07`, `Q3`, `10-K`, `5G`) and numbers up to ten without a unit are skipped.
 
 mod scan;
 mod word;
@@ -13,17 +13,17 @@ pub use scan::{claims, parse_amount};
 /// A number stated in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// Its byte range in the text.
+    /// Byte range of the number in the text.
     pub at: Range<usize>,
-    /// Its absolute value in its unit; the sign is ignored because a text may say *fell by 4%*.
+    /// Absolute value of the number in its unit. The sign is ignored, because a text may say *fell by 4%*.
     pub value: f64,
     /// The number as written, before applying a scale such as `m` or `billion`.
     pub written: f64,
-    /// The unit.
+    /// Unit of the number.
     pub unit: Unit,
-    /// The value of one unit in its last written digit.
+    /// Place value of the last written digit: 0.1 for `4.2`, and 100 million for `$12.3bn`.
     pub step: f64,
-    /// Whether the text calls it approximate.
+    /// Whether the text says that the number is approximate, as in `about 5%`.
     pub approximate: bool,
 }
 
@@ -36,16 +36,16 @@ pub enum Unit {
     Money,
     /// A multiple, as in `2.5x`.
     Multiple,
-    /// No unit stated.
+    /// The text states no unit.
     Plain,
 }
 
-/// Relative tolerance for numbers that are called approximate.
+/// Relative tolerance for numbers that the text calls approximate.
 const APPROXIMATE_TOLERANCE: f64 = 0.05;
 
 impl Quantity {
-    /// Returns whether this number, stated in a source, supports `claim`. The claim must equal it, rounded to the
-    /// digits that the claim shows; a claim that is more precise than its source is not supported.
+    /// Returns whether this number from a source supports `claim`. The claim must equal this number rounded to the
+    /// precision of the claim. A claim that is called approximate may differ by five percent.
     ///
     /// ```
     /// use consulting_graph::quantity::claims;
@@ -66,7 +66,8 @@ impl Quantity {
         if self.unit == claim.unit {
             return near(self.value, claim.value, claim.step);
         }
-        // The claim may omit the unit, and with it the scale: `revenue of 12.3 billion`, or `12,345` from a table.
+        // The claim may omit the unit (`revenue of 12.3 billion`), or both unit and scale (`12,345` from a table of
+        // millions of dollars).
         let is_bare = claim.value == claim.written;
         claim.unit == Unit::Plain
             && (near(self.value, claim.value, claim.step)

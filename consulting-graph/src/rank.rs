@@ -17,7 +17,7 @@ pub use baseline::{Drift, drift, kendall_tau};
 pub use robustness::{Robustness, Standing, robustness};
 pub use severity::{Severity, severity};
 
-/// All moves in ranked order; unscored moves are separate.
+/// All moves in ranked order, and the moves without a score.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ranking {
     /// The recommended moves.
@@ -35,11 +35,11 @@ pub struct Ranked {
     pub rank: usize,
     /// The move.
     pub move_id: MoveId,
-    /// The sum of all its scores.
+    /// The sum of all scores for the move.
     pub total_score: u32,
-    /// The lowest total given by a decision maker.
+    /// The lowest total that any decision maker gave the move.
     pub lowest: u32,
-    /// The difference between the highest and lowest total given by a decision maker.
+    /// The difference between the highest and the lowest total that any decision maker gave the move.
     pub spread: u32,
     /// Caveats about the score.
     pub marks: BTreeSet<Mark>,
@@ -50,11 +50,12 @@ pub struct Ranked {
 pub struct Unscored {
     /// The move.
     pub move_id: MoveId,
-    /// The reason.
+    /// The reason why the move has no score.
     pub reason: String,
 }
 
-/// Ranks moves by total score. Ties are broken by the higher lowest total, then the smaller spread, then the lower id.
+/// Ranks moves by total score. Among moves with equal total scores, the one with the higher [`Ranked::lowest`] comes
+/// first, then the one with the smaller [`Ranked::spread`], then the one with the lower id.
 ///
 /// A move without a score is never ranked; it is listed in `unscored`.
 pub fn rank(scores: &[MoveScore], mut unscored: Vec<Unscored>, top_k: usize) -> Ranking {
@@ -83,7 +84,7 @@ impl Ranking {
     }
 }
 
-/// Returns the lowest total of a decision maker, and the difference between the highest and the lowest.
+/// Returns the lowest total that any decision maker gave, and the difference between the highest and the lowest total.
 fn extremes(score: &MoveScore) -> (u32, u32) {
     let totals = || score.scores_by_agent.values().map(MakerScore::total);
     let lowest = totals().min().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The report of a run, rendered as Markdown, HTML and JSON.
+//! The report on a consulting run, which can be rendered as Markdown, HTML and JSON.
 
 mod chart;
 mod document;
@@ -26,18 +26,19 @@ use crate::{
     watch::{Compression, Observation, compression, length_bias, observe},
 };
 
-/// Everything a run produced.
+/// Everything that a consulting run produced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The run's id.
     pub run_id: String,
     /// The company.
     pub company: Company,
-    /// The two source documents as computed from the data; numbers are checked against these.
+    /// The two source documents as computed from the data. Numbers are checked against these documents.
     pub documents: Vec<String>,
-    /// The two source documents as rewritten by the synthesizers, by file name; the findings are derived from these.
+    /// The two source documents as rewritten by the synthesizers, by file name. The findings are derived from these
+    /// documents.
     pub narrated: BTreeMap<String, String>,
-    /// The findings F1 and F2.
+    /// The two sets of findings, F1 and F2.
     pub findings: Vec<Findings>,
     /// The moves.
     pub moves: Vec<Move>,
@@ -51,34 +52,35 @@ pub struct Outcome {
     pub unscored: Vec<Unscored>,
     /// The logs of the debates: by move, then by name, such as `i1`.
     pub logs: BTreeMap<MoveId, BTreeMap<String, Vec<ConversationEntry>>>,
-    /// What answered the model calls.
+    /// The kind of model that answered the calls.
     pub provider: Provider,
-    /// Isolation of the debates.
+    /// How the debates were isolated from the host.
     pub isolation: Isolation,
     /// Spending by role.
     pub spending: Vec<Spending>,
-    /// Spending by move, on its debate.
+    /// Spending on the debate about each move.
     pub spending_by_move: Vec<Spending>,
-    /// Spending by round, over all debates.
+    /// Spending on each round, summed over all debates.
     pub spending_by_round: Vec<Spending>,
-    /// The spending of a forked run itself, without the calls it shares with the run it was forked from.
+    /// If the run was forked from another one, the spending on its own calls, without the calls that it shares with the
+    /// other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_spending: Option<Spending>,
-    /// Warnings.
+    /// Warnings that are shown in the report.
     pub warnings: Vec<String>,
     /// Versions, models, prompt hashes and seeds.
     pub manifest: BTreeMap<String, String>,
-    /// The personas that scored.
+    /// The personas that scored the moves.
     pub decision_makers: Vec<Persona>,
     /// The scoring criteria.
     pub metrics: Vec<Metric>,
     /// Number of moves to recommend.
     pub top_k: usize,
-    /// Highest total score a move can get.
+    /// Highest total score that a move can get.
     pub best_score: usize,
 }
 
-/// What answered the model calls.
+/// The kind of model that answered the calls of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Provider {
@@ -91,12 +93,12 @@ pub enum Provider {
     },
 }
 
-/// Isolation of the debates.
+/// How the debates were isolated from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
     /// The sandbox back end.
     pub backend: String,
-    /// Whether it isolates the debates from the host.
+    /// Whether the back end isolates the debates from the host.
     pub isolated: bool,
 }
 
@@ -126,17 +128,17 @@ pub struct Report {
     pub ranking: Ranking,
     /// Robustness of the recommendation.
     pub robustness: Robustness,
-    /// Severity of the decision makers.
+    /// How strict each decision maker is; `None` if there are too few scores.
     pub severity: Option<Severity>,
     /// How closely the scores are clustered.
     pub compression: Option<Compression>,
-    /// Correlation between score and length of debate.
+    /// Correlation between the score of a move and the length of its debate.
     pub length_bias: Option<f64>,
     /// How the debates changed the scores.
     pub drift: Vec<Drift>,
-    /// The ranking by the scores before the debates, as a plain vote.
+    /// The ranking by the scores before the debates.
     pub before: Ranking,
-    /// Kendall's tau of the rankings before and after the debates.
+    /// Kendall's tau between the rankings before and after the debates.
     pub tau: Option<f64>,
     /// Unsupported citations and numbers.
     pub flags: Vec<Flag>,
@@ -147,7 +149,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Evaluates an outcome, without model calls.
+    /// Creates the report by evaluating an outcome, without model calls.
     pub fn new(outcome: Outcome) -> Self {
         let ranking = rank(&outcome.scores, outcome.unscored.clone(), outcome.top_k);
         let severity = severity(&outcome.scores);
@@ -187,7 +189,7 @@ impl Report {
         escape_invisible_json(&json.expect("a report serializes to JSON"))
     }
 
-    /// Returns a notice about moves without a score, if any; it must precede the ranking.
+    /// Returns a notice about moves without a score, if there are any. The notice must be shown before the ranking.
     pub fn unscored_notice(&self) -> Option<String> {
         let first = self.ranking.unscored.first()?;
         let (n, of) = (self.ranking.unscored.len(), self.outcome.moves.len());

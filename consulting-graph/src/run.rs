@@ -47,7 +47,7 @@ const REVIEW_FILE: &str = "review.json";
 /// File with the recorded model calls.
 pub(crate) const CALLS_FILE: &str = "calls.jsonl";
 
-/// Database of the threads.
+/// Database with the threads of the pipeline and of the debates.
 pub(crate) const THREADS_FILE: &str = "state.db";
 
 /// A run in its directory.
@@ -120,7 +120,7 @@ impl Run {
         files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())
     }
 
-    /// Returns whether the moves were reviewed.
+    /// Returns whether the moves have been reviewed.
     pub fn is_reviewed(&self) -> bool {
         self.dir.join(REVIEWED_FILE).exists()
     }
@@ -133,7 +133,7 @@ impl Run {
         Ok(path)
     }
 
-    /// Returns the moves to review, if the run waits for a review.
+    /// Returns the moves to review, if the run is waiting for a review.
     pub fn review_request(&self) -> Result<Option<ReviewRequest>, RunError> {
         if !self.awaits_review() {
             return Ok(None);
@@ -143,7 +143,7 @@ impl Run {
         review.map(Some).map_err(|error| RunError::InvalidFile { path, problem: error.to_string() })
     }
 
-    /// Returns whether the run waits for a review.
+    /// Returns whether the run is waiting for a review.
     pub fn awaits_review(&self) -> bool {
         self.dir.join(REVIEW_FILE).exists() && !self.is_reviewed()
     }

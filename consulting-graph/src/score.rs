@@ -1,4 +1,4 @@
-//! Scores that decision makers give a move after the debate, with how each number was obtained.
+//! Scores that decision makers give a move, and how each score was read from the answer of a model.
 
 mod read;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use crate::moves::MoveId;
 
-/// Lowest and highest score of a metric.
+/// Lowest and highest score for a metric.
 pub const SCORE_RANGE: std::ops::RangeInclusive<u8> = 1..=10;
-/// Score of a metric if no score could be read.
+/// Score that is used for a metric if no score could be read.
 pub const NEUTRAL_SCORE: u8 = 5;
 
-/// Returns the JSON schema of a scoring answer.
+/// Returns the JSON schema for the answer to a scoring request.
 pub fn schema(metrics: &[&str]) -> Value {
     let score =
         json!({ "type": "integer", "minimum": SCORE_RANGE.start(), "maximum": SCORE_RANGE.end() });
@@ -25,12 +25,12 @@ pub fn schema(metrics: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// Returns the same schema in the form that a request takes.
+/// Returns the result of [`schema`] as a [`llm::Schema`], which can be added to a request.
 pub fn request_schema(metrics: &[&str]) -> llm::Schema {
     llm::Schema { name: "Scores".to_owned(), schema: schema(metrics) }
 }
 
-/// One decision maker's scores of one move.
+/// One decision maker's scores for one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MakerScore {
     /// The scores, by metric.
@@ -40,7 +40,7 @@ pub struct MakerScore {
     pub reasoning: String,
     /// How the scores were obtained.
     pub score_source: ScoreSource,
-    /// Values that were corrected while reading.
+    /// Values that were corrected when the answer was read.
     pub adjustments: Vec<Adjustment>,
 }
 
@@ -48,9 +48,9 @@ pub struct MakerScore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreSource {
-    /// The answer was JSON of the requested schema.
+    /// The answer was JSON that matched the requested schema.
     Schema,
-    /// The answer was plain JSON that matched after corrections.
+    /// The answer was JSON that matched the schema only after corrections.
     Json,
     /// JSON was found inside other text.
     JsonExtracted,
@@ -58,22 +58,22 @@ pub enum ScoreSource {
     Regex,
     /// The model repaired its answer in a second call.
     Repaired,
-    /// No scores could be read; all are neutral.
+    /// No scores could be read, so all of them are neutral.
     Default,
 }
 
-/// A value that was corrected while reading.
+/// A value that was corrected when an answer was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjustment {
     /// The metric.
     pub metric: String,
     /// The value in the answer.
     pub given: String,
-    /// The score that is used.
+    /// The score that is used instead.
     pub kept: u8,
 }
 
-/// All scores of one move.
+/// All scores for one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveScore {
     /// The move.
@@ -86,13 +86,13 @@ pub struct MoveScore {
     pub marks: BTreeSet<Mark>,
 }
 
-/// A caveat that readers of a score must know.
+/// A caveat that readers of a score have to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// Some scores are neutral because they could not be read.
+    /// Some scores could not be read and were replaced with neutral ones.
     Defaulted,
-    /// The debate was shortened to fit a model's context.
+    /// The debate log was shortened to fit into a model's context.
     Truncated,
     /// The debate ended before its last round.
     Incomplete,
@@ -121,7 +121,7 @@ impl MakerScore {
         read::read(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
     }
 
-    /// Returns neutral scores, as the last resort.
+    /// Returns neutral scores, which are used if no scores could be read.
     pub fn neutral(metrics: &[&str]) -> Self {
         Self {
             metrics: metrics.iter().map(|it| ((*it).to_owned(), NEUTRAL_SCORE)).collect(),
@@ -131,14 +131,15 @@ impl MakerScore {
         }
     }
 
-    /// Returns the sum of all metrics.
+    /// Returns the sum of the scores for all metrics.
     pub fn total(&self) -> u32 {
         self.metrics.values().copied().map(u32::from).sum()
     }
 }
 
 impl MoveScore {
-    /// Computes the total. Adds [`Mark::Defaulted`] if a decision maker's scores are neutral defaults.
+    /// Creates the score of a move and computes its total. Adds [`Mark::Defaulted`] if no scores could be read for a
+    /// decision maker.
     pub fn new(
         move_id: MoveId,
         scores_by_agent: BTreeMap<String, MakerScore>,

@@ -1,4 +1,4 @@
-//! Splits text into sentences, keeping their citations.
+//! Splits text into sentences.
 
 /// Splits a text into sentences. A bracketed citation after the full stop belongs to the sentence.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {

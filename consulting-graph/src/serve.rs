@@ -1,8 +1,9 @@
 //! The HTTP service of `consulting serve`, with server-sent events and a web page.
 //!
 //! Every run has an ordinary run directory, so `consulting resume`, `replay` and `diff` work on it too. Results that
-//! they produce for inactive runs are imported when a client asks for the run. `runs.db`, in the same directory,
-//! lists all runs. After a restart the server resumes unfinished runs and imports runs that were created without it.
+//! these commands produce for inactive runs are imported when a client requests the run. The database `runs.db`, next
+//! to the run directories, lists all runs. After a restart, the server resumes unfinished runs and imports complete
+//! runs that were created without the server.
 
 mod app_state;
 mod external_runs;
@@ -57,25 +58,25 @@ pub struct ServeOptions {
     pub choice: ModelChoice,
     /// Source of company data.
     pub data: DataOrigin,
-    /// Date after which published data is ignored. `None`: the day each run is created.
+    /// Data published after this date is ignored. `None` selects the day on which each run is created.
     pub as_of: Option<NaiveDate>,
     /// Default number of concurrent debates per run.
     pub concurrency: usize,
-    /// Required isolation level of the debates.
+    /// Isolation requirement of the debates.
     pub isolation: Isolation,
-    /// Sandbox back end to use, by name. `None`: the strongest available.
+    /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub backend: Option<String>,
     /// Maximum number of executing and of queued runs.
     pub capacity: Capacity,
     /// Maximum number of concurrent event streams.
     pub max_streams: usize,
-    /// Upper bound of every run's spending limit.
+    /// Upper bound for the spending limit of every run.
     pub max_limit: Limit,
     /// Authentication and rate limits.
     pub guard: Guard,
 }
 
-/// A server that cannot start.
+/// Reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -88,7 +89,7 @@ pub enum ServeError {
     /// The service cannot be opened.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// Another server uses the directory.
+    /// Another server is using the directory.
     #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
     DirLocked(PathBuf),
     /// The directory of runs, or a file in it, cannot be accessed.
@@ -160,7 +161,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     Ok((service, options.guard.wrap(public, protected, metrics)))
 }
 
-/// Locks the directory. A second server would treat the runs of the first one as abandoned.
+/// Locks the directory of all runs, because a second server would treat the runs of the first one as abandoned.
 fn lock(runs: &Path) -> Result<File, ServeError> {
     let path = runs.join("lock");
     let file = File::options().create(true).append(true).open(&path);
@@ -174,7 +175,9 @@ fn lock(runs: &Path) -> Result<File, ServeError> {
     })
 }
 
-/// Returns the settings that a client needs first. Without a required API key, only says that one is required.
+/// Returns the settings that a client needs first.
+///
+/// If a required API key is missing, the response contains only `needs_key` and `version`.
 #[utoipa::path(get, path = "/api/setup", tag = "server", responses(
     (status = 200, description = "Settings of new runs", body = Setup),
     (status = "4XX", description = "Too many requests, or unknown host name", body = ProblemBody)))]

@@ -1,4 +1,4 @@
-//! Spending of a run so far, read from its recording while it grows.
+//! Computes the spending of a run so far from its recording, which may still be growing.
 
 use std::{
     fs::File,
@@ -9,7 +9,7 @@ use std::{
 use llm::{Catalog, ModelId, Money, Response, Usage};
 use serde::Deserialize;
 
-/// Maximum number of bytes per read, so that the caller does not notice a delay.
+/// Maximum number of bytes that [`SpendingMeter::read`] normally reads, so that the caller does not notice a delay.
 const MAX_READ: u64 = 1 << 20;
 
 /// Calls, tokens and money spent.
@@ -27,7 +27,7 @@ pub struct Spending {
     pub money: Money,
 }
 
-/// Adds up the calls of a growing recording.
+/// Adds up the spending on the calls in a growing recording.
 #[derive(Debug)]
 pub struct SpendingMeter {
     path: PathBuf,
@@ -36,7 +36,7 @@ pub struct SpendingMeter {
     spending: Spending,
 }
 
-/// A line of a recording. The header line has neither field and is skipped.
+/// A line of a recording that describes a call. The header line has neither of these fields and is skipped.
 #[derive(Deserialize)]
 struct Line {
     call: Call,
@@ -68,14 +68,15 @@ impl SpendingMeter {
     /// Reads the next part of the recording, of bounded size, and returns the spending so far. If the file cannot be
     /// read, returns the previous value; the run itself reports the error.
     pub fn read(&mut self) -> Spending {
-        // A line longer than one part is read as a whole.
+        // If no line ends within one part, the rest of the recording is read at once.
         if self.read_up_to(MAX_READ).is_some_and(|whole| whole == 0) {
             self.read_up_to(u64::MAX);
         }
         self.spending
     }
 
-    /// Counts the complete lines in the next `max` bytes and returns their length, or `None` at the end of the file.
+    /// Counts the calls in the complete lines within the next `max` bytes. Returns the total length of these lines, or
+    /// `None` if the end of the file was reached or the file cannot be read.
     fn read_up_to(&mut self, max: u64) -> Option<usize> {
         let mut file = File::open(&self.path).ok()?;
         file.seek(SeekFrom::Start(self.position)).ok()?;

@@ -18,14 +18,14 @@ pub enum Speaker {
     DecisionMaker(String),
 }
 
-/// One turn.
+/// One turn of a debate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConversationEntry {
     /// The speaker.
     pub role: Speaker,
     /// Text of the turn.
     pub content: String,
-    /// Round, from 1.
+    /// Number of the round, starting at 1.
     pub round: u32,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn format_turn(round: u32, speaker: &str, text: &str) -> String {
     format!("**[Round {round}] {label}:**\n{text}")
 }
 
-/// Groups the log by rounds, the unit in which it is shortened to fit a context window.
+/// Groups the turns in the log by round. Logs are shortened by whole rounds to fit a context window.
 pub fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
     let entry = |it: &ConversationEntry| Entry::new(it.role.to_string(), &*it.content);
     let round = |it: &[ConversationEntry]| {

@@ -1,6 +1,7 @@
 //! Detects defects of debates from their transcripts, without model calls.
 //!
-//! Observations do not change scores. Every rule only counts words, so that its result can be verified manually.
+//! Observations do not change scores. The rules only count and compare words, numbers and citations, so that anyone can
+//! verify their results manually.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::{
     transcript::{ConversationEntry, Speaker},
 };
 
-/// A turn repeats an earlier one if it shares more than this fraction of its three-word sequences.
+/// A turn is a repetition if more than this fraction of its three-word sequences occurs in one earlier turn.
 const REPEATED_FRACTION: f64 = 0.5;
 /// A turn adds nothing new if less than this fraction of its words is new.
 const MIN_NEW_FRACTION: f64 = 0.15;
@@ -24,7 +25,7 @@ const MIN_NEW_FRACTION: f64 = 0.15;
 pub struct Observation {
     /// The move.
     pub move_id: MoveId,
-    /// The log, such as `i1`.
+    /// Name of the debate log, such as `i1`.
     pub log: String,
     /// The round.
     pub round: u32,
@@ -38,15 +39,15 @@ pub struct Observation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationKind {
-    /// A party conceded although the other had brought neither a new number nor a new citation.
+    /// A speaker conceded a point although the other side's last turn had no new number and no new citation.
     Capitulation,
     /// Two consecutive turns added nothing new.
     DisagreementCollapse,
-    /// A party repeated itself.
+    /// A speaker repeated an earlier turn.
     Repetition,
 }
 
-/// Returns all observations about one log.
+/// Returns all observations about one debate log.
 pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec<Observation> {
     let mut found = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -69,7 +70,7 @@ pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec
         } else {
             0
         };
-        // Reported once, when it starts.
+        // Reported only once per sequence of such turns.
         if stale == 2 {
             note(ObservationKind::DisagreementCollapse);
         }
@@ -95,7 +96,7 @@ fn concedes(sentence: &str) -> bool {
     PHRASES.iter().any(|it| lower.contains(it))
 }
 
-/// Returns the words of more than three letters, in lower case.
+/// Returns the words with more than three letters, in lower case.
 fn words(text: &str) -> BTreeSet<String> {
     let lower = text.to_lowercase();
     lower
@@ -147,8 +148,8 @@ fn capitulates(entry: &ConversationEntry, before: &[ConversationEntry]) -> bool 
     facts(last).is_subset(&known)
 }
 
-/// Returns Pearson's correlation between score and length of debate, from -1 to 1. `None` for fewer than three moves,
-/// or if all scores or all lengths are equal.
+/// Returns Pearson's correlation between the total score of a move and the length of its debate, from -1 to 1. Returns
+/// `None` if there are fewer than three moves, or if all scores or all lengths are equal.
 pub fn length_bias(moves: &[(MoveScore, usize)]) -> Option<f64> {
     if moves.len() < 3 {
         return None;
@@ -167,19 +168,19 @@ pub fn length_bias(moves: &[(MoveScore, usize)]) -> Option<f64> {
     (spread > 0.0).then(|| sum(|a, b| a * b) / spread)
 }
 
-/// How closely the scores are clustered.
+/// How closely the scores of all moves are clustered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Compression {
     /// Fraction of scores that are 7 or 8.
     pub sevens_and_eights: f64,
-    /// Difference between the highest and lowest total.
+    /// Difference between the highest and the lowest total score.
     pub spread: u32,
     /// Whether noise alone could explain the spread, so that the ranking is inconclusive.
     pub unresolved: bool,
 }
 
-/// Measures how closely the scores are clustered; `noise` is the noise of a total score from
-/// [`severity`](crate::rank::severity). Returns `None` without scores.
+/// Measures how closely the scores are clustered. `noise` is the noise of a total score as computed by
+/// [`severity`](crate::rank::severity). Returns `None` if there are no scores.
 pub fn compression(scores: &[MoveScore], noise: f64) -> Option<Compression> {
     let given: Vec<u8> = scores
         .iter()

@@ -18,7 +18,7 @@ use consulting_graph::config::DEFAULT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A working directory with a small configuration: one analyst with two moves.
+/// A working directory with a small configuration of one analyst with two moves.
 struct Workspace(TempDir);
 
 impl Workspace {
@@ -219,7 +219,8 @@ fn runs_are_replayed_forked_and_compared() {
 fn a_replay_may_use_another_sandbox() {
     let workspace = Workspace::new();
     let (doctor, _) = check(&workspace.run("doctor"), 0);
-    // On a machine without isolation, both are the same.
+    // The run uses the strongest sandbox, and the replay uses the in-process one. On a machine without isolation, both
+    // are the same.
     let strongest = doctor.split("would run in: ").nth(1).unwrap().split(' ').next().unwrap();
     check(&workspace.run_small(&format!("--out here --quiet --sandbox {strongest}")), 0);
     let (out, _) = check(&workspace.run("replay here --sandbox in-process"), 0);
@@ -227,7 +228,7 @@ fn a_replay_may_use_another_sandbox() {
     let report = read(&workspace.path("here/report.json"));
     assert!(report.contains(&format!("\"backend\": \"{strongest}\"")));
 
-    // The isolation in the report is compared like everything else.
+    // A replay also compares the isolation in the report.
     let other = report.replace(&format!("\"backend\": \"{strongest}\""), "\"backend\": \"castle\"");
     fs::write(workspace.path("here/report.json"), other).unwrap();
     check_fails(&workspace.run("replay here --quiet"), 1, &["differ from", "report.json"]);
@@ -238,8 +239,8 @@ fn plans_estimate_calls_and_cost() {
     let workspace = Workspace::new();
     let (out, _) = check(&workspace.run("plan NVDA --rounds 3 --json"), 0);
     let plan: Value = serde_json::from_str(&out).unwrap();
-    // Two documents, two inferences, five analysts, and 15 debates with one opening and 3 · (3 + 2 + 1) further
-    // calls.
+    // Expects calls for two documents, two inferences, five analysts, and 15 debates with one opening and 3 · (3 + 2 +
+    // 1) further calls each.
     assert_eq!(plan["all"]["calls"], 2 + 2 + 5 + 15 * (1 + 18));
     assert!(plan["all"]["dollars"].as_f64().unwrap() > 0.0);
     let (out, _) = check(&workspace.run("plan NVDA"), 0);
@@ -260,18 +261,18 @@ fn spending_limits_apply_to_resumed_runs() {
     let limited = format!("--review --out made --quiet --rounds 4 --max-tokens {limit}");
     check(&workspace.run_small(&limited), 3);
     let reviewed = "resume made --reviewed made/review.json --json --sandbox in-process";
-    // The budget does not suffice for the second move.
+    // The second move gets no score, because the budget suffices only for the first one.
     let (out, err) = check(&workspace.run(reviewed), 4);
     assert!(err.contains("1 of 2 moves has no score"), "{err}");
     assert!(err.contains(&format!("Spending limit of the whole run: {limit} tokens.")), "{err}");
     assert!(tokens(&out) <= limit, "{} of {limit}", tokens(&out));
     check(&workspace.run("replay made"), 0);
 
-    // The run no longer waits for a review.
+    // A second review is rejected, because the run is no longer waiting for one.
     let kept = read(&workspace.path("made/reviewed.json"));
     fs::write(workspace.path("other.json"), kept.replace("m1", "m7")).unwrap();
     let other = "resume made --reviewed other.json";
-    check_fails(&workspace.run(other), 2, &["does not wait for a review"]);
+    check_fails(&workspace.run(other), 2, &["is not waiting for a review"]);
     assert_eq!(read(&workspace.path("made/reviewed.json")), kept);
 }
 
@@ -289,14 +290,14 @@ fn following_events_ends_when_the_run_stops() {
         while follower.try_wait().unwrap().is_none() && Instant::now() < deadline {
             sleep(Duration::from_millis(20));
         }
-        // No effect on a process that has already exited.
+        // Has no effect if the process has already exited.
         follower.kill().unwrap();
         let (out, _) = check(&follower.wait_with_output().unwrap(), 0);
         assert!(out.lines().last().is_some_and(|it| it.contains(last)), "{run}: {out}");
     }
 }
 
-/// Starts a provider that answers every call with the API key of the request, and returns its URL.
+/// Starts a model provider that echoes the API key of each request in its answer. Returns the URL of the provider.
 fn key_echoing_provider() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -333,7 +334,7 @@ fn api_keys_from_the_environment_are_never_written_to_disk() {
     let mut run = workspace.command("run NVDA --provider openai-compatible --model m --out made");
     run.env("OPENAI_COMPATIBLE_BASE_URL", key_echoing_provider())
         .env("OPENAI_COMPATIBLE_API_KEY", KEY);
-    // The documents contain nothing to draw findings from.
+    // The run fails, because the provider's answers contain no findings.
     check_fails(&run.output().unwrap(), 1, &["no readable finding"]);
     assert!(read(&workspace.path("made/calls.jsonl")).contains("It is [secret]."));
     for entry in fs::read_dir(workspace.path("made")).unwrap() {

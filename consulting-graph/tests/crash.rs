@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
 
-/// Returns a configuration with two moves and three rounds.
+/// Returns a configuration for runs with two moves and three rounds.
 fn config() -> String {
     let mut config: toml::Table = toml::from_str(consulting_graph::config::DEFAULT).unwrap();
     config["rounds"] = 3.into();
@@ -37,7 +37,7 @@ fn run(folder: &Path, provider: &FakeProvider) -> Child {
 
 async fn report(folder: &Path) -> String {
     let text = tokio::fs::read_to_string(folder.join("run/report.md")).await.unwrap();
-    // The run id differs every time.
+    // Drops the lines that contain the run id, which differs between runs.
     text.lines().filter(|it| !it.contains("nvda-")).collect::<Vec<_>>().join("\n")
 }
 
@@ -51,7 +51,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
     let calls = provider.answered();
-    // 2 documents, 2 inferences, 2 analysts, 19 calls per debate, and possibly retries.
+    // Expects calls for 2 documents, 2 inferences, 2 analysts, 19 calls per debate, and possibly retries.
     let events = std::fs::read_to_string(folder.path().join("run/events.jsonl")).unwrap();
     assert!((44..=50).contains(&calls), "{calls} calls:\n{events}");
     let expected = report(folder.path()).await;
@@ -60,7 +60,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
     let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     provider.sync_with_recording(&folder.path().join("run/calls.jsonl"));
-    // One run, killed whenever a call reaches the provider, before the provider answers.
+    // Kills the run whenever a call reaches the provider, before the provider answers.
     let mut child = run(folder.path(), &provider);
     let mut kills = 0;
     let child = loop {
@@ -74,7 +74,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
         child.kill().await.unwrap();
         provider.wait_for_disconnect().await;
         kills += 1;
-        // After the restart this call is answered, and the next one is held.
+        // After the restart, the provider answers this call and holds the next one.
         child = start(&["resume", "run"], folder.path(), &provider);
     };
     let output = child.wait_with_output().await.unwrap();

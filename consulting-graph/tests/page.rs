@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// Environment variable that makes the test fail instead of being skipped.
+/// Environment variable that makes the test fail if the web dependencies are missing, instead of being skipped.
 const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
 /// Reports a skipped test. Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.
@@ -26,7 +26,7 @@ fn browser_tests_pass() {
         return;
     }
     let screenshots = tempfile::tempdir().unwrap();
-    // Only the test of a whole run; the others take minutes.
+    // Runs only the test of a whole run unless `GRAPH_NIGHTLY` is set, because the others take minutes.
     let nightly = env::var_os("GRAPH_NIGHTLY").is_some();
     let files = if nightly { "e2e/*.test.mjs" } else { "e2e/whole-run.test.mjs" };
     if !nightly {

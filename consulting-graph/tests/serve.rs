@@ -20,13 +20,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Options that most tests use.
+/// Command-line options of the server that most tests use.
 const IN_PROCESS: &str = "--sandbox in-process --isolation off";
 
-/// Token limit that suffices for the score of only one of two moves.
+/// Token limit that suffices to score only one of two moves.
 const LIMIT_FOR_ONE_MOVE: u64 = 75_000;
 
-/// Timeout of every operation, far longer than any of them takes.
+/// Timeout of each operation. It is far longer than any operation takes.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// A server in its own process.
@@ -37,7 +37,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a server on a port (0: any free port), with a configuration of two moves and three rounds.
+    /// Starts a server on `port`, where 0 selects any free port, with a configuration of two moves and three rounds.
     async fn start(
         folder: &Path,
         port: u16,
@@ -101,7 +101,7 @@ impl Server {
         format!("{}{path}", self.address)
     }
 
-    /// Sends the signal of Ctrl-C.
+    /// Sends the signal that Ctrl-C sends to the server process.
     fn interrupt(&self) {
         let id = Pid::from_raw(self.child.id().unwrap().try_into().unwrap()).unwrap();
         kill_process(id, rustix::process::Signal::INT).unwrap();
@@ -129,7 +129,8 @@ async fn read(response: Response) -> (u16, Value) {
     (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or(Value::Null))
 }
 
-/// Appends the events that follow those in the list until the stream ends. Returns the status in its last message.
+/// Appends the events that follow those in `events` until the stream ends. Returns the status in the last message of
+/// the stream.
 async fn collect(
     client: &Client,
     address: &str,
@@ -169,7 +170,7 @@ async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     let mut server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
-    // Number of calls of an uninterrupted run.
+    // Counts the calls of an uninterrupted run.
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     provider.sync_with_recording(&folder.path().join(format!("runs/{id}/calls.jsonl")));
     provider.release();
@@ -177,7 +178,7 @@ async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     assert_eq!(status, "complete");
     let calls = provider.answered();
 
-    // A new provider: the scripted model may answer a repeated request differently.
+    // Starts a new provider, because the scripted model may answer a repeated request differently.
     server.child.kill().await.unwrap();
     let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
     server = Server::start(folder.path(), port, "", Some(&provider)).await;
@@ -240,7 +241,7 @@ async fn runs_are_started_watched_read_compared_and_forked() {
     assert_eq!(detail["planned_calls"], json!(44));
     assert!(detail["usage"]["calls"].as_u64().unwrap() >= 44);
 
-    // A fork, compared with its origin.
+    // A fork can be compared with its origin.
     let wanted = json!({ "at": "m2:r3", "set": ["critic.persona=You are kind."], "only": true });
     let (status, forked) = server.post(&format!("/api/runs/{b}/fork"), wanted).await;
     assert_eq!(status, 202, "{forked}");
@@ -314,7 +315,7 @@ async fn reviewed_moves_are_debated_and_never_become_markup() {
     let path = format!("/api/runs/{id}/resume");
     assert_eq!(server.post(&path, json!({})).await.0, 422);
     assert_eq!(server.post(&path, json!({ "moves": [] })).await.0, 422);
-    // A review can be cancelled and taken up again.
+    // A run that is waiting for a review can be cancelled and resumed.
     let (status, cancelled) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
     assert_eq!((status, &cancelled["status"]), (202, &json!("cancelled")));
     assert_eq!(server.post(&path, json!({ "moves": moves })).await.0, 202);
@@ -339,7 +340,8 @@ async fn cancelled_runs_resume_and_a_lost_registry_is_rebuilt() {
     provider.release();
     assert_eq!(server.post(&format!("/api/runs/{id}/resume"), json!({})).await.0, 202);
     assert_eq!(server.follow(&id).await.1, "complete");
-    // A second server would treat the runs of the first one as abandoned.
+    // A second server in the same directory does not start, because it would treat the runs of the first one as
+    // abandoned.
     let mut second = Command::new(env!("CARGO_BIN_EXE_consulting"));
     second.args(["serve", "--address", "127.0.0.1:0"]).current_dir(folder.path());
     let refused = second.output().await.unwrap();
@@ -374,7 +376,7 @@ async fn the_spending_limit_of_the_server_applies_to_every_run() {
     assert_eq!(server.follow(&high_limit).await.1, "complete");
     assert_eq!(server.follow(&no_limit).await.1, "waiting");
     let (_, review) = server.get(&format!("/api/runs/{no_limit}/review")).await;
-    // The limit of the request takes precedence over the limit of the origin.
+    // The limit in a fork request takes precedence over the limit of the run that is forked.
     let at = |options: Value| {
         let mut at = json!({ "at": "layer_2", "set": ["critic.persona=You are kind."] });
         at.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
@@ -424,7 +426,7 @@ async fn runs_cut_short_by_their_budget_resume_on_the_server_and_on_the_command_
     assert_eq!(server.follow(&on_server).await.1, "complete");
     let (status, said) = server.post(&path, json!({ "max_tokens": 9_000_001 })).await;
     assert_eq!(status, 409, "nothing left to resume: {said}");
-    // Results of `consulting resume` beside the server are imported.
+    // The server imports the results of `consulting resume`, which completes runs while the server is running.
     for id in [&on_terminal, &exhausted] {
         let mut resume = Command::new(env!("CARGO_BIN_EXE_consulting"));
         let line = format!("resume {id} --max-tokens 9000000 --isolation off --quiet");
@@ -445,8 +447,8 @@ async fn runs_cut_short_by_their_budget_resume_on_the_server_and_on_the_command_
     }
 }
 
-/// Sends more requests than tokio has blocking threads. Waiting requests must not hold such a thread, or the server
-/// would deadlock.
+/// Waiting requests must not hold a blocking thread, or the server would deadlock. This test sends more requests than
+/// tokio has blocking threads.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_trace_and_fork_requests_do_not_block_others() {
     const REQUESTS: usize = 600;

@@ -1,4 +1,4 @@
-//! The benchmark: measures how many problems are solved, in how many attempts, at what cost and how fast.
+//! Benchmark that measures how many problems are solved, in how many attempts, at what cost and how fast.
 
 mod measure;
 mod summary;
@@ -21,7 +21,7 @@ use crate::{
     state::Session,
 };
 
-/// A task with a way to check its solution.
+/// A task with the checks for its solution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
@@ -35,12 +35,13 @@ pub struct Problem {
     /// Output that the program must print.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
-    /// Programs that the scripted model answers with, one per attempt; the last one is repeated.
+    /// Programs that the scripted model returns, one per attempt. The last program is also returned for all later
+    /// attempts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<String>,
 }
 
-/// Contents of a TOML file of problems.
+/// Contents of a TOML file that lists problems.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Problems {
@@ -76,7 +77,7 @@ impl Problem {
     }
 }
 
-/// A HumanEval problem: the signature and docstring of a function, and a test for it.
+/// A HumanEval problem: the signature and docstring of a function, and a test for the function.
 #[derive(Debug, Deserialize)]
 struct HumanEvalProblem {
     task_id: String,
@@ -111,7 +112,7 @@ pub struct Options {
     pub max_attempts: u32,
     /// What to do after a failed attempt.
     pub strategy: Strategy,
-    /// Resource limits of each execution.
+    /// Resource limits for each execution.
     pub limits: Limits,
     /// Number of independent sessions per problem.
     pub samples: usize,
@@ -134,7 +135,7 @@ pub struct SessionResult {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// A problem is invalid, alone or with the given limits.
+    /// A problem is invalid, either by itself or in combination with the given options.
     #[error("problem `{id}`: {problem}")]
     Job {
         /// Id of the problem.
@@ -147,7 +148,7 @@ pub enum BenchError {
     Graph(#[from] BuildError),
 }
 
-/// Rejects invalid problems, before any model is called.
+/// Checks that all problems are valid. Calls no model.
 pub fn check(problems: &[Problem], options: &Options) -> Result<(), BenchError> {
     problems.iter().try_for_each(|it| {
         let bad = |problem| BenchError::Job { id: it.id.clone(), problem };
@@ -155,7 +156,7 @@ pub fn check(problems: &[Problem], options: &Options) -> Result<(), BenchError> 
     })
 }
 
-/// Runs all sessions and calls `on_result` after each one. Results are in the order of the problems.
+/// Runs all sessions and calls `on_result` after each one. The returned results are in the order of the problems.
 pub async fn run(
     problems: &[Problem],
     deps: &Deps,

@@ -9,8 +9,8 @@ use crate::{
     state::Outcome,
 };
 
-/// A progress event of a session. Except for `Error`, no event occurs twice in a session, so equal events are
-/// duplicates.
+/// A progress event of a session. Except for `Error`, no event occurs twice in a session. A second event that is equal
+/// to an earlier one is therefore a duplicate, for example after a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -61,11 +61,11 @@ pub enum Progress {
         stderr: String,
         /// Duration in milliseconds.
         duration_ms: u64,
-        /// Whether the program ran isolated from the host; `None` if it did not run.
+        /// Whether the program was isolated from the host when it ran; `None` if it did not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         isolated: Option<bool>,
     },
-    /// The program failed and the critic is analysing it.
+    /// The program failed, and the critic is analysing the failure.
     Critiquing {
         /// Attempt number, from 1.
         attempt: u32,
@@ -82,7 +82,7 @@ pub enum Progress {
         #[serde(flatten)]
         critique: Critique,
     },
-    /// The next attempt follows.
+    /// The next attempt will start.
     Retrying {
         /// Number of the next attempt.
         attempt: u32,

@@ -1,4 +1,4 @@
-//! Result of executing a program.
+//! The result of executing a program.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct Execution {
 pub enum Status {
     /// The program exited with code 0 and passed all checks of its job.
     Success,
-    /// The program exited with another code.
+    /// The program exited with a code other than 0.
     Error,
     /// The program did not print the expected output.
     WrongOutput,
@@ -46,9 +46,9 @@ pub enum Status {
     CpuTime,
     /// The program ran out of memory.
     OutOfMemory,
-    /// The program exceeded the limit on processes.
+    /// The program exceeded the limit on the number of processes.
     TooManyProcesses,
-    /// The program exceeded the limit on files.
+    /// The program exceeded the limit on the number of files.
     TooManyFiles,
     /// The program exceeded the disk quota.
     DiskFull,
@@ -62,13 +62,15 @@ pub enum Status {
     Internal,
     /// The program requires an unavailable package and was not run.
     DependencyUnavailable,
-    /// The model returned no runnable program. The default, because a program that did not run is not a success.
+    /// The model returned no program that could be run. This is the default status, because a program that did not run
+    /// must not count as a success.
     #[default]
     NoProgram,
 }
 
 impl Status {
-    /// Describes the status in a few words that can follow "the program".
+    /// Returns a description of the status. For a program that ran and failed, the description can follow "the
+    /// program".
     pub fn description(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -97,7 +99,7 @@ impl Execution {
         Self { status, stderr: why.into(), ..Self::default() }
     }
 
-    /// Returns whether the program ran isolated from the host; `None` if it did not run.
+    /// Returns whether the program was isolated from the host when it ran, or `None` if it did not run.
     pub fn isolation(&self) -> Option<bool> {
         (!self.sandbox.is_empty()).then_some(self.isolated)
     }
@@ -130,7 +132,7 @@ mod tests {
         let clipped = truncate_middle(&long);
         assert!(clipped.starts_with("first ") && clipped.ends_with(" last"), "{clipped}");
         assert!(clipped.contains(&format!("[… {} bytes omitted …]", KEPT_BYTES + 11)), "{clipped}");
-        // The cut is inside a multi-byte character.
+        // A cut inside a multi-byte character does not damage the other characters.
         assert!(truncate_middle("é".repeat(2 * KEPT_BYTES).as_bytes()).contains('é'));
     }
 }

@@ -26,26 +26,27 @@ use crate::{
     wheels::{WheelError, Wheels},
 };
 
-/// Maximum size of standard output and standard error together, in bytes.
+/// Maximum total size of a program's standard output and standard error, in bytes.
 pub const OUTPUT: u64 = 1 << 20;
 
-/// Maximum size of a program's files, in bytes.
+/// Maximum total size of the files that a program writes, in bytes.
 pub const DISK: u64 = 64 << 20;
 
-/// Maximum number of processes and threads.
+/// Maximum number of processes and OS threads in a sandbox.
 pub const PROCESSES: u32 = 64;
 
-/// Directory of packages, at the root of a sandbox.
+/// Name of the directory that contains the packages, in the root directory of a sandbox.
 const PACKAGES: &str = "packages";
 
-/// Maximum number of attempts to start a sandbox, and the delay before the second one. The delay doubles each time.
+/// Maximum number of attempts to start a sandbox.
 const START_ATTEMPTS: u32 = 3;
+/// Delay before the second attempt to start a sandbox. The delay doubles with each further attempt.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Options of an [`Executor`].
 #[derive(Debug)]
 pub struct Options {
-    /// Sandbox back end to use. `None`: the jail, or the first other back end that works.
+    /// Sandbox back end to use. If `None`, the jail is used, or the first other back end that works.
     pub backend: Option<String>,
     /// Maximum number of sandboxes, idle or in use.
     pub pool: usize,
@@ -57,11 +58,13 @@ pub struct Options {
     pub language: Box<dyn Language>,
     /// Packages that programs may use.
     pub wheels: Wheels,
-    /// Directory into which packages are unpacked. `None`: the user's cache directory, or `/var/cache` for root.
+    /// Directory into which packages are unpacked. If `None`, the user's cache directory is used, or `/var/cache` for
+    /// the root user.
     pub cache: Option<PathBuf>,
-    /// Program to run as the guest agent. `None`: this program.
+    /// Program to run as the guest agent. If `None`, this program is used.
     pub agent: Option<PathBuf>,
-    /// Directory for records used to clean up after a crash. `None`: the user's default directory.
+    /// Directory for the records with which sandboxes are cleaned up after a crash. If `None`, the user's default
+    /// directory is used.
     pub state: Option<PathBuf>,
 }
 
@@ -94,10 +97,10 @@ pub enum ExecutorError {
     /// The operating system provided no random bytes.
     #[error("cannot read random bytes from the operating system: {0}")]
     Random(#[from] getrandom::Error),
-    /// The executor is closed.
+    /// The executor has been closed.
     #[error("the executor is closed; it runs no more programs")]
     Closed,
-    /// Even a trivial program fails.
+    /// A trivial test program failed.
     #[error("a test program that prints 1 failed: it {status}: {message}", status = .0.description(), message = .1)]
     Unusable(Status, String),
     /// The back end cannot mount packages into its sandboxes.
@@ -110,7 +113,7 @@ pub enum ExecutorError {
     NoBackend(String),
 }
 
-/// A pool of sandboxes and the language of the programs that run in them. Cheap to clone.
+/// Executes programs of one language in a pool of sandboxes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Executor {
     shared: Arc<Shared>,
@@ -119,7 +122,7 @@ pub struct Executor {
 #[derive(Debug)]
 struct Shared {
     sandboxes: Sandboxes,
-    /// `None` once the executor is closed. A std mutex, because it is never held across an await.
+    /// `None` after the executor was closed. This is a `std` mutex because it is never held across an await point.
     pool: Mutex<Option<Pool>>,
     size: usize,
     language: Box<dyn Language>,
@@ -148,7 +151,7 @@ pub struct ExecutorStats {
 }
 
 impl Executor {
-    /// Opens a back end and starts to fill the pool.
+    /// Opens a sandbox back end and starts to fill the pool.
     pub async fn open(options: Options) -> Result<Self, ExecutorError> {
         let sandboxes = backends::open(&options).await?;
         let mut spec = Spec::new(format!("agent-sandbox-{}", std::process::id()))
@@ -186,7 +189,7 @@ impl Executor {
         &self.shared.wheels
     }
 
-    /// Returns the sandboxes, idle ones included.
+    /// Returns the set of sandboxes that the pool takes its sandboxes from.
     pub fn sandboxes(&self) -> &Sandboxes {
         &self.shared.sandboxes
     }
@@ -204,14 +207,15 @@ impl Executor {
         }
     }
 
-    /// Deletes all sandboxes. Later calls of [`Executor::run`] fail.
+    /// Deletes all sandboxes. Later calls to [`Executor::run`] fail.
     pub async fn close(&self) {
         self.shared.lock_pool().take();
         self.shared.sandboxes.delete_all().await;
     }
 
-    /// Runs a program in a fresh sandbox, deletes the sandbox and checks the result against the job. A sandbox that
-    /// fails during the execution fails the attempt; an error is returned only if no sandbox could be started.
+    /// Runs a program in a fresh sandbox, deletes the sandbox and checks the result against the job. If the sandbox
+    /// fails during the execution, the returned execution is a failed one. An error is returned only if no sandbox
+    /// could be started.
     pub async fn run(
         &self,
         code: &str,
@@ -237,7 +241,8 @@ impl Executor {
         let _busy = self.shared.begin();
         tracing::info!(container_id = sandbox.name(), "Sandbox execution started");
         let ran = self.run_in(&sandbox, code, &wanted, job).await;
-        // The program may be the cause, so the failure is reported to the critic instead of aborting the session.
+        // The program may have caused the failure, so the failure is passed to the critic instead of aborting the
+        // session.
         let mut execution = ran.unwrap_or_else(|error| {
             tracing::error!(container_id = sandbox.name(), %error, "Internal error");
             judge::of_error(&error)
@@ -303,7 +308,7 @@ impl Executor {
     }
 }
 
-/// Unpacks the packages, if the back end can mount them into its sandboxes.
+/// Unpacks the packages and returns their directory. Fails if the back end cannot mount directories into its sandboxes.
 async fn packages(options: &Options, sandboxes: &Sandboxes) -> Result<PathBuf, ExecutorError> {
     let backend = sandboxes.backend();
     let can_show = |it: &Report| it.backend == backend && it.has(Guarantee::SharedDirectories);

@@ -1,4 +1,4 @@
-//! Failures of attempts: their classes, which of them are equal, and whether the loop is stuck.
+//! Classifies the failures of attempts, compares them, and detects that the loop is stuck.
 
 use std::borrow::Cow;
 
@@ -25,9 +25,9 @@ pub enum Class {
     Lookup,
     /// A file does not exist or cannot be used.
     File,
-    /// An assertion or a test fails.
+    /// An assertion or a test failed.
     Assertion,
-    /// The output is not the expected one.
+    /// The program did not print the expected output.
     Output,
     /// The program exceeded a time limit.
     Timeout,
@@ -78,7 +78,7 @@ pub struct Attempt {
     pub number: u32,
     /// The program.
     pub generated: GeneratedCode,
-    /// Whether the program was written from scratch because the loop was stuck.
+    /// Whether the program was written from scratch because the two attempts before it failed in the same way.
     pub resampled: bool,
     /// Result of the execution.
     pub execution: Execution,
@@ -107,7 +107,7 @@ impl Failure {
             Status::Success | Status::Error | Status::Killed | Status::Crashed => {
                 exception(&execution.stderr)
             }
-            // For these, the sandbox appends its own message.
+            // For the other statuses, the last line is a message that the executor has appended.
             _ => last_line(&execution.stderr).into(),
         };
         let class = match status {
@@ -126,8 +126,8 @@ impl Failure {
         };
         let error = match status {
             Status::Timeout => "execution timed out".to_owned(),
-            // For these, the error output names the cause. For the others, the exceeded limit is the cause, whatever
-            // was printed before.
+            // For these statuses, the error output states the cause. For the others, the exceeded limit is the cause,
+            // whatever the program printed before.
             Status::Error
             | Status::WrongOutput
             | Status::TestsCutShort
@@ -143,9 +143,9 @@ impl Failure {
         Self { class, error }
     }
 
-    /// Returns the key by which failures are compared. Equal mistakes have equal keys, even if a number or an address
-    /// in the message differs. For assertions and outputs, numbers count: the next failing assertion, or another
-    /// wrong result, is a different failure.
+    /// Returns the key by which failures are compared. The same mistake has the same key, even if numbers or memory
+    /// addresses in the messages differ. For assertions and wrong outputs, numbers are part of the key, because another
+    /// failing assertion or another wrong result is a different failure.
     fn identity(&self) -> (Class, String) {
         let error: String = self.error.chars().take(300).collect();
         let words = without_addresses(&error);
@@ -156,13 +156,13 @@ impl Failure {
     }
 }
 
-/// Replaces memory addresses such as `0x7f3c51b2e0a0`, which differ from run to run.
+/// Replaces memory addresses such as `0x7f3c51b2e0a0`, which differ between executions, with `0x#`.
 fn without_addresses(text: &str) -> String {
     let mut parts = text.split("0x");
     let mut words = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let rest = part.trim_start_matches(|it: char| it.is_ascii_hexdigit());
-        // A shorter hexadecimal number is a literal.
+        // A hexadecimal number with fewer than eight digits is not a memory address.
         let is_address = part.len() - rest.len() >= 8;
         words += if is_address { "0x#" } else { "0x" };
         words += if is_address { rest } else { part };
@@ -183,18 +183,18 @@ fn without_numbers(text: &str) -> String {
     words
 }
 
-/// Attempts that failed in the same way, as presented to the generator.
+/// A group of attempts that failed in the same way. The prompt of the generator describes each group once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lesson<'a> {
     /// Numbers of the attempts.
     pub attempts: Vec<u32>,
     /// The newest of these attempts.
     pub newest: &'a Attempt,
-    /// The common failure.
+    /// The failure of the newest attempt.
     pub failure: &'a Failure,
 }
 
-/// Groups equal failures. The groups are ordered by their newest attempts.
+/// Groups the attempts by failure. The groups are sorted by their newest attempts, oldest first.
 pub fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
     let mut lessons: Vec<Lesson<'_>> = Vec::new();
     for newest in attempts {
@@ -216,11 +216,11 @@ pub fn is_stuck(attempts: &[Attempt]) -> bool {
     }
 }
 
-/// Returns the line of the last exception, or the last line if there is no exception.
+/// Returns the line that names the last exception, or the last line if there is no exception.
 ///
-/// The exception is the first line after the stack frames that is not indented. More lines can follow: messages with
-/// several lines and summaries of test frameworks. For an assertion without a message, the source line above it is
-/// appended.
+/// That line is the first one after the stack frames that is not indented. It is not necessarily the last line, because
+/// a message can have several lines and test frameworks print a summary. For an assertion without a message, the source
+/// line of the assertion is appended.
 fn exception(text: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
     let frame = lines.iter().rposition(|it| it.trim_start().starts_with("File \""));
@@ -241,11 +241,12 @@ fn last_line(text: &str) -> &str {
     text.lines().rev().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default()
 }
 
-/// Messages of the kernel for a system call refused because of a limit.
+/// Error messages of system calls that failed because of a resource limit.
 const LIMIT_MESSAGES: [&str; 3] =
     ["Too many open files", "File too large", "No space left on device"];
 
-/// Classifies an error by the name of the Python exception at the start of the line, or by the shell's message.
+/// Classifies an error by the name of the Python exception at the start of the line, or by the error message of the
+/// shell.
 fn of_error(line: &str) -> Class {
     let name = line.split([':', ' ', '(']).next().unwrap_or_default();
     let name = name.rsplit('.').next().unwrap_or_default();
@@ -339,16 +340,16 @@ mod tests {
     fn error_is_the_line_of_the_last_exception() {
         let frame = "Traceback (most recent call last):\n  File \"main.py\", line 3, in f\n    g()\n    ~^^\n";
         for (stderr, error) in [
-            // A test framework prints a summary.
+            // The summary that a test framework prints is ignored.
             (
                 format!(
                     "F\n====\n{frame}AssertionError: 4 != 8\n\n----\nRan 1 test in 0.0s\n\nFAILED (failures=1)\n"
                 ),
                 "AssertionError: 4 != 8",
             ),
-            // A message with several lines.
+            // Only the first line of a message is used.
             (format!("{frame}ValueError: no\n  - a\nand b\n"), "ValueError: no"),
-            // A chain of exceptions.
+            // The last exception in a chain is used.
             (
                 format!(
                     "{frame}KeyError: 1\n\nDuring handling, another occurred:\n\n{frame}TypeError: x\n"
@@ -363,7 +364,7 @@ mod tests {
         ] {
             assert_eq!(failed(&stderr).error, error, "{stderr}");
         }
-        // The sandbox's own message takes precedence.
+        // For a wrong output, the message that the executor has appended takes precedence.
         let handled = format!("{frame}KeyError: 1\nit printed 1");
         let execution = Execution::not_run(Status::WrongOutput, handled);
         assert_eq!(Failure::of(&execution).error, "it printed 1");
@@ -402,7 +403,7 @@ mod tests {
         let printed = |it: &str| Failure::of(&Execution::not_run(Status::WrongOutput, it));
         assert!(!same(printed("it printed \"54\""), printed("it printed \"53\"")));
         assert!(!same(printed("it printed \"0x1f\""), printed("it printed \"0x2f\"")));
-        // Memory addresses are ignored, with or without letters in them.
+        // Memory addresses are ignored, whether or not they contain letters.
         let objects =
             ["it printed \"<A at 0x7f3c51b2e0a0>\"", "it printed \"<A at 0x7f3c51b2e0bf>\""];
         assert!(same(printed(objects[0]), printed(objects[1])));

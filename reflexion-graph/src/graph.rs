@@ -1,13 +1,14 @@
-//! The generate–execute–critique loop as a graph.
+//! The graph for the generate–execute–critique loop.
 //!
 //! ```text
 //! START → generate → execute ─decide┬→ critique ─retry┬→ generate
 //!                                   └→ finalize ←─────┘
 //! ```
 //!
-//! If the budget allows no further call, `generate` leads to `finalize`.
+//! If the budget allows no further call, `finalize` follows directly after `generate`.
 //!
-//! Model calls and executions are journaled: a session that is resumed after a crash repeats none of them.
+//! Model calls and executions are journaled, so a session that is resumed after a crash repeats none of the completed
+//! ones.
 
 use std::sync::Arc;
 
@@ -32,10 +33,12 @@ use crate::{
 /// Name of the graph.
 pub const GRAPH: &str = "reflexion";
 
-/// The node after which a session with a new budget continues: its branch decides whether there is another attempt.
+/// Name of the node after which a session continues with a new budget. The branch after this node decides whether there
+/// is another attempt.
 pub(crate) const REOPEN_AFTER: &str = "critique";
 
-/// Maximum number of calls until an answer can be parsed. Each call includes one request for repair.
+/// Maximum number of calls that are made to get an answer that can be parsed. Each call may include a second request,
+/// in which the model repairs its answer.
 const MAX_PARSE_ATTEMPTS: u32 = 2;
 
 /// Dependencies of the nodes.
@@ -45,14 +48,15 @@ pub struct Deps {
     pub generator: Llm,
     /// The model that explains failures.
     pub critic: Llm,
-    /// Executes programs.
+    /// The executor that runs programs.
     pub executor: Executor,
-    /// Budget of both models; `None`: unlimited. A [`Run`](crate::run::Run) sets its own.
+    /// Common budget for both models; `None` means unlimited. A [`Run`](crate::run::Run) replaces it with its own
+    /// budget.
     pub budget: Option<Budget>,
 }
 
 impl Deps {
-    /// Uses one model in both roles, without a budget.
+    /// Creates dependencies in which one model has both roles, without a budget.
     pub fn new(llm: Llm, executor: Executor) -> Self {
         Self { generator: llm.clone(), critic: llm, executor, budget: None }
     }
@@ -63,12 +67,12 @@ pub fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Session, Deps
     nodes().shared_checkpointer(saver).compile()
 }
 
-/// Builds the graph without a checkpointer. Its sessions cannot be resumed.
+/// Builds the graph without a checkpointer. Sessions of this graph cannot be resumed.
 pub fn without_checkpointer() -> Result<CompiledGraph<Session, Deps>, BuildError> {
     nodes().compile()
 }
 
-/// Returns the maximum number of steps of a session.
+/// Returns the maximum number of graph steps in a session.
 pub(crate) fn max_steps(job: &Job) -> u32 {
     job.max_attempts.saturating_mul(4).saturating_add(4)
 }
@@ -105,7 +109,7 @@ async fn generate(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate
     if reply.refused.is_some() {
         return Ok(Session::update().calls(calls).spent(reply.refused));
     }
-    // An answer without a program is a failed attempt; the next one is told why.
+    // An answer without a program is a failed attempt. The prompt of the next attempt states the reason.
     let generated = reply.value.unwrap_or_default();
     tracing::info!(
         task = session.job.task.chars().take(100).collect::<String>(),
@@ -133,7 +137,7 @@ enum Written {
     Spent,
 }
 
-/// Skips the execution if the budget did not allow the call.
+/// Skips the execution if the budget did not allow the call to the generator.
 fn written(session: &Session) -> Written {
     if session.spent.is_some() { Written::Spent } else { Written::Program }
 }
@@ -162,7 +166,8 @@ enum Decision {
     Failure,
 }
 
-/// Success requires more than exit code 0: no limit exceeded, the expected output, and passing tests.
+/// Routes a successful execution to `finalize` and a failed one to `critique`. Success requires more than exit code 0:
+/// the program must also stay within its limits, print the expected output and pass its tests.
 fn decide(session: &Session) -> Decision {
     match &session.execution {
         Some(execution) if execution.success() => Decision::Success,
@@ -186,7 +191,7 @@ async fn critique(session: &Session, cx: &Context<Deps>) -> Result<SessionUpdate
     if reply.refused.is_some() {
         return Ok(Session::update().history([attempt]).calls(calls).spent(reply.refused));
     }
-    // Without a readable critique, the error itself is the diagnosis.
+    // If no critique could be parsed, the error itself is used as the diagnosis.
     let critique = reply.value.unwrap_or_else(|| Critique {
         diagnosis: failure.error.clone(),
         should_retry: true,
@@ -208,7 +213,7 @@ enum Next {
     GiveUp,
 }
 
-/// Retries unless all attempts are used, the critic advises against it, or the budget is spent.
+/// Starts another attempt unless all attempts are used, the critic advises against it, or the budget is spent.
 fn retry(session: &Session) -> Next {
     if session.spent.is_none()
         && may_retry(&session.job, session.attempt, session.critique.as_ref())
@@ -248,7 +253,7 @@ async fn finalize(session: &Session, cx: &Context<Deps>) -> SessionUpdate {
     };
     cx.emit(Progress::Complete { outcome: outcome.clone() }).await;
     let update = Session::update().outcome(Some(outcome));
-    // A failed attempt was already added by `critique`.
+    // `critique` has already added a failed attempt to the history.
     if success { update.history([last]) } else { update }
 }
 
@@ -264,8 +269,8 @@ fn current_attempt(session: &Session) -> Attempt {
     }
 }
 
-/// Wraps a model so that its answers are journaled. The budget is outside of the journal, so calls made before a
-/// crash count against it after a resume.
+/// Wraps a model so that its answers are journaled. The budget wraps the journal, so answers that are replayed from the
+/// journal after a crash still count against the budget.
 fn journaled(llm: &Llm, cx: &Context<Deps>) -> Llm {
     let llm = llm.clone().journal(cx);
     match &cx.deps().budget {
@@ -274,13 +279,13 @@ fn journaled(llm: &Llm, cx: &Context<Deps>) -> Llm {
     }
 }
 
-/// Answers to a request for a JSON value.
+/// The answers of a model to a request for a JSON value.
 struct ModelReply<T> {
     /// The value, if an answer could be parsed.
     value: Option<T>,
     /// All answers, including those that could not be parsed.
     responses: Vec<llm::Response>,
-    /// Why the budget refused a call.
+    /// Why the budget refused a call, if it did.
     refused: Option<String>,
 }
 
@@ -290,8 +295,8 @@ impl<T> ModelReply<T> {
     }
 }
 
-/// Requests a JSON value, and repeats the request if the answer cannot be parsed. A failed call fails the node,
-/// unless the budget refused it.
+/// Requests a JSON value, and repeats the request if the answer cannot be parsed. Returns an error if a call fails,
+/// unless the budget refused the call.
 async fn request_json<T: JsonSchema + DeserializeOwned>(
     llm: &Llm,
     request: Request,
@@ -309,7 +314,7 @@ async fn request_json<T: JsonSchema + DeserializeOwned>(
                 responses.push(*response);
             }
             Err(JsonError::Call(error)) if error.kind == ErrorKind::Budget => {
-                // The rest of the message is advice for developers.
+                // The part of the message after the semicolon is advice for developers.
                 let why = error.message.split(';').next().unwrap_or_default().to_owned();
                 return Ok(ModelReply { value: None, responses, refused: Some(why) });
             }

@@ -1,4 +1,4 @@
-//! Jobs: a task, the checks of its program, and resource limits.
+//! A job: a task, the checks for its program, and resource limits.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub const MAX_TASK: usize = 10_000;
 /// Maximum length of a program in characters.
 pub const MAX_CODE: usize = 100_000;
 
-/// A task, the checks of its program, and resource limits.
+/// A task, the checks for its program, and resource limits.
 ///
 /// ```
 /// use reflexion_graph::Job;
@@ -34,7 +34,7 @@ pub struct Job {
     pub max_attempts: u32,
     /// What to do after a failed attempt.
     pub strategy: Strategy,
-    /// Resource limits of each execution.
+    /// Resource limits for each execution.
     pub limits: Limits,
 }
 
@@ -45,20 +45,20 @@ pub enum Strategy {
     /// The critic explains the failure, and the next attempt uses the explanation.
     #[default]
     Reflect,
-    /// The next attempt starts from scratch without knowing the failure. Serves as a baseline for `Reflect`.
+    /// The next attempt starts from scratch, without information about the failure. Serves as a baseline for `Reflect`.
     Resample,
 }
 
-/// Resource limits of one execution.
+/// Resource limits for one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Wall-clock limit in seconds.
     pub timeout: f64,
-    /// CPU time limit in seconds. `None`: same as `timeout`.
+    /// CPU time limit in seconds. If `None`, it equals `timeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_time: Option<f64>,
-    /// Memory limit in MiB; files in memory count.
+    /// Memory limit in MiB. Files that are held in memory count against it.
     pub memory: u64,
 }
 
@@ -81,25 +81,26 @@ impl Limits {
     }
 }
 
-/// An invalid job.
+/// Error returned for an invalid job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JobError(pub(crate) String);
 
 impl Job {
-    /// Creates a job with the default limits: three attempts, five seconds, 256 MiB.
+    /// Creates a job without checks and with the default limits: three attempts, and five seconds and 256 MiB for each
+    /// execution.
     pub fn new(task: impl Into<String>) -> Self {
         Self { task: task.into(), max_attempts: 3, ..Self::default() }
     }
 
-    /// Sets the tests.
+    /// Sets the tests that are executed after the program.
     #[must_use]
     pub fn tests(mut self, tests: impl Into<String>) -> Self {
         self.tests = Some(tests.into());
         self
     }
 
-    /// Sets the expected output.
+    /// Sets the output that the program must print.
     #[must_use]
     pub fn expect(mut self, text: impl Into<String>) -> Self {
         self.expect = Some(text.into());
@@ -113,7 +114,7 @@ impl Job {
         self
     }
 
-    /// Rejects an invalid job.
+    /// Checks that the task, the number of attempts, the limits and the lengths of all texts are valid.
     pub fn check(&self) -> Result<(), JobError> {
         let Limits { timeout, cpu_time, memory } = self.limits;
         let length = self.task.chars().count();

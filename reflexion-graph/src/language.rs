@@ -1,4 +1,4 @@
-//! Programming languages and how their programs are run.
+//! Programming languages, and how programs in these languages are run.
 
 use std::fmt;
 
@@ -6,37 +6,37 @@ use sandbox_vm::Program;
 
 /// A language that programs can be written in.
 pub trait Language: Send + Sync + fmt::Debug {
-    /// Name used in prompts.
+    /// Returns the name of the language in prompts.
     fn name(&self) -> &'static str;
 
-    /// Two example tasks with good answers for prompts: a computation, and a task that reads a file that does not
-    /// exist.
+    /// Returns two example tasks with good answers, for prompts. One is a computation; the other reads a file that does
+    /// not exist.
     fn examples(&self) -> &'static str;
 
-    /// Name of the program file in the working directory.
+    /// Returns the name of the program file in the working directory.
     fn file(&self) -> &'static str;
 
-    /// Runs the program file.
+    /// Returns the command that runs the program file.
     fn run(&self) -> Program;
 
-    /// Runs the program and then its tests in the same namespace. After both completed, writes `proof` to the file
-    /// [`PROOF`], so that a program that exits early does not pass its tests.
+    /// Returns the command that runs the program file and then its tests in the same namespace. After both have
+    /// completed, the command writes `proof` to the file [`PROOF`], so that a program that exits early does not pass.
     fn test(&self, tests: &str, proof: &str) -> Program;
 
-    /// Returns whether the package is part of the language's standard library.
+    /// Returns whether a package is part of the language's standard library.
     fn has(&self, package: &str) -> bool;
 
-    /// Adds the package directories of the sandbox to the program's search path. The default is for Python, since
-    /// packages are wheels.
+    /// Adds package directories in the sandbox to the program's search path. The default implementation is for Python,
+    /// because packages are Python wheels.
     fn find(&self, program: Program, dirs: &[String]) -> Program {
         if dirs.is_empty() { program } else { program.env("PYTHONPATH", dirs.join(":")) }
     }
 }
 
-/// File in the working directory that proves that the tests ran to completion.
+/// Name of the file in the working directory that proves that the tests ran to completion.
 pub const PROOF: &str = ".proof";
 
-/// Returns the language with this name.
+/// Returns the language with the given name, one of [`LANGUAGES`].
 pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
     match name {
         "python" => Some(Box::new(Python)),
@@ -48,15 +48,15 @@ pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
 /// Names of all languages.
 pub const LANGUAGES: [&str; 2] = ["python", "sh"];
 
-/// Python 3 as installed in the image.
+/// Python 3, as installed in the sandbox image.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Python;
 
-/// Runs the program and then its tests, which it reads from standard input together with the proof: no file in the
-/// working directory contains them.
+/// Python code that runs the program and then its tests. It reads the tests and the proof from standard input, so that
+/// the program cannot find them in a file.
 ///
-/// A program that exits during its tests leaves no proof. The test framework itself may exit, as `unittest.main`
-/// does.
+/// If the program exits the process during its tests, no proof is written. The test framework itself may exit the
+/// process, as `unittest.main` does.
 const HARNESS: &str = r#"
 import linecache, sys, traceback, types
 proof, tests = sys.stdin.read().split("\n", 1)
@@ -89,7 +89,7 @@ with open(".proof", "w") as file:
 "#;
 
 impl Python {
-    /// Makes output deterministic and writes no bytecode files.
+    /// Returns the command for a Python interpreter whose output is deterministic and that writes no bytecode files.
     fn python() -> Program {
         let python = Program::new("/usr/bin/python3").args(["-B", "-s", "-X", "utf8"]);
         python.env("PYTHONHASHSEED", "0")
@@ -109,7 +109,7 @@ Task: Count the lines of log.txt.
 {"code": "import os\nopen('log.txt', 'w').write('first\\nsecond\\n') if not os.path.exists('log.txt') else None\nwith open('log.txt') as file:\n    print(sum(1 for _ in file))", "dependencies": [], "reasoning": "The sandbox starts empty, so the program makes the file it needs.", "confidence": 0.8}"#
     }
 
-    // Not `code.py`, which would shadow a module of the standard library.
+    // The name is not `code.py`, because that would shadow a module of the standard library.
     fn file(&self) -> &'static str {
         "main.py"
     }
@@ -128,7 +128,7 @@ Task: Count the lines of log.txt.
     }
 }
 
-/// The POSIX shell as installed in the image.
+/// The POSIX shell, as installed in the sandbox image.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shell;
 

@@ -1,9 +1,9 @@
-//! Solves a task by writing and running a program: a model writes it, a sandbox runs it, a critic explains why it
-//! failed, and the model tries again with that explanation.
+//! Solves a task with a program. A model writes the program, and a sandbox runs it. If the program fails, a critic
+//! explains the failure, and the model tries again with that explanation.
 //!
 //! The loop is a [graph], so it can be checkpointed, resumed after a crash, traced and drawn. An
 //! [`Executor`](executor::Executor) runs the programs in a pool of pre-started sandboxes, each of which is used once.
-//! A [`Run`](run::Run) is a session stored in a directory; [`serve`] runs many sessions behind HTTP, and
+//! A [`Run`](run::Run) is a session that is stored in a directory. The module [`serve`] accepts jobs over HTTP, and
 //! [`mod@bench`] measures how many problems are solved.
 #![forbid(unsafe_code)]
 

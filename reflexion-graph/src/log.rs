@@ -1,4 +1,4 @@
-//! Append-only event log of a session, one JSON object per line.
+//! The append-only event log of a session. Each line is a JSON object.
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ pub struct NumberedEvent {
     pub event: Progress,
 }
 
-/// Event log of a session without duplicates.
+/// Event log of a session. Duplicate events are not appended.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     file: File,
@@ -60,8 +60,8 @@ impl EventLog {
     }
 }
 
-/// Returns up to `limit` complete lines after the first `after`, each with its number. A missing file is an empty
-/// log.
+/// Returns the complete lines whose number is greater than `after`, but at most `limit` lines, each with its number. A
+/// missing file counts as an empty log.
 pub(crate) fn read_lines(path: &Path, after: u64, limit: usize) -> io::Result<Vec<(u64, String)>> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Selection of the model that writes and criticises programs.
+//! Selects the model that writes and criticises programs.
 
 use llm::{
     Backoff, Budget, Llm, Money, Provider, RateLimit, RateLimiter, Request, Scripted, SetupError,
@@ -15,12 +15,12 @@ const MAX_CONCURRENT_CALLS: usize = 16;
 pub struct ModelChoice {
     /// Name of the provider.
     pub provider: String,
-    /// Name of the model. `None`: the provider's default.
+    /// Name of the model. If `None`, the provider's default model is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
-/// Maximum spending on models. `None`: unlimited.
+/// Maximum spending on models in one session. A field that is `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunBudget {
     /// Maximum number of input and output tokens together.
@@ -32,7 +32,7 @@ pub struct RunBudget {
 }
 
 impl RunBudget {
-    /// Rejects a cost limit for a model without a known price, because it would refuse every call.
+    /// Rejects a cost limit if the price of the model is unknown, because such a limit would refuse every call.
     pub fn check(&self, llm: &Llm) -> Result<(), ModelError> {
         let Some(money) = self.money else { return Ok(()) };
         let id = llm::Model::id(llm);
@@ -42,7 +42,7 @@ impl RunBudget {
         }
     }
 
-    /// Returns the budget that is left after these calls, or `None` if it is unlimited.
+    /// Returns the budget that is left after the calls in `paid`, or `None` if it is unlimited.
     pub fn remaining(&self, paid: &[CallCost]) -> Option<Budget> {
         let used = paid.iter().map(|it| it.input.saturating_add(it.output));
         let tokens = self.tokens.map(|it| used.fold(it, u64::saturating_sub));
@@ -56,7 +56,7 @@ impl RunBudget {
     }
 }
 
-/// A model that cannot be used.
+/// Error returned if a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -67,16 +67,16 @@ pub enum ModelError {
     #[error(transparent)]
     Script(#[from] llm::ScriptError),
     /// The provider has no default model.
-    #[error("provider `{0}` has no default model; name one with --model")]
+    #[error("provider `{0}` has no default model; specify one with --model")]
     NoModel(String),
     /// A cost limit is set for a model without a known price.
     #[error(
         "the price of {0} is unknown, so its cost cannot be limited; limit the tokens instead (--max-tokens, max_tokens)"
     )]
     NoPrice(String),
-    /// A model is named, but the scripted model is selected.
+    /// A model is specified although the scripted model is selected.
     #[error(
-        "model `{0}` would be ignored because the scripted model is selected; name its provider with --provider, or set the provider's API key"
+        "model `{0}` would be ignored because the scripted model is selected; specify its provider with --provider, or set the provider's API key"
     )]
     NoProvider(String),
 }
@@ -98,7 +98,7 @@ impl ModelChoice {
         self.provider == Scripted::PROVIDER
     }
 
-    /// Rejects a model name in combination with the scripted model.
+    /// Rejects a model name if the scripted model is selected.
     pub fn check(&self) -> Result<(), ModelError> {
         match &self.model {
             Some(model) if self.is_scripted() => Err(ModelError::NoProvider(model.clone())),
@@ -120,7 +120,7 @@ impl ModelChoice {
 
     fn connect(&self) -> Result<Llm, ModelError> {
         let provider = Provider::new(&self.provider).map_err(|error| match error {
-            // The scripted model is a provider too.
+            // Add the scripted model, which can be selected like a provider.
             SetupError::Unknown { name, known } => {
                 SetupError::Unknown { name, known: format!("{known}, {}", Scripted::PROVIDER) }
             }

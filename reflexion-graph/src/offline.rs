@@ -1,7 +1,7 @@
-//! The scripted model, used when no provider is configured.
+//! The scripted model that is used if no provider is configured.
 //!
-//! It plays back prepared programs: for the example tasks and, attempt by attempt, for the problems of the
-//! [benchmark](crate::bench). For any other task, it answers that it has no program.
+//! It returns prepared programs for the example tasks and for the problems of the [benchmark](crate::bench). The
+//! program for a benchmark problem can depend on the attempt. For any other task, it answers that it has no program.
 
 use llm::{Llm, Rule, Script, ScriptError, Scripted};
 use serde_json::json;
@@ -15,7 +15,7 @@ pub fn model() -> Result<Llm, ScriptError> {
     model_for(&Problem::builtin())
 }
 
-/// Creates a scripted model for these problems.
+/// Creates a scripted model for the given problems.
 pub fn model_for(problems: &[Problem]) -> Result<Llm, ScriptError> {
     let mut script: Script = toml::from_str(SCRIPT).map_err(|error| ScriptError {
         script: "coder".to_owned(),
@@ -27,7 +27,7 @@ pub fn model_for(problems: &[Problem]) -> Result<Llm, ScriptError> {
     Ok(Llm::new(Scripted::new(script)?))
 }
 
-/// Returns one rule per answer. The last answer also applies to all later attempts.
+/// Returns one rule per prepared answer. The rule for the last answer also applies to all later attempts.
 fn rules(problem: &Problem) -> Vec<Rule> {
     let task = problem.task.trim();
     let last = problem.answers.len();
@@ -48,7 +48,7 @@ fn rules(problem: &Problem) -> Vec<Rule> {
     problem.answers.iter().enumerate().map(rule).collect()
 }
 
-/// Escapes a text so that the template engine leaves it unchanged.
+/// Escapes the braces in a text so that the template engine outputs the text unchanged.
 fn literal(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }

@@ -1,7 +1,7 @@
-//! Prompts.
+//! Builds the prompts.
 //!
-//! Output of programs and critiques must not act as instructions. They are enclosed in fences that they cannot close,
-//! and the system prompt declares their contents to be data.
+//! The output of programs and the critiques must not act as instructions. They are enclosed in fences that the enclosed
+//! text cannot close, and the system prompt declares everything between fences to be data.
 
 use std::fmt::Write;
 
@@ -13,14 +13,18 @@ use crate::{
     job::{Job, Strategy},
 };
 
-/// Sampling temperatures: of the generator, of the generator when it starts from scratch, and of the critic.
+/// Sampling temperature of the generator.
 const GENERATOR_TEMPERATURE: f64 = 0.7;
+/// Sampling temperature of the generator if it starts from scratch.
 const RESTART_TEMPERATURE: f64 = 1.0;
+/// Sampling temperature of the critic.
 const CRITIC_TEMPERATURE: f64 = 0.2;
 
-/// Maximum number of characters quoted from a program, an output and an error.
+/// Maximum number of characters that a prompt quotes from a program.
 const QUOTED_CODE: usize = 6_000;
+/// Maximum number of characters that a prompt quotes from an output.
 const QUOTED_OUTPUT: usize = 2_000;
+/// Maximum number of characters that a prompt quotes from an error.
 const QUOTED_ERROR: usize = 500;
 
 /// Builds the request for a program.
@@ -37,7 +41,7 @@ pub(crate) fn generate(
     }
     let _ = write!(text, "\nThis is attempt {attempt} of {}.", job.max_attempts);
     let request = Request::new(text).system(generator_prompt(job, executor)).cache_system();
-    // With the same seed, a provider that caches answers would return the same program again.
+    // With an unchanged seed, a provider that caches answers would return the same program again.
     let request = request.seed(attempt as u64);
     request.temperature(if from_scratch { RESTART_TEMPERATURE } else { GENERATOR_TEMPERATURE })
 }
@@ -101,7 +105,7 @@ fn task(job: &Job) -> String {
     text
 }
 
-/// Describes the earlier failures, each once.
+/// Describes the earlier failures. Equal failures are described once.
 fn failures(history: &[Attempt], from_scratch: bool) -> String {
     let lessons = lessons(history);
     if lessons.is_empty() {
@@ -117,7 +121,7 @@ fn failures(history: &[Attempt], from_scratch: bool) -> String {
             lesson.failure.class.name()
         );
         text += &fenced("error", &cut(&lesson.failure.error, QUOTED_ERROR));
-        // The critic has seen the output and may repeat parts of it.
+        // The critique is untrusted too, because the critic has seen the output and may repeat parts of it.
         if let Some(critique) = &lesson.newest.critique {
             text += &fenced("critique", &cut(&critique.diagnosis, QUOTED_OUTPUT));
             text += &fenced("suggested fix", &cut(&critique.fix_suggestion, QUOTED_OUTPUT));
@@ -133,8 +137,8 @@ fn failures(history: &[Attempt], from_scratch: bool) -> String {
     text
 }
 
-/// Encloses a text in fences longer than any sequence of `<` or `>` in it. The text needs no escaping; programs and
-/// tests may contain `>>>`.
+/// Encloses a text in fences that are longer than any sequence of `<` or `>` in the text. The text therefore needs no
+/// escaping, although programs and tests may contain `>>>`.
 fn fenced(name: &str, text: &str) -> String {
     let mut length = 3;
     while text.contains(&">".repeat(length)) || text.contains(&"<".repeat(length)) {
@@ -143,7 +147,7 @@ fn fenced(name: &str, text: &str) -> String {
     format!("{}{name}\n{text}\n{}\n", "<".repeat(length), ">".repeat(length))
 }
 
-/// Returns the text, without the middle if it is too long.
+/// Returns the text. If it is too long, its middle is omitted.
 fn cut(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {

@@ -1,12 +1,13 @@
-//! A session stored in a directory, with everything needed to resume it.
+//! A session that is stored in a directory, with everything that is needed to resume it.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `run.json` | configuration: the [`Manifest`] |
+//! | `run.json` | configuration, a [`Manifest`] |
 //! | `state.db` | checkpoints and journal, so that completed calls and executions are not repeated |
 //! | `events.jsonl` | event log |
 //! | `lock` | locked by the process that runs the session |
-//! | `result.json`, `program.*` | result |
+//! | `result.json` | result, a [`Report`] |
+//! | `program.*` | the last program |
 
 mod fork;
 mod id;
@@ -36,16 +37,16 @@ use crate::{
     state::{CallCost, Outcome, Session},
 };
 
-/// Name of the thread in the checkpointer.
+/// Id of the graph thread in the checkpointer.
 const THREAD: &str = "session";
 
-/// Name of the event log.
+/// File name of the event log.
 pub(crate) const EVENTS: &str = "events.jsonl";
 
 /// Configuration of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The task and how its program is checked.
+    /// The task, the checks for its program, and the limits.
     pub job: Job,
     /// The model that writes programs.
     pub choice: ModelChoice,
@@ -55,7 +56,7 @@ pub struct Manifest {
     /// Maximum spending.
     #[serde(default, rename = "allowance")]
     pub budget: RunBudget,
-    /// Attempts of another session that this one continues from.
+    /// Attempts that were copied from another session and that this session continues from.
     #[serde(default, rename = "kept", skip_serializing_if = "Vec::is_empty")]
     pub earlier_attempts: Vec<Attempt>,
 }
@@ -63,16 +64,16 @@ pub struct Manifest {
 /// Configuration of the sandboxes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SandboxConfig {
-    /// Name of the back end. `None`: the default.
+    /// Name of the back end. If `None`, the default is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Maximum number of sandboxes.
     pub pool: usize,
     /// CPU share of each sandbox; 1.0 is one processor.
     pub cpus: f64,
-    /// Name of the programs' language.
+    /// Name of the language in which programs are written.
     pub language: String,
-    /// Directory of packages.
+    /// Directory with the packages that programs may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wheels: Option<PathBuf>,
 }
@@ -93,7 +94,7 @@ pub struct Report {
     pub calls: Vec<CallCost>,
 }
 
-/// A session operation that failed.
+/// Error returned by an operation on a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -149,7 +150,7 @@ pub enum RunError {
 pub struct Run {
     dir: PathBuf,
     manifest: Manifest,
-    /// Whether the budget was changed, so that a session that ended for lack of budget continues.
+    /// Whether the budget was changed. If it was, a session that ended because its budget was spent can continue.
     reopened: bool,
 }
 
@@ -190,8 +191,8 @@ impl Run {
         &self.manifest
     }
 
-    /// Replaces the budget. What the session has already spent counts against the new budget. If the session ended
-    /// for lack of budget, the next run continues it.
+    /// Replaces the budget. The amount that the session has already spent counts against the new budget. If the session
+    /// ended because its budget was spent, the next call to [`Run::run`] continues it.
     pub fn set_budget(&mut self, budget: RunBudget) -> Result<(), RunError> {
         let _lock = self.lock()?;
         self.manifest.budget = budget;
@@ -199,8 +200,8 @@ impl Run {
         self.write("run.json", &pretty(&self.manifest))
     }
 
-    /// Runs the session to its end from its last checkpoint and calls `on_event` for each new event. Fails if another
-    /// process runs the session. The models share the rest of the session's budget.
+    /// Runs the session from its last checkpoint to its end and calls `on_event` for each new event. Fails if another
+    /// process is running the session. The models share the remaining budget of the session.
     pub async fn run(
         &self,
         deps: Deps,
@@ -209,7 +210,7 @@ impl Run {
         self.run_to_end(deps, on_event, None).await
     }
 
-    /// Like [`Run::run`], and also returns a trace of the steps executed by this call.
+    /// Runs the session like [`Run::run`], and also returns a trace of the steps that this call executed.
     pub async fn run_traced(
         &self,
         deps: Deps,
@@ -262,7 +263,7 @@ impl Run {
             }
         };
         let report = self.finish(session, file)?;
-        // A process that died after the last step may not have logged this event.
+        // If an earlier process died after the last step, the log may lack this event.
         sender.send(Progress::Complete { outcome: report.outcome.clone() })?;
         Ok(report)
     }
@@ -291,14 +292,14 @@ impl Run {
         }
     }
 
-    /// Writes a file atomically, through a temporary file.
+    /// Writes a file atomically: writes a temporary file, then renames it.
     fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
         let (path, fresh) = (self.dir.join(name), self.dir.join(format!(".{name}")));
         fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(file_error(&path))
     }
 }
 
-/// Runs the graph until it stops; logs its events and adds them to the trace.
+/// Runs the graph until it stops. Logs the progress events and adds all other events to the trace.
 async fn stream<T: FnMut(&NumberedEvent) + Send>(
     thread: &Thread<Session, Deps>,
     input: Input<Session>,
@@ -328,7 +329,7 @@ async fn stream<T: FnMut(&NumberedEvent) + Send>(
     }
 }
 
-/// Appends events to the log and passes those that are new to `on_event`.
+/// Appends new events to the log and passes them to `on_event`.
 struct EventSender<T> {
     path: PathBuf,
     log: EventLog,

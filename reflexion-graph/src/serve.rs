@@ -1,8 +1,8 @@
-//! Serves sessions over HTTP, with progress as server-sent events: `agent-sandbox serve`.
+//! The server behind `agent-sandbox serve`. It accepts jobs over HTTP and streams their progress as server-sent events.
 //!
-//! Each job is a session in its own directory, so `agent-sandbox resume` works on it too. The registry of all jobs is
-//! `runs.db` in the parent directory. After a restart, the server resumes unfinished jobs. All jobs share one pool of
-//! sandboxes.
+//! Each job is a session in its own directory, so `agent-sandbox resume` can resume a job too. The registry of all jobs
+//! is the file `runs.db` in the parent directory. After a restart, the server resumes unfinished jobs. All jobs share
+//! one pool of sandboxes.
 
 mod routes;
 mod runner;
@@ -25,7 +25,7 @@ use crate::{
     run::SandboxConfig,
 };
 
-/// Options of a server.
+/// Options for a server.
 #[derive(Debug)]
 pub struct Options {
     /// Directory that contains one subdirectory per job.
@@ -36,14 +36,14 @@ pub struct Options {
     pub sandbox: SandboxConfig,
     /// Dependencies of all sessions.
     pub deps: Deps,
-    /// Default limits of an execution. A request may set its own timeout and lower the memory limit. It cannot set
-    /// the CPU time; if `cpu_time` is `None`, a job's CPU time limit equals its timeout.
+    /// Default limits for an execution. A request may set its own timeout and a lower memory limit. It cannot set the
+    /// CPU time limit. If `cpu_time` is `None`, the CPU time limit of a job equals its timeout.
     pub limits: Limits,
-    /// Maximum number of attempts of a job that does not set it.
+    /// Maximum number of attempts for a job whose request does not set it.
     pub max_attempts: u32,
-    /// Budget of a job that does not set it. A request can only lower it.
+    /// Budget for a job whose request does not set one. A request can only set a lower budget.
     pub budget: RunBudget,
-    /// Maximum numbers of running and of queued jobs.
+    /// Maximum numbers of running jobs and of queued jobs.
     pub capacity: Capacity,
     /// Maximum number of concurrent event streams.
     pub streams: usize,
@@ -61,7 +61,7 @@ pub enum ServeError {
     /// The service cannot be started.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The directory of jobs cannot be created.
+    /// The directory for the jobs cannot be created.
     #[error("{}: {source}", path.display())]
     File {
         /// The directory.

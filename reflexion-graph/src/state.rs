@@ -1,4 +1,4 @@
-//! The state of a session.
+//! The graph state of a session.
 
 use graph_core::State;
 use llm::{Catalog, Money, Response};
@@ -11,16 +11,16 @@ use crate::{
     job::Job,
 };
 
-/// State of a session.
+/// Graph state of a session.
 #[derive(State, Clone, Debug, Default)]
 pub struct Session {
-    /// The task and how its program is checked.
+    /// The task, the checks for its program, and the limits.
     pub job: Job,
     /// Number of the current attempt, from 1.
     pub attempt: u32,
     /// Program of the current attempt.
     pub generated: GeneratedCode,
-    /// Whether this program is written from scratch because the two attempts before it failed in the same way.
+    /// Whether the current program was written from scratch because the two attempts before it failed in the same way.
     pub resampled: bool,
     /// Result of executing the current program.
     pub execution: Option<Execution>,
@@ -32,7 +32,7 @@ pub struct Session {
     /// Cost of each model call.
     #[reduce(append)]
     pub calls: Vec<CallCost>,
-    /// Why the budget allowed no further call; `None` while it does.
+    /// Why the budget allowed no further call; `None` if no call was refused.
     pub spent: Option<String>,
     /// Outcome of the session, once it is complete.
     pub outcome: Option<Outcome>,
@@ -56,7 +56,7 @@ pub struct Outcome {
 /// Cost of one model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCost {
-    /// `generator` or `critic`.
+    /// Role of the model: `generator` or `critic`.
     pub role: String,
     /// The model.
     pub model: String,

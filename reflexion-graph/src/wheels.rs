@@ -1,7 +1,7 @@
-//! Packages that programs may use, from a local directory and without network access.
+//! Packages that programs may use. They are read from a local directory, without network access.
 //!
-//! The file `wheels.toml` in the directory lists them. Only listed packages can be used, and only if the hash of the
-//! file matches:
+//! The file `wheels.toml` in the directory lists the packages. Only listed packages can be used, and only if the hash
+//! of the package file matches the listed hash:
 //!
 //! ```toml
 //! [[wheel]]
@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 
 use crate::language::Language;
 
-/// Name of the list file.
+/// Name of the file that lists the packages.
 pub const LIST_FILE: &str = "wheels.toml";
 
 const CREATE_LIST_HINT: &str = "create it with `[[wheel]]`, `name`, `file`, `sha256` and `needs` for each package that may be used";
@@ -38,14 +38,14 @@ pub struct Wheels {
     by_name: BTreeMap<String, Wheel>,
 }
 
-/// An entry of the list.
+/// An entry in the list of packages.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wheel {
     name: String,
     file: String,
     sha256: String,
-    /// Other packages that this one requires.
+    /// Names of other packages that this package requires.
     #[serde(default)]
     needs: Vec<String>,
 }
@@ -57,7 +57,7 @@ struct List {
     wheel: Vec<Wheel>,
 }
 
-/// An error in the package directory.
+/// Error returned if the package directory or a package is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WheelError {
@@ -69,7 +69,7 @@ pub enum WheelError {
         /// The cause.
         source: io::Error,
     },
-    /// The list is missing or invalid.
+    /// The list of packages is missing or invalid.
     #[error("{}: {problem}", path.display())]
     List {
         /// The list.
@@ -85,7 +85,7 @@ pub enum WheelError {
         /// The cause.
         problem: zip::result::ZipError,
     },
-    /// The hash of a file differs from the listed one.
+    /// The hash of a file differs from the listed hash.
     #[error(
         "{} is not the file listed in {LIST_FILE}: its SHA-256 is {found}; replace the file or correct the list",
         path.display()
@@ -98,7 +98,7 @@ pub enum WheelError {
     },
 }
 
-/// A program requires packages that are not listed.
+/// Error returned if a program requires packages that are not listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "dependency unavailable: {}; {}",
@@ -119,7 +119,7 @@ struct Package {
 }
 
 impl Wheels {
-    /// Reads the list in a directory.
+    /// Reads the list of packages in a directory.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, WheelError> {
         let dir = dir.into();
         let path = dir.join(LIST_FILE);
@@ -186,8 +186,8 @@ impl Wheels {
         }
     }
 
-    /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that
-    /// contains one subdirectory per package.
+    /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that contains
+    /// one subdirectory for each package.
     pub(crate) fn unpack_all(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
         unpack::unpack_all(self, cache.unwrap_or(&unpack::default_cache_dir()))
     }
@@ -210,7 +210,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
-/// Normalizes a package name: removes version and extras, replaces `_` and `.` with `-`, converts to lower case.
+/// Normalizes a package name: removes the version and extras, replaces `_` and `.` with `-`, and converts letters to
+/// lower case.
 fn normalize_name(name: &str) -> String {
     let end = name.find(['=', '<', '>', '!', '~', '[', ';', ' ']).unwrap_or(name.len());
     name[..end].trim().to_ascii_lowercase().replace(['_', '.'], "-")

@@ -1,4 +1,4 @@
-//! Validation of configurations that parse.
+//! Validates the values of a configuration that was parsed successfully.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,7 +7,7 @@ use super::{Config, Group, ModelSetting, Persona};
 /// An invalid value in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigViolation {
-    /// Path of the value, such as `decision_makers[1].id`.
+    /// Path to the value, such as `decision_makers[1].id`.
     pub path: String,
     /// The error and how to correct it.
     pub message: String,

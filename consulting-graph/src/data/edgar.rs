@@ -1,12 +1,14 @@
 //! Reads SEC filings from a company's *companyfacts* JSON.
 //!
-//! The file lists every reported value: each quarter appears again in later filings, restated values stand next to the
-//! original ones, the tag for revenue changes over the years, cash flows are cumulative from the start of the year, and
-//! the fourth quarter is never reported separately. This module builds statements from it, as of a cut-off date:
+//! The file lists every value that the company ever reported. Each quarter appears again in later filings, restated
+//! values appear next to the original ones, the XBRL tag for revenue changes over the years, cash flows are cumulative
+//! from the start of the year, and the fourth quarter is never reported separately. This module builds statements from
+//! the values that had been filed by a cut-off date:
 //!
-//! * If a period has several values, the one filed last before the cut-off date wins and records what it replaced.
-//! * Missing quarters are derived within one tag: Q2 = 6M - Q1, Q3 = 9M - 6M, Q4 = FY - 9M.
-//! * If a line has several tags, the tag with the latest period wins; the others fill the periods it lacks.
+//! * If a period has several values, the one filed last is used, and it records the value originally reported.
+//! * Missing quarters are derived from other values with the same tag: Q2 = 6M - Q1, Q3 = 9M - 6M, Q4 = FY - 9M.
+//! * If several tags denote the same line item, the tag with the latest period takes precedence. The other tags fill in
+//!   the periods for which it has no value.
 
 mod calendar;
 mod concept;
@@ -27,14 +29,15 @@ pub use self::fetch::{Downloader, Hosts};
 use self::{calendar::Calendar, facts::CompanyFacts, series::Series, ticker_list::TickerList};
 use super::{Company, Fact, Item, Period, Source, Statement, Ticker, Unit};
 
-/// Number of most recent years and quarters to keep.
+/// Maximum number of fiscal years in a [`Company`]; the most recent ones are kept.
 const MAX_YEARS: usize = 4;
+/// Maximum number of fiscal quarters in a [`Company`]; the most recent ones are kept.
 const MAX_QUARTERS: usize = 12;
 
-/// Name of the SEC's list of companies.
+/// File name of the SEC's list of companies.
 const TICKER_LIST_FILE: &str = "company_tickers.json";
 
-/// The SEC data of a company could not be read.
+/// Error returned if the SEC data about a company cannot be downloaded or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EdgarError {
@@ -49,7 +52,7 @@ pub enum EdgarError {
         ticker: Ticker,
         /// The directory that was searched.
         folder: PathBuf,
-        /// The tickers that have a file.
+        /// The tickers for which the directory has a file.
         known: Vec<String>,
     },
     /// A file or directory cannot be read or written.
@@ -108,8 +111,9 @@ pub enum EdgarError {
     },
 }
 
-/// Reads a company from a directory that has one file per company: `NVDA.json`, or `CIK0001045810.json` together with
-/// the SEC's `company_tickers.json`.
+/// Reads a company from a directory that has one companyfacts file per company. The file is named after the ticker
+/// (`NVDA.json`) or after the CIK number (`CIK0001045810.json`). The latter requires the SEC's `company_tickers.json`
+/// in the same directory.
 pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, EdgarError> {
     let path = find(folder, ticker)?;
     let json = read_text(&path)?;
@@ -160,7 +164,7 @@ fn statements(
             warnings.extend(tags.iter().filter_map(|tag| facts.other_units(tag, unit)));
             continue;
         }
-        // The sort is stable, so among tags with the same latest period the one listed first wins.
+        // The sort is stable, so among tags with the same latest period, the one listed first takes precedence.
         all.sort_by_key(|it| std::cmp::Reverse(it.newest));
         if item.unit() == Unit::DollarsAtEnd {
             balances.push((item, merged(all.into_iter().map(|it| it.at_end))));
@@ -176,7 +180,7 @@ fn statements(
             statement.facts.insert(item, fact);
         }
     }
-    // Without revenue or net income, a period is not worth a statement.
+    // Drop periods for which neither revenue nor net income is known.
     statements.retain(|_, it| it.get(Item::Revenue).is_some() || it.get(Item::NetIncome).is_some());
     for statement in statements.values_mut() {
         for (item, at_end) in &balances {
@@ -190,7 +194,7 @@ fn statements(
     sorted
 }
 
-/// Merges maps; earlier maps take precedence.
+/// Merges maps. If several maps contain a key, the first one takes precedence.
 fn merged<K: Ord>(maps: impl Iterator<Item = BTreeMap<K, Fact>>) -> BTreeMap<K, Fact> {
     let mut merged = BTreeMap::new();
     for map in maps {

@@ -1,18 +1,18 @@
 //! Reads company data from the user's own files.
 //!
-//! The directory may contain any number of:
+//! The directory may contain any number of these files:
 //!
 //! * `*.csv`: a table whose header lists the periods (`item,FY2024,FY2025,Q1 FY2026`), with one row per [`Item`].
-//!   Amounts are whole dollars unless the cell states a unit (`$1.2bn`) or the first cell of the table does (`in
-//!   millions`). A row that is not an item becomes a business metric.
+//!   Amounts are in whole dollars unless the cell states a unit (`$1.2bn`) or the first cell of the table states one
+//!   for all amounts (`in millions`). A row whose name is not an item becomes a business metric.
 //! * `*.json`: an object with any of `name`, `sector`, `fiscal_year_end` (such as `01-31`), `periods` (period → item →
 //!   number), `guidance`, `events` and `metrics` (lists of strings).
-//! * `*.md` and `*.txt`: documents, passed on with line numbers. A file whose name starts with `news`, `trend` or
-//!   `market` is added to the news document, any other to the financial document.
+//! * `*.md` and `*.txt`: documents, which are passed on with line numbers. A file whose name starts with `news`,
+//!   `trend` or `market` is added to the news document, any other file to the financial document.
 //!
-//! Every number records the file and position it was read from. If two files contradict each other, reading fails: the
-//! user has to decide which one is right. Periods that end after the cut-off date are ignored; texts have no date and
-//! are always used.
+//! Every number records the file and the position that it was read from. If two files contradict each other, reading
+//! fails, because only the user can decide which file is right. Periods that end after the cut-off date are ignored.
+//! Documents have no date, so they are always used.
 
 mod calendar;
 mod csv;
@@ -31,7 +31,7 @@ use super::{
     Company, Document, Fact, Item, Note, Origin, Period, Source, Statement, Subject, Ticker,
 };
 
-/// Maximum file size in bytes; a larger file would not fit into a prompt.
+/// Maximum file size in bytes. A larger file would not fit into a prompt.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Name and content of an input file.
@@ -43,7 +43,7 @@ pub struct InputFile {
     pub text: String,
 }
 
-/// The user's files could not be read.
+/// Error returned if the user's files cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
@@ -61,7 +61,7 @@ pub enum FolderError {
         /// The file.
         path: PathBuf,
     },
-    /// The directory has no input files.
+    /// The directory has no input files; the field is the directory.
     #[error("no .csv, .json, .md or .txt file in {}; add at least one", .0.display())]
     Empty(PathBuf),
     /// The content of a file is invalid.
@@ -69,14 +69,14 @@ pub enum FolderError {
     Content {
         /// The file.
         name: String,
-        /// The line, or the path to a value.
+        /// The line number, or the path to a JSON value.
         location: String,
         /// The error and how to correct it.
         problem: String,
     },
 }
 
-/// Reads all files of a directory, in the order of their names.
+/// Reads all input files in a directory, sorted by name.
 pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, FolderError> {
     let io = |path: &Path, source| FolderError::Io { path: path.to_owned(), source };
     let mut paths = Vec::new();
@@ -105,7 +105,7 @@ pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company,
     company(ticker, &files, as_of)
 }
 
-/// Builds a company from files.
+/// Builds a company from the contents of the user's files.
 pub fn company(
     ticker: &Ticker,
     files: &[InputFile],

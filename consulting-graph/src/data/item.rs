@@ -1,4 +1,4 @@
-//! The statement lines that are read, with one name each.
+//! The line items of financial statements, each under a single name.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! items {
     ($($(#[$doc:meta])* $name:ident = $label:literal, $unit:ident;)+) => {
-        /// A line of an income statement, a balance sheet or a cash flow statement.
+        /// A line item of an income statement, a balance sheet or a cash flow statement.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[non_exhaustive]
@@ -15,15 +15,15 @@ macro_rules! items {
         }
 
         impl Item {
-            /// All lines, in statement order.
+            /// All line items, in the order in which statements list them.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The line's label in tables.
+            /// Returns the label of the line item in tables.
             pub fn label(self) -> &'static str {
                 match self { $(Self::$name => $label,)+ }
             }
 
-            /// The unit of the line's values.
+            /// Returns the unit of the line item's values.
             pub fn unit(self) -> Unit {
                 match self { $(Self::$name => Unit::$unit,)+ }
             }
@@ -32,7 +32,7 @@ macro_rules! items {
 }
 
 items! {
-    /// Sales of the period.
+    /// Sales in the period.
     Revenue = "Revenue", DollarsInPeriod;
     /// Cost of the goods and services sold.
     CostOfRevenue = "Cost of revenue", DollarsInPeriod;
@@ -90,7 +90,7 @@ items! {
     Payables = "Accounts payable", DollarsAtEnd;
     /// Liabilities due within a year.
     CurrentLiabilities = "Current liabilities", DollarsAtEnd;
-    /// Long-term debt. Filers that tag only its non-current part report that part here.
+    /// Long-term debt, or only its non-current part for companies that report no total.
     Debt = "Long-term debt", DollarsAtEnd;
     /// Total liabilities.
     Liabilities = "Total liabilities", DollarsAtEnd;
@@ -101,16 +101,17 @@ items! {
 /// Unit of an [`Item`]'s values, which are always whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Dollars over a period: quarters add up to a year.
+    /// Dollars over a period. The values of four quarters add up to the value of the year.
     DollarsInPeriod,
     /// Dollars at the end of a period.
     DollarsAtEnd,
-    /// Average number of shares over a period: quarters do not add up.
+    /// Average number of shares over a period. The values of the quarters do not add up to the value of the year.
     AverageShares,
 }
 
 impl Item {
-    /// Finds a line by name, ignoring case and punctuation: `gross_profit`, `Gross profit`, `capex`.
+    /// Finds a line item by its name or a common abbreviation, ignoring case, spaces and punctuation. Accepts for
+    /// example `gross_profit`, `Gross profit` and `capex`.
     pub fn find(name: &str) -> Option<Self> {
         let wanted = normalize(name);
         let alias = match wanted.as_str() {

@@ -1,4 +1,4 @@
-//! News and sentiment about a company.
+//! Types for news and sentiment about a company.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub struct News {
     pub items: Vec<NewsItem>,
     /// Forum threads of private investors.
     pub threads: Vec<ForumThread>,
-    /// Prediction markets on future events.
+    /// Prediction markets about future events.
     pub markets: Vec<PredictionMarket>,
     /// Recent actions of competitors.
     pub competitors: Vec<Competitor>,
@@ -29,7 +29,7 @@ pub struct NewsItem {
     pub headline: String,
     /// The content.
     pub text: String,
-    /// Its tone towards the company.
+    /// The tone of the article towards the company.
     pub sentiment: Sentiment,
 }
 
@@ -41,7 +41,7 @@ pub enum Sentiment {
     Positive,
     /// Unfavourable.
     Negative,
-    /// Both, or neutral.
+    /// Partly favourable and partly unfavourable, or neutral.
     Mixed,
 }
 
@@ -59,7 +59,7 @@ pub struct ForumThread {
 /// A prediction market.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PredictionMarket {
-    /// The event that is bet on.
+    /// The event that the market predicts.
     pub event: String,
     /// The event's probability according to the market, in percent.
     pub percent: u8,
@@ -72,7 +72,7 @@ pub struct PredictionMarket {
 pub struct Competitor {
     /// The competitor's name.
     pub name: String,
-    /// The action, as the rest of a sentence that starts with the name.
+    /// The action, written as the predicate of a sentence whose subject is the competitor's name.
     pub text: String,
 }
 

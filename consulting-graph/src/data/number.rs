@@ -1,4 +1,4 @@
-//! Formatting of numbers in the documents. Every cell carries its unit, so that a quotation from a table can be
+//! Formats the numbers in the documents. Every table cell contains its unit, so that a quotation from a table can be
 //! understood without the table.
 
 /// Formats dollars in millions: `$12,345m`, `-$7m`, `$2.5m`. Amounts below one million are shown in full.
@@ -23,7 +23,7 @@ pub fn dollars(value: i64) -> String {
     format!("{sign}${}.{}m", grouped(tenths / 10), tenths % 10)
 }
 
-/// Formats a fraction of one as a percentage: `41.3%`.
+/// Formats a fraction as a percentage: 0.413 becomes `41.3%`.
 pub fn percent(share: f64) -> String {
     let text = format!("{:.1}%", share * 100.0);
     if text == "-0.0%" { "0.0%".to_owned() } else { text }

@@ -1,7 +1,7 @@
 //! Financial ratios, each with one exact definition.
 //!
-//! Every function returns `None` if an input is missing or the divisor is not positive: the margin of a company without
-//! revenue is unknown, not zero. Percentages are fractions of one: 0.25 is 25 percent.
+//! Every function returns `None` if an input is missing or the divisor is not positive. For example, the margin of a
+//! company without revenue is unknown rather than zero. Percentages are returned as fractions: 0.25 is 25 percent.
 
 mod table;
 
@@ -15,52 +15,52 @@ fn divide(a: Option<i64>, b: Option<i64>) -> Option<f64> {
     (b > 0).then(|| a as f64 / b as f64)
 }
 
-/// Gross margin: gross profit / revenue. Uses [`gross_profit`].
+/// Returns the gross margin: gross profit / revenue. Uses [`gross_profit`].
 pub fn gross_margin(statement: &Statement) -> Option<f64> {
     divide(gross_profit(statement), statement.get(Item::Revenue))
 }
 
-/// Gross profit as reported, otherwise revenue - cost of revenue.
+/// Returns the gross profit as reported, or revenue - cost of revenue if it is not reported.
 pub fn gross_profit(statement: &Statement) -> Option<i64> {
     statement
         .get(Item::GrossProfit)
         .or_else(|| statement.get(Item::Revenue)?.checked_sub(statement.get(Item::CostOfRevenue)?))
 }
 
-/// Operating margin: operating income / revenue.
+/// Returns the operating margin: operating income / revenue.
 pub fn operating_margin(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::OperatingIncome), statement.get(Item::Revenue))
 }
 
-/// Net margin: net income / revenue.
+/// Returns the net margin: net income / revenue.
 pub fn net_margin(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::NetIncome), statement.get(Item::Revenue))
 }
 
-/// Research intensity: research and development / revenue.
+/// Returns the research intensity: research and development / revenue.
 pub fn research_intensity(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::ResearchAndDevelopment), statement.get(Item::Revenue))
 }
 
-/// Free cash flow: operating cash flow - capital expenditure.
+/// Returns the free cash flow: operating cash flow - capital expenditure.
 pub fn free_cash_flow(statement: &Statement) -> Option<i64> {
     statement.get(Item::OperatingCashFlow)?.checked_sub(statement.get(Item::CapitalExpenditure)?)
 }
 
-/// Free cash flow margin: free cash flow / revenue.
+/// Returns the free cash flow margin: free cash flow / revenue.
 pub fn free_cash_flow_margin(statement: &Statement) -> Option<f64> {
     divide(free_cash_flow(statement), statement.get(Item::Revenue))
 }
 
-/// Cash conversion: free cash flow / net income.
+/// Returns the cash conversion: free cash flow / net income.
 pub fn cash_conversion(statement: &Statement) -> Option<f64> {
     divide(free_cash_flow(statement), statement.get(Item::NetIncome))
 }
 
-/// Net debt: long-term debt - cash and equivalents - marketable securities.
+/// Returns the net debt: long-term debt - cash and equivalents - marketable securities.
 ///
-/// Securities count as zero if the company never reports any. If it reports them in other periods but not in this one,
-/// they are probably filed under a tag that is not read, so the net debt is unknown.
+/// Securities count as zero if the company never reports any. If the company reports securities in other periods but
+/// not in this one, they were probably filed under a tag that is not read, so the net debt is unknown.
 pub fn net_debt(company: &Company, statement: &Statement) -> Option<i64> {
     let states = |it: &Statement| it.get(Item::MarketableSecurities).is_some();
     let securities = match statement.get(Item::MarketableSecurities) {
@@ -72,23 +72,23 @@ pub fn net_debt(company: &Company, statement: &Statement) -> Option<i64> {
     statement.get(Item::Debt)?.checked_sub(liquid)
 }
 
-/// Current ratio: current assets / current liabilities.
+/// Returns the current ratio: current assets / current liabilities.
 pub fn current_ratio(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::CurrentAssets), statement.get(Item::CurrentLiabilities))
 }
 
-/// Debt to equity: long-term debt / shareholders' equity.
+/// Returns the debt-to-equity ratio: long-term debt / shareholders' equity.
 pub fn debt_to_equity(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::Debt), statement.get(Item::Equity))
 }
 
-/// Return on equity of a year: net income / shareholders' equity at its end.
+/// Returns the return on equity in a year: net income / shareholders' equity at the end of the year.
 pub fn return_on_equity(annual: &Statement) -> Option<f64> {
     divide(annual.get(Item::NetIncome), annual.get(Item::Equity))
 }
 
-/// Shareholder payout: share repurchases + dividends. If only one of them is reported, the other counts as zero,
-/// because filers omit what they did not pay.
+/// Returns the shareholder payout: share repurchases + dividends. If only one of them is reported, the other counts as
+/// zero, because companies omit payments that they did not make.
 pub fn payout(statement: &Statement) -> Option<i64> {
     match (statement.get(Item::Buybacks), statement.get(Item::Dividends)) {
         (None, None) => None,
@@ -96,19 +96,19 @@ pub fn payout(statement: &Statement) -> Option<i64> {
     }
 }
 
-/// Diluted earnings per share in cents: net income / diluted shares, to the nearest cent.
+/// Returns the diluted earnings per share: net income / diluted shares, in cents, rounded to the nearest cent.
 pub fn earnings_per_share(statement: &Statement) -> Option<i64> {
     let shares = statement.get(Item::DilutedShares)?;
     let income = statement.get(Item::NetIncome)?;
     (shares > 0).then(|| (income as f64 * 100.0 / shares as f64).round() as i64)
 }
 
-/// Growth of a line since the earlier statement: now / before - 1.
+/// Returns the growth of a line item since an earlier statement: now / before - 1.
 pub fn growth(now: &Statement, before: &Statement, item: Item) -> Option<f64> {
     divide(now.get(item), before.get(item)).map(|it| it - 1.0)
 }
 
-/// Growth of a line since the same period of the previous year.
+/// Returns the growth of a line item since the same period in the previous year.
 pub fn year_over_year(company: &Company, statement: &Statement, item: Item) -> Option<f64> {
     growth(statement, company.year_before(statement)?, item)
 }

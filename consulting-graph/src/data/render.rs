@@ -1,6 +1,7 @@
-//! Renders a company as the two documents that the models read.
+//! Renders a company as the two source documents that the models read.
 //!
-//! All sections are always present. One without data says so, so that models do not fill it by guessing.
+//! All sections are always present. A section without data says that the data is not available, so that models do not
+//! make it up.
 
 mod financial;
 mod news;
@@ -37,9 +38,9 @@ pub const NEWS_SECTIONS: [&str; 5] = [
 
 const NOT_AVAILABLE: &str = "Not available from this source.";
 
-/// Returns the origin of every statement value, for the appendix of a report.
+/// Returns the name and the origin of every statement value, for the appendix of a report.
 ///
-/// All synthetic values share one origin and yield a single entry.
+/// For a synthetic company, returns a single entry, because all its values have the same origin.
 pub fn provenance(company: &Company) -> Vec<(String, String)> {
     if company.source == Source::Synthetic {
         return vec![("all".to_owned(), Origin::Synthetic.to_string())];
@@ -79,7 +80,8 @@ fn push_section(text: &mut String, name: &str, body: &str) {
     text.push_str(&format!("\n## {name}\n\n{body}\n"));
 }
 
-/// Renders the user's documents on a subject, each line prefixed with file name and line number for quoting.
+/// Renders the user's documents about a subject. Each line is prefixed with the file name and the line number, so that
+/// quotations can refer to it.
 fn documents(company: &Company, about: Subject) -> String {
     let of_subject = company.documents.iter().filter(|it| it.about == about);
     of_subject.map(numbered_lines).collect()

@@ -2,15 +2,15 @@
 
 /// A seeded random number generator (SplitMix64).
 ///
-/// It is implemented here because a crate may change its sequence between versions, and synthetic companies must stay
-/// the same.
+/// The generator is implemented here because a crate may produce different numbers in its next version, and the
+/// synthetic company generated for a ticker must never change.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRng(u64);
 
 impl SeededRng {
-    /// Creates a generator seeded with a text.
+    /// Creates a generator whose seed is the hash of a text.
     pub(crate) fn from_text(text: &str) -> Self {
-        // FNV-1a: similar short texts get very different seeds.
+        // FNV-1a gives similar short texts very different seeds.
         let seed = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, it| {
             (hash ^ u64::from(it)).wrapping_mul(0x0100_0000_01b3)
         });

@@ -1,4 +1,4 @@
-//! Where the data of a run is read from.
+//! The data source of a consulting run.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Company, Ticker, edgar, folder, synthetic};
 
-/// Where a run reads its company data from, and the cut-off date.
+/// The place that a consulting run reads its company data from, and the cut-off date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSource {
-    /// Where the data is read from.
+    /// The place that the data is read from.
     #[serde(flatten)]
     pub origin: DataOrigin,
     /// Cut-off date: data published after this date is ignored.
     pub as_of: NaiveDate,
 }
 
-/// Where company data is read from.
+/// A place that company data is read from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "data")]
 pub enum DataOrigin {
@@ -37,7 +37,7 @@ pub enum DataOrigin {
     },
 }
 
-/// Company data could not be read.
+/// Error returned if company data cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -47,13 +47,13 @@ pub enum DataError {
     /// The user's files could not be read.
     #[error(transparent)]
     Folder(#[from] folder::FolderError),
-    /// The reading task panicked or was cancelled.
+    /// The task that read the data panicked or was cancelled.
     #[error("reading the company data was aborted")]
     Aborted,
 }
 
 impl DataOrigin {
-    /// Returns the directory that the data is read from, if any.
+    /// Returns the directory that the data is read from, or `None` for generated data.
     pub(crate) fn dir(&self) -> Option<&Path> {
         match self {
             Self::Synthetic => None,
@@ -80,7 +80,7 @@ impl DataSource {
                 DataOrigin::Dir { folder } => folder::read(&folder, &ticker, as_of)?,
             })
         };
-        // Reads and parses files of several megabytes, so it must not block a runtime thread.
+        // The files can have several megabytes, so they are read and parsed on a blocking thread.
         tokio::task::spawn_blocking(read).await.unwrap_or(Err(DataError::Aborted))
     }
 }

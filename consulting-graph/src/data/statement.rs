@@ -1,4 +1,4 @@
-//! The statements of one fiscal period.
+//! The financial statements for one fiscal period.
 
 use std::{collections::BTreeMap, fmt, num::NonZeroU8};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fact, Item};
 
-/// The known lines of the income statement, balance sheet and cash flow statement of one period.
+/// The known line items of the income statement, balance sheet and cash flow statement for one period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// The period.
+    /// The period that the statement covers.
     pub period: Period,
     /// The last day of the period, if the source states it.
     pub end: Option<NaiveDate>,
-    /// The reported lines.
+    /// The known values, by line item.
     pub facts: BTreeMap<Item, Fact>,
 }
 
@@ -28,25 +28,25 @@ pub struct Period {
     pub quarter: Option<NonZeroU8>,
 }
 
-/// A text that is not a fiscal period.
+/// Error returned for a text that is not a fiscal period.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a fiscal period; use FY2025 for a year or Q3 FY2025 for a quarter")]
 pub struct PeriodError(String);
 
 impl Statement {
-    /// Returns the value of a line.
+    /// Returns the value of a line item, or `None` if it is not known.
     pub fn get(&self, item: Item) -> Option<i64> {
         self.facts.get(&item).map(|it| it.value)
     }
 }
 
 impl Period {
-    /// Creates a full fiscal year.
+    /// Creates the period for a full fiscal year.
     pub fn year(year: i32) -> Self {
         Self { year, quarter: None }
     }
 
-    /// Creates a fiscal quarter; `None` if `quarter` is not 1 to 4.
+    /// Creates the period for a fiscal quarter. Returns `None` if `quarter` is not between 1 and 4.
     pub fn quarter(year: i32, quarter: u8) -> Option<Self> {
         let quarter = NonZeroU8::new(quarter).filter(|it| it.get() <= 4)?;
         Some(Self { year, quarter: Some(quarter) })

@@ -1,8 +1,9 @@
 //! Generates a fictional company from a ticker.
 //!
-//! The books are consistent: the income statement determines the cash flow, the cash flow determines the balance sheet,
-//! and everything reconciles to the dollar. Signals contradict each other on purpose, to give the debates something to
-//! argue about. The result depends only on the ticker and the date, and must not change between versions.
+//! The accounts are consistent: the income statement determines the cash flow, the cash flow determines the balance
+//! sheet, and all totals agree to the dollar. Good and bad news contradict each other on purpose, so that there is
+//! something to debate. The result depends only on the ticker and the date, and must not change between versions of
+//! this program.
 
 mod books;
 mod news;
@@ -18,7 +19,7 @@ use super::{
 
 const MILLION: i64 = 1_000_000;
 
-/// Generates the company of a ticker with the data that would be published by `as_of`.
+/// Generates the company for a ticker, with the data that would have been published by `as_of`.
 ///
 /// ```
 /// use consulting_graph::data::{Ticker, synthetic};
@@ -52,8 +53,8 @@ pub fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
     company
 }
 
-/// Returns the quarters of the last three full years and of the current year that are published by `as_of`, assuming
-/// that companies take 30 days to report.
+/// Returns the quarters of the last three full years and the later quarters, as far as they have been published by
+/// `as_of`. Assumes that a company publishes a quarter 30 days after it ends.
 fn periods(as_of: NaiveDate) -> Vec<(Period, NaiveDate)> {
     let known = as_of.checked_sub_days(Days::new(30)).unwrap_or(as_of);
     let first = known.year().saturating_sub(4);
@@ -81,13 +82,14 @@ fn month_end(date: NaiveDate) -> Option<NaiveDate> {
     date.with_day(1)?.checked_add_months(Months::new(1))?.pred_opt()
 }
 
-/// Builds the annual statements of all full years.
+/// Builds the annual statements for all full years.
 fn annuals(quarters: &[Quarter]) -> Vec<Statement> {
     let years = quarters.chunk_by(|a, b| a.period.year == b.period.year);
     years.filter(|it| it.len() == 4).filter_map(books::annual).collect()
 }
 
-/// Splits each quarter's revenue by weights that drift over time; the last part absorbs the rounding error.
+/// Splits each quarter's revenue according to weights that change from quarter to quarter. The last part absorbs the
+/// rounding error.
 fn split(quarters: &[Quarter], names: &[&str], weights: &[(i64, i64)]) -> Vec<Split> {
     let parts_of = |(idx, quarter): (usize, &Quarter)| {
         let age = i64::try_from(idx).unwrap_or(0);
@@ -124,7 +126,8 @@ fn prices(company: &Company, rng: &mut SeededRng) -> Vec<Price> {
     prices
 }
 
-/// Draws sector values around the company's own, so that it compares well in some ratios and badly in others.
+/// Draws random sector ratios close to the company's own ratios, so that the company looks good in some ratios and bad
+/// in others.
 fn sector_ratios(company: &Company, rng: &mut SeededRng) -> Vec<SectorRatio> {
     let usual = |it: ratio::Ratio| {
         let value = match it.value {
@@ -132,7 +135,7 @@ fn sector_ratios(company: &Company, rng: &mut SeededRng) -> Vec<SectorRatio> {
             ratio::Value::Dollars(_) | ratio::Value::Cents(_) => return None,
         };
         let value = value * (rng.between(700, 1300) as f64) / 1000.0;
-        // Rounded to the precision shown, so that quotations match the stored value.
+        // Round to the precision that is displayed, so that quotations match the stored value.
         Some(SectorRatio { name: it.name.to_owned(), value: (value * 1000.0).round() / 1000.0 })
     };
     ratio::table(company).into_iter().filter_map(usual).collect()

@@ -1,4 +1,4 @@
-//! Ticker symbols, as entered by a user.
+//! Ticker symbols.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ const MAX_LENGTH: usize = 12;
 
 /// The ticker symbol of a listed company, in upper case.
 ///
-/// Tickers are used in prompts, file names and sandbox names, so only characters that are safe there are accepted.
+/// Tickers appear in prompts, file names and sandbox names, so only characters that are safe in all of them are
+/// accepted.
 ///
 /// ```
 /// use consulting_graph::data::Ticker;
@@ -23,7 +24,7 @@ const MAX_LENGTH: usize = 12;
 #[serde(try_from = "String", into = "String")]
 pub struct Ticker(String);
 
-/// A text that is not a ticker symbol.
+/// Error returned for a text that is not a valid ticker symbol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TickerError {
@@ -43,7 +44,7 @@ pub enum TickerError {
 }
 
 impl Ticker {
-    /// Parses a ticker as entered by a user. Ignores surrounding whitespace and case; everything else must be valid.
+    /// Parses a ticker as entered by a user. Removes surrounding whitespace and converts letters to upper case.
     pub fn parse(text: &str) -> Result<Self, TickerError> {
         let text = text.trim();
         let length = text.chars().count();
@@ -77,7 +78,7 @@ impl Ticker {
         &self.0
     }
 
-    /// Returns the ticker as part of a name: lower-case letters, digits and hyphens only.
+    /// Returns the ticker in a form that can be part of a file or sandbox name: lower-case letters, digits and hyphens.
     pub fn slug(&self) -> String {
         let dashed: String = self
             .0

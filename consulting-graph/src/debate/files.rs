@@ -1,4 +1,5 @@
-//! Files that a debate writes to its sandbox's workspace after each round.
+//! Files that a debate writes to the workspace of its sandbox: the transcripts after each half of a round, and the
+//! scores at the end.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +19,10 @@ use crate::{
 /// Directory of the transcripts, relative to the workspace.
 pub const LOGS_DIR: &str = "logs";
 
-/// File of the scores, relative to the workspace.
+/// File with the scores, relative to the workspace.
 pub const SCORES_FILE: &str = "scores.json";
 
-/// Returns the log names for a number of decision makers: `i1`, `i2`, …
+/// Returns the names of the transcripts of `makers` decision makers: `i1`, `i2`, …
 pub fn log_names(makers: usize) -> Vec<String> {
     (0..makers).map(log_name).collect()
 }
@@ -33,8 +34,8 @@ pub(super) struct SandboxFileError {
     source: io::Error,
 }
 
-/// Writes all transcripts as Markdown and JSON. Blocks the calling thread: a guest may have only one, and the files
-/// are small and in memory.
+/// Writes all transcripts as Markdown and JSON. Blocks the calling OS thread, which is acceptable because the files are
+/// small and in memory. A guest may have only one OS thread anyway.
 pub(super) fn write_logs(
     workspace: &Path,
     logs: &BTreeMap<String, Vec<ConversationEntry>>,

@@ -30,12 +30,14 @@ impl HostClient {
         Self(Arc::new(host.clone()))
     }
 
-    /// Creates a client without a host. The threads of a debate can be read and edited with it, but not run.
+    /// Creates a client without a host. A graph with this client can read and edit the threads of debates, but cannot
+    /// run them.
     pub fn disconnected() -> Self {
         Self(Arc::new(NoHost))
     }
 
-    /// Makes a model call. The answer is journaled, so a task that runs again does not repeat the call.
+    /// Makes a model call through the host. The answer is journaled, so a node that runs again after a crash reads it
+    /// from the journal and does not repeat the call.
     pub(super) async fn call(
         &self,
         cx: &Context<Self>,
@@ -45,7 +47,7 @@ impl HostClient {
         self.0.call(cx, key, call).await
     }
 
-    /// Returns the directory of the sandbox's files.
+    /// Returns the workspace, which is the directory for files inside the sandbox.
     pub(super) fn workspace(&self) -> &Path {
         self.0.workspace()
     }

@@ -1,7 +1,7 @@
 //! Scoring of a move by the decision makers.
 //!
-//! An answer is read as the requested JSON, then leniently. If neither works, the decision maker is asked once more;
-//! if that fails too, it gets neutral scores.
+//! An answer is first parsed as the requested JSON and, if that fails, leniently. If both fail, the decision maker is
+//! asked once more. If the second answer cannot be parsed either, neutral scores are recorded for the decision maker.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::{
     score::{MakerScore, Mark, request_schema},
 };
 
-/// Each decision maker scores the move before the debate.
+/// Asks each decision maker to score the move before the debate.
 pub(super) async fn score_before(
     debate: &SandboxState,
     cx: &Context<HostClient>,
@@ -31,7 +31,7 @@ pub(super) async fn score_before(
     Ok(update.warnings(result.failures))
 }
 
-/// Each decision maker scores the move after the debate, based on its own conversation.
+/// Asks each decision maker to score the move after the debate, based on its own conversation.
 pub(super) async fn score_move(
     debate: &SandboxState,
     cx: &Context<HostClient>,
@@ -61,7 +61,7 @@ enum ScoringTime {
 struct ScoringResult {
     scores: BTreeMap<String, MakerScore>,
     calls: Vec<CallUsage>,
-    /// Failed calls, as warnings.
+    /// Warnings about failed calls.
     failures: Vec<String>,
     is_shortened: bool,
 }
@@ -83,7 +83,8 @@ async fn score_all(
         all.failures.extend(result.failures);
         all.is_shortened |= result.is_shortened;
     }
-    // If no decision maker answered, the move has no score. Otherwise those that did not answer get neutral scores.
+    // If no decision maker answered, the move has no score. Otherwise neutral scores are recorded for those that did
+    // not answer.
     if !all.scores.is_empty() {
         let metrics = metrics(debate);
         for maker in &debate.terms.decision_makers {
@@ -104,7 +105,7 @@ async fn score(
     let settings = terms.scoring.get(conversation.idx).cloned().unwrap_or_default();
     let scorer = Participant { persona: persona.clone(), settings };
     let metrics = metrics(debate);
-    // This conversation may have ended before the others.
+    // Uses the last round of this conversation, which may have ended before the others.
     let rounds = conversation.log.last().map_or(0, |it| it.round);
     let turn =
         Turn { participant: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };

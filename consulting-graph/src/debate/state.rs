@@ -18,13 +18,14 @@ use crate::{
 /// State of the debate about one move.
 #[derive(State, Clone, Debug, Default, Serialize)]
 pub struct SandboxState {
-    /// The move and the findings it cites.
+    /// The move and the findings that it cites.
     pub brief: Brief,
     /// Participants, metrics and prompt settings.
     pub terms: Terms,
-    /// Transcripts by log name: `i1` is the conversation with the first decision maker. Each round replaces them all.
+    /// Transcripts by log name: `i1` is the conversation with the first decision maker. Every update replaces the whole
+    /// map.
     pub logs: BTreeMap<String, Vec<ConversationEntry>>,
-    /// Current round, from 1. Zero before the opening.
+    /// Number of the current round, starting at 1. Zero before the critic's opening.
     pub current_round: u32,
     /// Maximum number of rounds.
     pub max_rounds: u32,
@@ -34,12 +35,12 @@ pub struct SandboxState {
     pub total_score: u32,
     /// Scores before the debate, by decision maker id. Empty unless baseline scoring is enabled.
     pub baseline: BTreeMap<String, MakerScore>,
-    /// Caveats that a reader of the scores must know.
+    /// Caveats that readers of the scores must know about.
     #[reduce(merge)]
     pub marks: BTreeSet<Mark>,
-    /// Reason why the debate ended before its last round.
+    /// Reason why the debate ended before its last round. `None` if it did not.
     pub ended_early: Option<String>,
-    /// Failed calls, as warnings.
+    /// Warnings about failed calls.
     #[reduce(append)]
     pub warnings: Vec<String>,
     /// Tokens and cost of every call.
@@ -55,7 +56,7 @@ pub struct SandboxState {
 pub struct Terms {
     /// The critic, who attacks the move.
     pub critic: Participant,
-    /// The decision makers, who defend and score the move. The first one has the log `i1`.
+    /// The decision makers, who defend and score the move. The transcript of the first one is named `i1`.
     pub decision_makers: Vec<Participant>,
     /// Settings of the scoring calls, in the order of the decision makers.
     pub scoring: Vec<CallSettings>,
@@ -67,19 +68,19 @@ pub struct Terms {
     pub baseline: bool,
 }
 
-/// A participant and its model settings.
+/// A participant of a debate, with its model settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Participant {
     /// Role and system prompt.
     pub persona: Persona,
-    /// Settings of its calls.
+    /// Model settings of the participant's calls.
     #[serde(rename = "voice")]
     pub settings: CallSettings,
 }
 
 /// The conversation between the critic and one decision maker.
 pub(super) struct Conversation<'a> {
-    /// Index of the decision maker, from 0.
+    /// Index of the decision maker, starting at 0.
     pub(super) idx: usize,
     /// The decision maker.
     pub(super) maker: &'a Participant,

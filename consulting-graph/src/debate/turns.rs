@@ -22,7 +22,7 @@ use crate::{
     transcript::{ConversationEntry, Speaker, append_to_log, rounds},
 };
 
-/// The critic opens the debate with one statement for all decision makers.
+/// Asks the critic to open the debate with one statement for all decision makers.
 pub(super) async fn critic_round_1(
     debate: &SandboxState,
     cx: &Context<HostClient>,
@@ -39,7 +39,7 @@ pub(super) async fn critic_round_1(
     round.finish(debate, RoundStatus::CriticResponded, cx).await
 }
 
-/// All decision makers answer the critic concurrently, each in its own conversation.
+/// Asks all decision makers concurrently to answer the critic, each in its own conversation.
 pub(super) async fn dm_respond(
     debate: &SandboxState,
     cx: &Context<HostClient>,
@@ -57,7 +57,7 @@ pub(super) async fn dm_respond(
     round.finish(debate, RoundStatus::DmResponded, cx).await
 }
 
-/// The critic answers all decision makers concurrently, each in its own conversation.
+/// Asks the critic concurrently to answer all decision makers, each in its own conversation.
 pub(super) async fn critic_individual(
     debate: &SandboxState,
     cx: &Context<HostClient>,
@@ -115,7 +115,7 @@ async fn critic_turn<'a>(
 pub(super) struct Turn<'a> {
     pub(super) participant: &'a Participant,
     pub(super) group: Group,
-    /// Distinguishes the calls of one node in the journal.
+    /// Key that distinguishes the calls of one node in the journal.
     pub(super) key: &'a str,
     pub(super) round: u32,
 }
@@ -183,7 +183,7 @@ fn fit(
     Ok((fitted.request, !fitted.summarised.is_empty()))
 }
 
-/// State changes of half a round: one turn of the critic or of all decision makers.
+/// State changes of half a round, which consists either of the critic's turns or of the decision makers' turns.
 struct RoundUpdate {
     number: u32,
     logs: BTreeMap<String, Vec<ConversationEntry>>,
@@ -216,7 +216,7 @@ impl RoundUpdate {
         round
     }
 
-    /// Appends a turn to its transcript. A failed turn leaves the transcript unchanged.
+    /// Appends a turn to the transcript of its conversation. A failed turn leaves the transcript unchanged.
     fn record_turn(
         &mut self,
         conversation: &Conversation<'_>,
@@ -238,7 +238,7 @@ impl RoundUpdate {
             CallOutcome::Failed(CallFailure { kind, reason }) => {
                 self.marks.insert(Mark::Incomplete);
                 let warning = format!("round {}, {speaker}: {reason}", self.number);
-                // The opening is one call that all conversations share, so it fails only once.
+                // All conversations share the call for the opening, so its failure is reported only once.
                 if !self.warnings.contains(&warning) {
                     self.warnings.push(warning);
                 }
@@ -249,7 +249,7 @@ impl RoundUpdate {
         }
     }
 
-    /// Records the usage of a call. The opening is recorded once, although all conversations share it.
+    /// Records the tokens and cost of a turn. Called only once for the opening, which all conversations share.
     fn record_usage(&mut self, turn: &TurnOutcome) {
         if let CallOutcome::Answered(Answer { usage, .. }) = &turn.outcome {
             self.calls.push(usage.clone());
@@ -262,7 +262,7 @@ impl RoundUpdate {
         status: RoundStatus,
         cx: &Context<HostClient>,
     ) -> Result<SandboxStateUpdate, NodeError> {
-        // A round without any successful turn does not count.
+        // A round without any successful turn does not advance `current_round`.
         let has_turns = !self.texts.is_empty();
         if has_turns {
             self.emit(debate, status, cx).await;

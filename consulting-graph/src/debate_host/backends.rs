@@ -12,15 +12,16 @@ use crate::debate;
 /// Names of the back ends that can run debates, strongest first.
 pub const BACKENDS: [&str; 5] = ["microvm", "kvm-process", "gvisor", "jail", "in-process"];
 
-/// Opens the strongest available back end, or the named one.
+/// Opens the back end called `name`. If `name` is `None`, opens the in-process back end if isolation is off, otherwise
+/// the strongest available one.
 pub async fn open_sandboxes(isolation: Isolation, name: Option<&str>) -> Result<Sandboxes, Error> {
-    // Without isolation, only the in-process back end is tried.
+    // If isolation is off, only the in-process back end is tried.
     let name = name.or((isolation == Isolation::Off).then_some("in-process"));
     let candidates = BACKENDS.into_iter().filter(|it| name.is_none_or(|name| name == *it));
     candidates.fold(Sandboxes::builder().isolation(isolation), add_backend).open().await
 }
 
-/// Registers a back end by name. Its guest is this program itself, which contains the debate graph.
+/// Adds the named back end to the builder. Its guests execute this program itself, which contains the debate graph.
 fn add_backend(opening: SandboxesBuilder, name: &str) -> SandboxesBuilder {
     match name {
         "microvm" => opening.backend(MicroVm::this_program()),

@@ -1,5 +1,5 @@
-//! Restricts the calls of a debate's guest: only model calls by participants of the debate, about its own move, and
-//! within the configured token limits.
+//! Restricts the calls that the guest of a debate may make. Only model calls by participants of the debate are allowed,
+//! about the debate's own move and within the configured token limits.
 
 use std::sync::Arc;
 
@@ -34,12 +34,13 @@ pub(super) fn call_policy(deps: &Deps, the_move: &Move) -> CallPolicy {
         }
     };
     let makers = deps.config.decision_makers.len() as u64;
-    // Adds baseline scoring and one retry of each scoring call.
+    // Adds one baseline scoring call per decision maker and one retry of each scoring call.
     let calls = deps.config.calls_per_move() + 3 * makers;
     CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
 }
 
-/// Authorizes a call of the guest. The guest's own claims about the move and limits are overwritten.
+/// Authorizes a call from the guest. Overwrites the guest's claims about the move and the token limit, and removes
+/// tools.
 fn authorize(
     request: Value,
     models: &Models,

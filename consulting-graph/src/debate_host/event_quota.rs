@@ -1,5 +1,5 @@
-//! Limits the events accepted from guests. A guest may send events without end, and the queue of unwritten events
-//! must stay bounded.
+//! Limits the events accepted from guests. A guest could send events without end, but the queue of events that are not
+//! written yet must stay bounded.
 
 use graph_core::{Event, EventKind};
 use serde_json::Value;
@@ -7,25 +7,25 @@ use serde_json::Value;
 use super::MAX_GUESTS;
 use crate::config::Config;
 
-/// Maximum length of all texts of one event, in bytes. The turns of a round are far shorter.
+/// Maximum total length of the texts in one event, in bytes. The turns of a round are far shorter.
 const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// Maximum number of events in a trace.
+/// Maximum number of trace events accepted per debate.
 const MAX_TRACE_EVENTS: usize = 20_000;
 
-/// Remaining events that the guests of one debate may send.
+/// Number of events that the guests of one debate may still send.
 #[derive(Debug)]
 pub(super) struct EventQuota {
-    /// Remaining debate events.
+    /// Remaining number of debate events.
     remaining: usize,
-    /// Remaining trace events.
+    /// Remaining number of trace events.
     remaining_trace: usize,
     /// Whether the warning about excess events was logged.
     is_warned: bool,
 }
 
 impl EventQuota {
-    /// Each round has four events. A replacement guest may repeat them.
+    /// Creates the quota of one debate. Each round has four events, and each replacement guest may send them again.
     pub(super) fn new(config: &Config, is_traced: bool) -> Self {
         let rounds = usize::try_from(config.rounds).unwrap_or(usize::MAX);
         let remaining = rounds.saturating_mul(4 * MAX_GUESTS as usize);
@@ -36,11 +36,11 @@ impl EventQuota {
         }
     }
 
-    /// Returns whether the event is within the quota, and deducts it.
+    /// Returns whether the event is within the quota. If so, deducts it from the quota.
     pub(super) fn admit(&mut self, event: &Event) -> bool {
         let (remaining, is_short) = match &event.kind {
             EventKind::Custom(value) => (&mut self.remaining, text_bytes(value) <= MAX_EVENT_BYTES),
-            // Trace events are not wanted.
+            // The debate is not traced, or its trace is full.
             _ if self.remaining_trace == 0 => return false,
             _ => (&mut self.remaining_trace, true),
         };
@@ -49,13 +49,15 @@ impl EventQuota {
             *remaining -= 1;
         } else if !self.is_warned {
             self.is_warned = true;
-            tracing::warn!("a guest sent more events than a debate has; dropping the excess");
+            tracing::warn!(
+                "a guest sent more or longer events than a debate can have; dropping the excess"
+            );
         }
         admitted
     }
 }
 
-/// Returns the total length of all texts in a value, in bytes. Other scalars count as one byte.
+/// Returns the total length of all strings and field names in a value, in bytes. Other scalars count as one byte.
 fn text_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),

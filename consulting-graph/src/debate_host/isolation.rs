@@ -1,21 +1,22 @@
-//! Records where debates ran. They are part of the run's state, so resumed runs and replays read them from there.
+//! Records of where debates ran. The records are part of the run's state, from which resumed runs and replays read
+//! them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{moves::MoveId, report::Isolation};
 
-/// Where the debate about one move ran.
+/// Record of where the debate about one move ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IsolationRecord {
-    /// The move.
+    /// Move that was debated.
     pub move_id: MoveId,
-    /// Back end of its sandbox.
+    /// Name of the sandbox back end.
     pub backend: String,
     /// Whether the back end isolated the guest from the host.
     pub isolated: bool,
 }
 
-/// Combines the records of all debates into one. Returns `None` if there are none.
+/// Combines the records of all debates into one. Returns `None` if there are no records.
 pub(super) fn combine(records: &[IsolationRecord]) -> Option<Isolation> {
     let mut backends: Vec<&str> = Vec::new();
     for it in records {

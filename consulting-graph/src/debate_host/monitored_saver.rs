@@ -1,4 +1,5 @@
-//! The run's checkpointer as a debate sees it. A failed guest fails its debate; failed storage fails the run.
+//! Wraps the run's checkpointer for a debate, so that storage failures can be distinguished from guest failures. A
+//! guest failure fails only its debate, but a storage failure fails the whole run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,8 +9,8 @@ use graph_core::checkpoint::{
     Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
 };
 
-/// A checkpointer that remembers the first storage failure. Errors that a guest can cause, such as writing to a
-/// thread that has moved on, do not count.
+/// A checkpointer that remembers the first storage failure. Errors that a guest can cause, such as a write that is
+/// based on an outdated checkpoint, are not storage failures.
 #[derive(Debug)]
 pub(super) struct MonitoredSaver {
     inner: Arc<dyn Checkpointer>,
@@ -21,7 +22,7 @@ impl MonitoredSaver {
         Self { inner, failure: OnceLock::new() }
     }
 
-    /// Returns the first storage failure.
+    /// Returns the first storage failure, if there was one.
     pub(super) fn storage_failure(&self) -> Option<&CheckpointError> {
         self.failure.get()
     }

@@ -1,4 +1,4 @@
-//! Result of a debate. It comes from a guest, so all of it is validated.
+//! Result of a debate. All of it is validated, because it comes from a guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::{
     transcript::{ConversationEntry, Speaker},
 };
 
-/// Maximum number of tokens of one call. No model has a larger context window.
+/// Maximum number of tokens that one call may report. No model has a larger context window.
 const MAX_TOKENS: u64 = 100_000_000;
 
 /// Result of a debate.
@@ -31,11 +31,11 @@ pub(crate) struct DebateResult {
     pub(crate) status_updates: Vec<PipelineEvent>,
     pub(crate) current_round: u32,
     pub(crate) ended_early: Option<String>,
-    /// Back end of the sandbox.
+    /// Name of the sandbox back end.
     pub(crate) backend: String,
     /// Whether the back end isolated the guest from the host.
     pub(crate) isolated: bool,
-    /// Reason why there is no score.
+    /// Reason why the move has no score. `None` if it has one.
     pub(crate) problem: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl DebateResult {
     }
 }
 
-/// Returns whether a guest may send this event: only rounds of its own debate.
+/// Returns whether a guest may send this event. A guest may report only rounds of its own debate.
 pub(super) fn is_allowed_from_guest(event: &PipelineEvent, own_id: &str, config: &Config) -> bool {
     matches!(event, PipelineEvent::SandboxRound { move_id, round, .. }
         if move_id == own_id && (1..=config.rounds).contains(round))

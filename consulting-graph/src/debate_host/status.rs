@@ -20,9 +20,8 @@ pub(super) enum DebateStatus {
 }
 
 impl DebateHost {
-    /// Returns the status of the debate about a move. If the debate ended without a score, its thread is deleted so
-    /// that it starts over: the answers are in the run's recording and are not paid for again, and failed calls are
-    /// repeated.
+    /// Returns the status of the debate about a move. If the debate ended without a score, deletes its thread, so that
+    /// the debate starts over. Recorded answers are reused and not paid for again. Only the failed calls are repeated.
     pub(super) async fn reset_failed_debate(
         &self,
         move_id: MoveId,

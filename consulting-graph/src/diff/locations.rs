@@ -17,7 +17,7 @@ use crate::{
 /// Location of an output. Locations are ordered as in the pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Location {
-    /// The company data: 0 is financial, 1 is news.
+    /// Company data. Index 0 is the financial data, and index 1 is the data on news and sentiment.
     Data(usize),
     /// A document of layer 0.
     Document(&'static str),
@@ -26,7 +26,7 @@ enum Location {
     Debate(MoveId, DebateMoment),
 }
 
-/// A moment of a debate.
+/// A point in a debate at which an output is produced.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum DebateMoment {
     /// Baseline score of a decision maker.
@@ -37,7 +37,7 @@ enum DebateMoment {
     After(String),
 }
 
-/// Returns the first location at which the outputs differ. A run without output there has an empty text.
+/// Returns the first location at which the outputs differ. If a run has no output at that location, its text is empty.
 pub(super) fn first_difference(a: &RunOutput, b: &RunOutput) -> Option<Divergence> {
     let (left, right) = (outputs(a), outputs(b));
     let all: BTreeSet<&Location> = left.keys().chain(right.keys()).collect();
@@ -102,7 +102,7 @@ fn turn_outputs(outcome: &Outcome) -> Vec<(Location, String)> {
     turns
 }
 
-/// Returns the decision maker that the critic addresses in a log: `i1` belongs to the first one.
+/// Returns the decision maker that the critic addresses in a log. The log `i1` belongs to the first decision maker.
 fn addressee(outcome: &Outcome, log: &str) -> String {
     let number = log.strip_prefix('i').and_then(|it| it.parse::<usize>().ok());
     let maker = number.and_then(|it| outcome.decision_makers.get(it.checked_sub(1)?));
@@ -123,7 +123,7 @@ impl fmt::Display for Location {
                 DebateMoment::Turn { round, is_answer: true, maker } => {
                     write!(f, "{id}:r{round} {maker}")
                 }
-                // The opening addresses everybody.
+                // The opening addresses all decision makers.
                 DebateMoment::Turn { round: 1, .. } => write!(f, "{id}:r1 {CRITIC}"),
                 DebateMoment::Turn { round, maker, .. } => {
                     write!(f, "{id}:r{round} {CRITIC} → {maker}")

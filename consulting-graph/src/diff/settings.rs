@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::{SettingChange, Sides, text::around_difference};
 use crate::run::Run;
 
-/// Fields of the run configuration that are not compared: those that always differ, and the text of the
-/// configuration, whose parsed form is compared instead.
+/// Fields of the run configuration that are not compared. `run_id` and `nonce` are not settings. `config` is the text
+/// of the configuration file, whose parsed form is compared instead.
 const NOT_COMPARED: [&str; 3] = ["run_id", "nonce", "config"];
 
 /// Returns the settings that differ between two runs, sorted by path.
@@ -39,7 +39,7 @@ pub(crate) fn setting_changes(a: &Value, b: &Value) -> Vec<SettingChange> {
     paths.into_iter().filter_map(change).collect()
 }
 
-/// Returns the run configuration, with the parsed configuration in place of its text.
+/// Returns the run configuration, with the parsed configuration file in place of the text of the file.
 fn settings(run: &Run) -> Value {
     let object = |it: Value| it.as_object().cloned().unwrap_or_default();
     let mut run_config =

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use super::{Cost, RunDiff, SettingChange, Sides};
 use crate::{data::number, fence::strip_invisible};
 
-/// Maximum number of characters of an excerpt.
+/// Maximum number of characters in an excerpt.
 const EXCERPT: usize = 120;
 /// Number of characters in an excerpt before the first difference.
 const CONTEXT: usize = 30;

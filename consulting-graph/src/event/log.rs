@@ -57,7 +57,7 @@ impl EventLog {
         Ok(Self { path, file, next: events.len() as u64 + 1, logged, last_key })
     }
 
-    /// Reads all complete events of a log.
+    /// Reads the events in all complete lines of a log.
     pub fn read(path: &Path) -> Result<Vec<NumberedEvent>, EventLogError> {
         let error = |source| EventLogError { path: path.to_owned(), source };
         read_events(path).map(|it| it.0).map_err(error)
@@ -65,8 +65,9 @@ impl EventLog {
 
     /// Appends an event and returns it with its sequence number, or `None` if it is a duplicate.
     ///
-    /// Failures are never duplicates, and the completion of the run only if nothing was logged since: a resumed run
-    /// may fail for the same reason or complete with the same result, and its readers have to learn about that.
+    /// A failure is never a duplicate. The completion of the run is a duplicate only if it is also the last logged
+    /// event. A resumed run may fail for the same reason as before or complete with the same result, and readers of the
+    /// log have to learn about that.
     pub fn append(&mut self, event: PipelineEvent) -> Result<Option<NumberedEvent>, EventLogError> {
         let dedup_key = dedup_key(&event);
         let is_duplicate = match event {
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(log.append(start(1)).unwrap().unwrap().seq, 2);
         drop(log);
         let mut bytes = std::fs::read(&path).unwrap();
-        // Cut in the middle of a character.
+        // Simulates a crash that cut off the last line in the middle of a character.
         bytes.extend("{\"seq\":3,\"reason\":\"é".as_bytes());
         bytes.pop();
         std::fs::write(&path, bytes).unwrap();

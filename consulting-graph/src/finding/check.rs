@@ -1,14 +1,14 @@
-//! Validation of findings.
+//! Validates the findings that a model wrote.
 
 use std::collections::BTreeSet;
 
 use super::{FindingDraft, FindingsDraft};
 use crate::markdown;
 
-/// Number of findings an inference should have.
+/// Number of findings that an inference should produce.
 pub(super) const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=14;
 
-/// A defect of a findings draft. Numbers are positions in the list, counted from 1.
+/// A defect of a findings draft. Findings and tensions are identified by their position in their list, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindingViolation {
@@ -47,7 +47,7 @@ pub enum FindingViolation {
     UnknownFindingInTension(usize),
 }
 
-/// Returns all defects of a draft that was derived from `document`.
+/// Returns all defects of a draft. `document` is the document that the findings were derived from.
 pub fn violations(draft: &FindingsDraft, document: &str) -> Vec<FindingViolation> {
     let mut violations = Vec::new();
     if !EXPECTED_COUNT.contains(&draft.findings.len()) {
@@ -107,7 +107,8 @@ impl DocumentIndex {
         Self { words: format!(" {} ", words(document).join(" ")), sections: sections.collect() }
     }
 
-    /// Returns whether the document contains the quotation verbatim, or its section contains every word of it.
+    /// Returns whether the document contains the quotation verbatim, or the named section contains every word of the
+    /// quotation.
     fn contains_quote(&self, section: &str, quote: &str) -> bool {
         let quoted = words(quote);
         if quoted.is_empty() {
@@ -123,7 +124,7 @@ impl DocumentIndex {
     }
 }
 
-/// Splits a text into lower-case words and numbers; numbers keep their sign and unit.
+/// Splits a text into lower-case words and numbers. Numbers keep their currency and percent signs.
 fn words(text: &str) -> Vec<String> {
     let part_of_word = |it: char| it.is_alphanumeric() || matches!(it, '$' | '%' | '.' | ',' | '-');
     text.split(|it: char| !part_of_word(it))

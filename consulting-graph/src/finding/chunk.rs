@@ -1,10 +1,10 @@
-//! Splits a document into chunks, and merges the findings of its chunks.
+//! Splits a document into chunks, and merges the findings from these chunks.
 
 use super::{FindingsDraft, TensionDraft, check::EXPECTED_COUNT};
 use crate::markdown;
 
-/// Splits a document into chunks of `lines` lines. A chunk that starts inside a section or table repeats the heading
-/// and the table header, so that it can be read on its own.
+/// Splits a document into chunks of `lines` lines. A chunk that starts inside a section or a table begins with a copy
+/// of the heading and the table header, so that it can be understood on its own.
 ///
 /// ```
 /// use consulting_graph::finding::chunks;
@@ -29,7 +29,7 @@ pub fn chunks(document: &str, lines: usize) -> Vec<String> {
         if is_heading {
             heading = Some(line);
         }
-        // Column names and the separator below them.
+        // The first two lines of a table are the column names and the separator below them.
         if is_row && header.len() < 2 {
             header.push(line);
         }
@@ -42,8 +42,8 @@ pub fn chunks(document: &str, lines: usize) -> Vec<String> {
     chunks
 }
 
-/// Merges the drafts of several chunks: strongest findings first, at most as many as an inference should have. Tensions
-/// are kept if all their findings are.
+/// Merges the drafts from several chunks. Sorts the findings by strength, strongest first, and keeps at most as many as
+/// an inference should produce. Keeps a tension only if all findings that it refers to are kept.
 pub fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
     let mut all = Vec::new();
     let mut tensions = Vec::new();

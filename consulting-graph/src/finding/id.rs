@@ -20,19 +20,19 @@ pub enum Inference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FindingId {
-    /// The set of findings.
+    /// The set that the finding belongs to.
     pub inference: Inference,
-    /// The number, counted from 1.
+    /// The number of the finding within its set, counted from 1.
     pub number: u8,
 }
 
-/// A text that is not the id of a finding.
+/// Error returned for a text that is not the id of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a finding id; use a form such as F1-07")]
 pub struct FindingIdError(pub String);
 
 impl FindingId {
-    /// Parses an id, with or without brackets and leading zeros.
+    /// Parses an id. Brackets and leading zeros are optional.
     pub fn parse(text: &str) -> Result<Self, FindingIdError> {
         let error = || FindingIdError(text.to_owned());
         let bare = text.trim().trim_start_matches('[').trim_end_matches(']').to_ascii_uppercase();
@@ -47,7 +47,7 @@ impl FindingId {
     }
 }
 
-/// Returns everything in a text that looks like a citation: its byte offset, and the id or the error.
+/// Returns everything in a text that looks like a citation: the byte offset, and the id or the parse error.
 pub fn find_citations(text: &str) -> Vec<(usize, Result<FindingId, FindingIdError>)> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -62,7 +62,8 @@ pub fn find_citations(text: &str) -> Vec<(usize, Result<FindingId, FindingIdErro
     found
 }
 
-/// Returns the length of the citation (`F`, digit, hyphen, digits) that the text starts with, or 0.
+/// Returns the length in bytes of the citation (`F`, digit, hyphen, digits) that the text starts with, or 0 if it does
+/// not start with a citation.
 fn citation_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| {

@@ -49,8 +49,8 @@ pub(super) fn render_finding(finding: &Finding) -> String {
     text
 }
 
-/// Parses findings from Markdown. Headings with an id are findings; if there are none, every heading followed by text
-/// is.
+/// Parses findings from Markdown. Every section whose heading contains an id is a finding. If no heading contains an
+/// id, every section with text is a finding.
 ///
 /// Never fails; [`violations`](super::violations) reports what is missing.
 pub fn parse(text: &str) -> FindingsDraft {
@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> FindingsDraft {
         let place = headings.iter().position(|it| {
             super::find_citations(it.title).iter().any(|(_, it)| it.as_ref() == Ok(id))
         });
-        // If the headings have no ids, the number is a position in the list.
+        // If no heading has this id, the number in the id is taken as a position in the list.
         place.map_or(Some(id.number), |it| u8::try_from(it + 1).ok())
     };
     let tensions =
@@ -107,7 +107,7 @@ fn without_bullet(line: &str) -> &str {
     line.trim_start_matches(|it: char| it.is_whitespace() || it == '-' || it == '*')
 }
 
-/// Parses `Evidence, Income Statement: "..."`; the section may be in brackets or bold.
+/// Parses a line such as `Evidence, Income Statement: "..."`. The name of the section may be in brackets or bold.
 fn evidence_of(line: &str) -> Option<Evidence> {
     let rest = without_bullet(line).get("evidence".len()..)?;
     let (section, quote) = rest.split_once(':')?;

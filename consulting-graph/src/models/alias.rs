@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use llm::{Error, Listener, Llm, Model, ModelId, Request, Response};
 
-/// A model under another name.
+/// A model that reports `id` as its name and forwards all calls to `inner`.
 #[derive(Debug)]
 pub(super) struct ModelAlias {
     pub(super) id: ModelId,

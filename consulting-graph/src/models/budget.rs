@@ -73,13 +73,13 @@ pub(super) struct RunBudget {
     budget: Budget,
     limit: Limit,
     makers: u64,
-    /// Number of running debates. Budget for the scoring of each is reserved.
+    /// Number of running debates. Part of the budget is reserved for the scoring of each of them.
     running_debates: AtomicU64,
 }
 
 impl RunBudget {
     /// Creates a budget from which the calls in the recording are deducted, except for the first `inherited_calls`.
-    /// Returns `None` without a limit and for replays, which make no calls.
+    /// Returns `None` if there is no limit, and for replays, which make no calls.
     pub(super) fn new(
         limit: Limit,
         makers: usize,
@@ -113,7 +113,7 @@ impl RunBudget {
         self.running_debates.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns the used share of the limit in percent.
+    /// Returns how much of the limit is used, in percent.
     pub(super) fn used_percent(&self) -> Option<u64> {
         let spent = self.budget.spent();
         let tokens = self.limit.tokens.map(|it| spent.tokens.saturating_mul(100) / it.max(1));
@@ -125,8 +125,8 @@ impl RunBudget {
     /// Returns whether a debate turn has to be refused because the rest of the budget is needed for scoring.
     fn must_reserve_for_scoring(&self, id: &ModelId, request: &Request) -> bool {
         let Ok(estimate) = self.budget.max_cost(id, request) else { return false };
-        // Estimates the rest of the round as one turn and one scoring call per decision maker and running debate,
-        // each as expensive as this call.
+        // Assumes that the rest of the round needs one turn and one scoring call per decision maker in each running
+        // debate, and that each of these calls is as expensive as this one.
         let calls = 1 + 2 * self.makers * self.running_debates.load(Ordering::Relaxed).max(1);
         let spent = self.budget.spent();
         let tokens = spent.tokens.saturating_add(estimate.tokens.saturating_mul(calls));
@@ -137,8 +137,8 @@ impl RunBudget {
     }
 }
 
-/// A model for debate turns, which refuses calls that would use up the budget for scoring. The recording layer wraps
-/// it, so that refusals are recorded and replayed, and recorded answers never reach it.
+/// A model for debate turns. It refuses calls that would use the budget reserved for scoring. The recording layer wraps
+/// this model, so refusals are recorded and replayed, and calls with a recorded answer never reach this model.
 #[derive(Debug)]
 pub(super) struct TurnModel {
     pub(super) inner: Llm,

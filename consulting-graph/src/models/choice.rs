@@ -24,7 +24,7 @@ impl From<SetupError> for ModelChoiceError {
     }
 }
 
-/// Provider and model for all agents whose configuration does not name a model of another provider.
+/// Provider and model for all agents whose configuration does not specify a model from another provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelChoice {
     /// Name of the provider.
@@ -34,7 +34,7 @@ pub struct ModelChoice {
     pub model: Option<String>,
     /// Seed of the scripted model.
     pub seed: u64,
-    /// Delay of each answer of the scripted model, in milliseconds.
+    /// Delay before each answer of the scripted model, in milliseconds.
     #[serde(default)]
     pub answer_ms: u64,
 }
@@ -54,7 +54,7 @@ pub enum ModelChoiceError {
     /// The provider is not set up correctly.
     #[error(transparent)]
     Setup(SetupError),
-    /// A cost limit needs known prices.
+    /// A cost limit is set, but the price of a model is unknown.
     #[error(
         "cannot enforce --max-cost, because the price of {0} is unknown; use --max-tokens instead"
     )]
@@ -62,7 +62,7 @@ pub enum ModelChoiceError {
     /// The script of the scripted model is invalid.
     #[error(transparent)]
     Script(#[from] llm::ScriptError),
-    /// No model is configured.
+    /// No model is configured, and the provider has no default model.
     #[error("provider `{0}` has no default model; select one with --model")]
     MissingModel(String),
     /// A local model file cannot be used.
@@ -70,7 +70,7 @@ pub enum ModelChoiceError {
     Local {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Reason why the file cannot be used.
         problem: String,
     },
 }
@@ -81,7 +81,8 @@ impl ModelChoice {
         Self { provider: provider.into(), model: None, seed: 0, answer_ms: 0 }
     }
 
-    /// Selects the provider whose API key is in the environment, or the scripted model if there is none.
+    /// Selects the provider whose API key is in the environment, or the scripted model if the environment contains no
+    /// API key.
     pub fn from_env() -> Self {
         Self::for_provider(Provider::from_env().map_or(Scripted::PROVIDER, |it| it.name()))
     }
@@ -118,8 +119,9 @@ impl ModelChoice {
         self.provider == Scripted::PROVIDER
     }
 
-    /// Returns the model of an agent. A configured model applies if it belongs to the selected provider, or if the
-    /// configuration names a model of another provider for this agent or its group.
+    /// Returns the model of an agent. Unless this choice selects the scripted model or one model for all agents, this
+    /// is the configured model. There is one exception: if the configuration specifies no model for this agent or its
+    /// group, and the default model belongs to another provider, the default model of the selected provider applies.
     pub(crate) fn model(&self, config: &Config, group: Group, agent_id: &str) -> ModelId {
         if self.is_scripted() {
             return ModelId::new(Scripted::PROVIDER, offline::MODEL_NAME);
@@ -158,7 +160,7 @@ impl ModelChoice {
         CallSettings { temperature: set.temperature, max_tokens: set.max_tokens, window }
     }
 
-    /// Builds the model without layers. In a replay, it reads from the recording and needs no API key.
+    /// Builds the model without layers. In a replay, the model reads from the recording and needs no API key.
     pub(super) fn build_model(
         &self,
         id: &ModelId,

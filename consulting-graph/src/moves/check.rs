@@ -1,46 +1,48 @@
-//! Validation of an analyst's moves.
+//! Validates the moves that an analyst proposed.
 
 use std::collections::BTreeSet;
 
 use super::{MoveDraft, Risk};
 use crate::finding::{FindingId, Findings, Inference, find_citations};
 
-/// Minimum number of findings a move must cite.
+/// Minimum number of findings that a move must cite.
 const MIN_CITATIONS: usize = 3;
-/// Minimum number of paragraphs of reasoning.
+/// Minimum number of paragraphs in the reasoning for a move.
 const MIN_PARAGRAPHS: usize = 3;
 /// Moves with at least this similarity count as duplicates.
 const DUPLICATE_SIMILARITY: f64 = 0.6;
 
-/// A defect of a move. The first number is the move's position in the analyst's answer, counted from 1.
+/// A defect of an analyst's moves. The first number is the position of the move in the analyst's answer, counted from
+/// 1.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveViolation {
-    /// It cites too few existing findings.
+    /// A move cites too few existing findings.
     #[error("move {0} cites {1} existing findings; cite at least {MIN_CITATIONS}")]
     TooFewCitations(usize, usize),
-    /// It cites a finding that does not exist.
+    /// A move cites a finding that does not exist.
     #[error("move {0} cites {1}, which does not exist; cite only the given findings of F1 and F2")]
     UnknownFinding(usize, String),
-    /// It is nearly identical to another move.
+    /// A move is nearly identical to an earlier one.
     #[error("move {0} is nearly identical to move {1}; propose a different one")]
     NearDuplicate(usize, usize),
-    /// It cites only one of F1 and F2.
+    /// A move cites findings from only one of the two sets F1 and F2. The second field is the set that it does not
+    /// cite.
     #[error("move {0} cites no finding of {1}; cite both F1 and F2")]
     OneSided(usize, Inference),
     /// The reasoning is too short.
     #[error("move {0} has {1} paragraphs of reasoning; write at least {MIN_PARAGRAPHS}")]
     TooLittleReasoning(usize, usize),
-    /// A part is empty.
+    /// A part of a move is empty.
     #[error("move {0} has no {1}")]
     MissingPart(usize, &'static str),
-    /// A risk level has no move.
+    /// No move has this risk level.
     #[error("no move has {0:?} risk; propose one move per risk level")]
     MissingRiskLevel(Risk),
 }
 
 impl MoveViolation {
-    /// Returns whether the analyst is asked again because of this defect. Other defects are only reported.
+    /// Returns whether the analyst is called again because of this defect. Other defects are only reported.
     pub fn requires_retry(&self) -> bool {
         matches!(
             self,
@@ -78,7 +80,7 @@ fn check_citations(
     let (known, unknown): (Vec<FindingId>, Vec<FindingId>) =
         draft.cited_findings().into_iter().partition(exists);
     let mut names: BTreeSet<String> = unknown.iter().map(FindingId::to_string).collect();
-    // Listed entries that are not ids at all, such as F3-01 or `revenue`.
+    // Add entries in the list of citations that contain no valid id, such as `F3-01` or `revenue`.
     names.extend(
         draft
             .citations
@@ -90,7 +92,7 @@ fn check_citations(
     if known.len() < MIN_CITATIONS {
         violations.push(MoveViolation::TooFewCitations(number, known.len()));
     }
-    // A side without findings cannot be cited.
+    // Skip a set without findings, because it cannot be cited.
     let sides = findings.iter().filter(|it| !it.findings.is_empty()).map(|it| it.inference);
     for side in sides {
         if !known.iter().any(|it| it.inference == side) {

@@ -4,24 +4,24 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Id of a move, written `m7`.
+/// Id of a move, as in `m7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MoveId(pub u16);
 
-/// A text that is not the id of a move.
+/// Error returned for a text that is not the id of a move.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a move id; use a form such as m7")]
 pub struct MoveIdError(String);
 
 impl MoveId {
-    /// Returns the id of the `slot`th move of the `analyst`th analyst, both counted from 1. With three moves each,
-    /// analyst 3 has m7, m8 and m9.
+    /// Returns the id of move number `slot` by analyst number `analyst`, both counted from 1. If every analyst proposes
+    /// three moves, analyst 3 has m7, m8 and m9.
     pub fn for_slot(analyst: u16, slot: u16, per_analyst: u16) -> Self {
         Self(analyst.saturating_sub(1).saturating_mul(per_analyst).saturating_add(slot))
     }
 
-    /// Parses `m7`.
+    /// Parses an id such as `m7`.
     pub fn parse(text: &str) -> Result<Self, MoveIdError> {
         let number = text.strip_prefix('m').and_then(|it| it.parse().ok()).filter(|it| *it > 0);
         number.map(Self).ok_or_else(|| MoveIdError(text.to_owned()))

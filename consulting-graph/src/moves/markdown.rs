@@ -6,7 +6,7 @@ use crate::{
     markdown::{self, LABEL_LEVEL, Section},
 };
 
-/// The sections of a move.
+/// The sections of the Markdown document of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Thesis,
@@ -21,7 +21,7 @@ enum Part {
     Kpi,
 }
 
-/// Headings of the sections: the first is used for rendering, the others are variants that models write.
+/// Headings of each section. The first heading is used for rendering; the others are variants that models use.
 const NAMES: &[(Part, &[&str])] = &[
     (Part::Thesis, &["thesis", "summary", "core idea"]),
     (Part::WhyNow, &["why now", "timing"]),
@@ -95,8 +95,8 @@ fn risk_name(risk: Risk) -> &'static str {
     }
 }
 
-/// Parses moves from Markdown. A heading that is not a section of a move, but has such sections below it, starts a
-/// move.
+/// Parses moves from Markdown. A heading starts a move if it does not name a section of a move but such sections follow
+/// below it.
 ///
 /// Never fails; [`violations`](super::violations) reports what is missing.
 pub fn parse(text: &str) -> Vec<MoveDraft> {
@@ -118,8 +118,8 @@ pub fn parse(text: &str) -> Vec<MoveDraft> {
     groups.iter().enumerate().map(|(idx, (head, parts))| draft(idx, head, parts)).collect()
 }
 
-/// Returns the level of the headings that start a move: the deepest one above the sections. `None` if both share a
-/// level.
+/// Returns the level of the headings that start a move: the deepest heading level above that of the sections. Returns
+/// `None` if the titles of the moves have the same level as the sections.
 fn move_level(sections: &[Section<'_>]) -> Option<usize> {
     let is_part = |it: &&Section<'_>| part_of(it.title).is_some();
     let parts = sections.iter().filter(is_part).map(|it| it.level).min()?;
@@ -148,7 +148,7 @@ fn draft(idx: usize, head: &Section<'_>, parts: &[&Section<'_>]) -> MoveDraft {
             Some(Part::Mitigation) => draft.mitigation = markdown::paragraphs(body).join("\n\n"),
             Some(Part::Falsifiers) => draft.falsifiers.extend(markdown::list_items(body)),
             Some(Part::Kpi) => draft.kpi = markdown::paragraphs(body).join("\n\n"),
-            // Sections with other headings are part of the argument.
+            // Sections with unknown headings are treated as part of the reasoning.
             Some(Part::Reasoning) | None => draft.reasoning.extend(markdown::paragraphs(body)),
         }
     }
@@ -163,15 +163,15 @@ fn part_of(title: &str) -> Option<Part> {
     NAMES.iter().find(|(_, names)| names.iter().any(|it| fits(it))).map(|(part, _)| *part)
 }
 
-/// Returns whether the text after a section name still denotes that section: `Downside & mitigation` and `Steps (with
-/// owners)` do, `Cost leadership in Asia` does not.
+/// Returns whether a heading still denotes a section if `rest` follows the name of the section. The headings `Downside
+/// & mitigation` and `Steps (with owners)` denote a section; `Cost leadership in Asia` does not.
 fn is_heading_suffix(rest: &str) -> bool {
     let rest = rest.trim_start_matches([' ', ',']);
     let sign = rest.starts_with(['&', '(', '/', '\u{2014}', '\u{2013}', '-']);
     rest.is_empty() || sign || rest.starts_with("and ") || rest.starts_with("with ")
 }
 
-/// Strips prefixes such as `m4:` or `Move 2 (high risk):` from a title.
+/// Returns the title in a heading, without a prefix such as `m4:` or `Move 2 (high risk):`.
 fn title(heading: &str) -> String {
     let Some((before, after)) = heading.split_once(':') else { return heading.to_owned() };
     let lower = before.to_lowercase();
@@ -209,7 +209,7 @@ fn citations(body: &str) -> Vec<String> {
     unique
 }
 
-/// Parses `Do it (owner: CFO) (timeframe: Q2)`.
+/// Parses a step such as `Renegotiate the contracts (owner: CFO) (timeframe: Q2)`.
 fn step_of(point: &str) -> Step {
     let mut action = point.to_owned();
     let mut take = |names: &[&str]| {

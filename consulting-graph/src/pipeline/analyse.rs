@@ -22,7 +22,7 @@ const LAYER: Layer = Layer::Number(2);
 /// Input of one analyst.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Assignment {
-    /// Number of the analyst, from 1 in the order of the configuration.
+    /// Number of the analyst, which is its position in the configuration, starting at 1.
     number: u16,
     ticker: String,
     findings: Vec<Findings>,
@@ -46,8 +46,8 @@ pub(super) fn layer_2_dispatch(run: &PipelineState, deps: &Deps) -> Layer2 {
     Layer2::Assignments((1..=analysts).map(assignment).collect())
 }
 
-/// Asks one analyst for its moves and assigns their numbers. If the answer breaks a rule, the analyst is asked once
-/// more.
+/// Asks one analyst for its moves and numbers them. If the answer contains no readable move or breaks a rule that
+/// requires a retry, asks the analyst once more.
 pub(super) async fn analyst_agent(
     assignment: Assignment,
     cx: &Context<Deps>,
@@ -130,7 +130,7 @@ async fn propose(
             proposed.calls.push(answer.usage);
             let second = moves::read(&answer.text);
             let second_problems = violations(&second, findings);
-            // The second answer replaces the first only if it is no worse.
+            // The second answer replaces the first only if it has at least as many moves and no more problems.
             if second.len() >= proposed.drafts.len()
                 && second_problems.len() <= problems_found.len()
             {
@@ -150,7 +150,7 @@ pub struct ReviewRequest {
     pub moves: Vec<Move>,
 }
 
-/// Decision of the reviewer: all moves to debate.
+/// Decision of the reviewer, which lists all moves to debate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReviewDecision {
     /// Edited, kept and added moves. Dropped moves are absent.
@@ -183,8 +183,8 @@ fn check_required_text(it: &Move) -> Result<(), String> {
     empty.map_or(Ok(()), |(what, _)| Err(format!("{}: the {what} is empty", it.move_id)))
 }
 
-/// Runs once all analysts are done and pauses for the review, if there is one. The analysts wrote the moves to the
-/// state; this node only overwrites them with the reviewer's decision.
+/// Completes layer 2 after all analysts have finished, and pauses for the review if it is enabled. The analysts have
+/// already written their moves to the state. This node only overwrites them with the reviewer's decision.
 pub(super) async fn layer_2_reduce(
     run: &PipelineState,
     cx: &Context<Deps>,

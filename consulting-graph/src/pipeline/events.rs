@@ -1,4 +1,4 @@
-//! Sending events from a node.
+//! Helper for sending events from a node.
 
 use graph_core::Context;
 

@@ -1,4 +1,4 @@
-//! Layer 0: reads the company data and has two documents written about it.
+//! Layer 0: reads the company data and asks two synthesizer agents to write one document each about it.
 
 use futures_util::future::join;
 use graph_core::{Context, NodeError};
@@ -72,7 +72,8 @@ struct Narration {
     problem: Option<String>,
 }
 
-/// Asks a synthesizer to turn the data into a document. If there is no answer, the rendered data is the document.
+/// Asks a synthesizer to turn the data into a document. If the call fails or the answer is empty, uses the rendered
+/// data as the document.
 async fn narrate(
     cx: &Context<Deps>,
     company: &Company,

@@ -22,8 +22,8 @@ pub(super) struct Document {
     inference: Inference,
     ticker: String,
     text: String,
-    /// Whether the source has no data for this document. Every section then says so, and no findings are drawn from
-    /// it.
+    /// Whether the data source has no data for this document. If so, every section of the document says that, and no
+    /// findings are drawn from it.
     is_empty: bool,
 }
 
@@ -52,7 +52,7 @@ fn has_no_news(company: &Company) -> bool {
     is_empty && !company.documents.iter().any(|it| it.about == Subject::Trend)
 }
 
-/// Asks an inference agent for the findings of one document and numbers them.
+/// Asks an inference agent for the findings in one document and numbers them.
 pub(super) async fn inference_agent(
     document: Document,
     cx: &Context<Deps>,
@@ -79,7 +79,7 @@ pub(super) async fn inference_agent(
     if let Some(reason) = failure {
         sender.agent_failed(LAYER, persona, &reason).await;
         return Err(NodeError::terminal(format!(
-            "there are no findings {inference}, so no moves can be proposed: {reason}; resume the run to try again"
+            "the findings {inference} are missing, so no moves can be proposed: {reason}; resume the run to try again"
         )));
     }
     if draft.findings.is_empty() && !is_empty {
@@ -112,8 +112,8 @@ pub(super) async fn inference_agent(
     })
 }
 
-/// Marks the layer as complete. The inference agents already wrote F1 and F2 to the state; these fields accept only
-/// one write per step.
+/// Marks the layer as complete. The inference agents have already written F1 and F2 to the state, each to its own
+/// field, because a field without a reducer accepts only one write per step.
 pub(super) async fn layer_1_reduce(_: &PipelineState, cx: &Context<Deps>) -> PipelineStateUpdate {
     let mut sender = EventSender::new(cx);
     let artifacts = vec!["F1".to_owned(), "F2".to_owned()];

@@ -70,8 +70,8 @@ pub(super) async fn sandbox_orchestrator(
     Ok(update.status_updates(own.into_iter().chain(events).chain(last).collect::<Vec<_>>()))
 }
 
-/// Runs one debate to its end. The result is journaled; after a crash, a resumed run reads it from there or resumes
-/// the debate from its own checkpoint.
+/// Runs one debate to its end and journals the result. After a crash, a resumed run reads the result from the journal
+/// or, if the debate had not finished, resumes the debate from the debate's own checkpoint.
 async fn debate(
     run: &PipelineState,
     the_move: &Move,

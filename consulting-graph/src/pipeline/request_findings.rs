@@ -1,4 +1,5 @@
-//! Asks an inference agent for the findings of a document, as a whole or in pieces that fit its context window.
+//! Asks an inference agent for the findings in a document. The document is sent as a whole, or in pieces if it does not
+//! fit the agent's context window or the configuration sets `chunk_lines`.
 
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
@@ -32,12 +33,12 @@ pub(super) struct InferenceTask<'a> {
 pub(super) struct FindingsResult {
     pub(super) draft: FindingsDraft,
     pub(super) calls: Vec<CallUsage>,
-    /// Reason why findings are missing, if any call failed.
+    /// Error message of the first failed call. `None` if all calls were answered.
     pub(super) failure: Option<String>,
 }
 
-/// Asks for the findings of a document. One failed piece fails the whole document; the answers to the other pieces
-/// are journaled, so a resumed run asks only for the missing ones.
+/// Asks for the findings in a document. If the call for one piece fails, the whole document fails. The answers for the
+/// other pieces are journaled, so a resumed run makes only the missing calls.
 pub(super) async fn request_findings(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
@@ -118,7 +119,7 @@ impl InferenceTask<'_> {
 }
 
 impl FindingsResult {
-    /// Records the usage or the failure of a call and returns the text of its answer.
+    /// Records the usage or the failure of a call. Returns the text of the answer, or `None` if the call failed.
     fn record(&mut self, outcome: CallOutcome) -> Option<String> {
         match outcome {
             CallOutcome::Answered(Answer { text, usage }) => {

@@ -20,22 +20,23 @@ use crate::{
 
 /// State of the pipeline.
 ///
-/// Lists are keyed by move number and upserted, so a node that runs again after a crash does not duplicate entries.
+/// Lists with one entry per move are keyed by move number and upserted, so a node that runs again after a crash does
+/// not duplicate entries.
 #[derive(State, Clone, Debug, Default)]
 pub struct PipelineState {
     /// Ticker of the company.
     pub company_ticker: String,
     /// Company data, each number with its origin.
     pub company: Option<Company>,
-    /// The financial document.
+    /// Document about the finances of the company, written in layer 0.
     pub financial_data_raw: String,
-    /// The document on news and sentiment.
+    /// Document about news and sentiment, written in layer 0.
     pub news_data_raw: String,
-    /// F1 as Markdown.
+    /// F1, the findings from the financial document, as Markdown.
     pub f1_financial_inference: String,
-    /// F2 as Markdown.
+    /// F2, the findings from the document about news and sentiment, as Markdown.
     pub f2_trend_inference: String,
-    /// F1 and F2 as data.
+    /// Findings F1 and F2 in structured form.
     #[reduce(upsert(inference: Inference))]
     pub findings: Vec<Findings>,
     /// The moves to debate.
@@ -59,7 +60,7 @@ pub struct PipelineState {
     /// Sandbox back end and isolation of each debate.
     #[reduce(upsert(move_id: MoveId))]
     pub held_in: Vec<IsolationRecord>,
-    /// Isolation of all debates together.
+    /// Combined isolation of all debates, as shown in the report.
     pub isolation: Option<Isolation>,
     /// Recommended moves, best first.
     pub recommended_moves: Vec<Ranked>,
@@ -79,7 +80,7 @@ pub struct PipelineState {
 /// Transcripts of the debate about one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveLogs {
-    /// The move.
+    /// Move that was debated.
     pub move_id: MoveId,
     /// Transcripts by log name (`i1`, `i2`, …), one per decision maker.
     pub logs: BTreeMap<String, Vec<ConversationEntry>>,

@@ -1,17 +1,18 @@
-//! Counts the tokens of calls, and how many of them a provider has cached.
+//! Counts the tokens of calls, and how many of these tokens a provider has cached.
 
 use llm::{Message, ModelId, Part, Request, Usage};
 
 use super::prompts::Call;
 use crate::config::Group;
 
-/// Average characters per token of English prose. Budget checks use a lower, more cautious value.
+/// Average number of characters per token in English prose. Budget checks use a lower, more cautious value.
 pub(super) const CHARS_PER_TOKEN: u64 = 4;
 
 /// Returns the token usage of each call of a conversation.
 ///
-/// Providers cache a prompt per model and answer schema. A call with another schema, such as scoring, does not benefit
-/// from the earlier calls.
+/// Providers cache prompts separately for each model and answer schema. A call with another schema, such as a scoring
+/// call, therefore does not benefit from the earlier calls. `shortest` is the length of the shortest prefix that is
+/// cached.
 pub(super) fn usages<'a>(
     calls: &'a [Call],
     model: impl Fn(Group, &str) -> ModelId,
@@ -30,7 +31,8 @@ pub(super) fn usages<'a>(
     calls.iter().enumerate().map(usage).collect()
 }
 
-/// Returns the length of the prefix that an earlier request marked as cacheable and that a later one repeats.
+/// Returns the length in tokens of the prefix that the earlier request marked as cacheable and that the later request
+/// repeats.
 fn cached_prefix(earlier: &Request, later: &Request) -> u64 {
     if earlier.system != later.system {
         return 0;

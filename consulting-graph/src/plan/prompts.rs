@@ -17,7 +17,7 @@ use crate::{
     transcript::CRITIC,
 };
 
-/// Calls that extend each other's prompts.
+/// A sequence of calls, each of which extends the prompt of the call before.
 pub(super) struct Conversation {
     /// How often this conversation takes place in a run.
     pub(super) times: u64,
@@ -40,7 +40,7 @@ impl Call {
         Self { group, who: who.id.clone(), request, output: output.min(most) }
     }
 
-    /// The role under which the plan lists this call.
+    /// Returns the role under which the plan lists this call.
     pub(super) fn role(&self) -> String {
         match self.group {
             Group::DecisionMakers => self.who.clone(),
@@ -49,7 +49,7 @@ impl Call {
     }
 }
 
-/// Returns all calls of a run.
+/// Returns all model calls that a run makes.
 pub(super) fn conversations(config: &Config, assumed: &Assumptions) -> Vec<Conversation> {
     let fence = Fence::new("0123456789abcdef");
     let mut conversations = layers(config, &assumed.sizes, &fence);
@@ -62,7 +62,7 @@ fn ticker() -> Ticker {
     Ticker::parse("NVDA").expect("a valid ticker")
 }
 
-/// Returns the calls before the debates; their prompts share no prefix.
+/// Returns the calls that are made before the debates. Their prompts share no prefix.
 fn layers(config: &Config, sizes: &Sizes, fence: &Fence) -> Vec<Conversation> {
     let (synthesizers, inferences) = (&config.synthesizers, &config.inferences);
     let (ticker, data) = (ticker(), filler(sizes.data));
@@ -115,8 +115,8 @@ impl Debate<'_> {
         critic.chain(own).map(|calls| Conversation { times, calls }).collect()
     }
 
-    /// Returns the critic's calls in one conversation. The opening is shared by all conversations and counted in the
-    /// first.
+    /// Returns the critic's calls in the conversation with one decision maker. All conversations about a move share the
+    /// opening, so it is included only if `is_first` is true.
     fn critic(&self, maker: &Persona, is_first: bool) -> Vec<Call> {
         let Self { config, fence, brief, .. } = self;
         let critic = &config.critic;
@@ -131,7 +131,7 @@ impl Debate<'_> {
         requests.map(|it| Call::new(config, Group::Critic, critic, it, turn)).collect()
     }
 
-    /// Returns a decision maker's calls, including scoring.
+    /// Returns a decision maker's calls, including the scoring call.
     fn maker(&self, maker: &Persona) -> Vec<Call> {
         let Self { config, assumed, fence, brief } = self;
         let metrics = config.metric_ids();
@@ -155,8 +155,8 @@ impl Debate<'_> {
         calls
     }
 
-    /// Returns the log up to round `last`, of which only the first `turns` turns exist (the critic's, then the
-    /// maker's).
+    /// Returns the debate log up to round `last`. Of that round, the log contains only the first `turns` turns: none,
+    /// the critic's turn, or both turns.
     fn log(&self, maker: &Persona, last: u32, turns: usize) -> Vec<Round> {
         let text = filler(self.assumed.sizes.turn);
         let round = |number: u32| {

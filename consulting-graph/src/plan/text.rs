@@ -1,4 +1,4 @@
-//! Plans as text.
+//! Renders a plan as text.
 
 use super::{Assumptions, Estimate, Plan};
 use crate::data::number;
@@ -54,7 +54,7 @@ fn cells(it: &Estimate) -> [String; 7] {
     ]
 }
 
-/// Aligns the columns: text to the left, numbers to the right.
+/// Formats a table with aligned columns. Text is aligned to the left, numbers to the right.
 fn table(lines: &[[String; 7]]) -> String {
     let width = |column: usize| lines.iter().map(|it| it[column].chars().count()).max();
     let widths: [usize; 7] = std::array::from_fn(|it| width(it).unwrap_or_default());

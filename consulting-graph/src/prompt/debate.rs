@@ -1,4 +1,4 @@
-//! Prompts of the debate.
+//! Prompts for the turns of a debate.
 
 use llm::{
     Message, Request,
@@ -12,7 +12,7 @@ use crate::{
     transcript::{CRITIC, format_turn},
 };
 
-/// Asks the critic for the counterpoints that open all conversations about a move.
+/// Builds the request to the critic for the counterpoints that open all conversations about a move.
 pub fn critic_opening(critic: &Persona, brief: &Brief, fence: &Fence) -> Request {
     let mut messages = critic_brief(brief, fence);
     messages.push(Message::user(
@@ -23,7 +23,7 @@ pub fn critic_opening(critic: &Persona, brief: &Brief, fence: &Fence) -> Request
     request_for(critic, fence, messages)
 }
 
-/// Asks the critic to reply to one decision maker; `log` is their conversation so far.
+/// Builds the request to the critic for a reply to one decision maker. `log` is their conversation so far.
 pub fn critic_reply(
     critic: &Persona,
     brief: &Brief,
@@ -43,7 +43,7 @@ pub fn critic_reply(
     request_for(critic, fence, messages)
 }
 
-/// Asks a decision maker to answer the critic; `log` is their conversation so far.
+/// Builds the request to a decision maker for an answer to the critic. `log` is their conversation so far.
 pub fn maker_reply(
     maker: &Persona,
     brief: &Brief,
@@ -59,7 +59,8 @@ pub fn maker_reply(
     request_for(maker, fence, messages)
 }
 
-/// Returns the messages that all prompts of a decision maker start with; they only grow from round to round.
+/// Returns the messages that every prompt for a decision maker starts with. In later rounds, messages are only
+/// appended.
 pub(super) fn maker_conversation(
     maker: &Persona,
     brief: &Brief,
@@ -87,7 +88,8 @@ fn critic_brief(brief: &Brief, fence: &Fence) -> Vec<Message> {
     messages
 }
 
-/// Converts the log to messages: turns of `own` become the model's own messages, all others are fenced.
+/// Converts the log to messages. Turns of the speaker `own` become messages of the model itself; all other turns are
+/// fenced.
 fn conversation(fence: &Fence, log: &[TranscriptItem<'_>], own: &str) -> Vec<Message> {
     let turn = |round: &Round, entry: &Entry| {
         if entry.speaker == own {

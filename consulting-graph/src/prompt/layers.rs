@@ -1,4 +1,4 @@
-//! Prompts of the layers before the debate.
+//! Prompts for the layers of the pipeline before the debates.
 
 use llm::{Message, Request};
 
@@ -11,7 +11,7 @@ use crate::{
     moves::{MoveViolation, MovesDraft},
 };
 
-/// Asks for one of the two source documents, based on the company's data.
+/// Builds the request for one of the two source documents, based on the company's data.
 pub fn synthesizer(
     persona: &Persona,
     ticker: &Ticker,
@@ -41,13 +41,13 @@ pub fn synthesizer(
 /// Position of a chunk in its document.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk {
-    /// The chunk's number, counted from 1.
+    /// The number of the chunk, counted from 1.
     pub number: usize,
-    /// The number of chunks.
+    /// The total number of chunks.
     pub of: usize,
 }
 
-/// Asks for the findings from a document or a chunk of it.
+/// Builds the request for the findings from a document or from a chunk of a document.
 pub fn inference(
     persona: &Persona,
     ticker: &Ticker,
@@ -89,14 +89,14 @@ pub fn inference(
     request_for(persona, fence, messages)
 }
 
-/// Asks for the findings again after an answer that could not be read.
+/// Builds the second request for findings, after an answer that could not be read.
 pub fn inference_retry(first: &Request, answer: &str) -> Request {
     first.clone().message(Message::assistant(answer)).message(Message::user(
         "No findings could be read from this answer. Give all findings again, only as JSON of the schema.",
     ))
 }
 
-/// Asks an analyst for moves.
+/// Builds the request to an analyst for moves.
 pub fn analyst(
     persona: &Persona,
     ticker: &Ticker,
@@ -131,7 +131,7 @@ pub fn analyst(
     request_for(persona, fence, messages)
 }
 
-/// Asks an analyst again, listing the defects of the answer.
+/// Builds the second request to an analyst, which lists the defects of the first answer.
 pub fn analyst_retry(first: &Request, answer: &str, problems: &[MoveViolation]) -> Request {
     let listed: String = problems.iter().map(|it| format!("- {it}\n")).collect();
     first.clone().message(Message::assistant(answer)).message(Message::user(format!(
@@ -139,7 +139,7 @@ pub fn analyst_retry(first: &Request, answer: &str, problems: &[MoveViolation]) 
     )))
 }
 
-/// Returns the instruction to answer with JSON of the schema of `T`.
+/// Returns the instruction to answer with JSON that matches the schema of `T`.
 fn json_instruction<T: schemars::JsonSchema>() -> String {
     let schema = serde_json::to_string(&schemars::schema_for!(T)).unwrap_or_default();
     format!("Answer only with JSON of this schema:\n{schema}")

@@ -1,4 +1,5 @@
-//! Every prompt with placeholder input. The hashes of these samples identify the prompt texts of a program version.
+//! Builds every prompt with placeholder input. The hashes of these samples identify the prompt texts of a program
+//! version.
 
 use llm::{Request, overflow::TranscriptItem};
 

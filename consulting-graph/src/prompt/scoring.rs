@@ -9,7 +9,8 @@ use crate::{
     score::SCORE_RANGE,
 };
 
-/// Asks a decision maker for scores after `rounds` completed rounds; `log` is the complete debate.
+/// Builds the request to a decision maker for scores after the debate. `rounds` is the number of completed rounds, and
+/// `log` is the complete conversation.
 pub fn score(
     maker: &Persona,
     brief: &Brief,
@@ -29,7 +30,8 @@ pub fn score(
     request_for(maker, fence, messages)
 }
 
-/// Asks a decision maker for scores before the debate, to measure the effect of the debate.
+/// Builds the request to a decision maker for scores before the debate, with which the effect of the debate is
+/// measured.
 pub fn baseline(maker: &Persona, brief: &Brief, fence: &Fence, metrics: &[Metric]) -> Request {
     let mut messages = maker_conversation(maker, brief, fence, &[]);
     messages.push(Message::user(format!(
@@ -40,7 +42,7 @@ pub fn baseline(maker: &Persona, brief: &Brief, fence: &Fence, metrics: &[Metric
     request_for(maker, fence, messages)
 }
 
-/// Asks for the scores again after an answer that could not be read.
+/// Builds the second request for scores, after an answer that could not be read.
 pub fn repair(first: &Request, answer: &str, metrics: &[Metric]) -> Request {
     first.clone().message(Message::assistant(answer)).message(Message::user(format!(
         "Your scores could not be read. Return only the JSON.\n\n{}",

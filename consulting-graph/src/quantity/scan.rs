@@ -28,7 +28,7 @@ pub fn claims(text: &str) -> Vec<Quantity> {
         .collect()
 }
 
-/// Parses the amount in a table cell: `1,234`, `$1.2bn`, `(45)` for minus 45.
+/// Parses the amount in a table cell, such as `1,234`, `$1.2bn` or `(45)`, which means minus 45.
 ///
 /// ```
 /// use consulting_graph::quantity::parse_amount;
@@ -56,8 +56,8 @@ pub fn parse_amount(cell: &str) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses the number whose first digit is at `start`. Returns where to continue, and the number unless it is certainly
-/// not a claim; the flag tells whether it is bare, that is, without unit and scale.
+/// Parses the number whose first digit is at `start`. Returns the position at which to continue, and the number unless
+/// it is certainly not a claim. The flag is true if the number is bare, that is, has neither unit nor scale.
 fn parse_number(text: &str, start: usize) -> (usize, Option<(Quantity, bool)>) {
     let (digits_end, written, decimals) = digits(text, start);
     if let Some(end) = date_or_rating_end(text, digits_end) {
@@ -70,7 +70,7 @@ fn parse_number(text: &str, start: usize) -> (usize, Option<(Quantity, bool)>) {
     if let Some(after) = word::suffix_modifier(letters) {
         read.apply(after, digits_end + letters.len());
     } else if !letters.is_empty() || is_hyphenated(tail) {
-        // `5G`, `3rd`, `90s`, `10-K`, `12-month`: a name, an ordinal or a duration.
+        // The digits are part of a name, an ordinal or a duration, such as `5G`, `3rd`, `90s`, `10-K` or `12-month`.
         return (word_end(text, digits_end), None);
     }
     read.read_unit_words(text);
@@ -88,7 +88,7 @@ fn parse_number(text: &str, start: usize) -> (usize, Option<(Quantity, bool)>) {
     (read.end, Some((quantity, read.is_bare())))
 }
 
-/// Unit and scale of a number while it is parsed.
+/// Unit and scale of a number that is being parsed.
 struct ParsedNumber {
     end: usize,
     unit: Option<Unit>,
@@ -112,7 +112,7 @@ impl ParsedNumber {
         self.end = end;
     }
 
-    /// Parses the unit that follows: a percent sign, or up to two words such as `billion dollars`.
+    /// Parses the unit that follows the number: a percent sign, or up to two words such as `billion dollars`.
     fn read_unit_words(&mut self, text: &str) {
         for _ in 0..2 {
             let blanks = prefix_while(&text[self.end..], is_blank).len();
@@ -145,7 +145,8 @@ fn next_word(text: &str) -> &str {
     prefix_while(text.trim_start_matches(is_blank), char::is_alphabetic)
 }
 
-/// Parses digits with thousands separators and a decimal point. Returns their end, value and number of decimals.
+/// Parses a number with optional thousands separators and decimal point. Returns the position of its end, its value and
+/// its number of decimal places.
 fn digits(text: &str, start: usize) -> (usize, f64, i32) {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -185,7 +186,8 @@ fn date_or_rating_end(text: &str, end: usize) -> Option<usize> {
     (!third.is_empty()).then_some(second + 1 + third.len())
 }
 
-/// Returns the end of the word that starts at `start`, including hyphenated parts: `F1-07`, `COVID-19`.
+/// Returns the end of the word that starts at `start`. Hyphenated parts belong to the word, as in `F1-07` and
+/// `COVID-19`.
 fn word_end(text: &str, start: usize) -> usize {
     let mut end = start;
     loop {
@@ -209,7 +211,7 @@ fn currency_before(text: &str, start: usize) -> bool {
     before.ends_with(['$', '\u{20ac}', '\u{a3}']) || before.ends_with("USD")
 }
 
-/// Returns the start of the number including its currency sign.
+/// Returns the position at which the number starts, including its currency sign.
 fn sign_start(text: &str, start: usize) -> usize {
     let sign =
         text[..start].chars().next_back().filter(|it| ['$', '\u{20ac}', '\u{a3}'].contains(it));
@@ -230,7 +232,7 @@ fn hedged(text: &str, start: usize) -> bool {
     before.ends_with(['~', '\u{2248}']) || word::is_hedge(word_before(text, start))
 }
 
-/// Copies unit and scale between the two numbers of a range, such as `12-15%` or `$2 to 3 billion`.
+/// Gives both numbers of a range, such as `12-15%` or `$2 to 3 billion`, the same unit and scale.
 fn merge_range_units(text: &str, found: &mut [(Quantity, bool)]) {
     for idx in 1..found.len() {
         let (left, right) = found.split_at_mut(idx);

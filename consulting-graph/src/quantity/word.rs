@@ -1,8 +1,8 @@
-//! Words next to a number that determine its meaning.
+//! Words next to a number that determine the meaning of the number.
 
 use super::Unit;
 
-/// Effect of a word after a number.
+/// Effect of a word or suffix after a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Modifier {
     /// Sets the unit and multiplies the value by a factor.
@@ -11,7 +11,7 @@ pub(super) enum Modifier {
     Scale(f64),
 }
 
-/// Interprets letters directly after the digits: `12bn`, `2x`.
+/// Interprets letters directly after the digits, as in `12bn` or `2x`.
 pub(super) fn suffix_modifier(letters: &str) -> Option<Modifier> {
     match letters {
         "x" | "X" => Some(Modifier::Unit(Unit::Multiple, 1.0)),
@@ -21,7 +21,7 @@ pub(super) fn suffix_modifier(letters: &str) -> Option<Modifier> {
     }
 }
 
-/// Interprets a separate word after the digits: `12 billion`, `3 percent`.
+/// Interprets a separate word after the digits, as in `12 billion` or `3 percent`.
 pub(super) fn word_modifier(word: &str) -> Option<Modifier> {
     match word.to_ascii_lowercase().as_str() {
         "percent" | "percentage" | "pp" | "pct" => Some(Modifier::Unit(Unit::Percent, 1.0)),
@@ -59,7 +59,7 @@ pub(super) fn is_currency(word: &str) -> bool {
     )
 }
 
-/// Returns whether a word before a number makes it a label: `round 12`, `step 11`.
+/// Returns whether a word before a number makes the number a label, as in `round 12` or `step 11`.
 pub(super) fn is_label(word: &str) -> bool {
     matches!(
         word.to_ascii_lowercase().as_str(),

@@ -1,4 +1,4 @@
-//! Compares the scores after the debates with those before.
+//! Compares the scores after the debates with the scores before.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::{moves::MoveId, score::MoveScore};
 pub struct Drift {
     /// The move.
     pub move_id: MoveId,
-    /// The total before the debate.
+    /// The total score before the debate.
     pub before: u32,
-    /// The total after the debate.
+    /// The total score after the debate.
     pub after: u32,
 }
 
@@ -25,7 +25,7 @@ impl Drift {
     }
 }
 
-/// Returns the drift of every move that was scored before and after, in the order of ids.
+/// Returns the drift of every move that was scored both before and after the debate, sorted by id.
 pub fn drift(before: &[MoveScore], after: &[MoveScore]) -> Vec<Drift> {
     let earlier: BTreeMap<MoveId, u32> =
         before.iter().map(|it| (it.move_id, it.total_score)).collect();
@@ -40,8 +40,8 @@ pub fn drift(before: &[MoveScore], after: &[MoveScore]) -> Vec<Drift> {
     drifts
 }
 
-/// Returns Kendall's tau of two rankings, from -1 (reversed) to 1 (identical), over the moves that both rank. `None`
-/// for fewer than two common moves.
+/// Returns Kendall's tau of two rankings, from -1 (reversed) to 1 (identical). Only moves that occur in both rankings
+/// count. Returns `None` if there are fewer than two such moves.
 pub fn kendall_tau(a: &Ranking, b: &Ranking) -> Option<f64> {
     let places: BTreeMap<MoveId, usize> = b.all().map(|it| (it.move_id, it.rank)).collect();
     let order: Vec<usize> = a.all().filter_map(|it| places.get(&it.move_id).copied()).collect();

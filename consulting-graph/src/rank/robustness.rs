@@ -1,7 +1,7 @@
-//! Tests whether the recommendation would change with other judges.
+//! Estimates whether other scorers or metrics would have led to another recommendation.
 //!
 //! The jackknife removes one scorer or one metric at a time. The bootstrap resamples the judgements (pairs of scorer
-//! and metric) with replacement; its random numbers are seeded, so the result is reproducible.
+//! and metric) with replacement. The random number generator has a fixed seed, so the result is reproducible.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use super::{Ranked, Ranking};
 use crate::{data::SeededRng, moves::MoveId, score::MoveScore};
 
 const BOOTSTRAP_SAMPLES: u32 = 2_000;
-/// A move recommended with at least this probability is robust; one below the complement is out of contention.
+/// A recommended move is robust if it is recommended in at least this fraction of the bootstrap samples. Another move
+/// is out of contention if it is recommended in at most one minus this fraction of the samples.
 const CERTAIN_PROBABILITY: f64 = 0.9;
 
 /// Robustness of a recommendation.
@@ -20,7 +21,7 @@ pub struct Robustness {
     /// All ranked moves, best first.
     pub standings: Vec<Standing>,
     /// Summary such as `robust: m4, m9; too close to call: m2, m11`. Every recommended move is in one of the two
-    /// groups; the second also lists the moves that could replace one.
+    /// groups. The second group also lists the other moves that could replace a recommended one.
     pub verdict: String,
 }
 
@@ -31,7 +32,8 @@ pub struct Standing {
     pub move_id: MoveId,
     /// Fraction of bootstrap samples in which the move is recommended, from 0 to 1.
     pub top: f64,
-    /// Scorers and metrics whose removal alone would move it into or out of the recommendation.
+    /// Scorers and metrics that decide whether the move is recommended: if one of them alone were removed, the move
+    /// would enter or leave the recommendation.
     #[serde(rename = "hangs_on")]
     pub depends_on: Vec<String>,
 }
@@ -102,7 +104,8 @@ fn judgements(scores: &[&MoveScore]) -> Vec<Judgement> {
     all.into_iter().collect()
 }
 
-/// Returns the indices of the top moves if only these judgements count. Ties go to the higher-ranked move.
+/// Returns the indices of the top moves if only the judgements in `counted` count. Among moves with equal totals, the
+/// higher-ranked one comes first.
 fn top_moves(table: &[Vec<u32>], counted: &[usize], top_k: usize) -> Vec<usize> {
     let total = |line: &[u32]| -> u32 { counted.iter().filter_map(|it| line.get(*it)).sum() };
     let mut order: Vec<(u32, usize)> =
@@ -126,7 +129,7 @@ fn jackknife(judgements: &[Judgement], table: &[Vec<u32>], top_k: usize) -> Vec<
         }
         let top = top_moves(table, &without, top_k);
         for (idx, reasons) in depends_on.iter_mut().enumerate() {
-            // The table is in ranked order, so the first `top_k` are the recommended ones.
+            // The table is in ranked order, so the first `top_k` rows are the recommended moves.
             if (idx < top_k) != top.contains(&idx) {
                 reasons.push(name.clone());
             }
@@ -135,7 +138,7 @@ fn jackknife(judgements: &[Judgement], table: &[Vec<u32>], top_k: usize) -> Vec<
     depends_on
 }
 
-/// Summarizes which recommended moves are robust and which are interchangeable with others.
+/// Summarizes which recommended moves are robust and which could be replaced by other moves.
 fn verdict(standings: &[Standing], recommended: &[Ranked]) -> String {
     if standings.len() <= recommended.len() {
         return "every ranked move is recommended".to_owned();
@@ -157,7 +160,7 @@ fn verdict(standings: &[Standing], recommended: &[Ranked]) -> String {
         }
         (_, false) => {}
     }
-    // A contested move needs a rival: if none is near, take the strongest one outside.
+    // If a recommended move is contested but no other move is near, name the strongest of the other moves.
     if near.is_empty() {
         let next = outside.iter().reduce(|best, it| if it.top > best.top { it } else { best });
         near.extend(next);

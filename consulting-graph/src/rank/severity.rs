@@ -1,8 +1,8 @@
 //! Estimates how strict each decision maker is, with an additive model.
 //!
-//! A score is modelled as mean + move effect + scorer effect + metric effect + noise. Over the moves that every scorer
-//! scored, the effects are plain averages. Defaulted scores are excluded; the adjusted total of such a move
-//! extrapolates from its actual scores to all scorers.
+//! A score is modelled as mean + move effect + scorer effect + metric effect + noise. The effects are averages over the
+//! moves that every scorer scored. Default scores, which replace scores that could not be read, are excluded. If a move
+//! has such scores, its adjusted total is extrapolated from its other scores.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::{
     score::{MoveScore, ScoreSource},
 };
 
-/// The fitted model.
+/// The fitted additive model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Severity {
-    /// Effect of each scorer per score: above zero for a generous one, below for a strict one.
+    /// Effect of each scorer on a score: positive for a generous scorer, negative for a strict one.
     pub scorers: BTreeMap<String, f64>,
-    /// Effect of each metric per score.
+    /// Effect of each metric on a score.
     pub metrics: BTreeMap<String, f64>,
-    /// Each move's total after removing the scorer effects.
+    /// Total score of each move after removing the effects of scorers and metrics.
     pub adjusted: BTreeMap<MoveId, f64>,
     /// Noise of a single score: the standard deviation of the residuals.
     pub residual: f64,
-    /// Noise of a total score.
+    /// Noise of a total score: the standard deviation of the sum of all scores for a move.
     pub noise: f64,
 }
 
@@ -35,7 +35,7 @@ struct Cell<'a> {
     value: f64,
 }
 
-/// Fits the model. Returns `None` for fewer than two moves that have all scores.
+/// Fits the model. Returns `None` if fewer than two moves have scores by all scorers.
 pub fn severity(scores: &[MoveScore]) -> Option<Severity> {
     let cells: Vec<(MoveId, Vec<Cell<'_>>)> =
         scores.iter().map(|it| (it.move_id, read_cells(it))).collect();

@@ -6,9 +6,9 @@ use crate::fence;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chart {
     pub(super) title: String,
-    /// Names of the parts.
+    /// Names of the parts that each bar consists of.
     pub(super) parts: Vec<String>,
-    /// Label and parts of each bar.
+    /// The label of each bar and the values of its parts.
     pub(super) bars: Vec<(String, Vec<u32>)>,
     /// Value of a full-length bar.
     pub(super) max: u32,
@@ -18,7 +18,7 @@ const ROW_HEIGHT: usize = 26;
 const LABEL_WIDTH: usize = 150;
 const BAR_WIDTH: usize = 480;
 
-/// Renders the chart as SVG. The classes `part0`, `part1`, … determine its colours.
+/// Renders the chart as SVG. The CSS classes `part0`, `part1` and so on determine the colours of the parts.
 pub(super) fn svg(chart: &Chart) -> String {
     let height = (chart.bars.len() + 1) * ROW_HEIGHT + 8;
     let title = fence::escape_html(&chart.title);

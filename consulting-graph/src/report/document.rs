@@ -1,4 +1,4 @@
-//! A report as a list of blocks, which are rendered as Markdown or HTML.
+//! Represents a report as a list of blocks, which can be rendered as Markdown or HTML.
 //!
 //! All texts are plain text. Each renderer escapes them, so that model output cannot inject markup.
 
@@ -17,7 +17,7 @@ pub(super) enum Block {
     List(Vec<String>),
     /// A table.
     Table { header: Vec<String>, lines: Vec<Vec<String>> },
-    /// A chart; its data is also shown in a table.
+    /// A chart. Another block shows the same data as a table.
     Chart(Chart),
     /// A long text, quoted verbatim.
     Quote(String),

@@ -1,6 +1,6 @@
 //! Renders a report as an HTML page.
 //!
-//! The page has no scripts, and its content security policy forbids loading or running anything.
+//! The page has no scripts, and its content security policy forbids loading resources and running scripts.
 
 use super::{chart, document::Block};
 use crate::fence;

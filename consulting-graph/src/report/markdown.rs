@@ -17,7 +17,7 @@ fn block(block: &Block) -> String {
         Block::Text(text) => format!("{}\n", escape(text)),
         Block::List(points) => points.iter().map(|it| format!("- {}\n", escape_line(it))).collect(),
         Block::Table { header, lines } => table(header, lines),
-        // The data is also shown in a table.
+        // Another block shows the same data as a table.
         Block::Chart(_) => String::new(),
         Block::Quote(text) => escape(text).lines().map(|it| format!("> {it}\n")).collect(),
         Block::Collapsed { title, blocks } => {
@@ -46,8 +46,8 @@ fn escape_line(text: &str) -> String {
     escape(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Escapes HTML, links and images, so that a viewer does not load anything that a model wrote. Links can be inline, by
-/// reference, or bare URLs.
+/// Escapes HTML, links and images, so that a viewer does not load anything that a model refers to. Links can be inline
+/// links, reference links or bare URLs.
 fn escape(text: &str) -> String {
     fence::strip_invisible(text)
         .replace('&', "&amp;")

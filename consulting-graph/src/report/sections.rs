@@ -1,4 +1,4 @@
-//! Content of a report, section by section.
+//! Builds the content of a report, section by section.
 
 mod ranked;
 mod reliability;
@@ -212,7 +212,7 @@ fn spending_table(what: &str, spending: &[Spending]) -> Block {
         input_tokens: sum(|it| it.input_tokens),
         cached_tokens: sum(|it| it.cached_tokens),
         output_tokens: sum(|it| it.output_tokens),
-        // If a price is unknown, so is the sum.
+        // If one of the costs is unknown, the sum is unknown too.
         dollars: spending.iter().map(|it| it.dollars).sum(),
     };
     lines.push(line("total", &all));

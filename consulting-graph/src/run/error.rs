@@ -1,4 +1,4 @@
-//! Errors of runs.
+//! Errors of operations on runs.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -18,8 +18,8 @@ pub enum RunError {
     /// Another process is executing the run.
     #[error("another process is executing the run in {}; wait for it to finish, or stop it", .0.display())]
     Locked(PathBuf),
-    /// A review decision was given to a run that does not wait for one.
-    #[error("the run does not wait for a review; omit --reviewed")]
+    /// A review decision was given to a run that is not waiting for one.
+    #[error("the run is not waiting for a review; omit --reviewed")]
     NotAwaitingReview,
     /// The recording lacks a call that the replay makes.
     #[error("cannot replay the run, because its recording is incomplete: {0}")]
@@ -79,16 +79,16 @@ pub enum RunError {
     /// A setting cannot be changed.
     #[error("--set {setting}: {problem}")]
     Setting {
-        /// The setting.
+        /// Setting that was to be changed.
         setting: String,
-        /// Reason.
+        /// Reason why it cannot be changed.
         problem: String,
     },
 }
 
 impl Run {
-    /// Formats an error for clients that must not see the paths of this host: the run directory and the data
-    /// directory are replaced with descriptions.
+    /// Formats an error for clients that must not see the paths of this host. Replaces the paths of the run directory
+    /// and the data directory with descriptions.
     pub(crate) fn redact_paths(&self, error: &impl fmt::Display) -> String {
         let data = self.manifest.run_config.data.origin.dir();
         let dirs = [(Some(self.dir()), "the run directory"), (data, "the data directory")];

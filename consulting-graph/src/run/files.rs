@@ -57,7 +57,7 @@ pub(super) fn copy_if_exists(from: &Path, to: &Path) -> Result<(), RunError> {
     std::io::copy(&mut file, &mut copy).map(drop).map_err(io_error(to))
 }
 
-/// Writes the documents that exist so far. They are final; running debates cite them.
+/// Writes the documents that exist so far. These documents are final and are cited by debates that are still running.
 pub(super) fn write_documents(dir: &Path, state: &PipelineState) -> Result<(), RunError> {
     let documents = [
         ("financial.md", &state.financial_data_raw),
@@ -87,8 +87,8 @@ pub(super) fn write_results(
     write_logs(&dir.join("logs"), state, report)
 }
 
-/// Writes the transcripts and scores of the debates in the same form as the sandboxes. The sandboxes' own files may
-/// already be there, but the state is authoritative.
+/// Writes the transcripts and scores of the debates in the same format as the sandboxes do. Files copied from the
+/// sandboxes may already exist, but the state is authoritative, so files that differ from it are replaced.
 fn write_logs(dir: &Path, state: &PipelineState, report: &Report) -> Result<(), RunError> {
     let names = debate::log_names(report.outcome.decision_makers.len());
     for debate in &state.conversation_logs {
@@ -110,7 +110,7 @@ fn write_logs(dir: &Path, state: &PipelineState, report: &Report) -> Result<(), 
     Ok(())
 }
 
-/// Writes a file, and warns if a sandbox had written different content.
+/// Writes a file. Logs a warning if the file exists with different content, which a sandbox wrote.
 fn replace_sandbox_file(path: &Path, text: &str) -> Result<(), RunError> {
     match fs::read(path) {
         Ok(existing) if existing == text.as_bytes() => return Ok(()),

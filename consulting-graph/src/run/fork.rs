@@ -1,4 +1,5 @@
-//! Forks a run: a new run that shares everything before a fork point with its origin and executes the rest again.
+//! Forks a run. A fork is a new run that shares everything before the fork point with its origin and executes the rest
+//! again.
 
 mod check;
 
@@ -29,9 +30,9 @@ pub enum ForkPoint {
     Layer(u8),
     /// Before a round of a move's debate.
     Round {
-        /// The move.
+        /// Move whose debate is forked.
         move_id: MoveId,
-        /// The round, from 1.
+        /// Number of the round, starting at 1.
         round: u32,
     },
 }
@@ -71,8 +72,8 @@ impl fmt::Display for ForkPoint {
 impl Run {
     /// Forks the run into a new directory, with changed settings. The fork is not executed yet.
     ///
-    /// A fork at a round repeats the rest of that debate and the debates of all moves with higher numbers. With
-    /// `only`, all other debates are kept.
+    /// A fork at a round repeats the rest of that debate and the debates of all moves with higher numbers. If `only` is
+    /// true, all other debates are kept.
     pub async fn fork(
         &self,
         dir: impl Into<PathBuf>,
@@ -111,15 +112,15 @@ impl Run {
         match created.await {
             Ok(()) => Ok(fork),
             Err(problem) => {
-                // The directory was created by this call.
+                // Removes the directory, because this call created it.
                 let _ = std::fs::remove_dir_all(&fork.dir);
                 Err(problem)
             }
         }
     }
 
-    /// Copies the files that the fork continues from. A review decision applies only to these moves, so it is copied
-    /// only if the fork keeps them.
+    /// Copies the files that the fork continues from. A review decision applies only to the moves of this run, so it is
+    /// copied only if the fork keeps these moves.
     fn copy_into(&self, fork: &Self, at: ForkPoint) -> Result<(), RunError> {
         self.copy_threads(&fork.dir)?;
         let reviewed = matches!(at, ForkPoint::Round { .. }).then_some(REVIEWED_FILE);
@@ -141,7 +142,7 @@ impl Run {
         Err(RunError::InvalidOperation(problem))
     }
 
-    /// Rewinds the threads to the fork point and deletes the debates that are repeated.
+    /// Rewinds the threads to the fork point and deletes the debates that will be repeated.
     async fn rewind(&self, at: ForkPoint, only: bool) -> Result<(), RunError> {
         let saver = Arc::new(self.open_saver()?);
         let options = ResumeOptions {
@@ -218,8 +219,8 @@ impl Run {
     }
 }
 
-/// Returns the newest checkpoint at a given point among the ancestors of the thread's head. Checkpoints of abandoned
-/// branches do not count.
+/// Returns the newest matching checkpoint among the thread's head and its ancestors. Ignores checkpoints on abandoned
+/// branches. The error message contains `at` as the description of the checkpoint.
 pub(super) async fn find_checkpoint<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,
     at: impl fmt::Display,

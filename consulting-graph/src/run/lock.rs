@@ -1,4 +1,4 @@
-//! Lock of a run directory: only one process may execute a run.
+//! Lock on a run directory. It ensures that only one process executes the run.
 
 use std::{
     fs::{File, TryLockError},
@@ -8,7 +8,7 @@ use std::{
 
 use super::{Run, RunError};
 
-/// Lock file. It is never deleted; the lock is released when the process ends.
+/// Name of the lock file. The file is never deleted. The lock is released at the latest when the process ends.
 const LOCK_FILE: &str = "lock";
 
 /// A lock on a run, released on drop.
@@ -18,8 +18,8 @@ pub(super) struct RunLock {
 }
 
 impl Run {
-    /// Takes a shared lock that keeps other processes from executing the run while this one reads it. Creates no
-    /// file; a run that was never executed needs no lock.
+    /// Takes a shared lock that keeps other processes from executing the run while this process reads it. Returns
+    /// `None` if there is no lock file, because a run that was never executed needs no lock.
     pub(super) fn lock_shared(&self) -> Result<Option<RunLock>, RunError> {
         let path = self.dir.join(LOCK_FILE);
         let file = match File::open(&path) {
@@ -29,7 +29,7 @@ impl Run {
         self.acquire(path, file, File::try_lock_shared).map(Some)
     }
 
-    /// Takes the exclusive lock, before any file of the run is opened for writing.
+    /// Takes the exclusive lock. Must be called before any file of the run is opened for writing.
     pub(super) fn lock_exclusive(&self) -> Result<RunLock, RunError> {
         let path = self.dir.join(LOCK_FILE);
         let file = File::options().create(true).append(true).open(&path);

@@ -17,7 +17,7 @@ use crate::{
     pipeline, prompt,
 };
 
-/// Configuration of a run, given by the caller.
+/// Configuration of a run, as given by the caller that creates it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunConfig {
     /// Id of the run.
@@ -39,7 +39,7 @@ pub struct RunConfig {
     pub config_toml: String,
 }
 
-/// Configuration and environment of a run, stored in `run.to_json`.
+/// Configuration and environment of a run, stored in `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Configuration of the run.
@@ -47,9 +47,9 @@ pub struct Manifest {
     pub run_config: RunConfig,
     /// Versions of this program and of the engine.
     pub versions: BTreeMap<String, String>,
-    /// Hashes of the graph declarations.
+    /// Hashes of the graph declarations, by graph name.
     pub graphs: BTreeMap<String, String>,
-    /// Hashes of the fields of the run configuration.
+    /// Hashes of the run configuration, by field.
     pub hashes: BTreeMap<String, String>,
     /// Model and settings of every agent.
     pub models: BTreeMap<String, AgentModel>,
@@ -68,7 +68,7 @@ pub struct Manifest {
     pub fork_origin: Option<Box<ForkOrigin>>,
 }
 
-/// Origin of a fork.
+/// Origin of a fork, and how the fork differs from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForkOrigin {
     /// Manifest of the run that was forked.
@@ -79,7 +79,7 @@ pub struct ForkOrigin {
     pub only: bool,
     /// Changed settings, each as `path=value`.
     pub set: Vec<String>,
-    /// Number of calls in the copied recording, which the origin paid for.
+    /// Number of calls in the recording that was copied from the origin. The origin paid for these calls.
     #[serde(rename = "calls")]
     pub inherited_calls: usize,
 }
@@ -211,7 +211,7 @@ impl Manifest {
         Ok(setting_changes(&before, &after).into_iter().map(change).collect())
     }
 
-    /// Returns the lines of the report's manifest table.
+    /// Returns the rows of the report's manifest table.
     pub(super) fn report_lines(&self) -> BTreeMap<String, String> {
         let versions = self.versions.iter().map(|(name, it)| (name.clone(), it.clone()));
         let graphs = self.graphs.iter().map(|(name, it)| (format!("graph {name}"), it.clone()));

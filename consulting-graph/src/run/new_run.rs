@@ -23,8 +23,8 @@ pub fn run_id(ticker: &Ticker) -> Result<String, RandomError> {
     Ok(format!("{}-{}-{}", ticker.slug(), now().format("%Y%m%d-%H%M%S"), random_hex(4)?))
 }
 
-/// Checks that a new run can start with this configuration, before any of its files exist. Models in local files are
-/// not loaded.
+/// Checks, before any file is created, that a new run can start with this configuration. Does not load local model
+/// files.
 pub fn validate(config: &str, choice: &ModelChoice, limit: Limit) -> Result<(), RunError> {
     let config = Config::parse(config)?;
     choice.check_files(&config)?;
@@ -65,7 +65,7 @@ pub fn with_rounds(text: &str, rounds: u32) -> String {
     format!("rounds = {rounds}\n{text}")
 }
 
-/// Returns the random part of the delimiters around untrusted text. With the scripted model it depends only on the
+/// Returns the random part of the delimiters around untrusted text. For the scripted model, it depends only on the
 /// seed, so that runs are reproducible.
 pub fn nonce(choice: &ModelChoice) -> Result<String, RandomError> {
     if !choice.is_scripted() {
@@ -75,7 +75,7 @@ pub fn nonce(choice: &ModelChoice) -> Result<String, RandomError> {
     Ok(hex(&digest[..8]))
 }
 
-/// Returns a number of random bytes in hexadecimal.
+/// Returns `bytes` random bytes in hexadecimal.
 pub fn random_hex(bytes: usize) -> Result<String, RandomError> {
     let mut filled = vec![0; bytes];
     getrandom::fill(&mut filled).map_err(RandomError)?;

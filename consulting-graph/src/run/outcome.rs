@@ -67,7 +67,8 @@ pub fn collect_outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcom
     }))
 }
 
-/// Returns what a fork spent itself: the calls of its recording after the inherited ones.
+/// Returns the spending on the calls that a fork made itself. They follow the inherited calls in its recording. Returns
+/// `None` if the run is not a fork.
 fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
     let Some(origin) = &run.manifest().fork_origin else { return Ok(None) };
     let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
@@ -96,7 +97,8 @@ fn no_spending(name: String) -> Spending {
     }
 }
 
-/// Adds up calls by a key. `key` returns the sort key and the display name of a call, or `None` to skip it.
+/// Adds up the spending on calls, grouped by a key. `key` returns the sort key and the display name of a call, or
+/// `None` to skip it.
 fn spending<K: Ord>(
     calls: &[CallUsage],
     key: impl Fn(&CallUsage) -> Option<(K, String)>,

@@ -29,8 +29,8 @@ pub struct ReplayResult {
 }
 
 impl Run {
-    /// Replays the run in another directory, without model calls. Any sandbox will do: where the debates ran is taken
-    /// from the original run.
+    /// Replays the run in another directory, without model calls. The results do not depend on the sandbox, because the
+    /// isolation in the report is taken from the original run.
     pub async fn replay(
         &self,
         dir: impl Into<PathBuf>,
@@ -43,7 +43,7 @@ impl Run {
         }
         let dir = dir.into();
         let options = ResumeOptions { calls: RecordMode::Replay, review: None, ..options };
-        // Taken from the state of the run and not from its report, because the report is compared.
+        // Taken from the state of the run and not from its report, because the report is one of the files to compare.
         let records = self.read_state_copy().await?.held_in;
         let run = self.recreate(&self.manifest, &dir, &options, &records).await?;
         let outcome = run
@@ -61,7 +61,8 @@ impl Run {
         Ok(ReplayResult { dir, files: files.into_iter().collect(), report, traces })
     }
 
-    /// Creates a run in the initial state of this one. For a fork, this replays its origin and forks it again.
+    /// Creates a run in `dir` with the initial state of the run that `manifest` describes. If that run is a fork,
+    /// replays its origin and forks it again.
     async fn recreate(
         &self,
         manifest: &Manifest,
@@ -115,7 +116,7 @@ fn into_complete(outcome: RunOutcome) -> Result<(Box<Report>, Vec<(String, Trace
     match outcome {
         RunOutcome::Complete { report, traces, .. } => Ok((report, traces)),
         RunOutcome::AwaitingReview(_) => {
-            Err(RunError::InvalidOperation("the run waits for a review".to_owned()))
+            Err(RunError::InvalidOperation("the run is waiting for a review".to_owned()))
         }
     }
 }
@@ -143,7 +144,7 @@ fn result_files(dir: &Path) -> Result<Vec<String>, RunError> {
     Ok(found)
 }
 
-/// Returns whether a file is a result, as opposed to inputs, internal files and logs of the execution.
+/// Returns whether a file is a result, as opposed to an input, an internal file or an execution log.
 fn is_result(name: &str) -> bool {
     let kinds = [".md", ".html", ".csv"];
     name == "report.json"

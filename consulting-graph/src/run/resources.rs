@@ -1,4 +1,4 @@
-//! Opens the threads, models and sandboxes that a run needs to execute.
+//! Opens the threads, models and sandboxes that are needed to execute a run.
 
 use std::sync::Arc;
 
@@ -65,8 +65,8 @@ impl Run {
         Ok(RunResources { thread, models, saver, limit_raised })
     }
 
-    /// Returns the spending limit and the isolation requirement: those of the options, otherwise the stored ones.
-    /// Stores both in the manifest for later executions, except in a replay.
+    /// Returns the spending limit and the isolation requirement for this execution. The options take precedence over
+    /// the values stored in the manifest. Unless this is a replay, stores both in the manifest for later executions.
     fn store_effective_limits(&self, options: &ResumeOptions) -> Result<EffectiveLimits, RunError> {
         if options.calls == RecordMode::Replay {
             let isolation = options.isolation.unwrap_or(Isolation::Preferred);

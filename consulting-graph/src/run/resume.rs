@@ -22,25 +22,26 @@ use crate::{
     report::Report,
 };
 
-/// Options for resuming a run. Only `limit` can change its result. `limit` and `isolation` are stored with the run
-/// and apply to later executions unless overridden.
+/// Options for resuming a run. Apart from a review decision and a replaced model, only `limit` can change the result of
+/// the run. `limit` and `isolation` are stored with the run and apply to later executions unless overridden.
 #[derive(Debug, Clone)]
 pub struct ResumeOptions {
     /// Maximum number of concurrent debates.
     pub concurrency: usize,
-    /// Required isolation level. `None`: the level stored with the run, or the strongest available for a new run.
+    /// Isolation requirement. `None` selects the requirement stored with the run or, for a new run,
+    /// [`Isolation::Preferred`].
     pub isolation: Option<Isolation>,
-    /// Sandbox back end to use, by name. `None`: the strongest available.
+    /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub backend: Option<String>,
-    /// Region for sandboxes, for back ends that support regions.
+    /// Region in which sandboxes are created, if the back end supports regions.
     pub region: Option<String>,
     /// Spending limit of the whole run, if it should differ from the stored one.
     pub limit: Limit,
     /// Whether recorded calls are replayed, and whether unrecorded calls are made.
     pub calls: RecordMode,
-    /// Decision of the reviewer, if the run waits for a review.
+    /// Decision of the reviewer, if the run is waiting for a review.
     pub review: Option<ReviewDecision>,
-    /// A model that replaces all configured models; used by embedders and tests.
+    /// Model that replaces all configured models. Used by embedders and tests.
     pub model_override: Option<Llm>,
     /// Whether to trace every step.
     pub trace: bool,
@@ -74,7 +75,7 @@ pub enum RunOutcome {
         /// Traces of the pipeline and of the debates, in the order of the moves. Empty unless requested.
         traces: Vec<(String, Trace)>,
     },
-    /// The run waits for a person to review the moves.
+    /// The run is waiting for a person to review the moves.
     AwaitingReview(ReviewRequest),
 }
 
@@ -89,7 +90,8 @@ impl Run {
         self.resume_with_isolation(options, Vec::new(), on_event).await
     }
 
-    /// Like [`resume`](Self::resume), for a replay that takes the isolation of the debates from the original run.
+    /// Like [`resume`](Self::resume), but reports `recorded_isolation` as the isolation of the debates. Replays pass
+    /// the records of the original run.
     pub(super) async fn resume_with_isolation(
         &self,
         options: ResumeOptions,
@@ -102,7 +104,8 @@ impl Run {
         let log = EventLog::open(self.dir.join("events.jsonl"))?;
         let mut recorder = EventRecorder { log, on_event: &mut on_event };
         let head = resources.thread.state().await?;
-        // Logs events in the state that the event log lacks: those lost in a crash, or those of the fork's origin.
+        // Logs the events in the state that are missing from the event log, because they were lost in a crash or come
+        // from the origin of a fork.
         for event in head.iter().flat_map(|it| &it.values.status_updates) {
             recorder.record(event.clone())?;
         }
@@ -146,7 +149,7 @@ impl Run {
                     "the pipeline stopped before its end".to_owned(),
                 ));
             };
-            // In a replay, the decision is already there.
+            // In a replay, the reviewer's decision was copied from the original run.
             let Some(review) = self.stored_review()? else {
                 let review = serde_json::from_value(interrupt.value.clone());
                 return Ok(RunOutcome::AwaitingReview(
@@ -157,7 +160,7 @@ impl Run {
         }
     }
 
-    /// Returns the pipeline's input for its current state.
+    /// Stores the review decision, if there is one, and returns the pipeline's input for its current state.
     fn input(
         &self,
         head: Option<&ThreadState<PipelineState>>,
@@ -206,7 +209,7 @@ impl Run {
         review.map(Some).map_err(|error| RunError::InvalidFile { path, problem: error.to_string() })
     }
 
-    /// Writes the result files. Repeating it writes the same files.
+    /// Writes the result files. Calling this function again writes the same files.
     async fn write_results(&self, state: PipelineState) -> Result<Box<Report>, RunError> {
         let run = self.clone();
         // Writes about a hundred files and computes thousands of rankings, so it must not block the async runtime.
@@ -239,7 +242,7 @@ impl Run {
                 // Custom events are not part of the trace, because their order varies from run to run.
                 EventKind::Custom(value) => {
                     if let Ok(event) = serde_json::from_value(value) {
-                        // The previous layer is complete and stored.
+                        // When a layer starts, the previous layer is complete and its state is stored.
                         if matches!(event, PipelineEvent::LayerStart { .. }) {
                             self.write_documents(thread).await?;
                         }

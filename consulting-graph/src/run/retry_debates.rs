@@ -7,12 +7,13 @@ use serde_json::Value;
 use super::{RunError, fork::find_checkpoint, resources::RunResources};
 use crate::{debate_host::IsolationRecord, moves::MoveId, pipeline::PipelineState, score::Mark};
 
-/// If a complete run has incomplete debates, rewinds its pipeline to before the debates and deletes the threads of
-/// the incomplete ones, so that they are repeated. Returns whether there are any.
+/// If a complete run has incomplete debates, rewinds its pipeline to before the debates and deletes the threads of the
+/// incomplete ones, so that they are repeated. Returns whether there are incomplete debates.
 ///
-/// Incomplete are debates that left their move without a score and, if the spending limit was raised, debates that
-/// ended early because the budget was exhausted. Their paid answers are in the recording. All other debates are kept.
-/// So the result is the same as without the interruption, and the same as in a replay.
+/// A debate is incomplete if it left its move without a score. If the spending limit was raised, a debate is also
+/// incomplete if it ended early because the budget was exhausted. Repeated debates read the answers that were already
+/// paid for from the recording, and all other debates are kept. Therefore the result is the same as without the
+/// interruption, and the same as in a replay.
 pub(super) async fn reset_incomplete_debates(
     resources: &RunResources,
     state: &PipelineState,

@@ -4,8 +4,8 @@ use toml::{Table, Value};
 
 use super::RunError;
 
-/// Returns the configuration with changed settings. Each is `path=value`; a path names tables by key and list entries
-/// by id. `persona` is an alias for `system_prompt`.
+/// Returns the configuration with changed settings. Each setting has the form `path=value`. A path identifies tables by
+/// key and list entries by id. `persona` is an alias for `system_prompt`.
 pub(super) fn apply_settings(config: &str, settings: &[String]) -> Result<String, RunError> {
     let mut table: Table = toml::from_str(config).map_err(|error| RunError::Setting {
         setting: settings.join(" "),
@@ -62,7 +62,8 @@ fn child_table<'a>(table: &'a mut Table, key: &str, is_first: bool) -> Option<&'
     entries.into_iter().find(|it| it.get("id").and_then(Value::as_str) == Some(key))
 }
 
-/// Parses the text as the type of the current value. If there is none, as a number or a string.
+/// Parses the text as the type of the current value. If the setting has no current value, parses the text as a number
+/// or a string.
 fn parse_value(current_value: Option<&Value>, text: &str) -> Result<Value, String> {
     let invalid = |kind: &str| format!("{text:?} is not {kind}");
     Ok(match current_value {
@@ -72,7 +73,9 @@ fn parse_value(current_value: Option<&Value>, text: &str) -> Result<Value, Strin
         Some(Value::Boolean(_)) => {
             Value::Boolean(text.parse().map_err(|_| invalid("`true` or `false`"))?)
         }
-        Some(_) => return Err("this is a group of settings; name one of them".to_owned()),
+        Some(_) => {
+            return Err("this is a group of settings; specify one of the settings in it".to_owned());
+        }
         None => match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(whole), _) => Value::Integer(whole),
             (_, Ok(number)) => Value::Float(number),

@@ -18,10 +18,10 @@ impl Run {
         Ok(SqliteSaver::open(self.dir.join(THREADS_FILE))?)
     }
 
-    /// Copies the database to another directory. The original is never opened: opening a database writes to it, and
-    /// its directory may belong to another user or be read-only.
+    /// Copies the database to another directory. The original is never opened, because opening a database writes to it,
+    /// and the run directory may be read-only or belong to another user.
     pub(super) fn copy_threads(&self, to: &Path) -> Result<(), RunError> {
-        // Commits that a crashed process did not move into the database file are in the write-ahead log.
+        // The write-ahead log contains commits that a crashed process did not move into the database file.
         for name in [THREADS_FILE.to_owned(), format!("{THREADS_FILE}-wal")] {
             files::copy_if_exists(&self.dir.join(&name), &to.join(&name))?;
         }

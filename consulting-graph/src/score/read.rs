@@ -1,7 +1,7 @@
 //! Reads scores from the answer of a decision maker.
 //!
-//! [`llm::read_json_as`] handles the format. An answer may quote scores of others, such as the critic's or an injected
-//! instruction from a move, so quotations are removed first.
+//! [`llm::read_json_as`] handles the different formats. An answer may quote scores that the decision maker did not
+//! give, for example from the critic or from instructions injected into a move, so quotations are removed first.
 
 use llm::{Parsed, Rung, Schema, read_json_as};
 use serde::de::IgnoredAny;
@@ -31,7 +31,8 @@ pub(super) fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
     Some(score)
 }
 
-/// Returns the schema with optional reasoning under any of its names, since scores are valid without it.
+/// Returns the schema with which answers are read. The reasoning is optional, because scores are valid without it, and
+/// may have any of the names in [`REASONING_FIELDS`].
 fn lenient_schema(metrics: &[&str]) -> Schema {
     let mut schema = request_schema(metrics);
     schema.schema["required"] = metrics.into();
@@ -44,7 +45,7 @@ fn lenient_schema(metrics: &[&str]) -> Schema {
 fn score_source(read: &Parsed<Value>, is_quoting: bool) -> ScoreSource {
     match read.rung {
         Rung::Schema | Rung::Json if is_quoting => ScoreSource::JsonExtracted,
-        // The strict schema requires reasoning under its canonical name.
+        // The requested schema requires the reasoning under its first name.
         Rung::Schema if read.value.get(REASONING_FIELDS[0]).is_some() => ScoreSource::Schema,
         Rung::Schema | Rung::Json => ScoreSource::Json,
         Rung::JsonExtracted => ScoreSource::JsonExtracted,
@@ -60,7 +61,8 @@ fn adjustment(it: &llm::Adjustment) -> Option<Adjustment> {
     Some(Adjustment { metric: it.path.clone(), given: original.trim().to_owned(), kept })
 }
 
-/// Removes quotations: fenced text and lines that start with `>`. Pure JSON is returned unchanged.
+/// Removes quotations, which are fenced text and lines that start with `>`. An answer that is valid JSON is returned
+/// unchanged.
 fn without_quotations(reply: &str) -> String {
     if serde_json::from_str::<IgnoredAny>(reply.trim()).is_ok() {
         return reply.to_owned();

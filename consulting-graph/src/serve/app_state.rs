@@ -64,13 +64,14 @@ pub(super) struct AppState {
     pub(super) concurrency: usize,
     /// Checks API keys.
     pub(super) guard: Arc<Guard>,
-    /// Lock of the runs directory, held as long as the server runs.
+    /// Lock on the directory of all runs, held as long as the server runs.
     pub(super) _lock: Arc<File>,
     pub(super) spending_meters: SpendingMeters,
     /// Held while a run is replayed for its trace. Only one replay runs at a time, because it takes seconds of CPU
     /// time.
     pub(super) replaying: Arc<Mutex<()>>,
-    /// Limits concurrent forks. Each holds a blocking thread that waits for others, so too many of them would deadlock.
+    /// Limits concurrent forks. Each fork occupies a blocking thread while it waits for work on other blocking threads,
+    /// so too many concurrent forks would deadlock.
     pub(super) forking: Arc<Semaphore>,
 }
 
@@ -143,7 +144,7 @@ impl AppState {
             (run_id.clone(), Handle::current(), self.runner.max_limit);
         let permit = self.forking.clone().acquire_owned().await;
         let permit = permit.map_err(|error| Problem::internal(&error))?;
-        // Copies databases and recordings.
+        // Forking copies databases and recordings, so it may block.
         blocking(move || {
             let _permit = permit;
             let run = Run::open(from).map_err(http_problem)?;
@@ -166,7 +167,7 @@ impl AppState {
         let dir = self.runner.run_dir(&id);
         let started = self.service.start(NewRun { id, subject, input: json!(stored_input) }).await;
         if started.is_err() {
-            // No client knows the run yet.
+            // Removes the run directory, because no client knows the run yet.
             let _ = std::fs::remove_dir_all(dir);
         }
         Ok(started?)
@@ -191,7 +192,8 @@ impl AppState {
         (1..=MAX_CONCURRENCY).contains(&concurrency).then_some(concurrency).ok_or_else(invalid)
     }
 
-    /// Returns the spending limit of a run: the requested one, bounded by the server's limit.
+    /// Returns the requested spending limit, with missing parts taken from the server's limit. Fails if the request is
+    /// invalid or exceeds the server's limit.
     pub(super) fn bounded_budget(&self, limit: Budget) -> Result<Budget, Problem> {
         if let Some(problem) = limit.problem() {
             return Err(Problem::invalid(problem));
@@ -199,7 +201,7 @@ impl AppState {
         limit.bounded_by(self.runner.max_limit).map_err(Problem::invalid)
     }
 
-    /// Returns the configuration text of a new run.
+    /// Returns the configuration text of a new run, with the requested number of rounds.
     pub(super) fn config_with_rounds(&self, rounds: Option<u32>) -> Result<String, Problem> {
         match rounds {
             None => Ok(self.config.to_string()),
@@ -274,7 +276,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
 }
 
-/// Converts an error to an HTTP response. Errors that only concern files of the host are logged, not sent.
+/// Converts an error to an HTTP response. Errors that concern only files on the host are logged and not sent to the
+/// client.
 pub(super) fn http_problem(problem: RunError) -> Problem {
     match problem {
         RunError::Config(_) | RunError::InvalidOperation(_) | RunError::NotAwaitingReview => {
@@ -291,7 +294,7 @@ pub(super) fn http_problem(problem: RunError) -> Problem {
 }
 
 /// Returns the error message of a failed run for clients. `run` is `None` if the run could not be opened. Errors that
-/// only concern files of the host are logged, not sent.
+/// concern only files on the host are logged and not sent to the client.
 pub(super) fn client_message(id: &str, run: Option<&Run>, problem: &RunError) -> String {
     tracing::error!(run = id, %problem, "run failed");
     match (problem, run) {

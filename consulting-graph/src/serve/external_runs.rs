@@ -1,5 +1,6 @@
-//! Imports results that were produced outside of the server: runs that `consulting run` created in its directory, and
-//! its own runs that `consulting resume` completed. A run counts as complete if its directory has a report.
+//! Imports results that were produced outside of the server: runs that `consulting run` created in the directory of the
+//! server, and runs of the server that `consulting resume` completed. A run counts as complete if its directory has a
+//! report.
 
 use std::{
     fs, io,
@@ -16,7 +17,7 @@ use crate::{report::Report, run::Run};
 /// Resolution of times in the registry.
 const TIME_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Imports all runs of a directory that were completed without the registry's knowledge.
+/// Imports all runs in a directory that were completed without the registry's knowledge.
 pub(super) fn import_external_runs(registry: &Registry, runs_dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(runs_dir)? {
         let dir = entry?.path();
@@ -29,8 +30,8 @@ pub(super) fn import_external_runs(registry: &Registry, runs_dir: &Path) -> io::
     Ok(())
 }
 
-/// Imports the result of a run if it was completed after the run's last status change in the registry. Returns
-/// whether it was imported.
+/// Imports the result of a run if the result is newer than the run's last status change in the registry. Returns
+/// whether the result was imported.
 pub(super) fn import_external_run(
     registry: &Registry,
     dir: &Path,

@@ -1,4 +1,5 @@
-//! Results of a run for clients: the report, plus fields under the names used by the pipeline's documentation.
+//! Results of a run for clients. They consist of the report and additional fields, which are named as in the pipeline's
+//! documentation.
 
 use std::{fs, io, path::Path};
 
@@ -46,7 +47,7 @@ fn ranked(dir: &Path, report: &Report, ranked: &Ranked) -> Value {
     })
 }
 
-/// Returns whether clients may read a file of the run directory. All other files are internal.
+/// Returns whether clients may read a file in the run directory. All other files are internal.
 fn is_public(name: &str) -> bool {
     let known = [
         "report.md",

@@ -34,8 +34,10 @@ use crate::{
 
 type HttpResult<T> = Result<T, Problem>;
 
-/// Default and maximum number of runs per page.
+/// Default number of runs per page.
 const DEFAULT_PAGE: usize = 50;
+
+/// Maximum number of runs per page.
 const MAX_PAGE: usize = 200;
 
 /// Maximum number of events per page.
@@ -60,7 +62,8 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(file))
 }
 
-/// Converts an I/O error in a run directory to an HTTP response. A registered run may have lost its directory.
+/// Converts an I/O error in a run directory to an HTTP response. The directory of a registered run may have been
+/// deleted.
 fn unreadable(error: &io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::NotFound => Problem::not_found("the run directory no longer exists"),
@@ -83,7 +86,7 @@ async fn analyze(
 
 /// Streams the events of a run, from the start or after the event given by `Last-Event-ID` or `after`.
 #[utoipa::path(get, path = "/api/stream/{id}", tag = "runs",
-    params(("id" = String, Path, description = "The run"), LastEventId), responses(
+    params(("id" = String, Path, description = "Id of the run"), LastEventId), responses(
     (status = 200, description = "Server-sent events, one per event; the last one has the status of the run",
         body = Message, content_type = "text/event-stream"),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
@@ -97,7 +100,7 @@ async fn events_live(
 
 /// Returns the result of a run.
 #[utoipa::path(get, path = "/api/results/{id}", tag = "runs",
-    params(("id" = String, Path, description = "The run")), responses(
+    params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The status, and the report once the run is complete", body = Results),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn results_of(
@@ -106,7 +109,7 @@ async fn results_of(
 ) -> HttpResult<Json<Results>> {
     let (info, dir) = app.find_run(&id).await?;
     let read = blocking(move || results::result(&dir).map_err(|error| unreadable(&error)));
-    // While the run is active, a report can only be an outdated one.
+    // While the run is active, an existing report is outdated, because an earlier execution wrote it.
     let result = read.await?.filter(|_| !info.status.is_active());
     if result.is_none() && info.status == Status::Complete {
         return Err(Problem::not_found("the report of the run no longer exists"));
@@ -135,7 +138,7 @@ async fn runs(
     if let Some(before) = &request.before {
         app.service.get(before).await?;
     }
-    // One extra run shows whether there are more.
+    // Requests one extra run to find out whether there are more.
     let mut found = app.list_runs(request.before, limit + 1).await?;
     let more = found.len() > limit;
     found.truncate(limit);
@@ -145,7 +148,7 @@ async fn runs(
 
 /// Returns the details of a run.
 #[utoipa::path(get, path = "/api/runs/{id}", tag = "runs",
-    params(("id" = String, Path, description = "The run")), responses(
+    params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The status, settings and spending of the run", body = RunDetail),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<RunDetail>> {
@@ -184,7 +187,7 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<
 
 /// Returns events of a run.
 #[utoipa::path(get, path = "/api/runs/{id}/events", tag = "runs",
-    params(("id" = String, Path, description = "The run"), EventsQuery), responses(
+    params(("id" = String, Path, description = "Id of the run"), EventsQuery), responses(
     (status = 200, description = "Events, in order", body = EventPage),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn events(
@@ -207,7 +210,7 @@ async fn events(
 
 /// Returns the trace of a complete run.
 #[utoipa::path(get, path = "/api/runs/{id}/trace", tag = "runs",
-    params(("id" = String, Path, description = "The run")), responses(
+    params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The trace of the pipeline and of every debate, by name", body = Object),
     (status = "4XX", description = "The run does not exist or is not complete", body = ProblemBody)))]
 async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
@@ -222,22 +225,24 @@ async fn trace_of(State(app): State<AppState>, Path(id): Path<String>) -> HttpRe
 
 /// Returns the moves to review.
 #[utoipa::path(get, path = "/api/runs/{id}/review", tag = "runs",
-    params(("id" = String, Path, description = "The run")), responses(
+    params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "The moves to review", body = Object),
-    (status = "4XX", description = "The run does not exist or does not wait for a review", body = ProblemBody)))]
+    (status = "4XX", description = "The run does not exist or is not waiting for a review", body = ProblemBody)))]
 async fn review(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<Value>> {
     let (_, dir) = app.find_run(&id).await?;
     let read = move || {
         let run = Run::open_unchecked(dir).map_err(http_problem)?;
         let review = run.review_request().map_err(http_problem)?;
-        review.ok_or_else(|| Problem::conflict("the run does not wait for a review"))
+        review.ok_or_else(|| Problem::conflict("the run is not waiting for a review"))
     };
     Ok(Json(json!(blocking(read).await?)))
 }
 
-/// Resumes an inactive run. A complete run can be resumed if moves have no score or debates ended early.
+/// Resumes an inactive run.
+///
+/// A complete run can be resumed if some of its moves have no score or some of its debates ended early.
 #[utoipa::path(post, path = "/api/runs/{id}/resume", tag = "runs",
-    params(("id" = String, Path, description = "The run")), request_body = Option<ResumeRequest>, responses(
+    params(("id" = String, Path, description = "Id of the run")), request_body = Option<ResumeRequest>, responses(
     (status = 202, description = "The run was resumed", body = RunStarted),
     (status = "4XX", description = "The run cannot be resumed, or the request is invalid", body = ProblemBody),
     (status = 503, description = "The server is shutting down", body = ProblemBody)))]
@@ -259,10 +264,10 @@ async fn resume(
         let run = Run::open(dir).map_err(http_problem)?;
         match (run.awaits_review(), has_moves) {
             (true, false) => {
-                Err(Problem::invalid("the run waits for a review; send the reviewed `moves`"))
+                Err(Problem::invalid("the run is waiting for a review; send the reviewed `moves`"))
             }
             (false, true) => {
-                Err(Problem::invalid("the run does not wait for a review; omit `moves`"))
+                Err(Problem::invalid("the run is not waiting for a review; omit `moves`"))
             }
             _ => Ok(()),
         }
@@ -275,7 +280,7 @@ async fn resume(
 
 /// Forks an inactive run and starts the fork.
 #[utoipa::path(post, path = "/api/runs/{id}/fork", tag = "runs",
-    params(("id" = String, Path, description = "The run")), request_body = ForkRequest, responses(
+    params(("id" = String, Path, description = "Id of the run")), request_body = ForkRequest, responses(
     (status = 202, description = "The fork was started", body = RunStarted),
     (status = "4XX", description = "The run cannot be forked, or the request is invalid", body = ProblemBody),
     (status = 503, description = "The server is shutting down", body = ProblemBody)))]
@@ -288,9 +293,9 @@ async fn fork(
     Ok((StatusCode::ACCEPTED, Json(RunStarted::of(&run))).into_response())
 }
 
-/// Cancels a run, also while it waits for a review. It can be resumed later.
+/// Cancels a run that is active or waiting for a review. The run can be resumed later.
 #[utoipa::path(post, path = "/api/runs/{id}/cancel", tag = "runs",
-    params(("id" = String, Path, description = "The run")), responses(
+    params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 202, description = "The run was cancelled", body = RunStarted),
     (status = "4XX", description = "The run does not exist or is not active", body = ProblemBody)))]
 async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Response> {
@@ -336,7 +341,7 @@ async fn plan(
 
 /// Lists the files of a run.
 #[utoipa::path(get, path = "/api/runs/{id}/files", tag = "runs",
-    params(("id" = String, Path, description = "The run")), responses(
+    params(("id" = String, Path, description = "Id of the run")), responses(
     (status = 200, description = "Names and sizes of the files", body = FileList),
     (status = "4XX", description = "The run does not exist", body = ProblemBody)))]
 async fn files(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<FileList>> {
@@ -347,7 +352,7 @@ async fn files(State(app): State<AppState>, Path(id): Path<String>) -> HttpResul
 
 /// Returns a file of a run.
 #[utoipa::path(get, path = "/api/runs/{id}/files/{name}", tag = "runs",
-    params(("id" = String, Path, description = "The run"), ("name" = String, Path, description = "The file")),
+    params(("id" = String, Path, description = "Id of the run"), ("name" = String, Path, description = "Name of the file")),
     responses(
     (status = 200, description = "The file, as an attachment", content((String = "text/markdown"), (String = "text/html"),
         (String = "text/csv"), (String = "text/plain"), (Object = "application/json"))),
@@ -367,7 +372,7 @@ async fn file(
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CONTENT_DISPOSITION, saved),
-        // Nothing in the file may be executed, even if a browser displays it.
+        // Prevents a browser that displays the file from executing anything in it.
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox")),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];

@@ -29,18 +29,18 @@ use crate::{
     score::Mark,
 };
 
-/// Interval at which a run that another process executes is tried again.
+/// Interval between attempts to execute a run that another process is executing.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Executes runs in the subdirectories of one directory.
 #[derive(Debug, Clone)]
 pub(super) struct PipelineRunner {
     pub(super) runs_dir: PathBuf,
-    /// Required isolation level of the debates.
+    /// Isolation requirement of the debates.
     pub(super) isolation: Isolation,
-    /// Sandbox back end to use, by name. `None`: the strongest available.
+    /// Name of the sandbox back end to use. `None` selects the strongest available one.
     pub(super) backend: Option<String>,
-    /// Upper bound of every run's spending limit.
+    /// Upper bound for the spending limit of every run.
     pub(super) max_limit: Limit,
 }
 
@@ -49,13 +49,14 @@ impl PipelineRunner {
         self.runs_dir.join(id)
     }
 
-    /// Returns the options for resuming a run. The spending limit is that of the last resume request, otherwise the
-    /// stored one, bounded by the server's limit.
+    /// Returns the options for resuming a run. The spending limit is taken from the last resume request or, if that
+    /// sets none, from the stored run. It is capped at the server's limit.
     fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, RunnerError> {
         let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
         let order: ResumeOrder =
             serde_json::from_value(info.resume_args.clone()).unwrap_or_default();
-        // After a restart the last resume request is executed again. Its moves are then already stored with the run.
+        // After a restart of the server, the last resume request is executed again. The moves in it may then already be
+        // stored with the run.
         let review = match order.moves.filter(|_| !run.is_reviewed()) {
             Some(moves) => Some(read_moves(moves).map_err(RunnerError)?),
             None => None,
@@ -108,7 +109,8 @@ pub(super) fn stored_outcome(report: &Report) -> Value {
     json!(StoredOutcome { recommended: moves.collect() })
 }
 
-/// Returns whether resuming a complete run can improve its result: moves have no score, or debates ended early.
+/// Returns whether resuming a complete run can improve its result, because some moves have no score or some debates
+/// ended early.
 fn is_improvable(report: &Report) -> bool {
     let is_incomplete = |it: &Ranked| it.marks.contains(&Mark::Incomplete);
     !report.ranking.unscored.is_empty() || report.ranking.all().any(is_incomplete)
@@ -132,7 +134,7 @@ impl Runner for PipelineRunner {
                 teller.send(RunEvent { seq: event.seq, data: escape_invisible_json(&data).into() });
             };
             match run.resume(self.resume_options(&run, info)?, on_event).await {
-                // The run was resumed on the command line.
+                // Another process, such as `consulting resume`, is executing the run.
                 Err(RunError::Locked(_)) => sleep(LOCK_RETRY_INTERVAL).await,
                 result => break result,
             }
@@ -172,7 +174,7 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(failed)
 }
 
-/// Syncs the files of a run directory to disk, before the registry marks the run as complete.
+/// Syncs the files in a run directory to disk. Called before the registry marks the run as complete.
 fn sync_dir(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

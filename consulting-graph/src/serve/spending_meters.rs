@@ -8,12 +8,12 @@ use std::{
 
 use crate::spending::{Spending, SpendingMeter};
 
-/// Maximum number of cached meters. The least recently used one is evicted; its recording is then read again from the
-/// start.
+/// Maximum number of cached meters. If there are more, the least recently used one is evicted. Its recording is read
+/// from the start when it is needed again.
 const MAX_METERS: usize = 64;
 
-/// Spending meters by recording. Each has its own lock, so reading a long recording does not block the others. Clones
-/// share the same cache.
+/// Spending meters by recording. Each meter has its own lock, so reading a long recording does not block reads of the
+/// others. Clones share the same cache.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SpendingMeters {
     /// Sorted from least to most recently used.
@@ -21,7 +21,7 @@ pub(super) struct SpendingMeters {
 }
 
 impl SpendingMeters {
-    /// Returns the current spending of a recording. Blocks on I/O.
+    /// Returns the spending on all calls in a recording so far. Blocks on I/O.
     pub(super) fn read(&self, recording: &Path) -> Spending {
         self.meter(recording).lock().unwrap_or_else(PoisonError::into_inner).read_all()
     }

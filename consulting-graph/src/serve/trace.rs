@@ -1,5 +1,5 @@
-//! Trace of a complete run. It is not stored during execution, because no single process sees the whole execution of
-//! a resumed run. A replay from the recording produces all of it.
+//! Trace of a complete run. It is not stored during execution, because no single process sees the whole execution of a
+//! resumed run. Instead, a replay from the recording produces the whole trace.
 
 use std::{
     fs, io,
@@ -14,14 +14,14 @@ use tokio::{runtime::Handle, sync::Mutex};
 use super::app_state::{blocking, http_problem};
 use crate::run::{ResumeOptions, Run};
 
-/// Cached trace, next to the report.
+/// File with the cached trace, next to the report.
 const TRACE_FILE: &str = "trace.json";
 
 /// Returns the trace of a run as JSON, replaying the run if there is no cached trace. Replays run one at a time and
 /// complete even if the client disconnects.
 ///
-/// A waiting request holds no blocking thread: the running replay needs such threads and would deadlock if waiting
-/// requests held all of them.
+/// A request that is waiting for its replay must not hold a blocking thread. The running replay needs blocking threads
+/// and would deadlock if waiting requests held all of them.
 pub(super) async fn load_or_replay(
     dir: PathBuf,
     replaying: Arc<Mutex<()>>,
@@ -33,7 +33,7 @@ pub(super) async fn load_or_replay(
     let (guard, runtime) = (replaying.lock_owned().await, Handle::current());
     blocking(move || {
         let _guard = guard;
-        // Another request may have stored it while this one waited.
+        // Another request may have stored the trace while this one was waiting.
         if let Some(text) = read_cache(&dir) {
             return Ok(text);
         }
@@ -44,7 +44,7 @@ pub(super) async fn load_or_replay(
     .await
 }
 
-/// Returns the cached trace, unless the report changed since.
+/// Returns the cached trace, unless the report is newer.
 fn read_cache(dir: &Path) -> Option<String> {
     let modified = |name: &str| fs::metadata(dir.join(name)).and_then(|it| it.modified());
     let is_current = modified(TRACE_FILE).ok()? >= modified("report.json").ok()?;

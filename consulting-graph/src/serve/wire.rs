@@ -15,17 +15,17 @@ use crate::{
 /// Minimum budget, in dollars.
 const MIN_DOLLARS: f64 = 0.000_001;
 
-/// Largest integer that a request may contain, that of `int64`.
+/// Largest integer that a request may contain, which is the maximum of `int64`.
 pub(super) const MAX_INTEGER: u64 = i64::MAX.unsigned_abs();
 
-/// Deserializes an integer as JSON Schema defines it: 3.0 is an integer too.
+/// Deserializes an integer as JSON Schema defines it, so that 3.0 is an integer too.
 fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>>(from: D) -> Result<Option<N>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(from)? else { return Ok(None) };
     let is_whole = |it: &f64| it.fract() == 0.0 && (0.0..MAX_INTEGER as f64).contains(it);
     let read = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|it| it as u64));
     let fits = read.filter(|it| *it <= MAX_INTEGER).and_then(|it| N::try_from(it).ok());
     let invalid =
-        || de::Error::custom(format!("{number} is not a non-negative integer, or too large"));
+        || de::Error::custom(format!("{number} is too large or not a non-negative integer"));
     fits.map(Some).ok_or_else(invalid)
 }
 
@@ -120,7 +120,7 @@ pub(super) struct RunSummary {
 /// Summary of a recommended move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub(super) struct RecommendedMove {
-    /// The move.
+    /// Id of the move, such as `m4`.
     pub(super) move_id: String,
     /// Title of the move.
     pub(super) title: String,
@@ -133,11 +133,11 @@ pub(super) struct RecommendedMove {
 pub(super) struct RunPage {
     /// The runs, newest first.
     pub(super) runs: Vec<RunSummary>,
-    /// Value of `before` for the next page; null on the last page.
+    /// Value of `before` that requests the next page. Null on the last page.
     pub(super) next: Option<String>,
 }
 
-/// Selects runs.
+/// Query parameters that select runs.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -145,7 +145,7 @@ pub(super) struct RunsQuery {
     /// Maximum number of runs.
     #[param(minimum = 1, maximum = 200, default = 50)]
     pub(super) limit: Option<usize>,
-    /// Only list runs created before this one.
+    /// Only list runs created before the run with this id.
     pub(super) before: Option<String>,
 }
 
@@ -215,7 +215,7 @@ pub(super) struct ForkInfo {
     pub(super) set: Vec<String>,
 }
 
-/// Agents of a run, and the metrics they score.
+/// Agents of a run, and the metrics on which moves are scored.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct Participants {
     pub(super) synthesizers: Vec<Participant>,
@@ -235,7 +235,7 @@ pub(super) struct Participant {
     pub(super) id: String,
     /// Display name.
     pub(super) name: String,
-    /// Numbers of the moves that the agent proposes.
+    /// Ids of the moves that the agent proposes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub(super) moves: Vec<String>,
@@ -249,7 +249,7 @@ pub(super) struct MetricInfo {
     pub(super) question: String,
 }
 
-/// Settings for new runs. Without a required API key, only `needs_key` and `version` are present.
+/// Settings for new runs. If a required API key is missing, only `needs_key` and `version` are present.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub(super) struct Setup {
     /// Whether requests need an API key.
@@ -288,12 +288,12 @@ pub(super) struct Results {
     pub(super) result: Option<Map<String, Value>>,
 }
 
-/// Selects events.
+/// Query parameters that select events.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct EventsQuery {
-    /// Only return events after this number.
+    /// Only return events after the event with this number.
     #[param(minimum = 0, default = 0)]
     pub(super) after: Option<u64>,
     /// Maximum number of events.
@@ -306,15 +306,16 @@ pub(super) struct EventsQuery {
 pub(super) struct EventPage {
     /// The events. Each has a number `seq` and a `type`.
     pub(super) events: Vec<Map<String, Value>>,
-    /// Number of the last event; value of `after` for the next page.
+    /// Number of the last returned event. Use it as `after` to request the next page.
     pub(super) last: u64,
 }
 
-/// How to resume a run.
+/// Options for resuming a run.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResumeRequest {
-    /// The moves to debate, if the run waits for a review: those of `review`, edited, without dropped ones.
+    /// The moves to debate, if the run is waiting for a review. These are the moves to review, possibly edited, without
+    /// the dropped ones.
     pub(super) moves: Option<Vec<Map<String, Value>>>,
     /// Token limit of the whole run, input and output together.
     #[serde(default, deserialize_with = "whole")]
@@ -325,7 +326,7 @@ pub(super) struct ResumeRequest {
     pub(super) max_dollars: Option<f64>,
 }
 
-/// How to fork a run.
+/// Options for forking a run.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForkRequest {
@@ -446,7 +447,7 @@ impl Budget {
         })
     }
 
-    /// Returns why the budget is invalid.
+    /// Returns why the budget is invalid, or `None` if it is valid.
     pub(super) fn problem(self) -> Option<&'static str> {
         if self.max_dollars.is_some_and(|it| !(it.is_finite() && it >= MIN_DOLLARS)) {
             return Some("`max_dollars` must be at least 0.000001");

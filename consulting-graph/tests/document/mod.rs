@@ -19,7 +19,7 @@ async fn the_server_conforms_to_its_openapi_document() {
     let waiting = server.analyze(json!({ "ticker": "NVDA", "review": true })).await;
     assert_eq!(server.follow(&complete).await.1, "complete");
     assert_eq!(server.follow(&waiting).await.1, "waiting");
-    // Uses existing runs for half of the requests; otherwise almost every response would be "not found".
+    // Uses existing runs for most requests, because otherwise almost every response would be "not found".
     let configuration = format!(
         r#"
 [dictionaries]

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::sample::{self, date};
 
-/// Data from which the findings of the sample are drawn.
+/// Data from which the sample findings are drawn.
 const DATA: &str = "Revenue was $9,112m, which is 7.9% more. Receivables were $8,209m, 19.0% more. Net debt was \
                     -$6,016m. Cash was $19,077m. A house has a target of $96.30. A competitor cut prices by 11%.";
 
@@ -41,7 +41,7 @@ fn check(text: &str, expected: &[&str]) {
 fn supported_claims_pass() {
     check("Revenue grew by 7.9% [F1-01]. It reached about $9.1 billion. [F1-01]", &[]);
     check("Cash of $19bn is there, and a rival cut prices by 11%.", &[]);
-    // Numbers of the move itself may be quoted.
+    // Numbers from the move itself may be quoted.
     check("Spending $25m on 40 people is fine, says [F1-01].", &[]);
     check("In 2025, over 18 months, in round 3, 8/10.", &[]);
 }
@@ -107,7 +107,7 @@ fn documents_and_findings_are_checked_against_the_data() {
     );
     assert_eq!(flags[0].location.document, "F1-02");
 
-    // A number that appears only in a finding supports nothing, whether cited or not.
+    // A number that appears in a finding but not in the data is flagged, whether or not the finding is cited.
     let evidence = CitationChecker::new(&[findings, sample::f2()], &[DATA]);
     let entry = |content: &str| ConversationEntry {
         role: Speaker::Critic,

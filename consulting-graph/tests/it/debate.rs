@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::sample;
 
-/// Answer to a call.
+/// Function that returns the answer to a call.
 type AnswerFn = fn(&ModelCall) -> Result<String, CallFailure>;
 
 const SCORES: &str = r#"{"impact": 8, "feasibility": 6, "risk_adjusted_return": 7, "strategic_alignment": 5, "reasoning": "-"}"#;
@@ -140,7 +140,7 @@ async fn a_debate_has_ten_rounds_with_every_decision_maker() {
             assert_eq!(entry.content, format!("{who} in round {round}"));
         }
     }
-    // The files in the sandbox have the same content.
+    // The files that the debate wrote in the sandbox have the same content.
     let file: Vec<ConversationEntry> = serde_json::from_str(&record.files["i2.json"]).unwrap();
     assert_eq!(file, record.log("i2"));
     assert_eq!(record.state["total_score"], 3 * 26);
@@ -187,7 +187,8 @@ async fn a_failed_conversation_ends_and_the_others_continue() {
     };
     let record = run_debate(state(4, brief()), answer_fn).await;
     assert_eq!(record.log("i1").len(), 8);
-    // It received the critic's turn in round 2 and has not answered since.
+    // The second decision maker received the critic's turn in round 2 and did not answer it, so its conversation ends
+    // there.
     assert_eq!(record.log("i2").len(), 3);
     assert_eq!(record.log("i2")[2].role, Speaker::Critic);
     assert_eq!(record.state["marks"], json!(["incomplete"]));
@@ -261,7 +262,7 @@ async fn unreadable_scores_are_requested_once_more_then_neutral() {
     assert_eq!(record.calls.iter().filter(|it| it.group == Group::Scoring).count(), 5);
 }
 
-/// A move that contains instructions, and a decision maker that repeats them: neither affects rounds nor scores.
+/// Instructions in a move affect neither rounds nor scores, even if a decision maker repeats them.
 #[tokio::test]
 async fn instructions_in_a_move_have_no_effect() {
     let mut the_move = sample::the_move();

@@ -90,7 +90,7 @@ fn outcome(run_id: &str) -> Outcome {
     }
 }
 
-/// Returns two rounds with a decision maker.
+/// Returns a transcript of two rounds between the critic and one decision maker.
 fn log(name: &str) -> Vec<ConversationEntry> {
     let maker = name.replace('i', "D");
     (1..=2).fold(Vec::new(), |log, round| {
@@ -108,7 +108,8 @@ fn default_run() -> CompleteRun {
     complete_run("run-a", DEFAULT, |_| {})
 }
 
-/// Returns the differences after a change of the second run's outcome.
+/// Returns the differences between two runs that are equal, except that `change` was applied to the outcome of the
+/// second one.
 fn changed(change: impl FnOnce(&mut Outcome)) -> RunDiff {
     diff(&default_run().run, &complete_run("run-b", DEFAULT, change).run).unwrap()
 }
@@ -148,7 +149,8 @@ fn the_first_divergence_follows_the_order_of_the_pipeline() {
 fn the_first_divergence_follows_the_order_of_the_debate() {
     let critic = "m1:r2 critic → D2";
     check_first(|it| *turn(it, "i2", 2) = "Why not?".to_owned(), critic, "Why, 2?", "Why not?");
-    // The critic speaks to all decision makers before any of them answers.
+    // The critic's turn is the first difference, because the critic speaks to all decision makers before any of them
+    // answers.
     check_first(
         |it| {
             *turn(it, "i1", 3) = "No.".to_owned();

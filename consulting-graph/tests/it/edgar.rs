@@ -65,7 +65,7 @@ fn unreported_quarters_are_derived() {
         date(2024, 3, 1),
         &[
             ("Q4 FY2023", Item::Revenue, Some(1110 - 810)),
-            // Only single quarters are reported for this item, so they are subtracted one by one.
+            // Only single quarters are reported for this item, so they are subtracted from the year one by one.
             ("Q4 FY2023", Item::CostOfRevenue, Some(640 - 150 - 155 - 160)),
             ("Q2 FY2023", Item::OperatingCashFlow, Some(80 - 35)),
             ("Q3 FY2023", Item::OperatingCashFlow, Some(130 - 80)),
@@ -188,12 +188,13 @@ proptest! {
     }
 }
 
-/// Reads real filings, which are not part of the repository, from the directory in `CONSULTING_EDGAR`.
+/// Reads real filings, which are not part of the repository, from the directory that the environment variable
+/// `CONSULTING_EDGAR` specifies.
 #[test]
 fn real_companies() {
     let named = std::env::var_os("CONSULTING_EDGAR").map(PathBuf::from);
     let Some(folder) = named.filter(|it| it.is_dir()) else {
-        // Not `eprintln!`, whose output is captured in passing tests.
+        // Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.
         let why = "set CONSULTING_EDGAR to a directory with companyfacts files";
         let _ = writeln!(io::stderr(), "SKIPPED: edgar::real_companies: {why}");
         return;

@@ -28,7 +28,7 @@ const TICKERS: &str = r#"{
     "4": {"cik_str": 320193, "ticker": "AAPL", "title": "Apple Inc."}
 }"#;
 
-/// A mock server that answers by path and records its requests.
+/// A mock server whose answers depend on the path of the request. It records all requests.
 struct Server {
     address: String,
     requests: Arc<Mutex<Vec<(String, Instant)>>>,
@@ -122,7 +122,7 @@ async fn downloaded_files_are_read_from_the_cache() {
     assert!(requests.iter().all(|it| {
         it.0.to_lowercase().contains("user-agent: example research jane@example.com\r\n")
     }));
-    // At most ten requests per second.
+    // The client sends at most ten requests per second.
     let between = requests[1].1 - requests[0].1;
     assert!(between >= Duration::from_millis(80), "{between:?}");
     let mut files: Vec<_> =
@@ -208,7 +208,7 @@ async fn too_large_responses_are_rejected() {
     let large = "[".to_owned() + &"1,".repeat(6000) + "1]";
     let too_large = "the response is larger than 10000 bytes";
     assert_eq!(problem(Some(answer("200 OK", &large))).await, too_large);
-    // A response without a content length.
+    // The limit also applies to a response without a content length.
     let unsaid = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{large}");
     assert_eq!(problem(Some(unsaid.into())).await, too_large);
 }

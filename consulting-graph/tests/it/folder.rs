@@ -79,7 +79,11 @@ fn tables_may_be_in_millions() {
     let company = folder::company(&ticker(), &[file("a.csv", text)], date(2026, 6, 1)).unwrap();
     let year = &company.annuals[0];
     assert_eq!(year.get(Item::Revenue), Some(1_500_500_000));
-    assert_eq!(year.get(Item::NetIncome), Some(2_000_000_000), "its own unit counts");
+    assert_eq!(
+        year.get(Item::NetIncome),
+        Some(2_000_000_000),
+        "the unit in the cell takes precedence"
+    );
     assert_eq!(year.get(Item::DilutedShares), Some(12_000_000));
     assert_eq!(company.warnings, [""; 0]);
 }
@@ -106,7 +110,7 @@ fn periods_after_the_given_date_are_ignored() {
         let all = company.annuals.iter().chain(&company.quarters);
         all.map(|it| it.period.to_string()).collect::<Vec<_>>().join(", ")
     };
-    // The end of the fiscal year is unknown: FY2024 may have ended in January.
+    // FY2024 is kept with a warning. The end of the fiscal year is unknown, so FY2024 may have ended in January.
     let company = read(&[file("a.csv", table)]);
     assert_eq!(shown(&company), "FY2023, FY2024, Q2 FY2024, Q3 FY2024");
     assert_eq!(

@@ -19,7 +19,7 @@ use llm::{Error, ErrorKind, Listener, Llm, Model, ModelId, Part, Request, Respon
 
 use crate::run::{finish, recorded_calls, resume_options, run_config};
 
-/// Decides how the model reacts to a call, by its number and request.
+/// Decides how the model reacts to a call, given the number of the call and its request.
 type ReactionFn = Box<dyn Fn(u64, &Request) -> Reaction + Send + Sync>;
 
 pub(crate) enum Reaction {
@@ -28,7 +28,7 @@ pub(crate) enum Reaction {
     Fail(String),
 }
 
-/// The scripted model with changed reactions.
+/// The scripted model, except that `react` decides how it reacts to each call.
 struct ReactingModel {
     scripted: Llm,
     calls: AtomicU64,
@@ -50,7 +50,7 @@ pub(crate) fn reacting_model(
 
 #[async_trait]
 impl Model for ReactingModel {
-    // Differs from the model names of the run.
+    // Differs from the model names in the run's configuration.
     fn id(&self) -> ModelId {
         ModelId::new("test", "model")
     }
@@ -112,7 +112,7 @@ async fn concurrency_and_latency_do_not_change_the_result() {
     for other in &all[1..] {
         assert_eq!((&all[0].0, &all[0].1), (&other.0, &other.1));
     }
-    // The events did happen in different orders.
+    // The results are the same, although the events happened in different orders.
     assert_ne!(all[0].2, all[2].2);
     assert_ne!(all[2].2, all[3].2);
 }
@@ -169,7 +169,7 @@ async fn late_readers_see_every_event_once() {
     .await
     .unwrap();
     assert!(events.len() > 40, "{}", events.len());
-    // The events read so far and the later ones, without a gap.
+    // The events in the snapshot and the later ones are all events, without a gap.
     let mut seen = snapshot.unwrap();
     assert_eq!(seen, events[..25]);
     seen.extend(EventLog::read(&path).unwrap().into_iter().filter(|it| it.seq > 25));
@@ -228,7 +228,8 @@ async fn documents_are_read_in_pieces_if_configured() {
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
     let folder = tempfile::tempdir().unwrap();
-    // Tokens reserved for the answer, of the 131,072 of this model's context window.
+    // Number of tokens reserved for the answer, out of the 131,072 in this model's context window, and whether the
+    // document is then read in pieces.
     for (answer_tokens, in_pieces) in [(4096, false), (121_500, true)] {
         let mut run_config = run_config(1, 1);
         let mut table: toml::Table = run_config.config_toml.parse().unwrap();

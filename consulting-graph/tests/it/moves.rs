@@ -74,12 +74,12 @@ fn moves_are_found_in_various_markdown_styles() {
         "Here they are.\n\n---\n\n# Moves for NVDA\n\n## Move 1 (low risk): A\n### Thesis\nx\n---\n## Move 2 (high risk): B\n### Thesis\ny\n",
         &[("A", Risk::Low), ("B", Risk::High)],
     );
-    // The same heading level everywhere.
+    // Moves and their sections may have the same heading level.
     check_titles(
         "## First\nRisk: medium\n## Thesis\nx\n## Why now\nz\n## Second\n## Thesis\ny\n",
         &[("First", Risk::Medium), ("Second", Risk::Medium)],
     );
-    // Bold labels instead of headings, and a title that resembles a section.
+    // Sections may have bold labels instead of headings, and a title may resemble the name of a section.
     check_titles(
         "### Cost leadership in Asia\n**Risk level:** high\n**Thesis:** x\n**Why now**: z\n### Budget cuts\n- **Thesis**: y\n",
         &[("Cost leadership in Asia", Risk::High), ("Budget cuts", Risk::Medium)],

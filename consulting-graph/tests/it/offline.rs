@@ -1,4 +1,4 @@
-//! The scripted model, in a run without the graph.
+//! Tests of the scripted model, which call it with the prompts of a run but without the pipeline graph.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ use llm::{
 
 use crate::sample::date;
 
-/// A run up to the debates.
+/// Model, configuration and company data of a run without the graph.
 struct Study {
     llm: Llm,
     config: Config,
@@ -84,7 +84,7 @@ impl Study {
         Findings::from_draft(inference, ticker.clone(), draft)
     }
 
-    /// Returns the moves of one analyst, and whether a second answer was needed.
+    /// Returns the moves that one analyst proposes, and whether a second answer was needed.
     async fn propose(&self, number: u16, findings: &[Findings]) -> (Vec<Move>, bool) {
         let persona = &self.config.analysts[usize::from(number) - 1];
         let ticker = &self.company.ticker;

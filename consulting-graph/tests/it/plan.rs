@@ -41,7 +41,8 @@ fn the_default_run_has_the_expected_cost() {
 fn prompt_caching_reduces_the_cost() {
     let debates =
         |plan: Plan, of: fn(&Estimate) -> f64| -> f64 { plan.roles.iter().skip(3).map(of).sum() };
-    // Each turn extends the previous prompt of its agent; scoring prompts have another format.
+    // Each turn extends the previous prompt of its agent, so most of it is cached. Scoring prompts have another format,
+    // so they are not cached.
     let plan_of =
         |min_cached_tokens| plan(Assumptions { min_cached_tokens, ..Assumptions::default() });
     near(debates(plan_of(4096), |it| it.cached_tokens as f64), 3.73e6, 0.05);
@@ -65,7 +66,7 @@ fn concurrency_reduces_the_time_up_to_the_call_limit() {
         |concurrency| plan(Assumptions { concurrency, ..Assumptions::default() }).seconds / 60.0;
     near(minutes(1), 31.8, 0.01);
     near(minutes(5), 6.6, 0.01);
-    // Three groups of four debates, then three debates.
+    // The debates run in three groups of four, followed by one group of three.
     near(minutes(4), (3.0 + 4.0 * 21.0) / 10.0, 0.01);
     // 15 debates have 45 concurrent calls, of which 16 are answered at a time.
     near(minutes(15), (3.0 + 1.0 + 20.0 * 3.0) / 10.0, 0.01);

@@ -130,7 +130,7 @@ fn prompts_of_the_debate() {
 fn long_debates_are_shortened() {
     let config = config();
     let log = log(15);
-    // The largest window that does not hold the whole debate.
+    // Finds the largest context window that does not hold the whole debate.
     let fitted =
         (1..).map(|it| ContextWindow::new(ModelId::new("scripted", "small"), 10_000 - 20 * it));
     let mut fitted = fitted.map(|window| {

@@ -7,8 +7,8 @@ use consulting_graph::{
 };
 use proptest::prelude::*;
 
-/// Returns a score with one value per decision maker, the same for all four metrics, plus an extra for the first
-/// metric.
+/// Returns the score of a move. For each decision maker, the first number is the score on all four metrics, and the
+/// second number is added to the score on `impact`.
 pub(crate) fn scored(id: u16, makers: [(u8, u8); 3]) -> MoveScore {
     let makers = (1..).zip(makers).map(|(n, (all, more)): (u32, (u8, u8))| {
         let names = ["impact", "feasibility", "risk_adjusted_return", "strategic_alignment"];
@@ -30,10 +30,10 @@ fn ties_are_broken_by_minimum_then_spread_then_number() {
     let scores = [
         even(9, 7),
         scored(1, [(6, 0), (7, 0), (8, 0)]),
-        // 25, 29, 30: a smaller spread than 26, 26, 32, but a lower minimum.
+        // The totals 25, 29 and 30 have a smaller spread than those of m6 (26, 26 and 32), but a lower minimum.
         scored(5, [(6, 1), (7, 1), (7, 2)]),
         scored(6, [(6, 2), (6, 2), (8, 0)]),
-        // 26, 28, 30: the same minimum as m6, and a smaller spread.
+        // The totals 26, 28 and 30 have the same minimum as those of m6, and a smaller spread.
         scored(8, [(6, 2), (7, 0), (7, 2)]),
         even(3, 7),
         even(4, 8),

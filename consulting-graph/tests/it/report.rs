@@ -100,7 +100,7 @@ fn the_json_report_round_trips() {
     let report = Report::new(outcome());
     let json = report.json();
     assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
-    // A failed debate has a reason and no score.
+    // The report contains the reason why a debate failed.
     assert!(json.contains("the critic could not be reached"));
 }
 
@@ -167,7 +167,7 @@ fn text_from_models_never_becomes_markup() {
     for mark in ["](", "]:", "://", "www."] {
         assert!(!report.markdown().contains(mark), "{mark}");
     }
-    // The page contains no other HTML elements than usual.
+    // The attack adds no HTML elements to the page.
     let elements = |page: &str| -> BTreeSet<String> {
         page.split('<')
             .skip(1)

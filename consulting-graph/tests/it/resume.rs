@@ -24,7 +24,7 @@ use crate::{
     run::{finish, resume_options, run_config},
 };
 
-/// Returns the scripted model, which fails the calls that `fails` selects and counts the others.
+/// Returns a scripted model that fails the calls for which `fails` returns true, and a counter of the other calls.
 fn failing_model(
     fails: impl Fn(&Request) -> bool + Send + Sync + 'static,
 ) -> (Option<Llm>, CallCount) {
@@ -40,7 +40,7 @@ fn failing_model(
     (model_override, answered)
 }
 
-/// Number of answered calls.
+/// Counter of answered calls.
 #[derive(Clone, Default)]
 struct CallCount(Arc<AtomicUsize>);
 
@@ -148,7 +148,7 @@ async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     let before = answered.count();
     check_replay(&run, &folder.path().join("replay of the part"), &report).await;
 
-    // Without a higher limit, nothing can be done.
+    // Without a higher limit, resuming the run makes no calls and changes nothing.
     let (model_override, answered) = failing_model(|_| false);
     let (again, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!((unscored(&again), answered.count()), (unscored(&report), 0));
@@ -158,7 +158,7 @@ async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
         finish(&run, ResumeOptions { model_override, limit: limited(30), ..resume_options() })
             .await;
     assert_eq!(report.json(), expected);
-    // A resumed debate is scored again at its new end. Only its earlier scores are paid for in vain.
+    // A debate that is resumed is scored again at its new end, so only its earlier scoring calls were paid for in vain.
     let more = before + answered.count() - all_calls;
     assert!(more <= cut_short * 3, "{more} of {cut_short}");
     check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
@@ -280,7 +280,8 @@ async fn the_manifest_lists_models_and_prompt_hashes() {
     assert!(error.contains("uses other prompts"), "{error}");
 }
 
-/// Runs a shell command in a directory, with the path of the program. Returns the exit status and the output.
+/// Runs a shell command in a directory, in which `consulting` is replaced with the path of the program. Returns the
+/// exit status and the output.
 fn shell(folder: &Path, line: &str) -> (Option<i32>, String) {
     let consulting = env!("CARGO_BIN_EXE_consulting");
     let line = line.replace("consulting", consulting);
@@ -317,7 +318,8 @@ fn unscored_moves_have_their_own_exit_status_and_instructions() {
 fn a_full_disk_fails_the_run_and_skips_no_move() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("small.toml"), run_config(3, 4).config_toml).unwrap();
-    // Limits the size of files. The recording or the database exceeds it during the debates.
+    // Simulates a full disk by limiting the size of files. The recording or the database exceeds the limit during the
+    // debates.
     let full = "trap '' XFSZ; ulimit -f 4000;";
     let (code, output) = shell(folder.path(), &format!("{full} {SMALL}"));
     assert_eq!(code, Some(1), "{output}");

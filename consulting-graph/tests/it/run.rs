@@ -20,7 +20,8 @@ use graph_trace::{Detail, TextOptions, Trace};
 use llm::{Llm, Script, Scripted};
 use sandbox_vm::Isolation;
 
-/// Returns the configuration of a run with a number of analysts, one move each, and a number of rounds.
+/// Returns the configuration of a run with this number of analysts, each of whom proposes one move, and this number of
+/// rounds.
 pub(crate) fn run_config(analysts: usize, rounds: u32) -> RunConfig {
     let mut config: toml::Table = toml::from_str(DEFAULT).unwrap();
     config["rounds"] = i64::from(rounds).into();
@@ -78,7 +79,7 @@ async fn a_default_run_has_the_documented_results() {
     let outcome = run.resume(options, count).await.unwrap();
     let RunOutcome::Complete { report, traces, .. } = outcome else { panic!("{outcome:?}") };
 
-    // 924 calls, plus retries.
+    // Expects 924 calls, plus retries.
     let calls: u64 = report.outcome.spending.iter().map(|it| it.calls).sum();
     let recording = std::fs::read_to_string(folder.path().join("calls.jsonl")).unwrap();
     let retry_prompts = ["Your scores could not be read.", "This answer cannot be used yet:"];
@@ -167,7 +168,7 @@ async fn traces_of_a_small_run() {
     let (_, traces) = finish(&run, ResumeOptions { trace: true, ..resume_options() }).await;
     for (name, trace) in &traces {
         let text = trace.text(TextOptions::new(Detail::Routes));
-        // The first line is the input: the whole move, and all prompts.
+        // Skips the first line, which is the input with the whole move and all prompts.
         let (_, steps) = text.split_once('\n').unwrap();
         insta::assert_snapshot!(format!("trace_{name}"), steps);
     }
@@ -208,7 +209,7 @@ async fn a_fork_executes_only_what_follows_its_fork_point() {
     let fork = folder.path().join("fork");
     let fork = run.fork(&fork, "fork".to_owned(), at, true, &set).await.unwrap();
     let (after, _) = finish(&fork, resume_options()).await;
-    // Rounds 3 and 4 with three critic turns and three answers each, three scores, and possibly retries.
+    // Expects rounds 3 and 4 with three critic turns and three answers each, three scores, and possibly retries.
     let made = recorded_calls(fork.dir()) - calls;
     assert!((15..=18).contains(&made), "{made}");
     assert_eq!(after.outcome.own_spending.as_ref().unwrap().calls, made as u64);
@@ -308,7 +309,7 @@ async fn reviews_are_replayed_and_repeated_for_new_moves() {
     let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
     assert_eq!(replayed.report.json(), report.json());
 
-    // The run does not wait for a review, so the decision is not stored.
+    // A second decision is rejected and not stored, because the run is no longer waiting for a review.
     let stored = std::fs::read(run.dir().join("reviewed.json")).unwrap();
     moves[0].draft.title = "Do much".to_owned();
     let decision = || Some(ReviewDecision { moves: moves.clone() });
@@ -345,7 +346,7 @@ async fn spending_limits_are_stored_inherited_and_replayed() {
     let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
     assert_eq!(replayed.report.json(), report.json());
 
-    // A fork has the same limit for its own calls. The rest of the debate fits.
+    // A fork inherits the limit, but only its own calls count towards it, so the rest of the debate fits.
     let run = Run::open(run.dir()).unwrap();
     assert_eq!(run.manifest().limit, limit);
     let at = "m1:r2".parse().unwrap();
@@ -355,7 +356,8 @@ async fn spending_limits_are_stored_inherited_and_replayed() {
     let (longer, _) = finish(&fork, resume_options()).await;
     assert!(tokens(&longer) > tokens(&report), "{} {}", tokens(&longer), tokens(&report));
 
-    // Recorded calls count, and they are replayed before the budget is checked. No call is new, so none is refused.
+    // Recorded calls count towards the limit, but they are replayed before the budget is checked. The repeated run
+    // makes no new calls, so no call is refused.
     std::fs::remove_file(run.dir().join("state.db")).unwrap();
     let (again, _) = finish(&run, resume_options()).await;
     assert_eq!(again.json(), report.json());

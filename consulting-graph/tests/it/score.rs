@@ -92,7 +92,7 @@ fn quoted_scores_are_ignored() {
         &format!("<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>\n{own}"),
         "3 3 3 3 by JsonExtracted",
     );
-    // Quoted scores at the end are not the answer either.
+    // Quoted scores after the answer are ignored too.
     check(
         &format!("{own}\n<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>"),
         "3 3 3 3 by JsonExtracted",

@@ -74,7 +74,7 @@ proptest! {
         for (quarter, split) in company.quarters.iter().zip(&company.geography) {
             prop_assert_eq!(value_of(quarter, Item::Revenue), split.parts.iter().map(|it| it.1).sum::<i64>());
         }
-        // No data after the given date.
+        // The company has no data after the given date.
         prop_assert!(company.quarters.iter().all(|it| it.end.unwrap() < company.as_of));
     }
 

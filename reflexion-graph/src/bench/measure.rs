@@ -1,4 +1,5 @@
-//! Measures the overhead of a sandbox: the same program in a warm sandbox, a cold sandbox and a plain process.
+//! Measures the overhead of a sandbox by running the same program in a warm sandbox, in a cold sandbox and as a plain
+//! process.
 
 use std::{
     process::{Command, Stdio},
@@ -17,14 +18,14 @@ use crate::{
 /// The program that is measured.
 const PROGRAM: &str = "print(1)";
 
-/// Sorted durations.
+/// Measured durations of each variant, sorted.
 #[derive(Clone, Debug)]
 pub struct SandboxTimings {
-    /// Time of `python3` as a plain process on the host.
+    /// Time that `python3` takes as a plain process on the host.
     pub plain: Vec<Duration>,
-    /// Time from requesting a sandbox to the result, when a sandbox is ready.
+    /// Time from requesting a sandbox to the result if a sandbox is ready.
     pub warm: Vec<Duration>,
-    /// Time from requesting a sandbox to the result, when a sandbox has to be started first.
+    /// Time from requesting a sandbox to the result if a sandbox has to be started first.
     pub cold: Vec<Duration>,
 }
 
@@ -36,7 +37,7 @@ pub async fn measure(executor: &Executor, runs: usize) -> Result<SandboxTimings,
         let started = Instant::now();
         plain().await?;
         timings.plain.push(started.elapsed());
-        // Refilling the pool must not run during the measurement.
+        // Wait until the pool is full, because refilling it would disturb the measurement.
         while executor.stats().pool.ready < executor.stats().size {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -1,4 +1,4 @@
-//! Aggregated results of a benchmark.
+//! Aggregates the results of a benchmark.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -18,11 +18,12 @@ pub struct Summary {
     pub broken: usize,
     /// Number of sessions solved within the first attempt, within the first two attempts, and so on.
     pub solved_by: Vec<usize>,
-    /// Share of sessions whose first attempt succeeds.
+    /// Fraction of sessions that were solved by the first attempt.
     pub pass_at_1: f64,
-    /// Share of sessions solved within the maximum number of attempts.
+    /// Fraction of sessions that were solved within the maximum number of attempts.
     pub pass_at_k: f64,
-    /// Element `k - 1`: estimated probability that at least one of `k` independent first attempts succeeds.
+    /// Estimated probabilities that at least one of `k` independent first attempts succeeds. The element for `k` has
+    /// index `k - 1`.
     pub independent: Vec<f64>,
     /// Average number of attempts per session.
     pub attempts: f64,
@@ -38,7 +39,7 @@ pub struct Summary {
     pub latency_p50_ms: u64,
     /// 95th percentile of the duration of a session, in milliseconds.
     pub latency_p95_ms: u64,
-    /// Number of failed attempts by failure class.
+    /// Number of failed attempts in each failure class.
     pub failures: BTreeMap<&'static str, usize>,
     /// Problems that no session solved.
     pub unsolved: Vec<String>,
@@ -146,8 +147,8 @@ impl Summary {
     }
 }
 
-/// Unbiased estimate of pass@k, as defined by HumanEval: the probability that at least one of `k` samples is correct
-/// if `right` of `n` samples were.
+/// Returns the unbiased estimate of pass@k as defined by HumanEval: the probability that at least one of `k` samples is
+/// correct, given that `right` of `n` samples were correct.
 pub fn pass_at_k(n: usize, right: usize, k: usize) -> f64 {
     if n - right < k {
         return 1.0;
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn pass_at_k_matches_enumeration() {
-        // Two of five samples are correct: 3 of the 10 pairs contain neither of them.
+        // If two of five samples are correct, 3 of the 10 possible pairs contain neither of them, so pass@2 is 0.7.
         assert!((pass_at_k(5, 2, 2) - 0.7).abs() < 1e-12);
         assert!((pass_at_k(5, 2, 1) - 0.4).abs() < 1e-12);
         assert_eq!((pass_at_k(5, 0, 5), pass_at_k(5, 1, 5), pass_at_k(3, 3, 1)), (0.0, 1.0, 1.0));

@@ -1,4 +1,4 @@
-//! Sandbox back ends.
+//! Selects and opens sandbox back ends.
 
 use sandbox_vm::{
     Error, Isolation, Sandboxes, SandboxesBuilder,
@@ -8,17 +8,18 @@ use sandbox_vm::{
 
 use super::{ExecutorError, Options};
 
-/// Supported back ends.
+/// Names of the supported back ends.
 #[cfg(not(feature = "docker"))]
 pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "in-process"];
-/// Supported back ends.
+/// Names of the supported back ends.
 #[cfg(feature = "docker")]
 pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "docker", "in-process"];
 
-/// Back ends tried by default, in this order. `in-process` does not isolate, so it must be requested by name.
+/// Back ends that are tried by default, in this order. `in-process` does not isolate programs from the host, so it must
+/// be requested by name.
 const DEFAULT_ORDER: [&str; 3] = ["jail", "gvisor", "microvm"];
 
-/// Opens the requested back end, or the first one that works.
+/// Opens the requested back end or, if none is requested, the first one that works.
 pub(super) async fn open(options: &Options) -> Result<Sandboxes, ExecutorError> {
     if let Some(name) = &options.backend {
         if !BACKENDS.contains(&name.as_str()) {
@@ -26,7 +27,7 @@ pub(super) async fn open(options: &Options) -> Result<Sandboxes, ExecutorError> 
         }
         return Ok(open_one(name, options).await?);
     }
-    // Probe sequentially: probing a stronger back end takes longer than starting the jail.
+    // Probe one back end after another, because probing the stronger ones takes longer than starting the jail.
     let mut problem = None;
     for name in DEFAULT_ORDER {
         match open_one(name, options).await {
@@ -46,7 +47,7 @@ async fn open_one(name: &str, options: &Options) -> Result<Sandboxes, Error> {
     add(opening.isolation(isolation), name, options).open().await
 }
 
-/// Adds a back end whose guest agent is this program or the configured one.
+/// Adds the named back end. Its guest agent is the configured program, or this program if none is configured.
 fn add(opening: SandboxesBuilder, name: &str, options: &Options) -> SandboxesBuilder {
     let agent = options.agent.as_ref();
     match name {

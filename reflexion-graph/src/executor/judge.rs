@@ -10,10 +10,10 @@ use crate::{
     job::Job,
 };
 
-/// Maximum number of characters of an output quoted in a message.
+/// Maximum number of characters that a message quotes from an output.
 const QUOTED_CHARS: usize = 200;
 
-/// Returns the execution limits of a job.
+/// Returns the limits for each execution of a job's program.
 pub(super) fn limits(job: &Job) -> ExecLimits {
     ExecLimits {
         wall: job.limits.wall(),
@@ -77,8 +77,7 @@ fn of_cause(cause: ExceededLimit) -> Status {
     }
 }
 
-/// Describes the difference if the output is not the expected one. Compares the complete output, not the truncated
-/// one.
+/// Returns a message if the output is not the expected one. Compares the complete output, not the truncated one.
 fn wrong_output(stdout: &[u8], job: &Job) -> Option<String> {
     let expected = job.expect.as_ref()?.trim();
     let printed = String::from_utf8_lossy(stdout);

@@ -1,4 +1,5 @@
-//! Forking a session: a new session starts with earlier attempts of another one, without paying for them again.
+//! Support for forking a session: the new session starts with copies of the first attempts of another session, without
+//! paying for them again.
 
 use std::{fs, io};
 
@@ -6,14 +7,14 @@ use super::{Manifest, Report, Run, RunError, file_error};
 use crate::{failure::Attempt, job::JobError};
 
 impl Manifest {
-    /// Rejects an invalid configuration.
+    /// Checks that the job is valid and allows at least one attempt in addition to the earlier ones.
     pub fn check(&self) -> Result<(), JobError> {
         self.job.check()?;
         let earlier_attempts = self.earlier_attempts.len();
         if earlier_attempts >= self.job.max_attempts as usize {
             let least = earlier_attempts + 1;
             return Err(JobError(format!(
-                "earlier attempts count too: with {earlier_attempts} of them, allow at least {least}"
+                "earlier attempts count too ({earlier_attempts} so far); allow at least {least} attempts"
             )));
         }
         Ok(())
@@ -35,8 +36,8 @@ impl Run {
         }
     }
 
-    /// Returns the attempts before attempt `at`, for a fork that repeats that attempt. If all attempts failed, `at`
-    /// may be one more than their number.
+    /// Returns the attempts before attempt `at`, for a fork that repeats attempt `at`. If all attempts failed, `at` may
+    /// be one more than the number of attempts, so that the fork makes an additional attempt.
     pub fn attempts_before(&self, at: u32) -> Result<Vec<Attempt>, RunError> {
         let report = self.report()?;
         let most = report.history.len() as u32 + u32::from(!report.outcome.success);

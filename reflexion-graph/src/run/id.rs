@@ -1,4 +1,4 @@
-//! Ids of new sessions.
+//! Generates ids for new sessions.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ pub fn run_id(task: &str) -> Result<String, getrandom::Error> {
     Ok(format!("{}-{}-{random_hex}", slug(task), now.format("%Y%m%d-%H%M%S")))
 }
 
-/// Converts the first words of a task to a name that is safe as a directory name.
+/// Converts the first three words of a task to a text that is safe in a directory name.
 fn slug(task: &str) -> String {
     let words = task.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
     let words: Vec<String> = words.take(3).map(|it| it.chars().take(16).collect()).collect();

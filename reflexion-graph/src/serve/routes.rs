@@ -27,11 +27,12 @@ use crate::{
 
 type Answer<T> = Result<T, Problem>;
 
-/// Default and maximum number of jobs per page.
+/// Default number of jobs per page.
 const PAGE: usize = 50;
+/// Maximum number of jobs per page.
 const MAX_PAGE: usize = 200;
 
-/// Routes that require an API key if one is configured.
+/// Returns the routes that require an API key if one is configured.
 pub(super) fn locked() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(execute))
@@ -44,12 +45,12 @@ pub(super) fn locked() -> OpenApiRouter<AppState> {
         .routes(routes!(prometheus))
 }
 
-/// Public routes.
+/// Returns the routes that never require an API key.
 pub(super) fn open() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(health))
 }
 
-/// AcceptsPayload a job.
+/// Accepts a job.
 #[utoipa::path(post, path = "/execute", request_body = ExecuteRequest, responses(
     (status = 202, description = "The job was accepted", body = JobAccepted),
     (status = "4XX", description = "The request is invalid or the server is full", body = ProblemBody),
@@ -79,7 +80,7 @@ async fn execute(
         ..Job::default()
     };
     job.check().map_err(|error| Problem::invalid(error.to_string()))?;
-    // Check before the session is created on disk.
+    // Check that the server accepts jobs before the session is created on disk.
     state.service.check_ready().await?;
     let id = run_id(&job.task).map_err(|error| Problem::internal(&error))?;
     let dir = state.sessions.dir(&id);
@@ -91,7 +92,7 @@ async fn execute(
     match state.service.start(NewRun { id, subject, input: Value::Null }).await {
         Ok(info) => Ok((StatusCode::ACCEPTED, Json(JobAccepted::of(&info))).into_response()),
         Err(error) => {
-            // No client knows the job yet.
+            // No client knows the id of the job yet, so its directory can be deleted.
             let _ = tokio::fs::remove_dir_all(dir).await;
             Err(error.into())
         }
@@ -143,7 +144,7 @@ async fn job(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Js
     Ok(Json(JobView { job_id, task, status, error, result }))
 }
 
-/// Streams a job's progress from the start, or after the event named by `Last-Event-ID` or `after`.
+/// Streams a job's progress from the start, or after the event whose number is given by `Last-Event-ID` or `after`.
 #[utoipa::path(get, path = "/jobs/{id}/stream", params(("id" = String, Path, description = "The job"),
         ("after" = Option<u64>, Query, description = "Return only events after this number"),
         ("Last-Event-ID" = Option<u64>, Header, description = "Return only events after this number")), responses(
@@ -224,7 +225,7 @@ async fn prometheus(State(state): State<AppState>) -> Answer<Response> {
     state.metrics.render(&state.service).await
 }
 
-/// Runs blocking file operations on a worker thread.
+/// Runs blocking file operations on a thread for blocking work.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Answer<T> + Send + 'static,
 ) -> Answer<T> {

@@ -13,7 +13,7 @@ use crate::{
     run::{EVENTS, Run},
 };
 
-/// Runs sessions stored in subdirectories of one directory.
+/// Runs sessions that are stored in subdirectories of one directory.
 #[derive(Clone, Debug)]
 pub(super) struct Sessions {
     pub(super) runs: PathBuf,

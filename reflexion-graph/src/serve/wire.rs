@@ -31,7 +31,8 @@ pub(super) struct ExecuteRequest {
 }
 
 impl ExecuteRequest {
-    /// Combines the requested budget with the server's limits.
+    /// Returns the requested budget, with the server's limits in place of missing values. Fails if a requested value is
+    /// invalid or exceeds the server's limit.
     pub(super) fn budget(&self, most: RunBudget) -> Result<RunBudget, String> {
         if self.max_tokens == Some(0) {
             return Err("max_tokens must be greater than 0".to_owned());
@@ -44,12 +45,14 @@ impl ExecuteRequest {
         if let (Some(wanted), Some(most)) = (wanted.tokens, most.tokens)
             && wanted > most
         {
-            return Err(format!("the limit of this server is {most} tokens per job"));
+            return Err(format!(
+                "max_tokens exceeds the limit of this server, {most} tokens per job"
+            ));
         }
         if let (Some(wanted), Some(most)) = (wanted.money, most.money)
             && wanted > most
         {
-            return Err(format!("the limit of this server is {most} per job"));
+            return Err(format!("max_dollars exceeds the limit of this server, {most} per job"));
         }
         Ok(RunBudget { tokens: wanted.tokens.or(most.tokens), money: wanted.money.or(most.money) })
     }
@@ -107,7 +110,7 @@ impl JobSummary {
     }
 }
 
-/// A job in a list.
+/// A job in the list of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobListItem {
     pub(super) job_id: String,
@@ -135,7 +138,7 @@ pub(super) struct Health {
     pub(super) status: &'static str,
     /// Provider of the model that writes programs.
     pub(super) provider: String,
-    /// Sandbox back end, and whether it isolates programs from the host.
+    /// Sandbox back end. The field `isolated` tells whether it isolates programs from the host.
     pub(super) sandbox: &'static str,
     pub(super) isolated: bool,
 }
@@ -164,10 +167,12 @@ pub(super) struct PoolView {
     pub(super) most_in_use: usize,
     /// Number of programs executed.
     pub(super) executions: u64,
-    /// Number of acquisitions that found an idle sandbox, and of those that did not.
+    /// Number of times that an idle sandbox was available when one was needed.
     pub(super) warm: u64,
+    /// Number of times that a sandbox had to be started first.
     pub(super) cold: u64,
-    /// Time to acquire a sandbox, in milliseconds.
+    /// Median time to acquire a sandbox, in milliseconds.
     pub(super) acquire_p50_ms: f64,
+    /// 95th percentile of the time to acquire a sandbox, in milliseconds.
     pub(super) acquire_p95_ms: f64,
 }

@@ -12,10 +12,10 @@ use zip::{ZipArchive, result::ZipError};
 
 use super::{WheelError, Wheels, hex};
 
-/// Unpacks all listed packages and returns the directory that contains them and nothing else.
+/// Unpacks all listed packages and returns the directory that contains exactly these packages.
 ///
 /// The directory name is derived from the listed names and hashes. A sandbox therefore sees exactly the listed
-/// packages, and each package is unpacked once per machine, by the first process that needs it.
+/// packages, and each list of packages is unpacked only once, by the first process that needs it.
 pub(super) fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
     let dir = cache.join(dir_name(wheels));
     let with = |path: &Path| {
@@ -23,7 +23,7 @@ pub(super) fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, Wheel
         |source| WheelError::File { path, source }
     };
     fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(with(&dir))?;
-    // With the lock held, any existing work directory was left by a process that died.
+    // This process holds the lock, so any existing work directory was left behind by a process that died.
     let lock = dir.join(".lock");
     let held = fs::File::create(&lock).and_then(|it| it.lock().map(|()| it));
     let _held = held.map_err(with(&lock))?;
@@ -42,8 +42,8 @@ pub(super) fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, Wheel
     Ok(dir)
 }
 
-/// Returns the default directory for unpacked packages: in the user's cache, or in `/var/cache` for root. Programs in
-/// root's sandboxes run as `nobody` and cannot read root's home directory.
+/// Returns the default directory for unpacked packages: in the user's cache directory, or in `/var/cache` for the root
+/// user. Programs in the root user's sandboxes run as `nobody` and cannot read the root user's home directory.
 pub(super) fn default_cache_dir() -> PathBuf {
     let is_root = fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     let own = env::var_os("XDG_CACHE_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
@@ -69,8 +69,8 @@ fn unpack(bytes: &[u8], into: &Path) -> Result<(), ZipError> {
     let mut archive = ZipArchive::new(Cursor::new(bytes))?;
     for idx in 0..archive.len() {
         let mut entry = archive.by_index(idx)?;
-        // Skip links, which are not needed, directories, which are created with their files, and paths that lead
-        // outside.
+        // Skip symbolic links, which are not needed, directories, which are created together with their files, and
+        // paths that lead outside of the target directory.
         let is_file = !entry.is_dir() && !entry.is_symlink();
         let Some(path) =
             entry.enclosed_name().filter(|_| is_file).and_then(|it| installed_path(&it))
@@ -84,8 +84,8 @@ fn unpack(bytes: &[u8], into: &Path) -> Result<(), ZipError> {
     Ok(())
 }
 
-/// Maps the path of a file in a wheel to its installed path. Files in a `NAME.data` directory are sorted by kind;
-/// scripts and headers are skipped.
+/// Returns the path at which a file in a wheel is installed. In a `NAME.data` directory, only the libraries are
+/// installed; for scripts, headers and other files, returns `None`.
 fn installed_path(path: &Path) -> Option<PathBuf> {
     let mut parts = path.iter();
     if parts.next()?.to_str().is_none_or(|it| !it.ends_with(".data")) {
@@ -95,7 +95,7 @@ fn installed_path(path: &Path) -> Option<PathBuf> {
     is_library.then(|| parts.as_path().to_owned())
 }
 
-/// Makes a directory tree readable for all users, regardless of the umask.
+/// Makes a directory tree readable by all users, regardless of the umask.
 fn make_tree_readable(dir: &Path) -> io::Result<()> {
     make_readable(dir)?;
     for entry in fs::read_dir(dir)? {

@@ -1,4 +1,4 @@
-//! The same programs have the same results in all back ends that work on this machine.
+//! Tests that the same programs have the same results in all back ends that work on this machine.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -66,7 +66,7 @@ fn tests_of_required_back_ends_are_not_skipped() {
     let passes = |required: Option<&str>| {
         let mut test = Command::new(env::current_exe().unwrap());
         let name = "backends::working_back_ends_run_programs_and_enforce_limits";
-        // The directory contains neither `runsc` nor any other program.
+        // The directory is empty, so neither `runsc` nor any other program is found.
         test.args([name, "--exact"]).env("PATH", dir.path());
         for variable in ["GRAPH_REQUIRE_GVISOR", "GRAPH_REQUIRE_MICROVM", "GRAPH_REQUIRE_DOCKER"] {
             test.env_remove(variable);
@@ -81,7 +81,7 @@ fn tests_of_required_back_ends_are_not_skipped() {
 async fn programs_run_without_isolation_only_on_request() {
     let unknown = Options { backend: Some("nothing".to_owned()), ..Options::default() };
     assert!(Executor::open(unknown).await.is_err());
-    // The agent never responds, so no isolating back end works.
+    // This agent exits without a response, so no isolating back end works.
     let agent = Some("/bin/false".into());
     let dir = tempfile::tempdir().unwrap();
     let state = Some(dir.path().join("state"));

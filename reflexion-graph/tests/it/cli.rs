@@ -1,4 +1,4 @@
-//! The command-line program.
+//! Tests the command-line program.
 
 use std::{fs, path::Path, process::Output, time::Duration};
 
@@ -17,7 +17,7 @@ async fn start_with(dir: &Path, line: &[&str], variables: &[(&str, &str)]) -> Ou
         command.env_remove(format!("{key}_API_KEY"));
     }
     command.envs(variables.iter().copied()).args(line).current_dir(dir).kill_on_drop(true);
-    // A server that starts by mistake would never exit.
+    // The timeout ends a server that was started by mistake and would never exit.
     timeout(Duration::from_secs(120), command.output()).await.unwrap().unwrap()
 }
 
@@ -95,13 +95,13 @@ async fn dotenv_is_read_without_printing_secrets() {
     assert!(!stderr.contains("gsk-secret"), "{stderr}");
     // Printing the version does not read the file.
     assert!(start(dir.path(), &["--version"]).await.status.success());
-    // Variables of other programs are neither applied nor rejected.
+    // Variables for other programs are neither applied nor rejected.
     let others = "LD_PRELOAD=./evil.so\na-name.of=others\nPEM=\"one\ntwo\"\n";
     fs::write(dir.path().join(".env"), others).unwrap();
     let output = start(dir.path(), &["doctor"]).await;
     assert!(output.status.success());
     assert!(!text(&output.stderr).contains("evil.so"), "{}", text(&output.stderr));
-    // A virtual environment named `.env`.
+    // A directory named `.env`, such as a Python virtual environment, is ignored.
     fs::remove_file(dir.path().join(".env")).unwrap();
     fs::create_dir(dir.path().join(".env")).unwrap();
     assert!(start(dir.path(), &["graph"]).await.status.success());
@@ -139,7 +139,7 @@ async fn missing_isolation_is_reported() {
     }
     let events = fs::read_to_string(dir.path().join("session/events.jsonl")).unwrap();
     assert!(events.contains("\"isolated\":false"), "{events}");
-    // Also with --json.
+    // The warning is also printed if --json is set.
     let line = ["bench", "--only", "gcd", "--json", "--sandbox", "in-process"];
     assert!(text(&start(dir.path(), &line).await.stderr).contains("NOT ISOLATED"));
     let line = ["run", "Calculate fibonacci(10)", "--pool", "1", "--out", "walls"];
@@ -175,8 +175,8 @@ async fn invalid_arguments_are_rejected_before_anything_starts() {
         ("serve --address 127.0.0.1:0 --max-attempts 99", "attempts must be from 1 to 10"),
         ("serve --address 127.0.0.1:0 --memory 1", "the memory must be from 64"),
         ("serve --address 127.0.0.1:0 --pool 1", "create one with: openssl rand"),
-        ("run x --model gpt", "name its provider with --provider"),
-        ("bench --model gpt", "name its provider with --provider"),
+        ("run x --model gpt", "specify its provider with --provider"),
+        ("bench --model gpt", "specify its provider with --provider"),
         ("run x --provider nobody", "openai-compatible, scripted"),
         ("run x --provider openai-compatible --model m --max-cost 1", "limit the tokens"),
         ("resume nothing", "give the folder"),
@@ -205,7 +205,7 @@ async fn unwritable_trace_does_not_hide_the_result() {
         text(&output.stderr)
     );
     assert!(!dir.path().join("runs").exists(), "the session must not start");
-    // A file that can be opened but not written.
+    // The command fails if the trace file can be opened but not written; the program's output is still printed.
     let output = start(dir.path(), &[&line[..], &["/dev/full"]].concat()).await;
     assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(1), "55\n"));
     assert!(
@@ -269,7 +269,7 @@ async fn fork_repeats_an_attempt_and_keeps_earlier_ones() {
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(message), "{more:?} {}", text(&output.stderr));
     }
-    // If all attempts failed, a fork may add one more.
+    // If all attempts failed, a fork may add another one.
     let line = ["run", task, "--pool", "1", "--quiet", "--max-attempts", "1", "--out", "failed"];
     assert_eq!(start(dir.path(), &line).await.status.code(), Some(3));
     let line = ["fork", "failed", "--at", "2", "--quiet"];

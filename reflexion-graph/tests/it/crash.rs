@@ -1,4 +1,5 @@
-//! A session that is killed during each model call repeats no completed call and leaves no sandbox behind.
+//! Tests that a session whose process is killed during each model call repeats no completed call and leaves no sandbox
+//! behind.
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
@@ -22,7 +23,8 @@ fn start(provider: &FakeProvider, line: &[&str], dir: &Path) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
 }
 
-/// Returns a process and its descendants with their start times, because process ids are reused.
+/// Returns the ids of a process and its descendants with their start times. The start time distinguishes processes,
+/// because process ids are reused.
 fn process_tree(root: u32) -> Vec<(u32, String)> {
     let stat = |pid: u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -35,7 +37,7 @@ fn process_tree(root: u32) -> Vec<(u32, String)> {
         .filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     let mut tree = vec![root];
-    // A child may have a smaller process id than its parent.
+    // Search several times, because a child may have a smaller process id than its parent.
     for _ in 0..8 {
         for pid in &all {
             if !tree.contains(pid) && stat(*pid).is_some_and(|it| tree.contains(&it.0)) {
@@ -90,7 +92,7 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
         let pid = child.id().unwrap();
         pids.push(pid);
         let tree = process_tree(pid);
-        // The guests of the pool are running and exit with the process.
+        // The guests in the pool are child processes, which exit together with this process.
         assert!(tree.len() > 1, "{tree:?}");
         child.kill().await.unwrap();
         provider.wait_for_disconnect().await;
@@ -100,13 +102,13 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
     provider.release();
     let output = start(&provider, &resume, dir.path()).wait_with_output().await.unwrap();
     assert!(output.status.success());
-    // Two programs and a critique, as in a session that is not killed.
+    // The provider answers three calls (two programs and a critique), as in a session that is not killed.
     assert_eq!(provider.answered(), 3);
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let report = &printed["report"];
     assert_eq!((&report["success"], &report["attempts"]), (&Value::from(true), &Value::from(2)));
     assert_eq!(report["output"], "alice\nbob\ncharlie\n");
-    // The second process executed the first program before it was killed; no later process repeated that.
+    // The second process executed the first program before it was killed. No later process repeats this execution.
     let sandbox = report["history"][0]["execution"]["sandbox"].as_str().unwrap();
     assert!(sandbox.starts_with(&format!("agent-sandbox-{}-", pids[1])), "{sandbox} {pids:?}");
 
@@ -167,7 +169,7 @@ async fn spending_before_a_crash_counts_against_the_budget() {
     let calls = provider.answered();
     assert!((2..6).contains(&calls), "{calls}");
 
-    // Killed at each call, the session makes the same number of calls.
+    // A session that is killed during each call makes the same number of calls.
     for call in calls + 1..=2 * calls {
         let held = provider.hold(call);
         let first = [&line[..], &budget].concat();

@@ -1,5 +1,5 @@
-//! Escape attempts: no program leaves its sandbox or changes files of the host. The attempts are harmless even if one
-//! succeeds.
+//! Tests that no program can escape from its sandbox or change files on the host. The escape attempts are harmless even
+//! if one succeeds.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -7,7 +7,7 @@ use reflexion_graph::{Job, execution::Status};
 
 use crate::run;
 
-/// Runs attempts that must each raise an exception and returns those that did not.
+/// Runs escape attempts, each of which must raise an exception, and returns the ones that did not.
 async fn breaches(attempts: &str) -> String {
     let code = format!(
         "import os, socket, ctypes\nbreaches = []\ndef attempt(name, way):\n    try:\n        got = way()\n    \

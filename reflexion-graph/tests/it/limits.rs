@@ -1,4 +1,4 @@
-//! Each limit is tested with a program that exceeds it: the status is correct, and nothing is left behind.
+//! Tests each limit with a program that exceeds it. The status must be correct, and nothing may be left behind.
 
 use std::{
     fs,
@@ -29,7 +29,7 @@ fn check(execution: &Execution, status: Status) {
     assert!(execution.isolated);
 }
 
-/// Asserts that a system call exceeded a limit and the resulting exception ended the program.
+/// Asserts that a system call failed because of a limit and that the resulting exception ended the program.
 #[track_caller]
 fn check_refused(execution: &Execution, why: &str) {
     check(execution, Status::Error);
@@ -58,14 +58,15 @@ async fn cpu_time_limit() {
 
 #[tokio::test]
 async fn memory_limit() {
-    // The kernel enforces the sandbox's limit; a lower limit of a job is enforced by polling.
+    // The memory limit of a job is enforced even if it is lower than the sandbox's limit. The kernel enforces only the
+    // latter; the former is enforced by polling.
     let hog = "import time\nheld = []\nwhile True:\n    held.append(bytearray(1 << 20))\n    time.sleep(0.002)";
     let execution = run(hog, &job(Limits { memory: 128, ..default_limits() })).await;
     check(&execution, Status::OutOfMemory);
     assert!(execution.memory_mb < 200, "{execution:?}");
     let hog = "held = []\nwhile True: held.append(bytearray(1 << 20))";
     check(&run(hog, &job(default_limits())).await, Status::OutOfMemory);
-    // Below the limit the program succeeds, and its memory usage is reported.
+    // A program that stays below the limit succeeds, and its memory usage is reported.
     let execution =
         run("held = bytearray(100 << 20); print(len(held))", &job(default_limits())).await;
     check(&execution, Status::Success);
@@ -74,7 +75,7 @@ async fn memory_limit() {
 
 #[tokio::test]
 async fn shared_memory_counts_and_swap_is_disabled() {
-    // Anonymous mappings count too, and swap would defeat the limit.
+    // Anonymous mappings count against the memory limit and cannot be moved to swap space.
     let hog = "import mmap\nheld = []\nwhile True:\n    it = mmap.mmap(-1, 4 << 20)\n    it.write(b'x' * (4 << 20))\n    held.append(it)";
     check(&run(hog, &job(Limits { memory: 96, ..default_limits() })).await, Status::OutOfMemory);
 }
@@ -118,7 +119,7 @@ async fn output_limit() {
     check(&execution, Status::TooMuchOutput);
     assert!(execution.stdout.starts_with("first\n1\n2\n"));
     assert!(execution.stdout.contains("bytes omitted"));
-    // The tail is kept too: the last numbers within the first MiB.
+    // The end of the output is kept too. It contains the last numbers within the first MiB.
     let last = execution.stdout.lines().rev().nth(1).unwrap();
     assert!(last.parse::<u64>().unwrap() > 100_000, "{last}");
     assert!(execution.stdout.len() < 20_000);
@@ -176,7 +177,7 @@ async fn sandboxes_are_used_once_and_the_pool_size_is_respected() {
 
 #[tokio::test]
 async fn starting_a_sandbox_is_retried() {
-    // No guest can start while the agent is renamed.
+    // While the agent program has another name, no guest can start.
     let dir = tempfile::tempdir().unwrap();
     let (agent, away) = (dir.path().join("agent"), dir.path().join("away"));
     fs::hard_link(PROGRAM, &agent).or_else(|_| fs::copy(PROGRAM, &agent).map(drop)).unwrap();
@@ -187,7 +188,7 @@ async fn starting_a_sandbox_is_retried() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     fs::rename(&agent, &away).unwrap();
-    // Use the idle sandbox, so that the next one has to be started.
+    // Use up the idle sandbox, so that another one has to be started for the next program.
     let job = job(default_limits());
     assert!(executor.run("print(1)", &[], &job).await.unwrap().success());
     let (again, back) = tokio::join!(executor.run("print(2)", &[], &job), async {

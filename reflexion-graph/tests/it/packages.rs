@@ -1,4 +1,4 @@
-//! Packages from a local directory.
+//! Tests that programs can use packages from a local directory.
 
 use std::{fs, process::Command};
 
@@ -16,7 +16,8 @@ use crate::{PROGRAM, readable_dir, session, sessions, skipped};
 
 const WHEEL: &str = "greeting-1.0-py3-none-any.whl";
 
-/// Creates a directory with a listed package, which contains a module and a large data file, and an unlisted one.
+/// Creates a directory with a listed and an unlisted package. The listed package contains a module and a large data
+/// file.
 fn dir() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let make = "import zipfile\nwith zipfile.ZipFile('greeting-1.0-py3-none-any.whl', 'w', zipfile.ZIP_DEFLATED) as file:\n    \
@@ -58,7 +59,7 @@ async fn listed_packages_are_available_and_read_only() {
 
 async fn check(executor: &Executor) {
     let job = Job { limits: Limits { timeout: 20.0, ..Limits::default() }, ..Job::new("greet") };
-    // The package is larger than the disk quota, is read-only, and is the only one in the directory.
+    // The package can be larger than the disk quota. It is read-only and is the only package in the directory.
     let code = "import greeting, os\nprint(greeting.WORD, os.path.getsize(greeting.__path__[0] + '/data') >> 20)\n\
         print([it for it in os.listdir('/packages') if it[0] != '.'])\n\
         for path in [greeting.__file__, '/packages/new']:\n    \
@@ -92,7 +93,7 @@ async fn files_with_another_hash_are_rejected_before_anything_runs() {
     fs::write(&exchanged, "other").unwrap();
     let refused = Executor::open(options(&cache)).await.unwrap_err();
     assert!(matches!(refused, ExecutorError::Wheel(WheelError::Hash { .. })), "{refused}");
-    // A directory left by a process that died while unpacking is replaced.
+    // A directory that was left behind by a process that died while unpacking is replaced.
     fs::write(&exchanged, right).unwrap();
     let unpacked =
         fs::read_dir(cache.path().join("packages")).unwrap().next().unwrap().unwrap().path();
@@ -100,7 +101,7 @@ async fn files_with_another_hash_are_rejected_before_anything_runs() {
     Executor::open(options(&cache)).await.unwrap().close().await;
     assert!(unpacked.join("greeting/greeting/__init__.py").is_file());
     assert!(!unpacked.join("greeting/half").exists());
-    // Packages are unpacked once; the file is not read again.
+    // Packages are unpacked once, so the package file is not read again.
     fs::write(&exchanged, "other").unwrap();
     Executor::open(options(&cache)).await.unwrap().close().await;
     // A back end that cannot mount packages is rejected before any model is called.

@@ -1,4 +1,4 @@
-//! Benchmark results for problems with known answers.
+//! Tests the benchmark results for problems with known answers.
 
 use reflexion_graph::{
     Limits, Strategy,
@@ -15,7 +15,7 @@ async fn summary(problems: &[Problem], strategy: Strategy, samples: usize) -> Su
         executor(ExecutorOptions { pool: 3, cpus: 2.0, ..ExecutorOptions::default() }).await;
     let llm = offline::model_for(problems).unwrap();
     let deps = Deps::new(llm, executor.clone());
-    // Only one program should time out, and it never ends.
+    // The timeout is long enough that only the one program that never ends exceeds it.
     let limits = Limits { timeout: 8.0, ..Limits::default() };
     let options = Options { max_attempts: 3, strategy, limits, samples, concurrency: 4 };
     let results = bench::run(problems, &deps, options, |_| {}).await.unwrap();
@@ -36,7 +36,7 @@ async fn built_in_problems_are_solved_at_the_known_rates() {
     assert_eq!(summary.solved_by, [30, 38, 41]);
     assert_eq!((summary.pass_at_1, summary.pass_at_k), (30.0 / 44.0, 41.0 / 44.0));
     assert_eq!(summary.unsolved, ["download", "sudden-end", "wrong-square"]);
-    // Attempts: 30 × 1 + 8 × 2 + 6 × 3. One critique per failure: 8 + 3 × 2 + 3 × 3.
+    // 64 attempts: 30 × 1 + 8 × 2 + 6 × 3. 23 critiques, one per failed attempt: 8 × 1 + 3 × 2 + 3 × 3.
     assert_eq!(summary.attempts, 64.0 / 44.0);
     assert_eq!(summary.calls, 64 + 23);
     assert_eq!(summary.failures.values().sum::<usize>(), 23);
@@ -55,11 +55,11 @@ async fn samples_are_independent_and_resampling_calls_no_critic() {
     assert_eq!((summary.problems, summary.samples), (2, 2));
     assert_eq!(summary.solved_by, [2, 4, 4]);
     assert_eq!(summary.independent, [0.5, 0.5]);
-    // Two programs per session of `median`, one per session of `gcd`.
+    // Each of the two `median` sessions requests two programs, and each of the two `gcd` sessions requests one.
     assert_eq!(summary.calls, 6);
 }
 
-/// Problems in the format of HumanEval; the scripted model answers with the canonical solutions.
+/// Problems in the format of HumanEval. The scripted model answers with the canonical solutions.
 const HUMANEVAL_PROBLEMS: &str = r#"{"task_id": "Own/0", "prompt": "def twice(n: int) -> int:\n    \"\"\"Doubles.\n    >>> twice(2)\n    4\n    \"\"\"\n", "entry_point": "twice", "canonical_solution": "    return 2 * n\n", "test": "def check(candidate):\n    assert candidate(3) == 6\n"}
 {"task_id": "Own/1", "prompt": "def half(n):\n", "entry_point": "half", "canonical_solution": "    return n\n", "test": "def check(candidate):\n    assert candidate(4) == 2\n"}"#;
 

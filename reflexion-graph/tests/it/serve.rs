@@ -1,4 +1,4 @@
-//! The HTTP server, over real connections.
+//! Tests the HTTP server over real connections.
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::PROGRAM;
 
-/// Timeout of every request; exceeded only if the server hangs.
+/// Timeout for every request. It is exceeded only if the server hangs.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A server in a separate process.
@@ -38,7 +38,7 @@ impl Server {
                 break rest.split(". ").next().unwrap().to_owned();
             }
         };
-        // Keep reading, so that later messages do not fill the pipe.
+        // Keep reading the output, so that the server does not block on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let client = llm::http_client(&address.parse().unwrap()).unwrap();
         Self { child, address, client }
@@ -102,7 +102,7 @@ async fn job_is_accepted_streamed_and_completed() {
     let limits = json!({ "timeout": 60.0, "cpu_time": 3.0, "memory": 256 });
     assert_eq!(given["job"]["limits"], limits);
 
-    // A client may set a lower limit than the server.
+    // A client may set a lower limit than that of the server.
     let id = server.execute(json!({ "task": task, "max_tokens": 100 })).await;
     assert!(server.follow(&id).await.contains("the budget is spent"));
     let job = server.get(&format!("/jobs/{id}")).await;
@@ -160,7 +160,7 @@ async fn two_hundred_concurrent_jobs_complete_within_the_pool_size() {
     };
     let stats = timeout(TIMEOUT, finished).await.unwrap();
     assert!(most <= 5 && stats["pool"]["most_in_use"].as_u64().unwrap() <= 5, "{most} {stats}");
-    // 100 jobs run one program and 100 run two.
+    // 100 jobs execute one program each, and 100 jobs execute two.
     assert_eq!(stats["pool"]["executions"], 300);
     for (number, id) in jobs {
         let job = server.get(&format!("/jobs/{id}")).await;

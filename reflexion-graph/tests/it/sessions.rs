@@ -1,4 +1,4 @@
-//! Sessions in real sandboxes: the example tasks and the outcomes of the loop.
+//! Tests sessions in real sandboxes: the example tasks, and all outcomes of the loop.
 
 use graph_core::RunOptions;
 use llm::{Llm, Rule, Script, Scripted, scripted::ViolationKind};
@@ -76,7 +76,7 @@ async fn session_ends_after_the_last_attempt_or_when_the_critic_gives_up() {
         assert!(!outcome.success && outcome.message.starts_with(message), "{outcome:?}");
         assert_eq!(outcome.attempts, attempts);
         assert_eq!(session.history.len(), attempts as usize);
-        // From the third attempt on, the loop is stuck.
+        // The third and all later attempts start from scratch, because the two attempts before failed in the same way.
         let resampled: Vec<_> = session.history.iter().map(|it| it.resampled).collect();
         assert_eq!(resampled, [false, false, true, true][..attempts as usize]);
     }
@@ -120,7 +120,7 @@ async fn programs_may_exit_and_tests_may_use_unittest() {
         let llm = scripted([program(code), critic(true)]);
         let ended = session(Job::new("x").max_attempts(1).tests(tests), llm).await;
         assert_eq!(ended.outcome.unwrap().success, success, "{:?}", ended.history);
-        // The framework prints a summary after the error.
+        // The failure is the assertion, although the framework prints a summary after it.
         let failure = ended.history[0].failure.clone().map(|it| (it.class, it.error));
         let wrong = (Class::Assertion, "AssertionError: 4 != 8".to_owned());
         assert_eq!(failure, (!success).then_some(wrong));
@@ -129,7 +129,7 @@ async fn programs_may_exit_and_tests_may_use_unittest() {
 
 #[tokio::test]
 async fn complete_output_is_compared() {
-    // Only the omitted middle of the output differs.
+    // The complete output is compared: the wrong output differs only in the middle, which the result omits.
     let right = format!("{}a{}", "x".repeat(20_000), "x".repeat(20_000));
     for (middle, success) in [("a", true), ("b", false)] {
         let code = format!("print('x' * 20_000 + '{middle}' + 'x' * 20_000)");
@@ -150,7 +150,7 @@ async fn complete_output_is_compared() {
 async fn session_ends_when_its_budget_is_spent() {
     use llm::Budget;
     let failing = || scripted([program("raise ValueError('no')"), critic(true)]);
-    // Without a limit, the session makes six calls. A call reserves its maximum and uses less.
+    // Without a limit, the session makes six calls. Each call reserves the maximum number of tokens and uses fewer.
     let (executor, _folder) = crate::small_executor().await;
     let run = async |tokens: u64| {
         let deps = graph::Deps::new(failing(), executor.clone());
@@ -164,7 +164,8 @@ async fn session_ends_when_its_budget_is_spent() {
     let used =
         |calls: usize| -> u64 { whole.calls[..calls].iter().map(|it| it.input + it.output).sum() };
     let most = u64::from(llm::Request::MAX_TOKENS);
-    // The budget is too small for: any call; the critic's call; the second program.
+    // The first budget is too small for any call, the second for the critic's call, and the third for the call that
+    // requests the second program.
     for (tokens, calls, attempts) in [(10, 0, 0), (used(1) + most, 1, 1), (used(2) + most, 2, 1)] {
         let ended = run(tokens).await;
         let outcome = ended.outcome.unwrap();
@@ -197,7 +198,7 @@ async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_at
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
     let first = &session.history[0];
     assert_eq!(first.failure.as_ref().unwrap().class, Class::Format);
-    // Two calls for the first attempt, one for the critic and one for the second attempt.
+    // There are two calls for the first attempt, one to the critic and one for the second attempt.
     assert_eq!(session.calls.len(), 4);
 }
 
@@ -210,7 +211,7 @@ async fn rate_limited_calls_are_retried() {
     assert!(session(Job::new("x"), llm).await.outcome.unwrap().success);
 }
 
-/// Python with an invalid program path the first time.
+/// Python, except that the path of the program file is invalid the first time.
 #[derive(Debug)]
 struct FailsOnce(std::sync::atomic::AtomicBool);
 
@@ -261,7 +262,7 @@ async fn sandbox_failure_is_reported_to_the_critic() {
     let first = &ended.history[0];
     assert_eq!((first.execution.status, first.execution.isolated), (Status::Internal, true));
     assert_eq!(first.failure.as_ref().unwrap().class, Class::Internal);
-    // Two programs and one critique.
+    // The session requests two programs and one critique.
     assert_eq!(ended.calls.len(), 3);
 }
 
@@ -280,7 +281,8 @@ async fn replay_calls_no_model_and_runs_no_program() {
         record_to(&graph, input.clone(), deps(model), RunOptions::new(), &path).await.unwrap();
     assert_eq!(executor.stats().executions, 2);
 
-    // This model has no program, but the same name, by which the recording identifies it.
+    // This model returns no program. It has the same name as the recorded model, because the recording identifies
+    // models by name.
     let mute = Llm::new(Scripted::new(Script::new("coder").rule(Rule::text("?"))).unwrap());
     let recording = Recording::read(&path).unwrap();
     let replayed = recording.replay_on(&graph, input, deps(mute), RunOptions::new()).await;

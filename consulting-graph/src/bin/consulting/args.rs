@@ -111,7 +111,7 @@ pub(crate) struct DataArgs {
     /// Read the data from DIR, with --data edgar or --data dir
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Download missing SEC filings to --data-dir, as CONTACT (name and e-mail) [default dir: edgar]
+    /// Download missing SEC filings to --data-dir [default: edgar], with CONTACT (name and e-mail) in each request
     #[arg(long, value_name = "CONTACT")]
     pub(crate) contact: Option<String>,
     /// Ignore data published after DATE (YYYY-MM-DD), except in text files [default: today]
@@ -146,13 +146,13 @@ pub(crate) struct ModelArgs {
     pub(crate) answer_ms: u64,
 }
 
-/// Options for executing a run. Only the limits can change its result.
+/// Options for executing a run. Only the spending limits can change the result of the run.
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionArgs {
     /// Run up to N debates concurrently
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// Set the isolation of the debates [default: as in the last execution, at first preferred]
+    /// Set the isolation of the debates [default: as in the last execution; preferred for a new run]
     #[arg(long, value_enum)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -200,8 +200,8 @@ Examples:
   consulting resume nvda-20261115-121630-4f1c --reviewed moves.json
   consulting resume nvda-20261115-121630-4f1c --max-tokens 9000000    raise the limit
 
-Moves without a score are debated again. With a higher limit, so are debates that ended early because the budget was
-exhausted.")]
+Moves without a score are debated again. If the limit is raised, so are moves whose debates ended early because the
+budget was exhausted.")]
 pub(crate) struct ResumeArgs {
     /// Directory of the run, or its id below runs/
     pub(crate) run: PathBuf,
@@ -380,7 +380,7 @@ pub(crate) struct ServeArgs {
     /// Accept requests for this host name, besides localhost and the server's addresses; repeatable
     #[arg(long, value_name = "NAME", value_parser = host)]
     pub(crate) host: Vec<String>,
-    /// Accept requests from pages of this site, such as `https://example.org`; repeatable
+    /// Accept requests from web pages of this site, such as `https://example.org`; repeatable
     #[arg(long, value_name = "URL", value_parser = origin)]
     pub(crate) origin: Vec<HeaderValue>,
     /// On shutdown, wait up to SECONDS for active runs; unfinished ones resume at the next start

@@ -68,7 +68,7 @@ pub(crate) enum CliError {
     Stopped { dir: PathBuf, problem: RunError },
     #[error(transparent)]
     Diff(#[from] consulting_graph::diff::DiffError),
-    #[error("the run does not wait for a review; omit --reviewed")]
+    #[error("the run is not waiting for a review; omit --reviewed")]
     NotAwaitingReview,
     #[error(transparent)]
     Serve(#[from] consulting_graph::serve::ServeError),
@@ -96,7 +96,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Returns the exit status, which tells usage errors from other failures.
+    /// Returns the exit status, which distinguishes usage errors from other failures.
     pub(crate) fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Ticker(_)
@@ -123,7 +123,7 @@ impl CliError {
     }
 }
 
-/// Converts an I/O error at this path.
+/// Returns a function that converts an I/O error on this path.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
     |source| CliError::Io { path: path.to_owned(), source }
 }

@@ -92,7 +92,7 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
     })
 }
 
-/// Shows the view until the work finishes. Returns `None` if it was interrupted.
+/// Runs the work and shows the view until the work finishes. Returns `None` if Ctrl-C interrupted the work.
 pub(crate) async fn run_with_view<T, F: Future<Output = T>>(
     mut view: View,
     start: impl FnOnce(UnboundedSender<NumberedEvent>) -> F,
@@ -130,7 +130,7 @@ async fn request_review(
     output: OutputArgs,
 ) -> Result<ReviewAnswer, CliError> {
     let instructions = review::write_request(run, &review)?;
-    // Printed if the review is postponed.
+    // The JSON document that is printed if the review is postponed.
     let document = output.json.then(|| json!({ "folder": run.dir(), "review": review }));
     let later = || {
         eprintln!("{instructions}");
@@ -143,7 +143,7 @@ async fn request_review(
     let ticker = Ticker::parse(&run.manifest().run_config.ticker)?;
     let dir = run.dir().to_owned();
     let prompt = move || review::run_prompt(ticker, review, &dir, view::columns());
-    // Reading from a terminal cannot be cancelled, so an interrupt leaves the thread behind.
+    // Reading from a terminal cannot be cancelled, so an interrupt leaves the blocking thread running.
     let decision = tokio::select! {
         decision = spawn_blocking(prompt) => decision,
         _ = ctrl_c() => return Ok(ReviewAnswer::Interrupted),

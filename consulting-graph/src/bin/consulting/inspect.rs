@@ -70,8 +70,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<(), CliError> {
     if args.json { print_json(&plan, false) } else { print(&plan.text()) }
 }
 
-/// Prints the events of a run. With `--follow`, waits for further events until the run completes, fails or waits for
-/// a review.
+/// Prints the events of a run. If `--follow` is given, waits for further events until the run completes, fails or waits
+/// for a review.
 pub(crate) async fn events(args: &EventsArgs) -> Result<(), CliError> {
     let run = Run::open_unchecked(run_path::find(&args.run)?)?;
     let path = run.dir().join("events.jsonl");
@@ -123,10 +123,13 @@ pub(crate) async fn doctor() -> Result<(), CliError> {
     text += &format!("\nDebates would run in: {} ({isolated})\n", sandboxes.backend());
     let choice = ModelChoice::from_env();
     text += &if choice.is_scripted() {
-        "New runs would use the scripted model: no provider's API key is set in the environment.\n"
+        "New runs would use the scripted model, because no provider's API key is set in the environment.\n"
             .to_owned()
     } else {
-        format!("New runs would use {}: its API key is set in the environment.\n", choice.provider)
+        format!(
+            "New runs would use {}, because its API key is set in the environment.\n",
+            choice.provider
+        )
     };
     print(&text)
 }

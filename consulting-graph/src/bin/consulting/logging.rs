@@ -6,8 +6,8 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::args::Command;
 
-/// Installs the logger: the levels in `RUST_LOG`, otherwise `info` for the server and nothing for other commands,
-/// which report their progress themselves.
+/// Installs the logger. `RUST_LOG` sets the log levels. By default, the server logs at level `info`, and other commands
+/// log nothing, because they report their progress themselves.
 pub(crate) fn init(command: &Command) {
     let default_level = match command {
         Command::Serve(_) => LevelFilter::INFO,
@@ -18,6 +18,6 @@ pub(crate) fn init(command: &Command) {
         .with_env_filter(filter)
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal());
-    // No other subscriber is installed: this runs first.
+    // This does not panic, because no other subscriber was installed before.
     subscriber.init();
 }

@@ -25,8 +25,8 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // The guest of a sandbox is this program too. In a guest, this call does not return. It must run before any
-    // thread starts.
+    // This program is also the guest inside a sandbox. In a guest, this call does not return. It must run before any OS
+    // thread is started.
     sandbox_vm::guest::enter(debate::agent);
     let cli = Cli::parse();
     logging::init(&cli.command);
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&CliError::Runtime(error)),
     };
     let result = runtime.block_on(command(cli.command));
-    // Does not wait for a thread that still reads from the terminal.
+    // Does not wait for an OS thread that is still reading from the terminal.
     runtime.shutdown_background();
     match result {
         Ok(status) => status.into(),
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &CliError) -> ExitCode {
-    // Part of the message may come from a provider.
+    // Strips invisible characters, because part of the message may come from a model provider.
     eprintln!("error: {}", strip_invisible(&error.to_string()));
     error.exit_status().into()
 }

@@ -19,7 +19,7 @@ use crate::{
     run_path,
 };
 
-/// Creates the run.
+/// Creates a run from the arguments of `consulting run`.
 pub(crate) fn create(args: &RunArgs) -> Result<Run, CliError> {
     let ticker = Ticker::parse(&args.ticker)?;
     let data = data(&args.source, new_run::now().date_naive())?;

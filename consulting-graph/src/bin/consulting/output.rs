@@ -17,7 +17,7 @@ pub(crate) fn print_json(value: &impl Serialize, compact: bool) -> Result<(), Cl
     print(&(escape_invisible_json(&json.unwrap_or_default()) + "\n"))
 }
 
-/// Prints to stdout. A closed pipe is not an error: the reader has read enough.
+/// Prints to stdout. A closed pipe is not an error, because the reader may have read enough.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

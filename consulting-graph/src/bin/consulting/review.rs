@@ -20,8 +20,8 @@ pub(crate) fn write_request(run: &Run, review: &ReviewRequest) -> Result<String,
     let path = run.write_review_request(review)?;
     let (path, dir) = (path.display(), run.dir().display());
     Ok(format!(
-        "{} moves are waiting for your review in {path}.\nEdit a copy of that file, then run: consulting resume {dir} \
-         --reviewed FILE\nOr review them interactively in a terminal: consulting resume {dir}",
+        "The moves in {path} are waiting for your review ({} in total).\nEdit a copy of that file, then run: \
+         consulting resume {dir} --reviewed FILE\nOr review them interactively in a terminal: consulting resume {dir}",
         review.moves.len()
     ))
 }

@@ -1,4 +1,4 @@
-//! Locations of runs.
+//! Finds the directories of runs.
 
 use std::path::{Path, PathBuf};
 

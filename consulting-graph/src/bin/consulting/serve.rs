@@ -26,8 +26,8 @@ use crate::{
 /// Maximum number of queued runs.
 const MAX_QUEUED: usize = 1000;
 
-/// Serves until a signal arrives, then waits for active runs to finish. A second signal stops immediately; all runs
-/// can be resumed from their checkpoints.
+/// Serves until a signal arrives, then waits up to the grace period for active runs to finish. A second signal stops
+/// immediately; all runs can be resumed from their checkpoints.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     let guard = guard(args)?;
     if !guard.may_listen_on(args.address) {
@@ -49,7 +49,8 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         guard,
     };
     let listen_error = |source| CliError::Listen { address: args.address, source };
-    // Binds first: if the address is in use, another server may be executing the runs that would be resumed.
+    // Binds the address before opening the service. If the address is in use, another server may be executing the runs
+    // that would be resumed.
     let listener = TcpListener::bind(args.address).await.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
     let mut signals = Signals::new().map_err(listen_error)?;
@@ -58,7 +59,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         "Serving at http://{address}. Press Ctrl-C to stop; unfinished runs resume at the next start."
     );
     if let Err(error) = graph_server::raise_descriptor_limit() {
-        tracing::warn!(%error, "cannot raise the limit of open file descriptors");
+        tracing::warn!(%error, "cannot raise the limit on open file descriptors");
     }
     let grace = Duration::from_secs(args.grace);
     let (stop, stopped) = oneshot::channel::<()>();

@@ -58,7 +58,7 @@ pub(crate) fn summary(report: &Report, dir: &Path) -> String {
     text
 }
 
-/// Returns warnings that must not be missed.
+/// Returns warnings that readers must not miss.
 fn notices(report: &Report) -> Vec<String> {
     let mut notices = Vec::new();
     if report.outcome.company.source == Source::Synthetic {

@@ -58,7 +58,7 @@ impl View {
 
     /// Applies the events of earlier executions and shows the spending.
     pub(crate) fn with_history(mut self, run: &Run) -> Self {
-        // A new run has no events yet.
+        // A new run has no event log yet.
         let before = EventLog::read(&run.dir().join("events.jsonl")).unwrap_or_default();
         self.run.apply_past(before.iter().map(|it| &it.event));
         self.meter = Some(SpendingMeter::new(run.dir().join("calls.jsonl")));

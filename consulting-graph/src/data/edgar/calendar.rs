@@ -4,7 +4,7 @@ use chrono::{Datelike, Days, NaiveDate};
 
 use super::facts::Value;
 
-/// Fiscal years in order; the last one is the current, unfinished year.
+/// The fiscal years in chronological order. The last one is the current year, which has not ended yet.
 #[derive(Debug)]
 pub(super) struct Calendar {
     years: Vec<Year>,
@@ -14,16 +14,16 @@ pub(super) struct Calendar {
 struct Year {
     name: i32,
     start: NaiveDate,
-    /// For the unfinished year, an upper bound.
+    /// Last day of the year; an upper bound if the year has not ended yet.
     end: NaiveDate,
 }
 
-/// The fiscal period that a start and end date stand for.
+/// The fiscal period between a start date and an end date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Span {
-    /// A single quarter.
+    /// A single quarter: fiscal year and number of the quarter.
     Quarter(i32, u8),
-    /// The first two, three or four quarters of a year.
+    /// The first two, three or four quarters of a year: fiscal year and number of quarters.
     ToDate(i32, u8),
 }
 
@@ -38,7 +38,7 @@ impl Calendar {
             .filter(|(end, start)| (350..=380).contains(&days(*start, *end)))
             .collect();
         spans.sort();
-        // Later filings may shift the dates by a few days; keep the earliest span of each year.
+        // Later filings may shift the dates of a year by a few days; keep the span that ends first.
         spans.dedup_by(|later, earlier| days(earlier.0, later.0) < 300);
         let mut years: Vec<Year> =
             spans.into_iter().map(|(end, start)| Year { name: name(end), start, end }).collect();
@@ -54,13 +54,13 @@ impl Calendar {
         self.years.is_empty()
     }
 
-    /// Maps a span of days to a fiscal period; `None` if it is not one or more whole quarters.
+    /// Returns the fiscal period between two dates, or `None` if it does not consist of whole quarters.
     pub(super) fn classify(&self, start: NaiveDate, end: NaiveDate) -> Option<Span> {
         let year =
             self.years.iter().find(|it| days(it.start, start) > -4 && days(end, it.end) > -4)?;
         let from_start = days(year.start, start).abs() < 12;
         match days(start, end) {
-            // Its midpoint identifies the quarter, whether it has twelve or fourteen weeks.
+            // A quarter may have twelve to fourteen weeks, so it is identified by a day near its middle.
             75..=105 => Some(Span::Quarter(year.name, quarter(days(year.start, start) + 45))),
             165..=200 if from_start => Some(Span::ToDate(year.name, 2)),
             255..=295 if from_start => Some(Span::ToDate(year.name, 3)),
@@ -70,7 +70,8 @@ impl Calendar {
     }
 }
 
-/// Names a fiscal year after the calendar year it ends in; one that ends in early January, after the year before.
+/// Returns the name of the fiscal year that ends on the given date: the calendar year of that date, or the previous
+/// calendar year if the fiscal year ends in early January.
 fn name(end: NaiveDate) -> i32 {
     end.checked_sub_days(Days::new(10)).unwrap_or(end).year()
 }

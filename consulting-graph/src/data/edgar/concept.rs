@@ -1,8 +1,9 @@
-//! XBRL tags of the statement lines.
+//! XBRL tags for the line items of financial statements.
 
 use super::super::Item;
 
-/// Returns the tags that filers use for a line, most common first; empty for lines that are not read from filings.
+/// Returns the tags that filers use for a line item, most common first. The list is empty for line items that are not
+/// read from filings.
 pub(super) fn tags(item: Item) -> &'static [&'static str] {
     match item {
         Item::Revenue => &[
@@ -34,7 +35,7 @@ pub(super) fn tags(item: Item) -> &'static [&'static str] {
         }
         Item::Buybacks => &["PaymentsForRepurchaseOfCommonStock"],
         Item::Dividends => &["PaymentsOfDividends", "PaymentsOfDividendsCommonStock"],
-        // Debt issued and repaid is spread over too many tags for a reliable sum.
+        // Issued and repaid debt is reported under too many different tags to compute a reliable sum.
         Item::DebtRaised => &[],
         Item::ChangeInCash => &[
             "CashCashEquivalentsRestrictedCashAndRestrictedCashEquivalentsPeriodIncreaseDecreaseIncludingExchangeRateEffect",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::NaiveDate;
 use serde::{Deserialize, de::IgnoredAny};
 
-/// A companyfacts file: taxonomy → tag → unit → values.
+/// A companyfacts file. The values are nested by taxonomy, tag and unit.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompanyFacts {
     #[serde(rename = "entityName", default)]
@@ -18,7 +18,8 @@ struct Tag {
     units: BTreeMap<String, Vec<Entry>>,
 }
 
-/// A value, or an entry in an unknown format, which is skipped instead of failing the whole file.
+/// A value, or an entry in an unknown format. Unknown entries are skipped so that they do not make the whole file
+/// unreadable.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Entry {
@@ -28,7 +29,8 @@ enum Entry {
 
 /// A value reported by one filing.
 ///
-/// Only its dates identify the period: `fy` and `fp` describe the *filing*, which also repeats values of other periods.
+/// Only the start and end dates identify the period of a value. The JSON fields `fy` and `fp` describe the *filing*,
+/// which also repeats values from other periods.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Value {
     /// `None` for balance sheet values, which refer to a single day.
@@ -56,7 +58,7 @@ impl CompanyFacts {
         self.facts.get("us-gaap")?.get(tag)
     }
 
-    /// Returns the values of a tag in one unit that were filed by `as_of`.
+    /// Returns the values of a tag in the given unit that were filed no later than `as_of`.
     pub(super) fn values(
         &self,
         tag: &str,
@@ -68,13 +70,14 @@ impl CompanyFacts {
         filed_by(entries, as_of)
     }
 
-    /// Returns the dollar values of all tags that were filed by `as_of`.
+    /// Returns the dollar values of all tags that were filed no later than `as_of`.
     pub(super) fn dollar_values(&self, as_of: NaiveDate) -> impl Iterator<Item = &Value> {
         let tags = self.facts.get("us-gaap").into_iter().flat_map(BTreeMap::values);
         tags.filter_map(|it| it.units.get("USD")).flat_map(move |it| filed_by(it, as_of))
     }
 
-    /// Returns a warning if a tag is reported only in other units.
+    /// Returns a warning if a tag is reported in units other than `unit`. The caller has found no usable value in
+    /// `unit`.
     pub(super) fn other_units(&self, tag: &str, unit: &str) -> Option<String> {
         let units: Vec<&str> =
             self.tag(tag)?.units.keys().map(String::as_str).filter(|it| *it != unit).collect();

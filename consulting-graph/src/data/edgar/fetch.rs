@@ -18,39 +18,40 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{super::Ticker, EdgarError, TICKER_LIST_FILE, facts_file, ticker_list::TickerList};
 
-/// Minimum interval between requests: the SEC allows ten per second.
+/// Minimum interval between requests. The SEC allows ten requests per second.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Downloads SEC data into a cache directory.
 ///
-/// A cached file is never downloaded again. Delete it to refresh it: `company_tickers.json` for newly listed companies,
-/// `CIK….json` for new filings.
+/// A cached file is never downloaded again. To refresh a file, delete it from the cache: `company_tickers.json` to find
+/// newly listed companies, `CIK….json` to get a company's new filings.
 ///
-/// The URLs follow the SEC's documentation. The tests use a local server, so they do not verify the behaviour of the
-/// SEC's servers.
+/// The URLs are taken from the SEC's documentation. The tests use a local server, so they do not verify how the SEC's
+/// servers behave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Downloader {
-    /// Contact sent with every request; must contain an email address, otherwise the SEC rejects the request.
+    /// Contact sent as the `User-Agent` of every request. It must contain an email address, because the SEC rejects
+    /// requests without one.
     pub user_agent: String,
     /// The cache directory.
     pub cache: PathBuf,
-    /// The servers.
+    /// Base URLs of the servers to download from.
     #[serde(default)]
     pub hosts: Hosts,
     /// Maximum duration of one download.
     #[serde(skip, default = "default_timeout")]
     pub timeout: Duration,
-    /// Maximum size of one file in bytes. The files of the largest companies have about ten million.
+    /// Maximum size of one file in bytes. The files of the largest companies have about ten million bytes.
     #[serde(skip, default = "default_max_bytes")]
     pub max_bytes: usize,
 }
 
-/// Base URLs of the servers.
+/// Base URLs of the two servers that provide the data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hosts {
-    /// Serves `files/company_tickers.json`.
+    /// Base URL of the server that provides `files/company_tickers.json`.
     pub files: String,
-    /// Serves `api/xbrl/companyfacts`.
+    /// Base URL of the server that provides `api/xbrl/companyfacts`.
     pub data: String,
 }
 
@@ -80,7 +81,7 @@ impl Downloader {
         }
     }
 
-    /// Downloads the data of a company unless it is cached. [`super::read`] reads it from the cache.
+    /// Downloads a company's data into the cache unless it is already there. [`super::read`] can then read it.
     pub async fn fetch(&self, ticker: &Ticker) -> Result<(), EdgarError> {
         let agent = self.user_agent_header()?;
         let problem = |source| EdgarError::Io { path: self.cache.clone(), source };
@@ -108,7 +109,7 @@ impl Downloader {
         self.user_agent_header().map(drop)
     }
 
-    /// Returns the `User-Agent` header with the contact.
+    /// Returns the `User-Agent` header with the contact, or an error if the contact has no email address.
     fn user_agent_header(&self) -> Result<HeaderValue, EdgarError> {
         let is_address = |word: &str| {
             let word = word.trim_matches(|it: char| !it.is_alphanumeric());
@@ -149,7 +150,7 @@ impl Downloader {
             return Err(problem);
         }
         let bytes = self.body(response).await?;
-        // The SEC may answer with an HTML page; do not cache it as data.
+        // The SEC may send an HTML page with a success status; do not cache it as data.
         match serde_json::from_slice::<IgnoredAny>(&bytes) {
             Ok(_) => Ok(bytes),
             Err(error) => Err(format!("the response is not JSON: {error}")),
@@ -186,7 +187,7 @@ async fn wait_for_rate_limit() {
     sleep_until(turn).await;
 }
 
-/// Explains an unsuccessful status; `None` for success.
+/// Returns an explanation of an unsuccessful status, or `None` for a successful one.
 fn status_error(status: StatusCode) -> Option<String> {
     let why = match status {
         StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => {
@@ -207,7 +208,7 @@ fn error_chain(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Writes a file atomically, through a temporary file in the same directory.
+/// Writes a file atomically: writes a temporary file in the same directory, then renames it.
 async fn write_atomically(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));

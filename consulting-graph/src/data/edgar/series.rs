@@ -1,4 +1,4 @@
-//! The values of one tag as of the cut-off date.
+//! The values of one XBRL tag as known on the cut-off date.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use super::{
     facts::Value,
 };
 
-/// The values of one tag; for each span of days, only the one filed last.
+/// The values of one tag. For each span of days, it contains only the value that was filed last.
 #[derive(Debug)]
 pub(super) struct Series {
     tag: String,
-    /// End date of the latest value.
+    /// End date of the most recent period or balance sheet that has a value.
     pub(super) newest: NaiveDate,
-    /// Values over a period, by its first and last day.
+    /// Values that cover a period, by the first and last day of the period.
     spans: BTreeMap<(NaiveDate, NaiveDate), FiledValue>,
     /// Balance sheet values, by date.
     pub(super) at_end: BTreeMap<NaiveDate, Fact>,
 }
 
-/// A value with its filing; `first` is the value reported originally.
+/// A value with the filing that reports it. `first` is the value that was originally reported for the same period.
 #[derive(Debug, Clone)]
 struct FiledValue {
     value: i64,
@@ -33,13 +33,13 @@ struct FiledValue {
 }
 
 impl Series {
-    /// Builds the series of a tag; `None` if it has no values.
+    /// Builds the series for a tag. Returns `None` if there are no values.
     pub(super) fn from_values<'a>(
         tag: &str,
         values: impl Iterator<Item = &'a Value>,
     ) -> Option<Self> {
         let mut filed: Vec<&Value> = values.collect();
-        // Among filings of the same day, a higher accession number is later.
+        // Among filings of the same day, the one with the higher accession number counts as the later one.
         filed.sort_by(|a, b| (a.filed, &a.accession).cmp(&(b.filed, &b.accession)));
         let newest = filed.iter().map(|it| it.end).max()?;
         let mut spans = BTreeMap::new();
@@ -55,7 +55,7 @@ impl Series {
         Some(Self { tag: tag.to_owned(), newest, spans, at_end })
     }
 
-    /// Returns the values of years and quarters, deriving quarters that are not reported.
+    /// Returns the values for full years and single quarters. Quarters that are not reported are derived if possible.
     pub(super) fn flows(
         &self,
         calendar: &Calendar,
@@ -119,7 +119,8 @@ impl Series {
     }
 }
 
-/// Returns the values to subtract from the first `quarter` quarters of a year to get the last of them, and the formula.
+/// Returns the values to subtract from the cumulative value of the first `quarter` quarters to get the value of the
+/// last of these quarters, and the formula as text.
 fn parts_to_subtract<'a>(
     reported: &BTreeMap<Span, (NaiveDate, &'a FiledValue)>,
     year: i32,
@@ -147,7 +148,7 @@ fn record_value<K: Ord>(map: &mut BTreeMap<K, FiledValue>, key: K, it: &Value, v
         first: value,
     };
     match map.get_mut(&key) {
-        // A later filing that repeats the value does not replace its origin.
+        // If a later filing repeats the value, the earlier filing stays recorded as its origin.
         Some(before) if before.value == value => {}
         Some(before) => *before = FiledValue { first: before.first, ..known },
         None => drop(map.insert(key, known)),

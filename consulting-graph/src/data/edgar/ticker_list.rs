@@ -21,7 +21,7 @@ struct Company {
 }
 
 impl TickerList {
-    /// Parses the list: a JSON object whose keys are the positions of the companies.
+    /// Parses the list, a JSON object whose keys are the positions of the companies in the list.
     pub(super) fn parse(json: &str) -> Result<Self, serde_json::Error> {
         let by_position: BTreeMap<String, Company> = serde_json::from_str(json)?;
         let mut companies: Vec<(String, Company)> = by_position.into_iter().collect();
@@ -29,7 +29,7 @@ impl TickerList {
         Ok(Self(companies.into_iter().map(|it| it.1).collect()))
     }
 
-    /// Returns the CIK number of a company.
+    /// Returns the CIK number of the company with the given ticker.
     pub(super) fn cik(&self, ticker: &Ticker) -> Option<u64> {
         // The list uses BRK-B where the exchange uses BRK.B.
         let same = |it: &&Company| it.ticker.replace('-', ".") == ticker.as_str().replace('-', ".");

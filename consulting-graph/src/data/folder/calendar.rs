@@ -1,4 +1,4 @@
-//! Decides which periods had ended by the cut-off date.
+//! Decides which fiscal periods had ended by the cut-off date.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use chrono::{Datelike, Months, NaiveDate};
 
 use super::Period;
 
-/// The ends of fiscal periods relative to the cut-off date.
+/// Compares the ends of fiscal periods with the cut-off date, and records the periods that are excluded or uncertain.
 ///
-/// A fiscal year is named after the calendar year in which it ends. If no file states the day, a period is excluded
-/// only if it ends after the cut-off date under every possible fiscal calendar.
+/// A fiscal year is named after the calendar year in which it ends. If no file states on which day the fiscal year
+/// ends, a period is excluded only if it would end after the cut-off date whichever day that is.
 #[derive(Debug)]
 pub(super) struct Calendar {
     as_of: NaiveDate,
@@ -26,7 +26,7 @@ pub(super) struct YearEnd {
 }
 
 impl YearEnd {
-    /// Parses `01-31`.
+    /// Parses a month and a day, as in `01-31`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (month, day) = text.trim().split_once('-')?;
         let (month, day) = (month.parse().ok()?, day.parse().ok()?);
@@ -45,7 +45,8 @@ impl Calendar {
         Self { as_of, year_end, excluded: BTreeSet::new(), uncertain: BTreeSet::new() }
     }
 
-    /// Returns whether a period had ended, or may have ended, and records periods that are excluded or uncertain.
+    /// Returns whether a period had ended, or may have ended, by the cut-off date. Records the period if it is excluded
+    /// or uncertain.
     pub(super) fn admit(&mut self, period: Period) -> bool {
         let (Some(first), Some(last)) = self.possible_ends(period) else { return true };
         if first > self.as_of {
@@ -64,7 +65,8 @@ impl Calendar {
         let earlier = |day: NaiveDate| {
             let is_last = (day + chrono::Days::new(1)).day() == 1;
             let moved = day.checked_sub_months(Months::new(3 * quarters_left))?;
-            // If the year ends on the last day of a month, so do its quarters: June 30 becomes March 31.
+            // If the year ends on the last day of a month, its quarters do too: three months before June 30 is March
+            // 31.
             let next = moved.with_day(1)?.checked_add_months(Months::new(1))?;
             if is_last { next.pred_opt() } else { Some(moved) }
         };

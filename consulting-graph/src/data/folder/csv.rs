@@ -1,11 +1,11 @@
-//! CSV tables with one column per period and one row per item.
+//! Reads CSV tables that have one column per period and one row per item.
 
 use super::{
     Company, FolderError, InputFile, Item, Period, StatementTable, content_error, note, origin,
 };
 use crate::{data::edit_distance::edit_distance, quantity};
 
-/// If all amounts of a table are smaller, they are probably not in dollars.
+/// If all amounts in a table are below this value, they are probably not in whole dollars, and a warning is added.
 const MIN_PLAUSIBLE_AMOUNT: f64 = 10_000.0;
 
 pub(super) fn read(
@@ -76,7 +76,8 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Returns the factor for amounts without a unit, from the first cell: `in millions`, `thousands of dollars`.
+/// Returns the factor for amounts without a unit, as stated by the first cell of the table (`in millions`, `thousands
+/// of dollars`).
 fn scale_of(cell: &str) -> f64 {
     let cell = cell.to_lowercase();
     let scales = [("thousand", 1e3), ("million", 1e6), ("billion", 1e9)];
@@ -90,7 +91,7 @@ fn amount(cell: &str, scale: f64) -> Option<f64> {
     Some(if has_unit { value } else { value * scale })
 }
 
-/// Returns the item whose name is a likely correction of a misspelt name.
+/// Returns the item that the user probably meant if `name` looks like a misspelt item name.
 fn similar_item(name: &str) -> Option<Item> {
     let name = name.to_lowercase();
     let near = |it: &&Item| (1..=2).contains(&edit_distance(&name, &it.label().to_lowercase()));

@@ -1,4 +1,4 @@
-//! JSON objects with statement values by period, and notes.
+//! Reads JSON objects that contain statement values by period, and notes.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn parse(file: &InputFile) -> Result<Content, FolderError> {
     })
 }
 
-/// Returns the end of the fiscal year, if a file states it.
+/// Returns the end of the fiscal year if a file states it. Fails if two files state different days.
 pub(super) fn year_end<'a>(
     files: impl Iterator<Item = &'a InputFile>,
 ) -> Result<Option<YearEnd>, FolderError> {

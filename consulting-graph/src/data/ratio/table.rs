@@ -9,7 +9,7 @@ use super::{
     research_intensity, return_on_equity, year_over_year,
 };
 
-/// Returns all ratios that can be computed from the company's statements, each for the latest period that allows it.
+/// Returns all ratios that can be computed from the company's latest quarter or latest fiscal year.
 pub fn table(company: &Company) -> Vec<Ratio> {
     LINES.iter().filter_map(|line| line.compute(company)).collect()
 }
@@ -25,20 +25,20 @@ pub struct Ratio {
     pub period: Period,
     /// The company's value.
     pub value: Value,
-    /// The typical value in the sector.
+    /// The typical value in the sector, if known.
     pub sector: Option<Value>,
 }
 
 /// A computed number with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// A fraction of one, shown as a percentage.
+    /// A fraction, shown as a percentage: 0.25 is shown as 25%.
     Fraction(f64),
-    /// Dollars.
+    /// An amount in whole dollars.
     Dollars(i64),
-    /// A multiple.
+    /// A multiple, shown as in `2.4x`.
     Multiple(f64),
-    /// Cents.
+    /// An amount in cents.
     Cents(i64),
 }
 

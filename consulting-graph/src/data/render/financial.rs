@@ -1,4 +1,4 @@
-//! The financial document.
+//! Renders the financial document.
 
 use super::{
     super::{Company, Item, Note, Split, Statement, Subject, Unit, number, ratio},
@@ -78,7 +78,7 @@ const CASH_FLOW: &[Item] = &[
     Item::ChangeInCash,
 ];
 
-/// An additional table row: its label and the function that computes it from the others.
+/// An additional table row: its label, and the function that computes its cell for a statement.
 type Computed = (&'static str, fn(&Company, &Statement) -> Option<String>);
 
 fn per_share(_: &Company, statement: &Statement) -> Option<String> {
@@ -93,7 +93,8 @@ fn free_cash_flow(_: &Company, statement: &Statement) -> Option<String> {
     ratio::free_cash_flow(statement).map(number::dollars)
 }
 
-/// Notes missing periods between the ones shown, because adjacent table columns look consecutive.
+/// Returns a note for each gap between the periods shown. Without the note, adjacent table columns would look like
+/// consecutive periods.
 fn gap_notes(statements: &[Statement]) -> String {
     let number = |it: &Statement| match it.period.quarter {
         Some(quarter) => it.period.year * 4 + i32::from(quarter.get()),

@@ -1,4 +1,4 @@
-//! The news document.
+//! Renders the news document.
 
 use super::{
     super::{Company, News, Sentiment, Subject, number},

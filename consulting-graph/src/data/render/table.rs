@@ -1,6 +1,6 @@
 //! Markdown tables.
 
-/// Renders a table with a header; empty if there are no rows.
+/// Renders a table with a header. Returns an empty string if there are no rows.
 pub(super) fn table(header: &[String], lines: &[Vec<String>]) -> String {
     if lines.is_empty() {
         return String::new();
@@ -12,7 +12,7 @@ pub(super) fn table(header: &[String], lines: &[Vec<String>]) -> String {
 }
 
 fn line(cells: &[String]) -> String {
-    // A pipe would start another cell.
+    // A pipe would start another cell, and a newline would end the table row.
     let cells: Vec<String> =
         cells.iter().map(|it| it.replace('|', "/").replace('\n', " ")).collect();
     format!("| {} |\n", cells.join(" | "))

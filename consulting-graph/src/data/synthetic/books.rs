@@ -1,10 +1,10 @@
-//! Generates the books: each quarter follows from the one before.
+//! Generates the company's accounts. Each quarter is computed from the one before.
 
 use chrono::NaiveDate;
 
 use super::{super::rng::SeededRng, Fact, Item, Origin, Period, Statement, fact, profile::Profile};
 
-/// One quarter; amounts in millions.
+/// The accounts of one quarter; amounts are in millions.
 #[derive(Debug, Clone)]
 pub(super) struct Quarter {
     pub(super) period: Period,
@@ -26,7 +26,7 @@ pub(super) struct Quarter {
     balance: Balance,
 }
 
-/// Balance sheet in millions. Totals are derived from these lines.
+/// Balance sheet in millions. Totals are computed from these line items.
 #[derive(Debug, Clone)]
 struct Balance {
     cash: i64,
@@ -41,7 +41,7 @@ struct Balance {
     equity: i64,
 }
 
-/// Generates the books for all periods.
+/// Generates the accounts for all periods.
 pub(super) fn generate(
     profile: &Profile,
     periods: &[(Period, NaiveDate)],
@@ -65,7 +65,7 @@ pub(super) fn generate(
             rng,
         );
         balance = quarter.balance.clone();
-        // Repurchases retire about two in a thousand shares per quarter.
+        // Repurchases retire two in a thousand shares per quarter.
         shares = if quarter.buybacks > 0 { shares - shares / 500 } else { shares };
         quarters.push(quarter);
     }
@@ -155,7 +155,7 @@ fn next_quarter(
     }
 }
 
-/// Returns the debt to raise so that cash stays above `floor`, in multiples of 50 million.
+/// Returns the amount of debt to raise, a multiple of 50 million, so that cash does not fall below `floor`.
 fn debt_needed(cash: i64, floor: i64) -> i64 {
     if cash >= floor { 0 } else { (floor - cash + 49) / 50 * 50 }
 }
@@ -225,7 +225,8 @@ impl Quarter {
     }
 }
 
-/// Builds the statement of a full year: flows are summed, balances taken from the last quarter, shares averaged.
+/// Builds the statement for a full year: sums the flows, takes the balances from the last quarter, and averages the
+/// numbers of shares.
 pub(super) fn annual(quarters: &[Quarter]) -> Option<Statement> {
     use super::super::Unit;
 

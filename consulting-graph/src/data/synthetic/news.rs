@@ -1,7 +1,7 @@
 //! Generates news, forum threads and ratings for a fictional company.
 //!
-//! All figures about the company come from its books. For every favourable reading of them there is an unfavourable
-//! one.
+//! All figures about the company come from its accounts. For every favourable interpretation of the figures there is an
+//! unfavourable one.
 
 use chrono::{Days, NaiveDate};
 
@@ -12,7 +12,7 @@ use super::{
     Company, Item, Profile, SeededRng,
 };
 
-/// Figures from the books that the news refer to.
+/// Figures from the accounts that the news items quote.
 struct KeyFigures {
     revenue: String,
     growth: String,

@@ -1,4 +1,4 @@
-//! Parameters of a fictional company.
+//! Parameters from which the accounts of a fictional company are generated.
 
 use super::super::rng::SeededRng;
 
@@ -40,8 +40,8 @@ const SECTORS: &[Sector] = &[
     },
 ];
 
-/// Performance parameters. Rates are in thousandths of a quarter's revenue unless stated otherwise; money is in
-/// millions.
+/// Parameters of a fictional company. Rates are in thousandths of a quarter's revenue unless stated otherwise, and
+/// money is in millions. A `drift` is added to its rate in every quarter.
 #[derive(Debug)]
 pub(super) struct Profile {
     pub(super) sector: &'static Sector,
@@ -54,16 +54,16 @@ pub(super) struct Profile {
     pub(super) tax: i64,
     pub(super) receivables: i64,
     pub(super) receivables_drift: i64,
-    /// Of the quarter's cost of revenue.
+    /// In thousandths of the quarter's cost of revenue.
     pub(super) inventory: i64,
     pub(super) inventory_drift: i64,
-    /// Of the quarter's cost of revenue.
+    /// In thousandths of the quarter's cost of revenue.
     pub(super) payables: i64,
     pub(super) investment: i64,
     pub(super) investment_drift: i64,
-    /// Of net income.
+    /// In thousandths of net income.
     pub(super) dividends: i64,
-    /// Of free cash flow; above 1000, more is paid out than comes in.
+    /// In thousandths of free cash flow. Above 1000, the company spends more on repurchases than it earns.
     pub(super) buybacks: i64,
     pub(super) debt: i64,
     pub(super) cash: i64,
@@ -105,7 +105,8 @@ impl Profile {
         profile
     }
 
-    /// Adds a drawback to the good news: growth at the expense of margin, credit, payout or inventory.
+    /// Adds a randomly chosen weakness, such as growth at the expense of the margin, late-paying customers, repurchases
+    /// that exceed the free cash flow, or growing inventory.
     fn add_tension(&mut self, rng: &mut SeededRng) {
         match rng.between(0, 3) {
             0 => (self.growth, self.cost_drift) = (self.growth.max(15), rng.between(5, 9)),
@@ -116,7 +117,7 @@ impl Profile {
     }
 }
 
-/// Draws initial weights, largest first, with a drift that shrinks the first and grows the last.
+/// Draws pairs of initial weight and drift, largest weight first. The first weight shrinks and the last one grows.
 fn weights(n: usize, rng: &mut SeededRng) -> Vec<(i64, i64)> {
     let drift = rng.between(4, 12);
     (0..n as i64)

@@ -1,4 +1,4 @@
-//! The ranked moves with their scores.
+//! Builds the sections about the ranked moves and their scores.
 
 use super::{
     super::{Report, chart::Chart, document::Block},
@@ -153,7 +153,7 @@ fn by_metric(report: &Report, score: &MoveScore) -> Chart {
     }
 }
 
-/// Builds a table of all scores of a move, with how they were obtained.
+/// Builds a table of all scores for a move, which also shows how the scores were read.
 fn metrics(report: &Report, score: &MoveScore) -> Block {
     let mut header = vec!["Scorer".to_owned()];
     header.extend(report.outcome.metrics.iter().map(|it| it.name.clone()));

@@ -1,4 +1,4 @@
-//! Reliability of the ranking.
+//! Builds the section about the reliability of the ranking.
 
 use super::super::{Report, document::Block};
 use crate::{
@@ -66,7 +66,8 @@ pub(super) fn reliability(report: &Report) -> Vec<Block> {
     blocks
 }
 
-/// Lists moves whose total changes when the scorers' severity is removed, which are those with missing scores.
+/// Lists the moves whose total score changes if the severity of the scorers is removed. These are the moves for which
+/// some scores could not be read.
 fn adjusted(report: &Report, severity: &Severity) -> Vec<Vec<String>> {
     let line = |ranked: &Ranked| {
         let adjusted = format!("{:.1}", severity.adjusted.get(&ranked.move_id)?);

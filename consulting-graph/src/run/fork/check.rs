@@ -3,8 +3,8 @@
 use super::{ForkPoint, RunError};
 use crate::config::{Config, Group, Metric, Persona};
 
-/// Rejects changes of settings that were already used before the fork point: the fork would keep results that its
-/// configuration does not explain.
+/// Rejects changes to settings that were already used before the fork point, because the fork would keep results that
+/// do not match its configuration.
 pub(super) fn check_settings(
     before: &Config,
     after: &Config,
@@ -28,7 +28,7 @@ pub(super) fn check_settings(
         return Err(RunError::Setting {
             setting: (*name).to_owned(),
             problem: format!(
-                "they had already finished before {at}; fork at layer_{layer_needed} instead"
+                "these agents had already finished before {at}; fork at layer_{layer_needed} instead"
             ),
         });
     }
@@ -38,7 +38,8 @@ pub(super) fn check_settings(
     }
 }
 
-/// Debates that are kept, fully or up to a round, need the same decision makers, metrics and rounds.
+/// Rejects changes to decision makers, metrics and rounds that do not fit the debates that the fork keeps, fully or up
+/// to a round.
 fn check_debate(
     before: &Config,
     after: &Config,
@@ -64,7 +65,7 @@ fn check_debate(
         (
             "rounds",
             format!(
-                "{completed} rounds were complete before {at}; set at least {completed}, or fork earlier"
+                "rounds 1 to {completed} were complete before {at}; set at least {completed}, or fork earlier"
             ),
         )
     } else {

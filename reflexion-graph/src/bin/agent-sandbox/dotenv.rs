@@ -1,4 +1,4 @@
-//! Reads API keys and addresses of providers from the file `.env` in the working directory.
+//! Reads the API keys and addresses of providers from the file `.env` in the working directory.
 //!
 //! Only variables that this program uses are read. The author of a directory must not be able to decide which code
 //! the program loads (`LD_PRELOAD`), which proxy it uses (`HTTPS_PROXY`) or which certificates it trusts
@@ -32,7 +32,8 @@ const PROVIDERS: [Variables; 7] = [
     Variables { keys: &["OPENAI_COMPATIBLE_API_KEY"], addresses: &["OPENAI_COMPATIBLE_BASE_URL"] },
 ];
 
-/// Returns once all variables of the file are set. Variables that are already set keep their values.
+/// Sets the variables from the file by executing this program again if necessary. Returns once all of them are set.
+/// Variables that are already set keep their values.
 pub(crate) fn load() -> Result<(), CliError> {
     let path = Path::new(".env");
     let bytes = match fs::read(path) {
@@ -53,8 +54,8 @@ pub(crate) fn load() -> Result<(), CliError> {
     Err(CliError::Restart(command.args(args).envs(added).exec()))
 }
 
-/// Returns the variables that the file adds to the environment. Fails if a key from the environment would be sent to
-/// an address from the file, because the file may have another author.
+/// Returns the variables that the file adds to the environment. Fails if an API key from the environment would be sent
+/// to an address from the file, because someone else may have written the file.
 fn added(
     text: &str,
     environment: &dyn Fn(&str) -> Option<OsString>,
@@ -78,7 +79,7 @@ struct Variable {
     value: String,
 }
 
-/// Parses lines of the form `NAME=value` whose names are known. Allows quoted values and a leading `export`.
+/// Parses the lines of the form `NAME=value` whose names are known. Allows quoted values and a leading `export`.
 fn variables(text: &str) -> Result<Vec<Variable>, CliError> {
     let mut found = Vec::new();
     for (idx, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -100,14 +101,14 @@ fn known(name: &str) -> Option<&'static str> {
     of_providers.copied().chain([API_KEY]).find(|it| *it == name)
 }
 
-/// Removes quotes. Returns `None` if they are not closed.
+/// Removes the quotes around a value. Returns `None` if the quotes are not closed.
 fn unquote(value: &str) -> Option<&str> {
     for quote in ['"', '\''] {
         if let Some(inner) = value.strip_prefix(quote) {
             return inner.split_once(quote).map(|it| it.0);
         }
     }
-    // A comment must follow a space, because a key may contain `#`.
+    // A comment must follow a space, because an API key may contain `#`.
     Some(value.split(" #").next().unwrap_or(value).trim_end())
 }
 
@@ -115,7 +116,7 @@ fn unquote(value: &str) -> Option<&str> {
 mod tests {
     use super::{added, known};
 
-    /// Returns the variables that a file adds to this environment.
+    /// Returns the variables that a file with this text adds to the given environment.
     fn of(text: &str, environment: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>, String> {
         let value = |name: &str| environment.iter().find(|it| it.0 == name).map(|it| it.1.into());
         added(text, &value).map_err(|error| error.to_string())
@@ -158,13 +159,14 @@ mod tests {
             ("OPENAI_COMPATIBLE_BASE_URL", "OPENAI_COMPATIBLE_API_KEY"),
         ] {
             let line = format!("\n{address}=http://evil");
-            // A key in the file does not make it safe to send the other key.
+            // Loading fails even if the file contains a key too, because the key from the environment would be used.
             for text in [line.clone(), format!("{line}\n{key}=theirs")] {
                 let error = of(&text, &[(key, "mine")]).unwrap_err();
                 assert!(error.starts_with(&format!("line 2 of .env sets {address}")), "{error}");
                 assert!(error.contains(key) && !error.contains("mine"), "{error}");
             }
-            // Both from the file, no key at all, or both from the environment.
+            // Loading succeeds if the file contains both the address and the key, if the environment has no key for
+            // the provider, or if the environment contains both.
             assert_eq!(of(&format!("{line}\n{key}=theirs"), &[]).unwrap().len(), 2);
             assert_eq!(of(&line, &[(key, ""), ("GROQ_API_KEY", "mine")]).unwrap().len(), 1);
             assert_eq!(of(&line, &[(key, "mine"), (address, "http://mine")]).unwrap(), []);

@@ -1,4 +1,4 @@
-//! Command-line program: `agent-sandbox run "Calculate fibonacci(10)"`.
+//! Command-line program that solves tasks, for example with `agent-sandbox run "Calculate fibonacci(10)"`.
 
 mod args;
 mod bench;
@@ -24,10 +24,11 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // This program is also the guest agent; in a guest, this call does not return. Must run before any thread starts.
+    // This program is also the guest agent. In a guest, this call does not return. It must run before any OS thread
+    // starts.
     sandbox_vm::guest::enter(sandbox_vm::guest::Agent::new);
     let cli = Cli::parse();
-    // Must also run before any thread starts, because it may replace the process.
+    // This must also run before any OS thread starts, because it may replace the process.
     if let Err(error) = dotenv::load() {
         return fail(&error);
     }
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &CliError) -> ExitCode {
-    // The message may contain text from a provider or a sandbox.
+    // The message may contain untrusted text from a provider or a sandbox.
     eprintln!("error: {}", view::clean_lines(&error.to_string()));
     error.status().into()
 }
@@ -80,6 +81,6 @@ fn init_logging(level: LevelFilter) {
         .with_env_filter(filter)
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal());
-    // Cannot fail: no other subscriber has been set.
+    // This cannot fail, because no other subscriber has been set.
     subscriber.init();
 }

@@ -32,7 +32,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
         return Err(CliError::NoKey(args.address));
     }
     let error = |source| CliError::Listen { address: args.address, source };
-    // Bind before resuming jobs: if the address is in use, another server may be running them.
+    // Bind the address before jobs are resumed. If the address is in use, another server may be running these jobs.
     let listener = TcpListener::bind(args.address).await.map_err(error)?;
     let address = listener.local_addr().map_err(error)?;
     let shutdown = shutdown_signal().map_err(error)?;
@@ -72,7 +72,7 @@ fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     Ok(args.host.iter().cloned().fold(guard, Guard::host))
 }
 
-/// Resolves when the process is interrupted or terminated.
+/// Returns a future that resolves when the process is interrupted or terminated.
 fn shutdown_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

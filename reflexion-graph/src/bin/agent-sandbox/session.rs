@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &RunArgs) -> Result<CommandStatus, CliError> {
     begin(manifest, args.out.as_deref(), &args.output).await
 }
 
-/// Creates a session from attempts of another one and runs it.
+/// Creates a session that starts with attempts of another session, and runs it.
 pub(crate) async fn fork(args: &ForkArgs) -> Result<CommandStatus, CliError> {
     check_trace_writable(&args.output)?;
     let run = open(&args.run)?;
@@ -99,7 +99,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<CommandStatus, CliError>
     execute(&run, deps, &args.output).await
 }
 
-/// Opens a session by its directory or by its name under `runs/`.
+/// Opens the session in a directory, or the session with a given name under `runs/`.
 fn open(run: &Path) -> Result<Run, CliError> {
     let dirs = [run.to_owned(), Path::new("runs").join(run)];
     let dir = dirs.into_iter().find(|it| it.join("run.json").is_file());

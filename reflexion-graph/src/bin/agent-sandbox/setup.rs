@@ -29,7 +29,7 @@ pub(crate) fn limits(args: &AttemptArgs) -> Limits {
     Limits { timeout: args.timeout, cpu_time: args.cpu_time, memory: args.memory }
 }
 
-/// Rejects invalid arguments before anything is started.
+/// Checks the arguments, so that invalid ones are reported before anything is started.
 pub(crate) fn check(args: &AttemptArgs) -> Result<(), CliError> {
     let job = Job { limits: limits(args), ..Job::new("any").max_attempts(args.max_attempts) };
     Ok(job.check().map_err(RunError::from)?)
@@ -52,7 +52,7 @@ pub(crate) fn sandbox_config(args: &SandboxArgs) -> SandboxConfig {
     }
 }
 
-/// Builds the model and opens the executor. The model comes first, so that a missing key or price is reported before
+/// Builds the model, then opens the executor. In this order, a missing API key or an unknown price is reported before
 /// any sandbox starts.
 pub(crate) async fn deps(
     choice: &ModelChoice,

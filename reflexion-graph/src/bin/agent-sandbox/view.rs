@@ -1,4 +1,4 @@
-//! Formats events and results of a session for a terminal.
+//! Formats the events and the result of a session for a terminal.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub(crate) const SCRIPTED_NOTICE: &str =
 pub(crate) const NOT_ISOLATED_WARNING: &str = "NOT ISOLATED: programs run directly on this machine with your \
      permissions and your files; omit --sandbox to isolate them.";
 
-/// Maximum number of lines shown of an output.
+/// Maximum number of lines that are shown of each output.
 const MAX_LINES: usize = 20;
 
 /// Formats an event.
@@ -74,7 +74,7 @@ pub(crate) fn line(event: &Progress) -> String {
             }
             text
         }
-        // The error is printed when the command ends; the other events are implied by those that follow.
+        // The error is printed when the command ends. The other events are implied by the events that follow them.
         _ => String::new(),
     }
 }
@@ -107,7 +107,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Prefixes each line with a mark, and omits the middle if there are more than `most` lines.
+/// Prefixes each line with `mark`. If there are more than `most` lines, the middle ones are omitted.
 fn indented(text: &str, mark: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut shown = String::new();

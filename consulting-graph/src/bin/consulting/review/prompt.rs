@@ -24,7 +24,7 @@ pub(crate) enum PromptOutcome {
     Later,
 }
 
-/// Shows the moves and executes commands until `go` or `quit`. Blocks the calling thread.
+/// Shows the moves and executes commands until `go` or `quit`. Blocks the calling OS thread.
 pub(crate) fn run_prompt(
     ticker: Ticker,
     review: ReviewRequest,

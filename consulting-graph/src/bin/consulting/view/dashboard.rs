@@ -27,7 +27,7 @@ pub(crate) struct RunHeader {
     pub(super) rounds: u32,
     pub(super) max_score: usize,
     pub(super) top_k: usize,
-    /// Ids of the decision makers. The first one has the log `i1`.
+    /// Ids of the decision makers. The transcript of the first one is named `i1`.
     pub(super) makers: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl RunHeader {
         }
     }
 
-    /// Returns the decision maker of a log.
+    /// Returns the id of the decision maker to whom a log belongs.
     pub(super) fn maker<'a>(&'a self, log: &'a str) -> &'a str {
         let number = log.strip_prefix('i').and_then(|it| it.parse::<usize>().ok());
         number.and_then(|it| self.makers.get(it.checked_sub(1)?)).map_or(log, String::as_str)
@@ -70,20 +70,20 @@ pub(crate) struct Dashboard {
     pub(super) layers: BTreeMap<Layer, LayerProgress>,
     pub(super) moves: BTreeMap<MoveId, MoveProgress>,
     scores: Vec<MoveScore>,
-    /// Back end of the sandboxes, and whether it isolates.
+    /// Name of the sandbox back end, and whether it isolates guests from the host.
     pub(super) sandbox: Option<(String, bool)>,
     /// Warnings and errors, oldest first.
     pub(super) warnings: Vec<String>,
     pub(super) is_complete: bool,
     pub(super) spending: Spending,
-    /// When the debates started, and their progress at that time.
+    /// Time at which the debates started, and their progress at that time.
     debates_started: Option<(Duration, f64)>,
 }
 
 /// Progress of a layer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LayerProgress {
-    /// Documents of a completed layer.
+    /// Names of the documents that the layer produced. `None` until the layer is complete.
     pub(super) artifacts: Option<Vec<String>>,
     pub(super) agents: Vec<AgentProgress>,
 }
@@ -119,7 +119,7 @@ pub(super) enum MoveState {
     Debating {
         round: u32,
         status: RoundStatus,
-        /// Last speaker, and the first line of its text.
+        /// Last speaker, and the first line of that speaker's text.
         last: Option<(String, String)>,
     },
     Scored,
@@ -145,7 +145,7 @@ impl Dashboard {
     pub(crate) fn apply(&mut self, event: &PipelineEvent, at: Duration) {
         match event {
             PipelineEvent::LayerStart { layer, .. } => {
-                // A fork has no events of the layers before its fork point.
+                // Marks earlier layers as complete, because a fork has no events for the layers before its fork point.
                 for before in LAYERS.iter().filter(|it| *it < layer) {
                     self.layers.entry(*before).or_default().artifacts.get_or_insert_default();
                 }
@@ -219,7 +219,7 @@ impl Dashboard {
         }
         let progress = self.progress();
         self.debates_started = self.debates_started.map(|_| (Duration::ZERO, progress));
-        // Warnings and the end of earlier executions do not concern this one.
+        // Warnings from earlier executions and their completion do not concern this execution.
         self.warnings.clear();
         self.is_complete = false;
     }
@@ -233,7 +233,7 @@ impl Dashboard {
         MoveId::parse(move_id).ok().and_then(|it| self.moves.get(&it)).map_or("", |it| &it.title)
     }
 
-    /// Returns the number of finished debates and of all debates.
+    /// Returns the number of finished debates and the total number of debates.
     pub(super) fn debates(&self) -> (usize, usize) {
         let is_finished =
             |it: &&MoveProgress| matches!(it.state, MoveState::Scored | MoveState::Skipped);
@@ -250,7 +250,7 @@ impl Dashboard {
         let (since, before) = self.debates_started.filter(|_| !self.is_complete)?;
         let progress = self.progress();
         let (done, left) = (progress - before, self.moves.len() as f64 - progress);
-        // Too early for an estimate.
+        // Until a tenth of one debate is done, it is too early for an estimate.
         (done >= 0.1).then(|| now.saturating_sub(since).mul_f64((left / done).max(0.0)))
     }
 
@@ -274,7 +274,7 @@ impl Dashboard {
         self.moves = ids.map(|it| (it, known.remove(&it).unwrap_or_default())).collect();
     }
 
-    /// Marks all debates as finished, including those scored in earlier executions.
+    /// Marks all debates that were not skipped as scored, including those scored in earlier executions.
     fn finish_debates(&mut self) {
         for progress in self.moves.values_mut().filter(|it| !matches!(it.state, MoveState::Skipped))
         {
@@ -322,8 +322,8 @@ impl Dashboard {
     }
 }
 
-/// Returns the number of finished turns of a debate. Each round has two: one of the critic, one of the decision
-/// makers.
+/// Returns the number of finished turns of a debate. Each round counts as two turns, one by the critic and one by all
+/// decision makers.
 pub(super) fn finished_turns(round: u32, status: RoundStatus) -> u32 {
     let of_round = match status {
         RoundStatus::CriticResponding => 0,

@@ -1,4 +1,4 @@
-//! One line per event, for log files and terminals without a screen.
+//! Renders each event as one line, for log files and for terminals that cannot redraw a screen.
 
 use consulting_graph::event::{Layer, PipelineEvent, RoundStatus};
 
@@ -50,7 +50,7 @@ pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
             format!("done; recommended: {}", recommended.join(", "))
         }
         PipelineEvent::PipelineError { message } => format!("FAILED: {message}"),
-        // Events of newer versions.
+        // Required, because `PipelineEvent` is non-exhaustive.
         other => format!("{other:?}"),
     };
     first_line(&line)

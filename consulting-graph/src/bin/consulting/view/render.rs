@@ -175,7 +175,7 @@ fn status_text(run: &Dashboard, status: RoundStatus) -> String {
 /// Renders the scored moves that fit into `room` lines.
 fn leaders(run: &Dashboard, room: usize, columns: usize) -> Vec<Line> {
     let ranking = run.ranking();
-    // A blank line and a heading come first.
+    // Two lines are needed for a blank line and the heading.
     let shown = ranking.all().count().min(room.saturating_sub(2));
     if shown == 0 {
         return Vec::new();

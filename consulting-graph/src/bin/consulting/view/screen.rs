@@ -6,8 +6,9 @@ use super::{render::Size, text::Line};
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
-/// The terminal shows the output between these two sequences at once.
+/// Starts a synchronized update. The terminal shows the output up to [`END`] all at once.
 const BEGIN: &str = "\x1b[?2026h";
+/// Ends a synchronized update.
 const END: &str = "\x1b[?2026l";
 
 /// Lines at the end of the terminal that are redrawn in place.
@@ -55,7 +56,7 @@ impl Screen {
     }
 }
 
-/// Returns the size of the terminal, without the last column and line: a full line would wrap.
+/// Returns the size of the terminal, without the last column and line, because a full line would wrap.
 pub(super) fn size() -> Size {
     let terminal = rustix::termios::tcgetwinsize(stderr()).ok();
     let terminal = terminal.filter(|it| it.ws_col > 0 && it.ws_row > 0);

@@ -1,4 +1,4 @@
-//! What the view shows at different points of a run.
+//! Tests of what the view shows at different points of a run.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -66,7 +66,7 @@ fn scored(id: &str, score: u32) -> PipelineEvent {
     PipelineEvent::SandboxScored { move_id: id.to_owned(), score, breakdown }
 }
 
-/// Events of the first three layers. One analyst fails.
+/// Returns the events of the first three layers, in which one analyst fails.
 fn layers() -> Vec<PipelineEvent> {
     let start = |layer| PipelineEvent::layer_start(Layer::Number(layer));
     vec![
@@ -89,7 +89,7 @@ fn layers() -> Vec<PipelineEvent> {
     ]
 }
 
-/// Events up to the middle of the third debate.
+/// Returns the events up to the middle of the third debate.
 fn debates() -> Vec<PipelineEvent> {
     vec![
         layer_done(Layer::Number(2), &["m1.md", "m2.md", "m3.md", "m4.md"]),
