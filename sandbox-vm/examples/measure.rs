@@ -153,7 +153,7 @@ async fn run(sandbox: &Sandbox, program: Program) -> Result<Option<Sandbox>, Err
     Ok(None)
 }
 
-/// Measures the time to write and to read a file.
+/// Measures the throughput of writing and of reading a file.
 async fn files(sandbox: &Sandbox) -> Result<[String; 2], Error> {
     let bytes = vec![7; 16 << 20];
     let rate = |started: Instant| format!("{:.0} MiB/s", 16.0 / started.elapsed().as_secs_f64());
