@@ -317,7 +317,7 @@ impl Dir {
     fn moved_error(&self) -> Error {
         Error::Unsafe {
             path: escape_for_message(&self.path),
-            fault: "the directory was moved while it was written to",
+            fault: "the directory was moved while a file in it was being written",
         }
     }
 

@@ -266,7 +266,7 @@ const DATA_EXTENSIONS: [&str; 13] = [
 fn protection(component: &str) -> Option<&'static str> {
     let name = component.to_lowercase();
     if PROTECTED_DIRS.contains(&name.as_str()) {
-        return Some("it is in a directory of tools or of the gate");
+        return Some("it is in a directory that belongs to a tool or to the gate");
     }
     let name = strip_backup_suffixes(&name);
     let is_env = name.starts_with(".env") || name.ends_with(".env") || name == ".flaskenv";
@@ -279,7 +279,7 @@ fn protection(component: &str) -> Option<&'static str> {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut words = name.split(|it: char| !it.is_alphanumeric());
     (DATA_EXTENSIONS.contains(&ending) && words.any(|it| CREDENTIAL_WORDS.contains(&it)))
-        .then_some("files of this name contain credentials")
+        .then_some("files with this name contain credentials")
 }
 
 /// Strips backup suffixes, because a copy is as sensitive as its original.
@@ -406,7 +406,7 @@ mod tests {
                             && !path.to_lowercase().contains("handoff")
                             && !path.contains(".ssh")
                     })
-                    .or(Some("directory of tools")),
+                    .or(Some("directory that belongs to a tool")),
             );
         }
     }

@@ -136,7 +136,7 @@ pub enum TerminationReason {
     #[error("it was deleted")]
     Deleted,
     /// The sandbox exceeded a limit.
-    #[error("it exceeded its limit of {0}")]
+    #[error("it exceeded its limit on {0}")]
     Limit(ExceededLimit),
     /// The guest violated the protocol.
     #[error("the guest violated the protocol: {0}")]

@@ -106,7 +106,7 @@ impl Sandboxes {
             // registered in the meantime.
             let sandbox = slot.get_or_try_init(create).await?;
             if sandbox.termination_reason().is_none() && *sandbox.spec() != spec {
-                let problem = "a live sandbox of this name has a different spec; use the same spec, delete the sandbox or choose \
+                let problem = "a live sandbox with this name has a different spec; use the same spec, delete the sandbox or choose \
                                another name";
                 return Err(Error::BadSpec { name: spec.name, problem });
             }

@@ -40,7 +40,7 @@ pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
         }
         memory += if contents > 0 { VALUE_OVERHEAD + CONTAINER_OVERHEAD } else { VALUE_OVERHEAD };
         if memory > MAX_MEMORY {
-            return Err("exceeds the memory limit of a message");
+            return Err("exceeds the memory limit for messages");
         }
         if contents > 0 {
             if open.len() >= MAX_DEPTH {
@@ -148,7 +148,7 @@ mod tests {
         // A list of one million lists with one number each, at two bytes per inner list.
         let mut lists = [&[0xdd][..], &1_000_000u32.to_be_bytes()].concat();
         lists.extend([0x91, 0].repeat(1_000_000));
-        assert_eq!(check(&lists), Err("exceeds the memory limit of a message"));
+        assert_eq!(check(&lists), Err("exceeds the memory limit for messages"));
         for cut in
             [&[][..], &[0x91], &[0xdf, 0xff, 0xff, 0xff, 0xff], &[0xc6, 0xff, 0xff, 0xff, 0xff, 1]]
         {

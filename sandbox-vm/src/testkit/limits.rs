@@ -44,7 +44,7 @@ fn ended_by(outcome: Result<Output, Error>, limit: ExceededLimit) -> Result<(), 
         // The sandbox as a whole may also have exceeded the limit.
         Err(error) => error.exceeded_limit() == Some(limit),
     };
-    ensure!(matches, "expected the limit of {limit} to be exceeded: {}", describe(&outcome));
+    ensure!(matches, "expected the limit on {limit} to be exceeded: {}", describe(&outcome));
     Ok(())
 }
 
