@@ -227,7 +227,7 @@ impl CallPolicy {
                 let code = if error.terminal { FaultCode::Terminal } else { FaultCode::Failed };
                 Err(Fault::new(code, error))
             }
-            None => Err(Fault::new(FaultCode::Failed, "the call ended without an answer; retry it")),
+            None => Err(Fault::new(FaultCode::Failed, "the call got no answer; retry it")),
         }
     }
 
