@@ -1,8 +1,8 @@
-//! Benchmark: the time of many drafts from request to decision, and whether it grows.
+//! Benchmark: measures the time that many drafts take from request to decision, and whether that time grows.
 //!
-//! `cargo run --release -p draft-gate --example many_drafts -- 10000 [DIR]`. Accepting a draft needs fourteen syncs,
-//! so the time of fourteen plain file syncs on the same disk is measured for comparison. A directory in memory
-//! (`/dev/shm`) shows the gate's own cost.
+//! `cargo run --release -p draft-gate --example many_drafts -- 10000 [DIR]`. Accepting a draft needs fourteen syncs, so
+//! the time for fourteen plain file syncs on the same disk is measured for comparison. With an in-memory directory
+//! (`/dev/shm`), the benchmark shows the gate's own cost.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{
@@ -15,10 +15,10 @@ use std::{
 
 use draft_gate::{Decision, DraftRequest, Gate, Submission};
 
-/// Number of files; drafts cycle through them.
+/// Number of files. The drafts cycle through them.
 const FILES: usize = 50;
 
-/// Number of syncs of an accepted draft.
+/// Number of syncs that accepting a draft needs.
 const SYNCS: usize = 14;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let start = Instant::now();
         process_draft(&gate, number, &body)?;
         times.push(start.elapsed());
-        // Interleaved, so that both see the same disk load.
+        // The two measurements are interleaved, so that both see the same disk load.
         if number % 10 == 0 {
             sync_times.push(measure_syncs(&mut sync_file)?);
         }
@@ -68,7 +68,7 @@ fn process_draft(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// Measures the same number of plain syncs.
+/// Measures the time for the same number of plain syncs.
 fn measure_syncs(file: &mut File) -> io::Result<Duration> {
     let start = Instant::now();
     for _ in 0..SYNCS {

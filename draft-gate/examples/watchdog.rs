@@ -16,7 +16,7 @@ struct Job {
     decision: String,
 }
 
-/// Stands in for a local model with tools.
+/// This node stands in for a local model with tools.
 async fn implement(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, NodeError> {
     let worker = cx.deps().worker("implementer")?;
     let draft = worker.request(&DraftRequest::edit(&job.path, "phase10_version_flag"))?;
@@ -27,7 +27,7 @@ async fn implement(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, Node
     Ok(Job::update().set(submitted.set))
 }
 
-/// An escalation interrupts the run here; the verdict resumes it.
+/// If the change is escalated, the run is interrupted here. The person's verdict resumes it.
 async fn review(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, NodeError> {
     let judgement = graph::judge(cx, cx.deps(), &job.set).await?;
     Ok(Job::update().decision(format!("{:?}", judgement.decision)))

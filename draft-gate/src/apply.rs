@@ -1,8 +1,8 @@
-//! Applies a change set atomically: all files or none, even across crashes.
+//! Applies a change set atomically: either all of its files are changed or none, even across crashes.
 //!
-//! Each file is exchanged with its new version in one system call that also yields the replaced file. A concurrent
-//! edit by another program is thereby detected and restored. A replaced file is deleted only if the gate wrote it or
-//! its content is in the blob store.
+//! Each file is exchanged with its new version in one system call that also yields the replaced file. If that file is
+//! not the expected one, another program has edited it concurrently, and the edit is restored. A replaced file is
+//! deleted only if the gate wrote it or its content is in the blob store.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl LockedGate<'_> {
-    /// Applies all pending steps. If a step fails, rolls all of them back and removes the journal.
+    /// Applies all steps that are still pending. If a step fails, rolls back all of them and removes the journal.
     pub(crate) fn apply(&self, journal: &Journal) -> Result<(), Error> {
         let apply = |step: &Step| if self.is_done(step)? { Ok(()) } else { self.apply_step(step) };
         let applied = journal.steps.iter().try_for_each(apply);
@@ -28,8 +28,8 @@ impl LockedGate<'_> {
         })
     }
 
-    /// Reverts all applied steps. The journal is removed only after the last one, so a partially applied set is never
-    /// forgotten.
+    /// Reverts all applied steps. Removes the journal only after the last step is reverted, so that a partially applied
+    /// set is never forgotten.
     fn roll_back(&self, journal: &Journal, cause: &Error) -> Result<(), Error> {
         let mut changed_by_others = vec![];
         for step in journal.steps.iter().rev() {
@@ -37,7 +37,7 @@ impl LockedGate<'_> {
             match is_done.and_then(|it| if it { self.apply_step(&step.reversed()) } else { Ok(()) })
             {
                 Ok(()) => {}
-                // If another program changed the file in the meantime, its content stays.
+                // If another program has changed the file in the meantime, keep its content.
                 Err(Error::Conflict { path }) => changed_by_others.push(path),
                 Err(error) => {
                     return Err(Error::RollbackFailed {
@@ -61,8 +61,8 @@ impl LockedGate<'_> {
         self.gate.journal.remove(&journal.set)
     }
 
-    /// Syncs the directories of all files, including newly created parents: a process that crashed may not have
-    /// synced those.
+    /// Syncs the directories of all files. Newly created parent directories are included, because a process that
+    /// crashed may not have synced them.
     fn sync_dirs(&self, journal: &Journal) -> Result<(), Error> {
         let mut dirs: BTreeSet<&str> = BTreeSet::new();
         for step in &journal.steps {
@@ -76,7 +76,7 @@ impl LockedGate<'_> {
         for dir in dirs {
             match self.gate.root.subdir(dir) {
                 Ok(dir) => dir.sync()?,
-                // A directory that is missing or no longer safe to open contains none of our files.
+                // A directory that is missing or no longer safe to open contains none of the gate's files.
                 Err(error) if error.is_violation() || matches!(error, Error::Missing { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -84,8 +84,8 @@ impl LockedGate<'_> {
         Ok(())
     }
 
-    /// Returns whether the step's new content is in place. Anything but a regular file is neither the old nor the new
-    /// content.
+    /// Returns whether the step's new content is in place. Anything but a regular file counts as neither the old nor
+    /// the new content.
     fn is_done(&self, step: &Step) -> Result<bool, Error> {
         match self.gate.root.read(step.path.as_str(), blob::MAX_BYTES) {
             Ok(content) => Ok(content.map(|it| Digest::of(&it.bytes)) == step.new),
@@ -96,7 +96,7 @@ impl LockedGate<'_> {
         }
     }
 
-    /// Replaces the old content of one file by the new one.
+    /// Replaces the old content of one file with the new content.
     fn apply_step(&self, step: &Step) -> Result<(), Error> {
         let Step { path, old, new, mode, fresh, .. } = step;
         let dir = match new {
@@ -126,7 +126,7 @@ impl LockedGate<'_> {
         self.check_replaced_file(&dir, step)
     }
 
-    /// Checks that the replaced file has the expected content; otherwise restores it.
+    /// Checks that the replaced file has the expected content. If it does not, restores that file.
     fn check_replaced_file(&self, dir: &Dir, step: &Step) -> Result<(), Error> {
         let Step { path, old, new, fresh, .. } = step;
         let is_known = old.is_none_or(|old| digest_of(dir, fresh) == Some(old));
@@ -135,17 +135,19 @@ impl LockedGate<'_> {
             return if old.is_some() { dir.remove(fresh) } else { Ok(()) };
         }
         match (old, new) {
-            // If another program has removed our file, it stays removed, and the replaced file is kept in the store.
+            // If another program has removed the gate's file, it stays removed, and the replaced file is kept in the
+            // blob store.
             (Some(_), Some(_)) => {
                 let is_back = dir.exchange(fresh, path.name()).is_ok();
                 if is_back && digest_of(dir, fresh) != *new {
-                    // Another program saved before the exchange was reverted: the newest content keeps the name.
+                    // Another program saved the file before the exchange was reverted. The newest content keeps the
+                    // name.
                     let _ = dir.exchange(fresh, path.name());
                 }
                 self.discard(dir, step)?;
             }
-            // If another program has created a file of this name, it stays, and the removed file is kept in the
-            // store.
+            // If another program has created a file with this name, that file stays, and the removed file is kept in
+            // the blob store.
             (Some(_), None) => {
                 if dir.rename_new(fresh, path.name()).is_err() {
                     self.discard(dir, step)?;
@@ -160,7 +162,8 @@ impl LockedGate<'_> {
         in_place.and(Err(Error::Conflict { path: path.to_string() }))
     }
 
-    /// Removes temporary files of a crashed process and restores replaced files that were not the expected ones.
+    /// Removes the temporary files that a crashed process left, and restores replaced files that were not the expected
+    /// ones.
     pub(crate) fn clean_up_temp_files(&self, journal: &Journal) -> Result<(), Error> {
         for step in journal.steps.iter().flat_map(|it| [it.clone(), it.reversed()]) {
             let Ok(dir) = self.gate.root.subdir(step.path.parent()) else { continue };
@@ -180,9 +183,9 @@ impl LockedGate<'_> {
         Ok(())
     }
 
-    /// Removes the temporary file of a step. Content that is neither the step's old content nor a part of its new
-    /// content belongs to another program: it is moved to the store, or left in place if it cannot be read, and the
-    /// log records where it is.
+    /// Removes the temporary file of a step. If its content is neither the step's old content nor a part of its new
+    /// content, the content belongs to another program. In that case the content is moved to the blob store, or left in
+    /// place if it cannot be read, and the log records where it is.
     fn discard(&self, dir: &Dir, step: &Step) -> Result<(), Error> {
         let content = match dir.read(&step.fresh, blob::MAX_BYTES) {
             Ok(Some(content)) => content.bytes,
@@ -196,7 +199,7 @@ impl LockedGate<'_> {
         let new = step.new.and_then(|it| blob::get(&self.gate.blobs, it).ok());
         if !is_old && !new.is_some_and(|it| it.starts_with(&content)) {
             let name = Digest::of(&content).to_string();
-            // Rewritten even if present, so that its retention period starts now.
+            // Write the content even if it is already stored, so that its retention period starts now.
             self.gate.blobs.replace(&name, content, Durability::PowerLoss)?;
             self.log_kept_file(step, &format!("_handoff/gate/blobs/{name}"))?;
         }
@@ -208,7 +211,7 @@ impl LockedGate<'_> {
         self.log_event(GATE_AGENT, "kept_aside", "", fields)
     }
 
-    /// Removes directories that were created for files that no longer exist, if they are empty.
+    /// Removes the directories that were created for files which no longer exist, if the directories are empty.
     pub(crate) fn remove_new_dirs(&self, journal: &Journal) {
         for step in &journal.steps {
             let mut dir = step.path.parent();
@@ -222,7 +225,7 @@ impl LockedGate<'_> {
     }
 }
 
-/// Returns the digest of a regular file, `None` for anything else.
+/// Returns the digest of a regular file, or `None` for anything else.
 fn digest_of(dir: &Dir, name: &str) -> Option<Digest> {
     dir.read(name, blob::MAX_BYTES).ok().flatten().map(|it| Digest::of(&it.bytes))
 }

@@ -1,11 +1,12 @@
-//! The append-only log `transition.ndjson`, a hash chain.
+//! The append-only log `transition.ndjson`, whose lines form a hash chain.
 //!
-//! Each line ends with the SHA-256 of the previous line's hash and its own text. That reveals every modification
-//! except truncation at the end. The gate therefore also stores the end of the log in `head.json`, before and after
-//! each line is written; only a crash between the two leaves open whether the last line exists.
+//! Each line ends with a SHA-256 hash of the previous line's hash and the line's own text. The chain reveals every
+//! modification except truncation at the end. The gate therefore also stores the end of the log in `head.json`, both
+//! before and after it writes a line. Only a crash between these two writes leaves open whether the last line exists.
 //!
-//! Both the line and the announcement of it in `head.json` are synced, the announcement first; otherwise a power
-//! failure would look like tampering. The confirmation after the line does not need to survive a power failure.
+//! `head.json` first announces a line, and the announcement is synced before the line itself is written and synced.
+//! Otherwise a power failure would look like tampering. The confirmation in `head.json` after the line need not survive
+//! a power failure.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +23,15 @@ use crate::{
 /// File name of the log.
 pub(crate) const LOG: &str = "transition.ndjson";
 
-/// Advice if the end of the log differs from what the gate stored.
+/// Advice for the case that the end of the log differs from the end that the gate stored.
 pub(crate) const ACKNOWLEDGE_ADVICE: &str =
     "inspect it, then run `draft-gate verify --acknowledge-loss`";
 
-/// Advice if the end of the log is intact but an earlier line is not.
+/// Advice for the case that the end of the log is intact but an earlier line is not.
 const RESTORE_ADVICE: &str =
     "its end is intact, so the gate keeps working; restore the earlier lines from a copy";
 
-/// Number of bytes read from the end of the log at first; longer lines need another read.
+/// Number of bytes that are first read from the end of the log. Longer lines need another read.
 const INITIAL_READ: u64 = 4 << 10;
 
 /// A line of the log.
@@ -44,10 +45,10 @@ pub struct Record {
     pub agent_id: String,
     /// Kind of event: `requested`, `written`, `submitted`, `accepted` and so on.
     pub event: String,
-    /// Task of the event.
+    /// Id of the task that the event belongs to; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task_id: String,
-    /// Further fields of the event.
+    /// Further fields, which depend on the kind of event.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -57,21 +58,22 @@ pub struct Record {
 pub struct LogVerification {
     /// Number of lines.
     pub lines: u64,
-    /// Hash of the last line, which covers all lines. Keep it elsewhere to detect a log that was rewritten.
+    /// Hash of the last line, which covers all lines. Store it elsewhere to be able to detect that the log was
+    /// rewritten.
     pub head: Option<Digest>,
 }
 
-/// The log. Access requires the gate's lock.
+/// Reads and writes the log. The caller must hold the gate's lock.
 #[derive(Debug)]
 pub(crate) struct Log<'a> {
-    /// Directory of the log.
+    /// Directory that contains the log.
     pub(crate) handoff: &'a Dir,
-    /// Directory of `head.json`.
+    /// Directory that contains `head.json`.
     pub(crate) gate: &'a Dir,
 }
 
 impl Log<'_> {
-    /// Appends a line.
+    /// Appends a line to the log.
     pub(crate) fn append(&self, event: NewRecord<'_>) -> Result<(), Error> {
         let head = self.verified_end()?;
         let record = Record {
@@ -106,7 +108,7 @@ impl Log<'_> {
                 return Ok(vec![]);
             };
             let is_all = text.len() as u64 == length;
-            // If the file was not read from its start, the first line is incomplete.
+            // If the file was not read from its start, the first line is incomplete and must be skipped.
             let lines = text.split(|byte| *byte == b'\n').skip(usize::from(!is_all));
             let lines = lines.filter_map(|it| str::from_utf8(it).ok());
             let mut records: Vec<Record> =
@@ -120,12 +122,13 @@ impl Log<'_> {
         }
     }
 
-    /// Verifies the whole log; fails at the first line that the gate did not write.
+    /// Verifies the whole log. Fails at the first line that the gate did not write.
     pub(crate) fn verify(&self) -> Result<LogVerification, Error> {
         self.verify_lines().map_err(|it| self.with_advice(it))
     }
 
-    /// Replaces the advice if the end of the log is intact: acknowledging a loss would not help then.
+    /// Replaces the advice in the error if the end of the log is intact, because acknowledging a loss would not help
+    /// then.
     fn with_advice(&self, error: Error) -> Error {
         match error {
             Error::CorruptLog { fault, .. } if self.verified_end().is_ok() => {
@@ -175,10 +178,10 @@ impl Log<'_> {
         Ok(text.lines().any(|line| parse(line).is_ok_and(|(_, it)| it.to_string() == hash)))
     }
 
-    /// AcceptsPayload the current end of the log after a person has inspected it, and records the loss as a line.
+    /// Accepts the current end of the log after a person has inspected it, and records the loss as a line.
     ///
-    /// Removes an invalid end of the log and treats an unreadable `head.json` as empty. This recovers from any state
-    /// that a power failure or a full disk can leave.
+    /// Removes invalid bytes at the end of the log, and treats an unreadable `head.json` as empty. This recovers from
+    /// any state that a power failure or a full disk can leave.
     pub(crate) fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
         let head = match LogHead::load(self.gate) {
             Err(Error::CorruptLog { .. }) => LogHead::default(),
@@ -207,7 +210,7 @@ impl Log<'_> {
         self.append(NewRecord { agent, event: "loss_acknowledged", task: "", more })
     }
 
-    /// Returns the end of the log including the complete last line, and the length of the log.
+    /// Returns the end of the log, which includes at least the complete last line, and the length of the log.
     fn tail(&self) -> Result<Option<(Vec<u8>, u64)>, Error> {
         let mut max_bytes = INITIAL_READ;
         loop {
@@ -233,12 +236,12 @@ impl Log<'_> {
             self.compare(&head, 0, None)?;
             return Ok(head.advanced_to(0, None));
         };
-        // An incomplete line after a crash; only possible while a line was announced.
+        // A crash left an incomplete line. This is possible only if `head.json` announced a line.
         if head.next.is_some() && !text.is_empty() && !text.ends_with(b"\n") {
             let complete_bytes =
                 text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             self.handoff.truncate(LOG, length - (text.len() - complete_bytes) as u64)?;
-            // The previous line may have been read only in part.
+            // Start again, because the previous line may have been read only in part.
             return self.verified_end();
         }
         let (seq, hash) = match last_line(&text) {
@@ -281,7 +284,7 @@ pub(crate) fn record_fields<const N: usize>(fields: [(&str, Value); N]) -> Map<S
     sorted.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Builds the line of a body, with the hash that chains it to the previous line.
+/// Builds a line from its body and the hash that chains it to the previous line.
 fn seal_line(last: Option<Digest>, body: &str) -> (String, Digest) {
     let prev = last.map_or_else(String::new, |it| it.to_string());
     let hash = Digest::of(format!("{prev}\n{body}").as_bytes());

@@ -1,4 +1,4 @@
-//! Content-addressed store: the content that was submitted is what is judged and applied.
+//! A content-addressed store. It ensures that exactly the content that was submitted is judged and applied.
 
 use crate::{
     confine::{Dir, Durability},
@@ -6,14 +6,14 @@ use crate::{
     error::Error,
 };
 
-/// Maximum size of stored content; contracts cannot allow more.
+/// Maximum size, in bytes, of stored content. Contracts cannot allow more.
 pub(crate) const MAX_BYTES: u64 = 16 << 20;
 
-/// Stores content once. It survives a power failure only after [`sync_all`].
+/// Stores content, unless it is already stored. The content survives a power failure only after [`sync_all`].
 pub(crate) fn put(blobs: &Dir, bytes: &[u8]) -> Result<Digest, Error> {
     let digest = Digest::of(bytes);
     let name = digest.to_string();
-    // A power failure can leave a name without its content.
+    // Compare the content too, because a power failure can leave a name without its content.
     let is_stored = blobs.read(&name, MAX_BYTES)?.is_some_and(|it| Digest::of(&it.bytes) == digest);
     if !is_stored {
         blobs.replace(&name, bytes.to_vec(), Durability::ProcessCrash)?;
@@ -21,7 +21,7 @@ pub(crate) fn put(blobs: &Dir, bytes: &[u8]) -> Result<Digest, Error> {
     Ok(digest)
 }
 
-/// Syncs contents to disk. Missing ones are skipped; reading them fails later.
+/// Syncs stored contents to disk. Skips missing contents, because reading them fails later anyway.
 pub(crate) fn sync_all(
     blobs: &Dir,
     digests: impl IntoIterator<Item = Digest>,
@@ -37,7 +37,7 @@ pub(crate) fn sync_all(
     if any_synced { blobs.sync() } else { Ok(()) }
 }
 
-/// Returns content; fails if it does not match the digest.
+/// Returns stored content. Fails if the content is missing or does not match the digest.
 pub(crate) fn get(blobs: &Dir, digest: Digest) -> Result<Vec<u8>, Error> {
     let name = digest.to_string();
     let damaged =

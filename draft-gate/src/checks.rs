@@ -1,19 +1,19 @@
-//! Project checks: commands that must succeed on the changed files before they reach the workspace.
+//! Project checks: commands that must succeed on the changed files before the change reaches the workspace.
 
 use std::fmt;
 
 use crate::{contract::Check, error::Error, path::WorkspacePath};
 
-/// Runs the checks of a contract outside of the workspace.
+/// Runs the checks of a contract outside the workspace.
 pub trait ProjectChecks: fmt::Debug + Send + Sync {
-    /// Runs one check on the given files.
+    /// Runs one check on these files.
     fn run(&self, check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error>;
 }
 
-/// A file of the project with the change set applied.
+/// A file of the project, after the change set is applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectFile {
-    /// Path of the file.
+    /// Path of the file in the workspace.
     pub path: WorkspacePath,
     /// Content of the file.
     pub bytes: Vec<u8>,
@@ -26,6 +26,6 @@ pub struct ProjectFile {
 pub struct CheckOutcome {
     /// Whether the check succeeded.
     pub passed: bool,
-    /// Last part of its output.
+    /// Last part of the check's output.
     pub output: String,
 }

@@ -1,10 +1,10 @@
 //! The only module that accesses files. Everything is opened relative to a directory descriptor, and links are never
 //! followed.
 //!
-//! Paths are never checked first and used later: the kernel resolves them in one call (`openat2`) that rejects
-//! symbolic links, magic links, mount points and `..`. An opened file must be a regular file with one link. Files are
-//! written under a temporary name and renamed into place. If a directory is moved away during a write, the write is
-//! detected and undone.
+//! There is no gap between checking a path and using it. The kernel resolves each path in one call (`openat2`) that
+//! rejects symbolic links, magic links, mount points and `..`. An opened file must be a regular file with one link.
+//! Files are written under a temporary name and renamed into place. If a directory is moved away during a write, this
+//! is detected and the write is undone.
 
 mod in_place;
 mod permissions;
@@ -32,12 +32,12 @@ use crate::{
     hook::Hook,
 };
 
-/// An open directory of the workspace.
+/// An open directory in the workspace.
 #[derive(Debug)]
 pub(crate) struct Dir {
     root: Arc<OwnedFd>,
     fd: OwnedFd,
-    /// Path from the root, for messages and for checking that the directory is still there.
+    /// Path from the root, used in messages and to check that the directory is still in place.
     path: String,
     hook: Hook,
 }
@@ -50,16 +50,16 @@ pub(crate) struct Content {
     pub(crate) mode: u32,
 }
 
-/// What a write must survive.
+/// Event that a write must survive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Durability {
-    /// A power failure: the write is synced.
+    /// The write survives a power failure, because it is synced.
     PowerLoss,
-    /// A crash of this process.
+    /// The write survives a crash of this process.
     ProcessCrash,
 }
 
-/// Lock of a file, released when dropped.
+/// A lock on a file. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "closing it releases the lock")] OwnedFd);
 
@@ -71,20 +71,20 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 impl Dir {
-    /// Opens a workspace. Its own path may contain links, since the operator chooses it.
+    /// Opens the root directory of a workspace. Its own path may contain links, because the operator chooses it.
     pub(crate) fn open_root(path: &Path, hook: Hook) -> io::Result<Self> {
         let fd = rustix::fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { root: Arc::new(fd.try_clone()?), fd, path: String::new(), hook })
     }
 
-    /// Opens a subdirectory; an empty path reopens this directory.
+    /// Opens a subdirectory. An empty path reopens this directory.
     pub(crate) fn subdir(&self, path: &str) -> Result<Self, Error> {
         let beneath = if path.is_empty() { "." } else { path };
         let fd = self
             .open(beneath, FOLDER, Mode::empty())
             .map_err(|it| self.errno_error("open", path, it))?;
-        // The full path, not the escaped form for messages: it is opened again to check that the directory is in
-        // place.
+        // Store the full path, not the escaped form used in messages, because it is opened again to check that the
+        // directory is still in place.
         let path = match (self.path.as_str(), path) {
             ("", path) => path.to_owned(),
             (dir, "") => dir.to_owned(),
@@ -114,9 +114,9 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Reads a regular file with one link and at most `limit` bytes. Returns `None` if nothing exists at the path.
+    /// Reads a regular file that has one link and at most `limit` bytes. Returns `None` if nothing exists at the path.
     pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Option<Content>, Error> {
-        // Opening a pipe without a writer would block forever.
+        // `NONBLOCK` is needed because opening a pipe that has no writer would block forever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let fd = match self.open(path, flags, Mode::empty()) {
             Ok(fd) => fd,
@@ -138,7 +138,7 @@ impl Dir {
         Ok(Some(Content { bytes, mode: stat.st_mode & 0o777 }))
     }
 
-    /// Creates a file of exactly this name; fails if the name exists.
+    /// Creates a file with exactly this name. Fails if the name exists.
     pub(crate) fn write_new(
         &self,
         name: &str,
@@ -150,7 +150,7 @@ impl Dir {
         let mode = Mode::from_raw_mode(content.mode);
         let fd = self.open(name, flags, mode).map_err(|it| self.errno_error("create", name, it))?;
         let write = || -> io::Result<()> {
-            // The umask may have cleared bits.
+            // The umask may have cleared some of the mode bits.
             rustix::fs::fchmod(&fd, mode)?;
             if !self.is_in_place() {
                 return Err(io::Error::other("the directory was moved away"));
@@ -169,7 +169,7 @@ impl Dir {
         })
     }
 
-    /// Atomically replaces a file of the gate, whatever exists under this name.
+    /// Atomically replaces one of the gate's files, whatever exists under this name.
     pub(crate) fn replace(
         &self,
         name: &str,
@@ -190,7 +190,7 @@ impl Dir {
         if keep == Durability::PowerLoss { self.sync() } else { Ok(()) }
     }
 
-    /// Atomically exchanges two names.
+    /// Atomically exchanges the files behind two names.
     pub(crate) fn exchange(&self, one: &str, other: &str) -> Result<(), Error> {
         self.notify("exchange two files", other);
         renameat_with(&self.fd, one, &self.fd, other, RenameFlags::EXCHANGE)
@@ -204,14 +204,14 @@ impl Dir {
             .map_err(|it| self.errno_error("create", to, it))
     }
 
-    /// Moves a file to another directory under the same name, replacing an existing one.
+    /// Moves a file to another directory under the same name, and replaces an existing file there.
     pub(crate) fn move_over(&self, name: &str, dir: &Self) -> Result<(), Error> {
         self.notify("move a file to another directory", name);
         renameat_with(&self.fd, name, &dir.fd, name, RenameFlags::empty())
             .map_err(|it| dir.errno_error("replace", name, it))
     }
 
-    /// Removes a name if it exists. Links are removed, not followed.
+    /// Removes a file if it exists. A link is removed, not followed.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         self.notify("remove a file", name);
         match unlinkat(&self.fd, name, AtFlags::empty()) {
@@ -220,7 +220,7 @@ impl Dir {
         }
     }
 
-    /// Waits for an exclusive lock on a file, creating the file if it is missing.
+    /// Waits for an exclusive lock on a file. Creates the file if it is missing.
     pub(crate) fn lock(&self, name: &str) -> Result<Lock, Error> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let fd = self
@@ -235,7 +235,7 @@ impl Dir {
         }
     }
 
-    /// Returns the names in the directory, sorted.
+    /// Returns the names of all entries in the directory, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let read = || -> rustix::io::Result<Vec<String>> {
             let mut names = vec![];
@@ -257,17 +257,17 @@ impl Dir {
         let _ = unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
     }
 
-    /// Returns whether the name exists, as any kind of file.
+    /// Returns whether anything exists under this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Returns the modification time of a file in seconds since the Unix epoch.
+    /// Returns the modification time of a file, in seconds since the Unix epoch.
     pub(crate) fn written_at(&self, name: &str) -> Option<i64> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|it| it.st_mtime)
     }
 
-    /// Syncs the directory, so that changes of its names survive a power failure.
+    /// Syncs the directory, so that created, renamed and removed names survive a power failure.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         self.notify("sync a directory", "");
         fsync(&self.fd).map_err(|it| self.errno_error("sync", "", it))
@@ -296,7 +296,8 @@ impl Dir {
         (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
     }
 
-    /// Writes the bytes in two parts, so that tests can interrupt between them: partial writes can occur anyway.
+    /// Writes the bytes in two parts, so that tests can interrupt the write between them. Partial writes can occur
+    /// anyway.
     fn write_in_two_parts(&self, fd: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::from(fd.try_clone()?);
         let (half, rest) = bytes.split_at(bytes.len() / 2);
@@ -305,7 +306,7 @@ impl Dir {
         file.write_all(rest)
     }
 
-    /// Calls the test hook with the operation that is about to happen.
+    /// Calls the test hook with the operation that is about to be performed.
     fn notify(&self, what: &'static str, name: &str) {
         self.hook.notify(what, || match (self.path.as_str(), name) {
             ("", path) | (path, "") => path.to_owned(),
@@ -316,7 +317,7 @@ impl Dir {
     fn moved_error(&self) -> Error {
         Error::Unsafe {
             path: escape_for_message(&self.path),
-            fault: "the directory was moved while it was written to",
+            fault: "the directory was moved while a file in it was being written",
         }
     }
 
@@ -343,7 +344,7 @@ impl Dir {
         }
     }
 
-    /// Converts an error of a system call on a path.
+    /// Converts the error of a system call on a path to an [`Error`].
     fn errno_error(&self, action: &'static str, path: &str, error: Errno) -> Error {
         let fault = match error {
             Errno::LOOP => "the path contains a symbolic link",
@@ -387,7 +388,7 @@ fn open_beneath(
 ) -> rustix::io::Result<OwnedFd> {
     loop {
         match openat2(dir, path, flags | OFlags::CLOEXEC, mode, RESOLVE) {
-            // The kernel returns `EAGAIN` if something was renamed during the lookup; the call must be repeated.
+            // The kernel returns `EAGAIN` if something was renamed during the lookup. The call must then be repeated.
             Err(Errno::AGAIN | Errno::INTR) => {}
             result => return result,
         }
@@ -413,7 +414,7 @@ mod tests {
         let inner = root.subdir("inner").unwrap();
         std::fs::rename(outer.path().join("ws/inner"), outer.path().join("stolen")).unwrap();
         assert!(inner.replace("file", b"bytes".to_vec(), Durability::ProcessCrash).is_err());
-        // The same if another directory has taken its place.
+        // The write is also undone if another directory has taken the place of the moved one.
         std::fs::create_dir(outer.path().join("ws/inner")).unwrap();
         assert!(inner.replace("file", b"bytes".to_vec(), Durability::ProcessCrash).is_err());
         assert_eq!(std::fs::read_dir(outer.path().join("stolen")).unwrap().count(), 0);

@@ -1,7 +1,8 @@
-//! The task contract: what workers may propose, and what is escalated to a person.
+//! The task contract: which changes workers may propose, and which changes are escalated to a person.
 //!
-//! `_handoff/TASK_CONTRACT.json` has many fields that other programs use. The gate reads two objects of it. It
-//! rejects unknown fields in them and objects with similar names, because a misspelt limit must not mean no limit.
+//! `_handoff/TASK_CONTRACT.json` has many fields that other programs use. The gate reads only two of its objects. It
+//! rejects unknown fields in these objects, and objects with similar names, because a misspelt limit must not mean that
+//! there is no limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +11,28 @@ use crate::{blob, confine::Dir, error::Error, path::WorkspacePath, records::Oper
 /// The part of a contract that the gate reads. Missing fields have the defaults below.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Contract {
-    /// What workers may propose.
+    /// Restrictions on the changes that workers may propose.
     #[serde(default)]
     pub constraints: Constraints,
-    /// Rules of the judgement.
+    /// Rules by which change sets are judged.
     #[serde(default)]
     pub draft_gate: Rules,
 }
 
-/// What workers may propose.
+/// Restrictions on the changes that workers may propose.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Constraints {
-    /// Files and directories that may be changed; `*` matches within a name, `**` any number of directories. Empty:
-    /// all.
+    /// Files and directories that may be changed. `*` matches any text within a name, and `**` matches any number of
+    /// directories. An empty list allows all files.
     pub allowed_paths: Vec<String>,
-    /// Files and directories that may not be changed, even if allowed above.
+    /// Files and directories that may not be changed, even if `allowed_paths` allows them.
     pub forbidden_paths: Vec<String>,
-    /// Allowed operations.
+    /// Operations that may be proposed.
     pub allowed_operations: Vec<Operation>,
     /// Whether deletions may be proposed.
     pub delete_allowed: bool,
-    /// Maximum number of changed lines (added and removed); larger sets are escalated.
+    /// Maximum number of added and removed lines in a change set; larger sets are escalated.
     pub max_diff_lines: u32,
 }
 
@@ -47,19 +48,19 @@ impl Default for Constraints {
     }
 }
 
-/// Rules of the judgement.
+/// Rules by which change sets are judged.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
-    /// Maximum share of removed lines per file; larger shares are escalated.
+    /// Maximum share of a file's lines that may be removed, from 0 to 1; larger shares are escalated.
     pub max_deletion_ratio: f64,
     /// Maximum size of a draft in bytes.
     pub max_draft_bytes: u64,
     /// Maximum number of files per change set; larger sets are escalated.
     pub max_files: usize,
-    /// Treatment of drafts whose original was changed after the request.
+    /// How to treat a draft whose original was changed after the draft was requested.
     pub on_conflict: OnConflict,
-    /// Which change sets a person reviews before they are applied.
+    /// Which change sets a person must review before they are applied.
     pub preview: Preview,
     /// Number of days for which the content of decided drafts is kept.
     pub retention_days: u32,
@@ -81,27 +82,27 @@ impl Default for Rules {
     }
 }
 
-/// Treatment of drafts whose original was changed after the request.
+/// How to treat a draft whose original was changed after the draft was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnConflict {
-    /// Escalate; the reviewer sees the three-way merge if it is clean.
+    /// Escalate the draft. The reviewer sees the three-way merge if it is clean.
     Escalate,
-    /// Judge a clean merge like any other draft; escalate conflicts.
+    /// If the three-way merge is clean, judge it like any other draft; otherwise escalate the draft.
     Merge,
     /// Reject the draft.
     Reject,
 }
 
-/// Which change sets a person reviews before they are applied.
+/// Which change sets a person must review before they are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preview {
-    /// None: sets that would be escalated are rejected.
+    /// No sets are reviewed. Sets that would be escalated are rejected instead.
     Never,
-    /// Sets that the gate escalates.
+    /// Only sets that the gate escalates are reviewed.
     Escalated,
-    /// All sets that are not rejected.
+    /// All sets that are not rejected are reviewed.
     Always,
 }
 
@@ -116,7 +117,7 @@ pub struct Check {
     /// Arguments of the program.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Time limit in seconds; a check that exceeds it is escalated.
+    /// Time limit in seconds. If the check exceeds it, the change set is escalated.
     #[serde(default = "default_timeout")]
     pub timeout_s: u32,
 }
@@ -127,7 +128,7 @@ fn default_timeout() -> u32 {
 
 const FILE: &str = "TASK_CONTRACT.json";
 
-/// Objects of a contract that the gate reads.
+/// The objects in a contract that the gate reads.
 const OBJECTS: [&str; 2] = ["constraints", "draft_gate"];
 
 impl Contract {
@@ -136,7 +137,7 @@ impl Contract {
         Self::parse(&content.bytes)
     }
 
-    /// Parses a contract.
+    /// Parses a contract from JSON, and checks its limits.
     pub fn parse(json: &[u8]) -> Result<Self, Error> {
         let invalid = |it: serde_json::Error| Error::InvalidContract(it.to_string());
         let object: serde_json::Map<String, serde_json::Value> =
@@ -187,7 +188,7 @@ impl Contract {
     }
 }
 
-/// Returns whether two names differ at most in case, punctuation and one letter.
+/// Returns whether two names are equal except for letter case, punctuation and at most one letter.
 fn is_similar(one: &str, other: &str) -> bool {
     let letters = |name: &str| -> Vec<char> {
         name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -200,7 +201,7 @@ fn is_similar(one: &str, other: &str) -> bool {
         && n_same_start + n_same_end + 1 >= one.len().max(other.len())
 }
 
-/// Returns whether a pattern matches a path. A pattern that names a directory matches everything in it.
+/// Returns whether a pattern matches a path. A pattern that matches a directory also matches everything in it.
 fn matches_pattern(pattern: &str, path: &str) -> bool {
     let pattern: Vec<&str> = pattern.split('/').filter(|it| !it.is_empty() && *it != ".").collect();
     let path: Vec<&str> = path.split('/').collect();
@@ -220,7 +221,7 @@ fn matches_components(pattern: &[&str], path: &[&str]) -> bool {
     }
 }
 
-/// Returns whether a pattern with `*` matches a name.
+/// Returns whether a pattern, which may contain `*`, matches a single name.
 fn matches_name(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };

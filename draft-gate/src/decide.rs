@@ -1,4 +1,4 @@
-//! A person's decisions: list, accept, reject, amend, undo.
+//! A person's decisions: listing, accepting, rejecting, amending and undoing change sets.
 
 use crate::{
     blob,
@@ -13,18 +13,18 @@ use crate::{
     records::{ChangeSet, SetState},
 };
 
-/// A change set that awaits a decision.
+/// A change set that is waiting for a decision or for more drafts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingSet {
-    /// Id of the set; commands also accept a unique prefix.
+    /// Id of the set. Commands also accept a unique prefix.
     pub set: String,
-    /// Worker that submitted it.
+    /// Worker that submitted the set.
     pub worker: String,
     /// Id of the task.
     pub task: String,
-    /// Files of the set.
+    /// Files that the set changes.
     pub paths: Vec<WorkspacePath>,
-    /// Summary by the worker.
+    /// Summary that the worker wrote.
     pub summary: String,
     /// Time of submission in milliseconds since the Unix epoch.
     pub submitted_at: i64,
@@ -45,12 +45,13 @@ impl PendingSet {
 }
 
 impl Gate {
-    /// Returns the change sets that await a person's decision, oldest first.
+    /// Returns the change sets that are waiting for a person's decision, oldest first.
     pub fn pending(&self) -> Result<Vec<PendingSet>, Error> {
         Ok(self.sets_in_state(SetState::Escalated)?.into_iter().map(PendingSet::of).collect())
     }
 
-    /// Returns the judgement of a pending change set against the current files; for a decided set, the decision.
+    /// Returns the findings about a pending change set and its diff against the current files. For a decided set,
+    /// returns the decision.
     pub fn inspect(&self, set: &str) -> Result<Judgement, Error> {
         if let Some(judgement) = self.lock()?.decided(set)? {
             return Ok(judgement);
@@ -58,7 +59,7 @@ impl Gate {
         Ok(self.proposal_with_checks(set)?.judgement(Decision::Escalate))
     }
 
-    /// Returns the proposed text of one file of a pending change set, for amending it.
+    /// Returns the proposed text of one file in a pending change set, as a starting point for an amendment.
     pub fn proposed_text(&self, set: &str, path: &str) -> Result<String, Error> {
         let contract = self.contract()?;
         let proposal = self.lock()?.proposal(set, &contract)?;
@@ -66,7 +67,8 @@ impl Gate {
         file.map(|it| it.new_text).ok_or_else(|| not_in_set(set, path))
     }
 
-    /// Returns the full id of the pending set with this prefix; with an empty prefix, of the only pending set.
+    /// Returns the full id of the pending set whose id starts with this prefix. If the prefix is empty, returns the id
+    /// of the only pending set.
     pub fn find_pending(&self, start: &str) -> Result<String, Error> {
         let mut ids =
             self.pending()?.into_iter().map(|it| it.set).filter(|it| it.starts_with(start));
@@ -78,7 +80,8 @@ impl Gate {
         }
     }
 
-    /// Applies a pending change set if it is still in the reviewed state: all of it, or nothing and an error.
+    /// Applies a pending change set if it is still in the reviewed state. Applies either the whole set, or nothing and
+    /// returns an error.
     pub fn accept(&self, set: &str, fingerprint: Digest, agent: &str) -> Result<(), Error> {
         let locked = self.lock()?;
         let proposal = locked.reviewed_proposal(set, fingerprint)?;
@@ -104,7 +107,8 @@ impl Gate {
         locked.execute(proposal.journal(agent, Verdict::Rejected, &escape_for_message(reason)))
     }
 
-    /// Replaces the text of a draft by the reviewer's. The result has to be reviewed and accepted like any other.
+    /// Replaces the text of a draft with the reviewer's text. The result has to be reviewed and accepted like any
+    /// other.
     pub fn amend(
         &self,
         set: &str,
@@ -122,7 +126,7 @@ impl Gate {
             .iter_mut()
             .find(|it| it.path.as_str() == path && it.content.is_some());
         let change = change.ok_or_else(|| not_in_set(set, path))?;
-        // The reviewer has seen the current file.
+        // The amended draft is based on the current file, because that is what the reviewer has seen.
         let current = proposal
             .files
             .iter()
@@ -146,7 +150,8 @@ impl Gate {
         self.inspect(&id)
     }
 
-    /// Undoes an accepted change set, given its id or a unique prefix, if its files are unchanged since.
+    /// Undoes an accepted change set if its files have not been changed since. `start` is the set's id or a unique
+    /// prefix.
     pub fn undo(&self, start: &str, agent: &str) -> Result<Vec<WorkspacePath>, Error> {
         let locked = self.lock()?;
         let no_undo =
@@ -188,7 +193,7 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// Returns the decision on a set, without its diff.
+    /// Returns the decision on a set, without its diff, if the set is decided.
     pub(crate) fn decided(&self, set: &str) -> Result<Option<Judgement>, Error> {
         let journal: Option<Journal> = self.gate.decided.get(set)?;
         Ok(journal.map(|it| Judgement {
@@ -203,7 +208,7 @@ impl LockedGate<'_> {
         }))
     }
 
-    /// Returns the proposal if it is exactly what the person reviewed.
+    /// Returns the proposal. Fails unless it is exactly the state that the person reviewed.
     fn reviewed_proposal(&self, set: &str, fingerprint: Digest) -> Result<Proposal, Error> {
         let proposal = self.proposal(set, &self.gate.contract()?)?;
         if proposal.fingerprint != fingerprint {

@@ -1,4 +1,4 @@
-//! Line differences between two texts.
+//! Computes line differences between two texts.
 
 use std::{fmt::Write, ops::Range};
 
@@ -9,18 +9,18 @@ use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
 pub struct FileDiff {
     /// Unified diff as printed by `diff -u`, without file names.
     pub unified: String,
-    /// Added lines without their newlines, each with its number in the new text.
+    /// Added lines without their newlines, each with its line number in the new text.
     pub added: Vec<(u32, String)>,
     /// Number of removed lines.
     pub removed: u32,
-    /// Number of lines of the old text.
+    /// Number of lines in the old text.
     pub old_lines: u32,
     /// Whether only line endings differ.
     pub is_line_ends_only: bool,
 }
 
 impl FileDiff {
-    /// Compares two texts in time and memory linear in their length.
+    /// Compares two texts in time and memory that are linear in their length.
     #[must_use]
     pub fn new(old: &str, new: &str) -> Self {
         let input = InternedInput::new(old, new);
@@ -46,7 +46,7 @@ impl FileDiff {
         u32::try_from(self.added.len()).unwrap_or(u32::MAX).saturating_add(self.removed)
     }
 
-    /// Returns the share of lines that both texts have in common, from 0 to 1.
+    /// Returns the share of lines that both texts have in common, as a number from 0 to 1.
     #[must_use]
     pub fn similarity(&self) -> f64 {
         let added = u32::try_from(self.added.len()).unwrap_or(u32::MAX);
@@ -55,22 +55,22 @@ impl FileDiff {
         f64::from(common.saturating_mul(2)) / f64::from(all.max(1))
     }
 
-    /// Returns the share of old lines that were removed, from 0 to 1.
+    /// Returns the share of old lines that were removed, as a number from 0 to 1.
     #[must_use]
     pub fn deletion_ratio(&self) -> f64 {
         f64::from(self.removed) / f64::from(self.old_lines.max(1))
     }
 }
 
-/// Counts the lines of a text, including an unterminated last line.
+/// Counts the lines in a text, including an unterminated last line.
 #[must_use]
 pub(crate) fn line_count(text: &str) -> usize {
     text.split_inclusive('\n').count()
 }
 
-/// Three-way merge; `None` if the changes conflict or a text is too long.
+/// Performs a three-way merge. Returns `None` if the changes conflict or a text is too long.
 pub(crate) fn merge(base: &str, ours: &str, theirs: &str) -> Option<String> {
-    // Merging takes quadratic time in the worst case.
+    // The length is limited because merging takes quadratic time in the worst case.
     let is_short = [base, ours, theirs].iter().all(|it| line_count(it) <= MAX_MERGED_LINES);
     is_short.then(|| diffy::merge(base, ours, theirs).ok()).flatten()
 }
@@ -103,7 +103,7 @@ fn unified(hunks: &[Hunk], before: &[&str], after: &[&str]) -> String {
     text
 }
 
-/// Formats the range of a hunk header. An empty range starts at the line before it.
+/// Formats the range in a hunk header. By convention, an empty range starts at the line before it.
 fn hunk_range(range: &Range<u32>) -> String {
     let start = range.start + u32::from(!range.is_empty());
     format!("{start},{}", range.len())
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(merge(base, &base.replace('4', "a"), &base.replace('4', "b")), None);
     }
 
-    /// Myers' algorithm would take minutes here.
+    /// Texts without common lines must be compared quickly; Myers' algorithm would take minutes here.
     #[test]
     fn texts_without_common_lines_are_compared_quickly() {
         let numbers =

@@ -1,11 +1,11 @@
-//! SHA-256 digests, which also name content in the store.
+//! SHA-256 digests, which also serve as the names of stored content.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize, de};
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 digest.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -16,13 +16,13 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Returns the first 12 digits, for messages.
+    /// Returns the first 12 hexadecimal digits, for messages.
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
 
-    /// Returns the first 32 digits, still collision-resistant enough for file names.
+    /// Returns the first 32 hexadecimal digits, which are still collision-resistant enough for file names.
     pub(crate) fn half(&self) -> String {
         self.to_string()[..32].to_owned()
     }
@@ -56,7 +56,7 @@ impl FromStr for Digest {
     }
 }
 
-/// The text is not a digest.
+/// Error for a text that is not a valid digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest must have 64 lower-case hexadecimal digits")]
 pub struct DigestParseError;

@@ -1,6 +1,6 @@
-//! Makes text of workers safe to print to a terminal.
+//! Makes workers' text safe to print to a terminal.
 
-/// Escapes control characters and characters that are invisible or change the text direction.
+/// Escapes control characters (except tab) and characters that are invisible or change the text direction.
 #[must_use]
 pub fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

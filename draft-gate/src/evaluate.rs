@@ -1,4 +1,4 @@
-//! Findings about files and sets as a whole, and the decision that follows from all findings.
+//! Findings about files and whole change sets, and the decision that follows from all findings.
 
 use crate::{
     contract::{Contract, Preview},
@@ -9,7 +9,7 @@ use crate::{
     scan::scan,
 };
 
-/// Returns the decision of the most severe finding.
+/// Returns the decision that the most severe finding requires under this contract.
 pub(crate) fn decision(findings: &[Finding], contract: &Contract) -> Decision {
     let severity = findings.iter().map(|it| it.severity).max().unwrap_or(Severity::Note);
     match (severity, contract.draft_gate.preview) {
@@ -19,7 +19,7 @@ pub(crate) fn decision(findings: &[Finding], contract: &Contract) -> Decision {
     }
 }
 
-/// Returns the findings about one file: secrets and paths first, then the extent of the change.
+/// Returns the findings about one file. Findings in added lines come first, then those about the whole change.
 pub(crate) fn file_findings(file: &ProposedFile, old: &str) -> Vec<Finding> {
     let mut findings = scan(&file.diff.added);
     let mut find = |rule, severity, text: &str| findings.push(Finding::new(rule, severity, text));
@@ -48,7 +48,7 @@ pub(crate) fn file_findings(file: &ProposedFile, old: &str) -> Vec<Finding> {
     findings
 }
 
-/// Returns the findings about the set as a whole.
+/// Returns the findings about the change set as a whole.
 pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<Finding> {
     let mut findings = vec![];
     let rules = &contract.draft_gate;
@@ -69,12 +69,16 @@ pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<F
     let changed: u32 = files.iter().map(|it| it.diff.changed()).fold(0, u32::saturating_add);
     let max_lines = contract.constraints.max_diff_lines;
     if changed > max_lines {
-        let text = format!("{changed} lines are changed; the contract allows {max_lines}");
+        let text =
+            format!("the number of changed lines is {changed}; the contract allows {max_lines}");
         findings.push(Finding::new("scope", Severity::Escalate, text));
     }
     if files.len() > rules.max_files {
-        let text =
-            format!("{} files are changed; the contract allows {}", files.len(), rules.max_files);
+        let text = format!(
+            "the number of files is {}; the contract allows {}",
+            files.len(),
+            rules.max_files
+        );
         findings.push(Finding::new("scope", Severity::Escalate, text));
     }
     if rules.preview == Preview::Always {
@@ -87,15 +91,15 @@ pub(crate) fn set_findings(files: &[ProposedFile], contract: &Contract) -> Vec<F
     findings
 }
 
-/// Returns files of a set that cannot coexist: a file where another needs a directory, or names that differ only in
-/// case.
+/// Returns findings for files in a set that cannot coexist: a file where another path needs a directory, or two names
+/// that differ only in letter case.
 fn path_clashes(files: &[ProposedFile]) -> Vec<Finding> {
     let mut created: Vec<(String, &ProposedFile)> = files
         .iter()
         .filter(|it| it.new.is_some())
         .map(|it| (format!("{}/", it.change.path.as_str().to_lowercase()), it))
         .collect();
-    // With a trailing slash, the files of a directory sort directly after it.
+    // With a trailing slash, the files in a directory sort directly after the directory.
     created.sort_by(|one, other| one.0.cmp(&other.0));
     let clash = |pair: &[(String, &ProposedFile)]| {
         let path = &pair[0].1.change.path;

@@ -1,16 +1,16 @@
-//! Extracts files from a model's text, for models without tools. Failures are counted.
+//! Extracts files from a model's text, for models without tools.
 
 /// A file found in a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtractedFile {
-    /// Path as given in the text.
+    /// Path of the file, as written in the text.
     pub path: String,
     /// Content of the file.
     pub content: String,
 }
 
-/// Extracts fenced blocks that have a file name: on the line of the fence, on the line before, or in a comment on the
-/// first line.
+/// Extracts all fenced blocks. The file name of a block is taken from the line of the fence, the line before it, or a
+/// comment on the block's first line. Fails if a block has no file name or is not closed.
 pub fn extract(text: &str) -> Result<Vec<ExtractedFile>, &'static str> {
     let mut files: Vec<ExtractedFile> = vec![];
     let mut lines = text.lines().peekable();
@@ -37,7 +37,7 @@ pub fn extract(text: &str) -> Result<Vec<ExtractedFile>, &'static str> {
             content.extend([line, "\n"]);
         }
         lines.next().ok_or("the last fenced block is not closed")?;
-        // If a file appears twice, the last version counts.
+        // If a file appears twice, keep the last version.
         files.retain(|it| it.path != path);
         files.push(ExtractedFile { path, content });
         before = "";
@@ -45,7 +45,7 @@ pub fn extract(text: &str) -> Result<Vec<ExtractedFile>, &'static str> {
     if files.is_empty() { Err("there is no fenced block") } else { Ok(files) }
 }
 
-/// Finds the first word that contains a slash or a file extension starting with a letter, without markup.
+/// Returns the first word that contains a slash, or a file extension that starts with a letter, without markup.
 fn path_in(line: &str) -> Option<String> {
     let words = line.split([' ', '`', '*', '"', '\'', '(', ')', '=', ',']);
     let mut words = words.map(|it| it.trim_end_matches([':', '.']).trim());

@@ -1,4 +1,4 @@
-//! Submits files that were [extracted](extract) from a model's text; they pass through the same gate.
+//! Submits files that were [extracted](extract) from a model's text. They pass through the same gate as drafts.
 
 use crate::{
     diff::line_count,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Gate {
-    /// Submits all files of a text as one change set. Texts without files are counted in the log.
+    /// Submits all files in a text as one change set. Texts without files are recorded in the log.
     pub fn submit_text(
         &self,
         worker: &str,
@@ -27,7 +27,7 @@ impl Gate {
         self.lock()?.log_event(agent, event, task, [("reason", detail.into())])?;
         let files = result.map_err(Error::NoExtractableFile)?;
         let worker = self.worker(worker)?;
-        // All drafts are written before the first is submitted, so a rejected file leaves no partial set.
+        // Write all drafts before the first one is submitted, so that a rejected file leaves no partial set.
         let mut drafts = vec![];
         for file in &files {
             let draft = match worker.request(&DraftRequest::edit(&file.path, task)) {
@@ -49,7 +49,7 @@ impl Gate {
         for submission in &drafts {
             let done = worker.submit(submission);
             if let (Err(_), Some(before)) = (&done, &submitted) {
-                // Otherwise the next text would be added to this incomplete set.
+                // Drop the incomplete set; otherwise the files of the next text would be added to it.
                 self.drop_incomplete(&before.set, agent)?;
             }
             submitted = Some(done?);

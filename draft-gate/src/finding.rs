@@ -1,32 +1,32 @@
-//! Findings of the gate in a change set.
+//! The gate's findings about a change set.
 
 use serde::{Deserialize, Serialize};
 
 use crate::path::WorkspacePath;
 
-/// A reason not to apply a change set as it is.
+/// Something that the gate found in a change set, which may prevent the set from being applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Rule that produced the finding.
+    /// Id of the rule that produced the finding.
     pub rule: String,
     /// Consequence of the finding.
     #[serde(rename = "weight")]
     pub severity: Severity,
-    /// File of the finding; `None` if it concerns the whole set.
+    /// File that the finding concerns; `None` if it concerns the whole set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<WorkspacePath>,
-    /// Line in the new text.
+    /// Line number in the new text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Explanation. Never contains a detected secret.
+    /// Explanation of the finding. It never contains a detected secret.
     pub text: String,
 }
 
-/// Consequence of a finding; the most severe finding of a set decides.
+/// Consequence of a finding. The most severe finding in a set determines the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Informational.
+    /// The finding is only informational.
     Note,
     /// The set is escalated to a person.
     Escalate,
@@ -50,7 +50,8 @@ impl Finding {
     }
 }
 
-/// Returns the distinct rules of the findings, so that the size of a log line is bounded.
+/// Returns the distinct rules of the findings. They are logged instead of the findings, to bound the size of a log
+/// line.
 pub(crate) fn rules_of(findings: &[Finding]) -> Vec<&str> {
     let mut rules: Vec<&str> = findings.iter().map(|it| it.rule.as_str()).collect();
     rules.sort_unstable();

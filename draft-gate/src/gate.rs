@@ -1,4 +1,4 @@
-//! The gate of a workspace: its directories, its lock, and recovery.
+//! The gate of a workspace: its directories, its lock, and recovery after a crash.
 
 use std::{path::Path, sync::Arc};
 
@@ -16,16 +16,16 @@ use crate::{
     worker::Worker,
 };
 
-/// Directory of the gate in the workspace.
+/// Name of the gate's directory in the workspace.
 pub(crate) const HANDOFF: &str = "_handoff";
 
 /// The only directory whose files workers may write.
 pub(crate) const DRAFTS: &str = "_handoff/drafts";
 
-/// Review gate of a workspace.
+/// The review gate of a workspace.
 ///
-/// Several processes may open it: each operation holds the lock of the workspace, and the first operation after a
-/// crash completes or rolls back the interrupted one.
+/// Several processes may open the same gate. Each operation holds the workspace's lock. The first operation after a
+/// crash completes or rolls back the operation that was interrupted.
 ///
 /// ```
 /// use draft_gate::{Decision, DraftRequest, Gate, Submission};
@@ -46,33 +46,33 @@ pub(crate) const DRAFTS: &str = "_handoff/drafts";
 pub struct Gate {
     pub(crate) root: Dir,
     pub(crate) handoff: Dir,
-    /// Internal state.
+    /// Directory of the gate's internal state.
     pub(crate) state: Dir,
     pub(crate) blobs: Dir,
-    /// Issued drafts.
+    /// Records of drafts that were issued to workers.
     pub(crate) issued: RecordDir,
-    /// Undecided change sets.
+    /// Change sets that are not decided yet.
     pub(crate) sets: RecordDir,
     /// Decisions that are being executed.
     pub(crate) journal: RecordDir,
-    /// Decided change sets, for `undo` and repeated queries.
+    /// Decided change sets, which are needed to undo them and to answer repeated queries.
     pub(crate) decided: RecordDir,
-    /// Digests of rejected drafts, for workers that restore them.
+    /// Digests of rejected drafts, which are needed when a worker restores a draft.
     pub(crate) rejected: RecordDir,
     pub(crate) inboxes: Dir,
     pub(crate) checks: Option<Arc<dyn ProjectChecks>>,
 }
 
 impl Gate {
-    /// Opens the gate of a workspace and creates its directories. Only the current user can access them, because
-    /// drafts are copies of files that may be private.
+    /// Opens the gate of a workspace and creates its directories if they are missing. Only the current user can access
+    /// them, because drafts are copies of files that may be private.
     pub fn open(workspace: impl AsRef<Path>) -> Result<Self, Error> {
         let gate = Self::open_with(workspace.as_ref(), Hook::default())?;
         gate.lock()?;
         Ok(gate)
     }
 
-    /// Opens a gate that calls `hook` before every write and sync, with the operation and the path.
+    /// Opens a gate that calls `hook` with the operation and the path before every write and sync.
     #[cfg(feature = "testkit")]
     pub fn open_with_hook(
         workspace: impl AsRef<Path>,
@@ -114,7 +114,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Opens an existing gate without recovering from a crash and without verifying the log. Fails if the directory
+    /// Opens an existing gate, but does not recover from a crash and does not verify the log. Fails if the directory
     /// has no gate.
     pub fn open_unchecked(workspace: impl AsRef<Path>) -> Result<Self, Error> {
         let workspace = workspace.as_ref();
@@ -132,30 +132,30 @@ impl Gate {
         Self::from_dirs(root, handoff, state)
     }
 
-    /// Sets the runner of project checks. Without one, contracts with checks escalate every change set.
+    /// Sets the runner for project checks. If there is none and the contract has checks, every change set is escalated.
     #[must_use]
     pub fn with_checks(mut self, checks: impl ProjectChecks + 'static) -> Self {
         self.checks = Some(Arc::new(checks));
         self
     }
 
-    /// Returns the tools of one worker.
+    /// Returns the tools for the worker with this name.
     pub fn worker<'a>(&'a self, name: &'a str) -> Result<Worker<'a>, Error> {
         Ok(Worker { gate: self, name: validate_name(name, "worker name")? })
     }
 
-    /// Loads the current contract.
+    /// Loads the current contract from the workspace.
     pub fn contract(&self) -> Result<Contract, Error> {
         Contract::load(&self.handoff)
     }
 
-    /// Verifies the whole log; fails at the first line that the gate did not write.
+    /// Verifies the whole log. Fails at the first line that the gate did not write.
     pub fn verify(&self) -> Result<LogVerification, Error> {
         let _lock = self.state.lock("lock")?;
         self.log().verify()
     }
 
-    /// Returns whether any log line has this hash, such as one that was the head earlier.
+    /// Returns whether any line in the log has this hash. The hash may be that of an earlier head.
     pub fn has_line(&self, hash: &str) -> Result<bool, Error> {
         let _lock = self.state.lock("lock")?;
         self.log().has_line(hash)
@@ -167,13 +167,13 @@ impl Gate {
         self.log().records()
     }
 
-    /// AcceptsPayload the current end of the log after a loss, and records the loss in the log.
+    /// Accepts the current end of the log after a loss, and records the loss in the log.
     pub fn acknowledge_loss(&self, agent: &str) -> Result<(), Error> {
         let _lock = self.state.lock("lock")?;
         self.log().acknowledge_loss(agent)
     }
 
-    /// Waits for the lock, then completes or rolls back what a crash interrupted.
+    /// Waits for the lock, then completes or rolls back the operation that a crash interrupted, if any.
     pub(crate) fn lock(&self) -> Result<LockedGate<'_>, Error> {
         let locked = LockedGate { gate: self, _lock: self.state.lock("lock")? };
         locked.recover()?;
@@ -193,8 +193,8 @@ pub(crate) struct LockedGate<'a> {
 }
 
 impl LockedGate<'_> {
-    /// Opens the drafts directory, each time anew, because workers may have replaced it. If it was moved away, a new
-    /// one is created.
+    /// Opens the drafts directory. It is opened anew each time, because workers may have replaced it. If it was moved
+    /// away, a new one is created.
     pub(crate) fn drafts(&self) -> Result<Dir, Error> {
         match self.gate.root.subdir(DRAFTS) {
             Err(Error::Missing { .. }) => self.gate.root.subdir(HANDOFF)?.private_dir("drafts"),

@@ -1,4 +1,4 @@
-//! The gate as a graph node: an escalation interrupts the run, and the verdict resumes it.
+//! Runs the gate as a graph node. An escalation interrupts the run, and the person's verdict resumes it.
 //!
 //! Example: a worker adds a flag to `watchdog.py`.
 //!
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Decision, Digest, Error, Gate, Judgement};
 
-/// A person's verdict on an escalated change set: the value that resumes the run.
+/// A person's verdict on an escalated change set. It is the value with which the run is resumed.
 ///
-/// Each verdict carries the fingerprint of the reviewed judgement and applies only to that state.
+/// Each verdict carries the fingerprint of the reviewed judgement and applies only to that state of the change set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Verdict {
@@ -30,7 +30,7 @@ pub enum Verdict {
         /// Fingerprint of the reviewed judgement.
         #[serde(rename = "sight")]
         fingerprint: Digest,
-        /// Reason, for the worker.
+        /// Reason to send to the worker.
         reason: String,
     },
     /// Replace the text of a file, then review again.
@@ -45,10 +45,10 @@ pub enum Verdict {
     },
 }
 
-/// Judges a change set inside a node. If a person must decide, interrupts the run with the [`Judgement`] and expects
-/// a [`Verdict`] when resumed. Interrupts again if the change set has changed in the meantime.
+/// Judges a change set inside a node. If a person must decide, interrupts the run with the [`Judgement`] and expects a
+/// [`Verdict`] when the run is resumed. Interrupts again if the change set has changed in the meantime.
 ///
-/// A run that resumes after a crash judges and applies nothing twice.
+/// If a run is resumed after a crash, nothing is judged or applied twice.
 pub async fn judge<C>(cx: &Context<C>, gate: &Arc<Gate>, set: &str) -> Result<Judgement, NodeError>
 where
     C: Send + Sync + 'static,

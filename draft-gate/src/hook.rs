@@ -1,10 +1,10 @@
-//! Test hook that runs before every write, for tests that kill the process there.
+//! A test hook that is called before every write, for tests that kill the process at that point.
 
 #[cfg(feature = "testkit")]
 use std::sync::Arc;
 
-/// Called before each write and sync with the operation and the workspace path. Does nothing without the feature
-/// `testkit`.
+/// Calls a function before each write and sync, with the operation and the path in the workspace. Does nothing unless
+/// the feature `testkit` is enabled.
 #[derive(Clone, Default)]
 pub(crate) struct Hook {
     #[cfg(feature = "testkit")]

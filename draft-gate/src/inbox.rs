@@ -1,4 +1,4 @@
-//! Messages about change sets, for workers and for the floor manager.
+//! Messages about change sets, addressed to workers and to the floor manager.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::{
 /// A message about a change set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Id of the message. Repeated messages have the same id.
+    /// Id of the message. If a message is sent again, it keeps its id.
     pub message_id: String,
     /// Kind of message.
     #[serde(rename = "type")]
@@ -24,9 +24,9 @@ pub struct Message {
     pub set: String,
     /// Files of the change set.
     pub paths: Vec<String>,
-    /// Reason in one sentence.
+    /// Reason for the decision, in one sentence.
     pub reason: String,
-    /// Findings of the gate.
+    /// The gate's findings about the change set.
     pub findings: Vec<Finding>,
 }
 
@@ -34,28 +34,28 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MessageKind {
-    /// The change set is complete and awaits judgement.
+    /// The change set is complete and waits to be judged.
     DraftReady,
     /// The change set was applied.
     DraftAccepted,
-    /// The change set was rejected; its content is kept for some time.
+    /// The change set was rejected. Its content is kept for the retention period.
     DraftRejected,
     /// The change set was escalated to a person.
     DraftEscalated,
 }
 
-/// Maximum size of the messages returned at once; the newest are kept.
+/// Maximum total size, in bytes, of the messages that are returned at once. The oldest messages are omitted.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Maximum number of findings in a message, the most severe; `draft-gate show` prints all.
+/// Maximum number of findings in a message. The most severe ones are included; `draft-gate show` prints all of them.
 const MAX_FINDINGS: usize = 50;
 
-/// Inbox of the floor manager. The space makes a collision with a worker's inbox impossible.
+/// Name of the floor manager's inbox. It contains a space, so it cannot collide with a worker's inbox.
 const MANAGER_INBOX: &str = "floor manager";
 
 impl Gate {
-    /// Returns the messages to a worker about a task, oldest first; only those after the message `after`, if it still
-    /// exists.
+    /// Returns the messages to a worker about a task, oldest first. If `after` is the id of a message that still
+    /// exists, returns only the messages after it.
     pub fn inbox(
         &self,
         worker: &str,
@@ -65,7 +65,7 @@ impl Gate {
         self.worker(worker)?.inbox(task, after)
     }
 
-    /// Returns the messages to the floor manager (submissions and escalations), oldest first.
+    /// Returns the messages about submissions and escalations to the floor manager, oldest first.
     pub fn manager_inbox(&self) -> Result<Vec<Message>, Error> {
         self.messages(MANAGER_INBOX)
     }
@@ -75,12 +75,12 @@ impl Gate {
         let Some((bytes, length)) = self.inboxes.tail(&file, MAX_BYTES)? else {
             return Ok(vec![]);
         };
-        // If the file was not read from its start, the first line is incomplete.
+        // If the file was not read from its start, the first line is incomplete and must be skipped.
         let skipped = usize::from(length > bytes.len() as u64);
         let lines = bytes.split(|byte| *byte == b'\n').skip(skipped);
         let mut messages: Vec<Message> = vec![];
         for message in lines.filter_map(|it| serde_json::from_slice::<Message>(it).ok()) {
-            // Messages may be sent again after a crash.
+            // Skip duplicates, because messages may be sent again after a crash.
             if messages.iter().rev().take(100).all(|it| it.message_id != message.message_id) {
                 messages.push(message);
             }
@@ -90,13 +90,13 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// Sends a message to the worker, and to the floor manager if it requires action.
+    /// Sends a message to the worker, and also to the floor manager if the message requires action.
     pub(crate) fn send(&self, worker: &str, message: &Message) -> Result<(), Error> {
         let mut message = message.clone();
         message.findings.truncate(MAX_FINDINGS);
         let mut line = serde_json::to_vec(&message).expect("plain data");
         line.push(b'\n');
-        // Separates the message from an incomplete line that a crash may have left.
+        // The newline separates the message from an incomplete line that a crash may have left.
         line.insert(0, b'\n');
         let append = |inbox: &str| {
             self.gate.inboxes.append(&format!("{inbox}.ndjson"), &line, Durability::ProcessCrash)
@@ -108,8 +108,8 @@ impl LockedGate<'_> {
         Ok(())
     }
 
-    /// Removes inboxes without messages since `time` (seconds since the Unix epoch) and truncates long ones to the
-    /// part that is still returned. Returns the number of changed inboxes.
+    /// Removes inboxes that have received no message since `time` (in seconds since the Unix epoch). Truncates long
+    /// inboxes to the part that is still returned. Returns the number of removed and truncated inboxes.
     pub(crate) fn prune_inboxes(&self, time: i64) -> Result<usize, Error> {
         let inboxes = &self.gate.inboxes;
         let mut n_pruned = 0;
@@ -130,7 +130,7 @@ impl LockedGate<'_> {
     }
 }
 
-/// Returns the id of a message: a hash of its kind, set and fingerprint.
+/// Returns the id of a message, which is a hash of its kind, set and fingerprint.
 pub(crate) fn message_id(kind: MessageKind, set: &str, fingerprint: &str) -> String {
     format!("msg_{}", &Digest::of(format!("{kind:?} {set} {fingerprint}").as_bytes()).short())
 }

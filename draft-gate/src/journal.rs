@@ -1,15 +1,15 @@
-//! Write-ahead journal: executes decisions so that they survive crashes.
+//! The write-ahead journal, which executes decisions so that they survive crashes.
 //!
-//! Order of writes, and the state after a power failure:
+//! A decision is executed in this order:
 //!
-//! 1. Content needed for a rollback is synced, then the journal, before any file changes. Until here nothing has
-//!    happened.
-//! 2. The files are exchanged and their directories synced. Until the next step, recovery completes the decision or
-//!    rolls it back.
-//! 3. The log line commits the decision. Recovery changes no file any more.
-//! 4. The message, the drafts and the set are updated without syncing, because the journal still exists to repeat
-//!    this. Finally the journal is atomically moved to `decided`. Sets or drafts that a power failure restores are
-//!    recognised as stale by that.
+//! 1. Content that a rollback needs is synced, then the journal, before any file is changed. Up to this point, a power
+//!    failure leaves all files unchanged.
+//! 2. The files are exchanged, and their directories are synced. Until the next step, recovery completes the decision
+//!    or rolls it back.
+//! 3. The log line commits the decision. From now on, recovery changes no file.
+//! 4. The message is sent, and the drafts and the set are removed, without syncing. If a power failure reverts this,
+//!    recovery repeats it, because the journal still exists. Finally the journal is atomically moved to `decided`. If a
+//!    power failure restores sets or drafts after that, their entry in `decided` shows that they are stale.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,28 +27,28 @@ use crate::{
     worker::rejected_key,
 };
 
-/// A decision: the plan while it is executed, the record afterwards.
+/// A decision on a change set. It is the plan while the decision is being executed, and the record of it afterwards.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Journal {
     pub(crate) set: String,
     pub(crate) worker: String,
     pub(crate) task: String,
-    /// Who decided.
+    /// Name of the person or program that made the decision.
     pub(crate) agent: String,
     pub(crate) verdict: Verdict,
     pub(crate) reason: String,
     pub(crate) findings: Vec<Finding>,
     #[serde(rename = "sight")]
     pub(crate) fingerprint: Digest,
-    /// Changes of the set.
+    /// Changes in the set.
     pub(crate) changes: Vec<Change>,
     pub(crate) steps: Vec<Step>,
-    /// Length of the log when the decision was made; its log line comes after this line.
+    /// Number of log lines when the decision was made. The log line of the decision comes after them.
     pub(crate) after_line: u64,
     pub(crate) decided_at: i64,
 }
 
-/// The decision.
+/// The kind of decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
@@ -66,7 +66,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the kind of message for the worker; undoing is not reported.
+    /// Returns the kind of message to send to the worker. Undoing a set is not reported to the worker.
     fn message(self) -> Option<MessageKind> {
         match self {
             Self::Accepted => Some(MessageKind::DraftAccepted),
@@ -76,22 +76,22 @@ impl Verdict {
     }
 }
 
-/// Log event for a decision that was rolled back.
+/// Name of the log event for a decision that was rolled back.
 pub(crate) const ROLLED_BACK: &str = "taken_back";
 
-/// Replaces the content of one file.
+/// Replaces, creates or deletes one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) path: WorkspacePath,
-    /// Expected current content; `None`: the file must not exist.
+    /// Digest of the expected current content; `None` if the file must not exist.
     pub(crate) old: Option<Digest>,
-    /// New content; `None`: the file is deleted.
+    /// Digest of the new content; `None` if the file is to be deleted.
     pub(crate) new: Option<Digest>,
     /// Permission bits of the new file.
     pub(crate) mode: u32,
-    /// Temporary name: of the new file before the exchange, of the old file afterwards.
+    /// Temporary name. The new file has this name before the exchange, and the old file has it afterwards.
     pub(crate) fresh: String,
-    /// Number of parent directories created for this file; they are removed with it.
+    /// Number of parent directories that are created for this file. They are removed together with the file.
     #[serde(default)]
     pub(crate) new_folders: usize,
 }
@@ -107,7 +107,8 @@ impl Step {
         Self { path, old, new, mode, fresh: temp_name(), new_folders }
     }
 
-    /// Returns the reverse step. It has its own temporary name, so that leftovers of a crash are distinguishable.
+    /// Returns the step that reverts this one. It has its own temporary name, so that the temporary files that a crash
+    /// leaves can be told apart.
     pub(crate) fn reversed(&self) -> Self {
         let fresh = format!(".back{}", self.fresh);
         Self { old: self.new, new: self.old, fresh, ..self.clone() }
@@ -115,9 +116,9 @@ impl Step {
 }
 
 impl LockedGate<'_> {
-    /// Executes a decision: all of it, or nothing and an error.
+    /// Executes a decision completely, or changes nothing and returns an error.
     pub(crate) fn execute(&self, mut journal: Journal) -> Result<(), Error> {
-        // Fails if the log was modified, before anything changes.
+        // This fails if the log was modified, before anything is changed.
         journal.after_line = self.log().length()?;
         match journal.verdict {
             Verdict::Rejected => {
@@ -135,7 +136,7 @@ impl LockedGate<'_> {
         self.finish(&journal, IsLogged::NotYet)
     }
 
-    /// Completes decisions that a crash interrupted, or rolls them back.
+    /// Completes or rolls back the decisions that a crash interrupted.
     pub(crate) fn recover(&self) -> Result<(), Error> {
         for name in self.gate.journal.names()? {
             let Some(journal) = self.gate.journal.get::<Journal>(&name)? else { continue };
@@ -148,7 +149,7 @@ impl LockedGate<'_> {
                 None => {
                     self.clean_up_temp_files(&journal)?;
                     if let Err(error) = self.apply(&journal) {
-                        // Rolled back: the set is pending again, and judging it reports the cause.
+                        // The decision was rolled back. The set is pending again, and judging it reports the cause.
                         if self.gate.journal.has(&name) { return Err(error) } else { continue }
                     }
                     self.finish(&journal, IsLogged::NotYet)?;
@@ -169,7 +170,7 @@ impl LockedGate<'_> {
         Ok(line.map(|it| it.event))
     }
 
-    /// Completes a decision: log line, message, removal of drafts. Every part may be repeated.
+    /// Completes a decision: writes the log line, sends the message and removes the drafts. Every part may be repeated.
     fn finish(&self, journal: &Journal, is_logged: IsLogged) -> Result<(), Error> {
         let Journal { set, worker, task, verdict, .. } = journal;
         if is_logged == IsLogged::NotYet {
@@ -214,7 +215,8 @@ impl LockedGate<'_> {
     }
 
     fn clear_drafts(&self, journal: &Journal) -> Result<(), Error> {
-        // Errors are ignored: a worker may have replaced its draft by a directory or moved all drafts away.
+        // Ignore errors, because a worker may have replaced its draft with a directory or moved the drafts directory
+        // away.
         let drafts = self.drafts().ok();
         for change in &journal.changes {
             let _ = drafts.as_ref().map(|it| it.remove(&change.draft));
@@ -225,7 +227,7 @@ impl LockedGate<'_> {
     }
 }
 
-/// Whether the log line of a decision is already written.
+/// Whether the log line of a decision has already been written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum IsLogged {
     Already,

@@ -17,7 +17,7 @@ use crate::{
     records::{ChangeSet, RecordedFindings, SetState},
 };
 
-/// Decision of the gate on a change set.
+/// The gate's decision on a change set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Decision {
@@ -29,7 +29,7 @@ pub enum Decision {
     Escalate,
 }
 
-/// A decision with its reasons.
+/// The gate's decision on a change set, with the reasons for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Judgement {
     /// Id of the change set.
@@ -38,27 +38,28 @@ pub struct Judgement {
     pub decision: Decision,
     /// Findings, most severe first.
     pub findings: Vec<Finding>,
-    /// Fingerprint of the reviewed state: these changes of these file contents. Verdicts must name it.
+    /// Fingerprint of the judged state, that is, of the current and the proposed content of each file. A verdict must
+    /// contain it.
     #[serde(rename = "sight")]
     pub fingerprint: Digest,
-    /// The changes as a unified diff.
+    /// All changes as a unified diff.
     pub diff: String,
 }
 
-/// Ids of change sets with their judgements or errors.
+/// Ids of change sets, each with its judgement or the error that prevented it.
 type JudgeResults = Vec<(String, Result<Judgement, Error>)>;
 
-/// Name of the gate in the log.
+/// Name under which the gate itself appears in the log.
 pub(crate) const GATE_AGENT: &str = "draft-gate";
 
-/// Maximum number of attempts to judge a set whose files keep changing; then it is escalated.
+/// Maximum number of attempts to judge a set whose files keep changing. After that, the set is escalated.
 pub(crate) const MAX_ATTEMPTS: usize = 3;
 
 impl Gate {
     /// Judges a complete change set and executes the decision.
     ///
-    /// Judges the content that was frozen at submission, and applies exactly what was judged. For a decided set,
-    /// returns the earlier decision.
+    /// The content that is judged is the content that was frozen at submission, and exactly what was judged is applied.
+    /// If the set is already decided, returns the earlier decision.
     pub fn judge(&self, set: &str) -> Result<Judgement, Error> {
         for _ in 0..MAX_ATTEMPTS {
             if let Some(judgement) = self.try_judge(set)? {
@@ -73,17 +74,17 @@ impl Gate {
         let text = "the files kept changing while the set was judged";
         proposal.findings.push(Finding::new("unsettled", Severity::Escalate, text));
         let judgement = locked.decide(proposal, &contract)?;
-        Ok(judgement.expect("escalations cannot conflict"))
+        Ok(judgement.expect("an escalation cannot conflict"))
     }
 
-    /// Judges all complete change sets that are not judged yet, such as those that a crash left.
+    /// Judges all complete change sets that are not judged yet, for example because of a crash.
     ///
-    /// A set that cannot be judged yields an error and does not affect the others.
+    /// If a set cannot be judged, its entry is an error, and the other sets are not affected.
     pub fn judge_all(&self) -> Result<JudgeResults, Error> {
         self.judge_where(|_| true)
     }
 
-    /// Like [`judge_all`](Self::judge_all), but only for sets of this worker.
+    /// Does the same as [`judge_all`](Self::judge_all), but only for this worker's sets.
     pub fn judge_all_of(&self, worker: &str) -> Result<JudgeResults, Error> {
         self.judge_where(|set| set.worker == worker)
     }
@@ -103,10 +104,10 @@ impl Gate {
         Ok(judged)
     }
 
-    /// Judges a set; returns `None` if its files changed during the judgement.
+    /// Judges a set. Returns `None` if its files were changed while it was being judged.
     ///
-    /// The lock is released while checks run. Their results count only for the project state that they saw, and under
-    /// the contract as it is afterwards.
+    /// The lock is released while checks run. Their results apply only to the project state that they saw, and the
+    /// contract as it is afterwards decides.
     fn try_judge(&self, set: &str) -> Result<Option<Judgement>, Error> {
         let (locked, contract) = (self.lock()?, self.contract()?);
         if let Some(judgement) = locked.decided(set)? {
@@ -133,8 +134,8 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// Decides by the findings and executes the decision; returns `None` if a file was changed concurrently, so that
-    /// the set must be judged again.
+    /// Makes the decision that the findings require, and executes it. Returns `None` if a file was changed
+    /// concurrently, so that the set must be judged again.
     fn decide(
         &self,
         mut proposal: Proposal,
@@ -148,7 +149,8 @@ impl LockedGate<'_> {
                 let journal = proposal.journal(GATE_AGENT, Verdict::Accepted, "no objections");
                 match self.execute(journal) {
                     Err(Error::Conflict { .. }) => return Ok(None),
-                    // Rolled back: escalate with the cause instead of failing, so that other sets are not blocked.
+                    // The set was rolled back. Escalate it with the cause instead of failing, so that it does not block
+                    // other sets.
                     Err(error) if self.is_rolled_back(&proposal)? => {
                         let finding = Finding::new("apply", Severity::Escalate, error.to_string());
                         let applies_to = self.gate.judged_state(&proposal, contract);
@@ -168,7 +170,8 @@ impl LockedGate<'_> {
         Ok(Some(judgement))
     }
 
-    /// Logs violations that were only detected at judgement, such as files that became links after the request.
+    /// Logs violations that were detected only when the set was judged, such as files that became links after the
+    /// request.
     fn log_violations(&self, proposal: &Proposal) -> Result<(), Error> {
         let set = &proposal.set;
         for finding in proposal.findings.iter().filter(|it| it.text.starts_with("SECURITY:")) {
@@ -186,7 +189,8 @@ impl LockedGate<'_> {
     fn escalate(&self, proposal: &Proposal) -> Result<(), Error> {
         let mut set = proposal.set.clone();
         set.state = SetState::Escalated;
-        // Escalated sets may wait for a long time, so they must survive a power failure.
+        // Sync the set and its contents, because an escalated set may wait for a long time and must survive a power
+        // failure.
         let contents = set.changes.iter().flat_map(|it| [it.base, it.content]).flatten();
         blob::sync_all(&self.gate.blobs, contents)?;
         self.gate.sets.put(&set.id, &set, Durability::PowerLoss)?;

@@ -1,4 +1,4 @@
-//! Review gate for edits: workers propose changes as drafts, and the gate decides which reach the workspace.
+//! A review gate for edits. Workers propose changes as drafts, and the gate decides which changes reach the workspace.
 //!
 //! A worker, such as a local model, requests a draft of a file, writes to it, and submits it. The gate freezes the
 //! submitted content, compares it with the file, and accepts it, rejects it, or escalates it to a person. Workers

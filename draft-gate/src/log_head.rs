@@ -1,7 +1,8 @@
 //! The stored end of the log, `head.json`.
 //!
-//! It is written twice per log line, so it is overwritten in place: two slots alternate, each with a checksum. A
-//! write torn by a crash or power failure corrupts only one slot; the other holds the previous state.
+//! The file is written twice per log line, so it is overwritten in place. It has two slots, each with a checksum, which
+//! are written alternately. A write that a crash or power failure interrupts corrupts only one slot, and the other slot
+//! still holds the previous state.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +15,10 @@ use crate::{
 
 const FILE: &str = "head.json";
 
-/// Size of a slot, one disk sector.
+/// Size of a slot in bytes, which is the size of a disk sector.
 const SLOT_BYTES: usize = 512;
 
-/// End of the log as stored by the gate.
+/// The end of the log, as stored by the gate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LogHead {
     /// Number of the last line.
@@ -26,23 +27,24 @@ pub(crate) struct LogHead {
     pub(crate) hash: Option<Digest>,
     /// Hash of the line that is being written.
     pub(crate) next: Option<Digest>,
-    /// Write counter: the slot with the larger value is current.
+    /// Write counter. The slot with the larger value is the current one.
     #[serde(default)]
     turn: u64,
 }
 
 impl LogHead {
-    /// Returns the head after a line was completely written.
+    /// Returns the head for the time after a line was completely written.
     pub(crate) fn advanced_to(&self, seq: u64, hash: Option<Digest>) -> Self {
         Self { seq, hash, next: None, turn: self.turn }
     }
 
-    /// Returns the head while another line is being written.
+    /// Returns the head for the time while another line is being written.
     pub(crate) fn with_next(&self, next: Digest) -> Self {
         Self { next: Some(next), ..self.clone() }
     }
 
-    /// Loads the stored head. A missing file means an empty log; a file without a valid slot is an error.
+    /// Loads the stored head. If the file is missing, the log is empty. If the file has no valid slot, returns an
+    /// error.
     pub(crate) fn load(dir: &Dir) -> Result<Self, Error> {
         let Some(content) = dir.read(FILE, 4096)? else { return Ok(Self::default()) };
         let slots = content.bytes.chunks(SLOT_BYTES).filter_map(read_slot);
@@ -56,7 +58,7 @@ impl LogHead {
     pub(crate) fn store(mut self, dir: &Dir, keep: Durability) -> Result<Self, Error> {
         self.turn += 1;
         if !dir.has(FILE) {
-            // If the very first write were torn, no other slot would be valid.
+            // Write both slots the first time, because no slot would be valid if this write were interrupted.
             self.reset(dir)?;
             return Ok(self);
         }
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
     use crate::hook::Hook;
 
-    /// However much of a write reaches the disk, the loaded head is the new or the previous one.
+    /// However much of a write reaches the disk, the loaded head must be the new or the previous one.
     #[test]
     fn torn_writes_leave_the_previous_head() {
         let offset = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Serves the four tools and the inbox over the Model Context Protocol.
+//! Serves the worker's four tools and the inbox over the Model Context Protocol.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     tool::{Draft, DraftContent, Submission, WriteReceipt},
 };
 
-/// Server for one worker. The worker's name is set by the server and cannot be changed by tool calls.
+/// An MCP server for one worker. The operator sets the worker's name, and tool calls cannot change it.
 #[derive(Clone, Debug)]
 pub struct DraftServer {
     gate: Arc<Gate>,
@@ -27,10 +27,10 @@ pub struct DraftServer {
 /// When submissions are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JudgingMode {
-    /// Immediately, by the server.
+    /// The server judges each submission immediately.
     #[default]
     Immediate,
-    /// Later, by `draft-gate judge` or a graph.
+    /// `draft-gate judge` or a graph judges submissions later.
     Deferred,
 }
 
@@ -89,7 +89,7 @@ type ToolResult<T> = Result<Json<T>, String>;
 
 #[tool_router]
 impl DraftServer {
-    /// Creates a server for a worker.
+    /// Creates a server for the worker with this name.
     pub fn new(gate: Gate, worker: &str, judging: JudgingMode) -> Result<Self, Error> {
         gate.worker(worker)?;
         Ok(Self {
@@ -159,7 +159,7 @@ impl DraftServer {
         .await
     }
 
-    /// Runs an operation on a blocking thread, since file access and locks may block.
+    /// Runs an operation on a blocking thread, because file access and locks may block.
     async fn run<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Gate, &str) -> Result<T, Error> + Send + 'static,

@@ -1,7 +1,8 @@
-//! Path policy: which paths are valid, and which files workers may not access.
+//! The path policy: which paths are valid, and which files workers may not access.
 //!
-//! This is a policy on text. Confinement itself is enforced by `confine` and does not depend on it; the policy
-//! rejects names that have another meaning to people, other operating systems or other programs.
+//! The policy considers only the text of a path. Confinement to the workspace is enforced by `confine` and does not
+//! depend on the policy. The policy rejects names that have another meaning to people, other operating systems or other
+//! programs.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use crate::{
     escape::is_invisible,
 };
 
-/// A relative path of the workspace with only normal components.
+/// A relative path in the workspace that has only normal components.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct WorkspacePath(String);
@@ -23,7 +24,7 @@ const MAX_COMPONENT: usize = 255;
 const MAX_PATH: usize = 1024;
 
 impl WorkspacePath {
-    /// Parses a path given by a worker.
+    /// Parses and validates a path that a worker provided.
     pub fn parse(given: &str) -> Result<Self, Error> {
         match fault(given) {
             Some(fault) => Err(Error::InvalidPath { path: escape_for_message(given), fault }),
@@ -37,7 +38,7 @@ impl WorkspacePath {
         &self.0
     }
 
-    /// Returns the directory of the file; empty for the workspace root.
+    /// Returns the path of the parent directory, which is empty for the workspace root.
     #[must_use]
     pub fn parent(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(parent, _)| parent)
@@ -49,7 +50,7 @@ impl WorkspacePath {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
     }
 
-    /// Returns whether tools such as editors, shells, version control, agents or CI act on the file by themselves.
+    /// Returns whether tools such as editors, shells, version control, agents or CI use the file automatically.
     #[must_use]
     pub fn is_tool_configuration(&self) -> bool {
         self.0.split('/').any(|it| TOOL_CONFIGURATION.contains(&it.to_lowercase().as_str()))
@@ -70,14 +71,14 @@ impl fmt::Display for WorkspacePath {
     }
 }
 
-/// Stored paths are validated like any other.
+/// Validates paths that were stored earlier in the same way as all other paths.
 impl<'de> Deserialize<'de> for WorkspacePath {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
-/// Validates the name of a task or worker. Names are never rewritten, so different names stay different.
+/// Validates the name of a task or worker. Names are never changed, so that different names stay different.
 pub(crate) fn validate_name<'a>(given: &'a str, what: &'static str) -> Result<&'a str, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if (1..=64).contains(&given.len()) && given.bytes().all(is_plain) {
@@ -134,7 +135,7 @@ fn component_fault(name: &str) -> Option<&'static str> {
 fn is_forbidden_char(char: char) -> bool {
     char == '\t'
         || is_invisible(char)
-        // Characters that resemble a path separator or the dots of `..`.
+        // These characters resemble a path separator or the dots in `..`.
         || matches!(char, '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0e}' | '\u{ff0f}' | '\u{ff3c}')
 }
 
@@ -179,7 +180,7 @@ const CREDENTIAL_FILES: [&str; 16] = [
     "id_ed25519",
 ];
 
-/// Files and directories that tools execute or that instruct agents, in lower case.
+/// Files and directories that tools execute or that instruct agents. All names are in lower case.
 const TOOL_CONFIGURATION: [&str; 46] = [
     // CI systems.
     ".github",
@@ -234,14 +235,14 @@ const TOOL_CONFIGURATION: [&str; 46] = [
     "gemini.md",
 ];
 
-/// Extensions of files that contain keys.
+/// Extensions of files that contain cryptographic keys or credentials.
 const KEY_EXTENSIONS: [&str; 10] =
     [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".tfvars"];
 
-/// Suffixes of backup copies.
+/// Suffixes that mark backup copies.
 const BACKUP_SUFFIXES: [&str; 7] = ["~", ".bak", ".old", ".orig", ".save", ".swp", ".copy"];
 
-/// Words that mark a data file (but not source code) as credentials.
+/// Words that mark a data file, but not source code, as containing credentials.
 const CREDENTIAL_WORDS: [&str; 6] =
     ["secret", "secrets", "credential", "credentials", "password", "passwords"];
 
@@ -265,7 +266,7 @@ const DATA_EXTENSIONS: [&str; 13] = [
 fn protection(component: &str) -> Option<&'static str> {
     let name = component.to_lowercase();
     if PROTECTED_DIRS.contains(&name.as_str()) {
-        return Some("it is in a directory of tools or of the gate");
+        return Some("it is in a directory that belongs to a tool or to the gate");
     }
     let name = strip_backup_suffixes(&name);
     let is_env = name.starts_with(".env") || name.ends_with(".env") || name == ".flaskenv";
@@ -278,10 +279,10 @@ fn protection(component: &str) -> Option<&'static str> {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mut words = name.split(|it: char| !it.is_alphanumeric());
     (DATA_EXTENSIONS.contains(&ending) && words.any(|it| CREDENTIAL_WORDS.contains(&it)))
-        .then_some("files of this name contain credentials")
+        .then_some("files with this name contain credentials")
 }
 
-/// Strips backup suffixes: a copy is as sensitive as its original.
+/// Strips backup suffixes, because a copy is as sensitive as its original.
 fn strip_backup_suffixes(mut name: &str) -> &str {
     while let Some(inner) = BACKUP_SUFFIXES.iter().find_map(|it| name.strip_suffix(it)) {
         name = inner;
@@ -405,7 +406,7 @@ mod tests {
                             && !path.to_lowercase().contains("handoff")
                             && !path.contains(".ssh")
                     })
-                    .or(Some("directory of tools")),
+                    .or(Some("directory that belongs to a tool")),
             );
         }
     }

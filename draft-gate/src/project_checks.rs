@@ -1,4 +1,4 @@
-//! Runs project checks on the project with a change set applied.
+//! Runs project checks on a copy of the project that includes a change set.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::{
     records::RecordedFindings,
 };
 
-/// Maximum total size of the project's files; larger projects are not copied.
+/// Maximum total size, in bytes, of the project's files. Larger projects are not copied.
 const MAX_BYTES: usize = 64 << 20;
 
 const MAX_OUTPUT_BYTES: usize = 2_000;
 
 impl Gate {
-    /// Runs the contract's checks on a proposal. If they cannot run, that is a finding too.
+    /// Runs the contract's checks on a proposal. If the checks cannot run, returns a finding that says so.
     pub(crate) fn run_checks(&self, proposal: &Proposal, contract: &Contract) -> RecordedFindings {
         let project = self.project(proposal);
         let applies_to = project_fingerprint(proposal.fingerprint, &project, contract);
@@ -42,8 +42,8 @@ impl Gate {
         RecordedFindings { applies_to, findings }
     }
 
-    /// Returns a digest of everything that a judgement depends on: the change and, if there are checks, the whole
-    /// project.
+    /// Returns a digest of everything that a judgement depends on: the change and, if the contract has checks, the
+    /// whole project.
     pub(crate) fn judged_state(&self, proposal: &Proposal, contract: &Contract) -> Digest {
         if contract.draft_gate.checks.is_empty() {
             return proposal.fingerprint;
@@ -51,7 +51,7 @@ impl Gate {
         project_fingerprint(proposal.fingerprint, &self.project(proposal), contract)
     }
 
-    /// Returns all files that workers may access, with the proposal applied.
+    /// Returns all files that workers may access, as they are with the proposal applied.
     fn project(&self, proposal: &Proposal) -> Result<Vec<ProjectFile>, Error> {
         let mut files = BTreeMap::new();
         let mut room = MAX_BYTES;
@@ -82,7 +82,7 @@ fn run_check(checks: &dyn ProjectChecks, check: &Check, files: &[ProjectFile]) -
     Some(Finding::new("checks", severity, text))
 }
 
-/// Returns a digest of a change, the project with it, and the contract's checks.
+/// Returns a digest of a change, of the project with that change, and of the contract's checks.
 fn project_fingerprint(
     fingerprint: Digest,
     project: &Result<Vec<ProjectFile>, Error>,
@@ -117,7 +117,7 @@ fn collect(
             }
             continue;
         }
-        // Links, pipes and other special files are not checked.
+        // Skip links, pipes and other special files, which are not checked.
         let Ok(Some(content)) = dir.read(&name, blob::MAX_BYTES) else { continue };
         *room = room.checked_sub(content.bytes.len()).ok_or_else(|| Error::CheckNotRun {
             check: escape_for_message(&path),
@@ -132,8 +132,8 @@ fn collect(
     Ok(())
 }
 
-/// Returns whether a directory holds build output or downloads. Names that sources may also have count only next to
-/// the corresponding build file.
+/// Returns whether a directory contains build output or downloads. Source directories may have some of these names too,
+/// so such a name counts only if the corresponding build file is next to it.
 fn is_build_output(parent: &Dir, name: &str) -> bool {
     let build_files: &[&str] = match name {
         "node_modules" | "__pycache__" | ".venv" => return true,

@@ -1,4 +1,4 @@
-//! Computes the effect of a change set on the current files, with findings.
+//! Computes the effect of a change set on the current files, and the findings about it.
 
 use crate::{
     blob,
@@ -16,8 +16,8 @@ use crate::{
     records::{Change, ChangeSet, Operation, RecordedFindings, SetState},
 };
 
-/// Maximum number of findings stored with a decision, the most severe. All findings of a large set could exceed the
-/// maximum size of a record.
+/// Maximum number of findings that are stored with a decision. The most severe ones are kept. Without this limit, the
+/// findings of a large set could exceed the maximum size of a record.
 const MAX_STORED_FINDINGS: usize = 500;
 
 /// A change set and its effect on the current files.
@@ -27,16 +27,17 @@ pub(crate) struct Proposal {
     pub(crate) files: Vec<ProposedFile>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) fingerprint: Digest,
-    /// Whether the contract requires checks that have not run on this state.
+    /// Whether the contract requires checks that have not run on this state of the project.
     pub(crate) lacks_checks: bool,
 }
 
-/// A file of a proposal.
+/// A file that a proposal changes.
 #[derive(Debug)]
 pub(crate) struct ProposedFile {
     pub(crate) change: Change,
     pub(crate) current: Option<Digest>,
-    /// Content to apply: the draft, or its merge with a concurrent change.
+    /// Digest of the content to apply, which is the draft or its merge with a concurrent change. `None` if the file is
+    /// deleted.
     pub(crate) new: Option<Digest>,
     pub(crate) new_text: String,
     pub(crate) mode: u32,
@@ -46,10 +47,10 @@ pub(crate) struct ProposedFile {
 }
 
 impl LockedGate<'_> {
-    /// Returns a complete, undecided change set.
+    /// Returns a change set that is complete and not decided yet.
     pub(crate) fn set(&self, id: &str) -> Result<ChangeSet, Error> {
         let set: Option<ChangeSet> = self.gate.sets.get(id)?;
-        // A power failure may restore a set that was already decided.
+        // Skip decided sets, because a power failure may restore a set that was already decided.
         let is_waiting =
             |it: &ChangeSet| it.state != SetState::Incomplete && !self.gate.decided.has(id);
         set.filter(is_waiting).ok_or_else(|| Error::UnknownSet { id: escape_for_message(id) })
@@ -66,7 +67,8 @@ impl LockedGate<'_> {
         for change in &set.changes {
             match self.propose_file(change, contract, &mut findings) {
                 Ok(file) => files.push(file),
-                // The set cannot be applied. This becomes a finding, so that it does not block other sets.
+                // The set cannot be applied. Record this as a finding instead of failing, so that the set does not
+                // block others.
                 Err(error) => findings.push(refusal(&error).in_file(&change.path)),
             }
         }
@@ -90,13 +92,13 @@ impl LockedGate<'_> {
         let digest = current.as_deref().map(Digest::of);
         let is_foreign = digest != change.base;
         if is_foreign && current.as_ref().is_some_and(|it| str::from_utf8(it).is_err()) {
-            // A diff or merge would corrupt content that is not UTF-8.
+            // Refuse content that is not UTF-8, because a diff or merge would corrupt it.
             return Err(Error::NotText { path: path.to_string() });
         }
         let old = text(current.clone());
         let draft = change.content.map(|it| blob::get(&self.gate.blobs, it)).transpose()?;
         let mut new = (change.content, text(draft));
-        // Needed for a rollback.
+        // Store the current content, because a rollback needs it.
         if let Some(current) = &current {
             blob::put(&self.gate.blobs, current)?;
         }
@@ -117,7 +119,7 @@ impl LockedGate<'_> {
         Ok(file)
     }
 
-    /// Counts the missing parent directories of a file.
+    /// Counts the parent directories of a file that do not exist yet.
     fn missing_folders(&self, path: &WorkspacePath) -> usize {
         let mut n_missing = 0;
         let mut dir = path.parent();
@@ -128,7 +130,7 @@ impl LockedGate<'_> {
         n_missing
     }
 
-    /// Handles an original that was changed after the draft was requested.
+    /// Applies the contract's conflict rule if the original was changed after the draft was requested.
     fn reconcile(
         &self,
         change: &Change,
@@ -172,7 +174,7 @@ impl LockedGate<'_> {
 }
 
 impl Proposal {
-    /// Adds findings that a new look at the files would not produce, and stores them with the set.
+    /// Adds findings that could not be computed again from the files, and stores them with the set.
     pub(crate) fn record(&mut self, new: RecordedFindings) {
         self.findings.extend(new.findings.iter().cloned());
         match &mut self.set.recorded {
@@ -185,7 +187,7 @@ impl Proposal {
         }
     }
 
-    /// Fails if a file of the set cannot be examined: sets are applied as a whole.
+    /// Fails if any file in the set cannot be examined, because a set can only be applied as a whole.
     pub(crate) fn require_complete(&self) -> Result<(), Error> {
         if self.is_complete() {
             return Ok(());
@@ -246,7 +248,8 @@ impl ProposedFile {
     }
 }
 
-/// Converts an error of a file into a finding: forbidden changes are rejected, failures are escalated.
+/// Converts an error about a file into a finding. A forbidden change leads to a rejection, and any other failure to an
+/// escalation.
 fn refusal(error: &Error) -> Finding {
     let is_forbidden =
         error.is_violation() || matches!(error, Error::NotAllowed { .. } | Error::TooLarge { .. });
@@ -254,8 +257,8 @@ fn refusal(error: &Error) -> Finding {
     Finding::new("original", severity, error.to_string())
 }
 
-/// Returns the fingerprint that binds a verdict to the reviewed state: current and new content of each file, or that
-/// a file could not be examined.
+/// Returns the fingerprint that binds a verdict to the reviewed state. It covers the current and the new content of
+/// each file, or the fact that a file could not be examined.
 fn fingerprint(set: &ChangeSet, files: &[ProposedFile]) -> Digest {
     let line = |change: &Change| match files.iter().find(|it| it.change == *change) {
         Some(file) => format!("{} {:?} {:?}\n", change.path, file.current, file.new),
@@ -272,7 +275,8 @@ fn text(bytes: Option<Vec<u8>>) -> String {
 mod tests {
     use super::*;
 
-    /// With all findings of many files, the record of a decision would be too large to read.
+    /// The number of stored findings must be bounded. With all findings of many files, the record would be too large to
+    /// read.
     #[test]
     fn stored_findings_of_a_decision_are_bounded() {
         let set = ChangeSet {

@@ -1,4 +1,4 @@
-//! Retention: removes content of decided drafts after some time; undecided ones stay.
+//! Retention: removes the content of decided and abandoned drafts after some time. Pending change sets stay.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,31 @@ use crate::{
     records::{Change, ChangeSet, DraftRecord},
 };
 
-/// Numbers of removed items.
+/// Number of items that were removed, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneSummary {
-    /// Decided change sets; accepted ones can no longer be undone.
+    /// Decided change sets. Those that were accepted can no longer be undone.
     pub decided: usize,
     /// Incomplete change sets and drafts that were never submitted.
     pub abandoned: usize,
-    /// Rejected drafts, which can no longer be restored.
+    /// Rejected drafts. They can no longer be restored.
     pub rejected: usize,
-    /// Unreferenced contents.
+    /// Stored contents that nothing refers to any more.
     pub blobs: usize,
-    /// Inboxes that were stale or too long.
+    /// Inboxes that were removed because they were stale, or truncated because they were too long.
     pub inboxes: usize,
-    /// Temporary files of crashed processes, and files corrupted by a power failure.
+    /// Temporary files that crashed processes left, and files that a power failure corrupted.
     pub temporary: usize,
 }
 
 const DAY: i64 = 24 * 60 * 60;
 
 impl Gate {
-    /// Removes content of drafts that were decided more than the contract's `retention_days` ago, and drafts that
-    /// were abandoned for as long: never submitted, or part of a change set that was never completed.
+    /// Removes the content of drafts that were decided more than `retention_days` ago, as set in the contract. Also
+    /// removes drafts that were abandoned for as long, that is, drafts that were never submitted or belong to a change
+    /// set that was never completed.
     ///
-    /// The log and everything that awaits a decision are kept.
+    /// The log and all change sets that are waiting for a decision are kept.
     pub fn prune(&self) -> Result<PruneSummary, Error> {
         self.prune_before(
             chrono::Utc::now().timestamp()
@@ -42,7 +43,7 @@ impl Gate {
         )
     }
 
-    /// Like [`prune`](Self::prune), but for items older than `time`, in seconds since the Unix epoch.
+    /// Does the same as [`prune`](Self::prune), but for items older than `time`, in seconds since the Unix epoch.
     pub fn prune_before(&self, time: i64) -> Result<PruneSummary, Error> {
         let locked = self.lock()?;
         let mut pruned = PruneSummary {
@@ -90,7 +91,7 @@ impl Gate {
         Ok(pruned)
     }
 
-    /// Returns the digests of all content that undecided drafts and sets need.
+    /// Returns the digests of all contents that undecided drafts and sets need.
     fn digests_of_undecided(&self) -> Result<BTreeSet<Digest>, Error> {
         let mut needed = BTreeSet::new();
         for name in self.issued.names()? {
@@ -105,7 +106,7 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// Removes drafts that were requested before `time` and never submitted, and leftovers of drafts whose set is
+    /// Removes drafts that were requested before `time` and never submitted, and remaining drafts whose set is already
     /// decided.
     fn remove_stale_drafts(&self, time: i64) -> Result<usize, Error> {
         let mut n_removed = 0;
@@ -123,7 +124,7 @@ impl LockedGate<'_> {
         Ok(n_removed)
     }
 
-    /// Removes temporary files, which are unused while the lock is held, and sets that are decided or unreadable.
+    /// Removes temporary files, which nothing uses while the lock is held, and sets that are decided or unreadable.
     fn remove_temporary(&self, time: i64) -> Result<usize, Error> {
         let gate = self.gate;
         let record_dirs = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];

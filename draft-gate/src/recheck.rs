@@ -1,5 +1,5 @@
-//! Project checks of pending change sets: results are stored with the set, and checks run again when anything they
-//! saw has changed.
+//! Runs project checks for pending change sets. The results are stored with the set, and the checks run again if
+//! anything that they saw has changed.
 
 use crate::{
     confine::Durability,
@@ -13,7 +13,7 @@ use crate::{
 
 impl Gate {
     /// Returns a proposal for review. If the checks have not run on its current state, for example after an amendment
-    /// or merge, they run first, without the lock.
+    /// or a merge, runs them first, without holding the lock.
     pub(crate) fn proposal_with_checks(&self, set: &str) -> Result<Proposal, Error> {
         for _ in 0..MAX_ATTEMPTS {
             let contract = self.contract()?;
@@ -34,7 +34,7 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// Returns the effect of a change set on the current files, with the results of its checks.
+    /// Returns the effect of a change set on the current files, together with the stored results of its checks.
     pub(crate) fn proposal(&self, set: &str, contract: &Contract) -> Result<Proposal, Error> {
         let mut proposal = self.propose(self.set(set)?, contract)?;
         let state = self.gate.judged_state(&proposal, contract);

@@ -1,6 +1,6 @@
-//! The gate's own records of drafts and change sets; nothing depends on what workers claim.
+//! The gate's own records of drafts and change sets. The gate relies on them and not on what workers claim.
 //!
-//! Each record is a separate file that is removed when the set is decided, so the cost of an operation does not grow
+//! Each record is a separate file that is removed when its set is decided, so the cost of an operation does not grow
 //! with the history.
 
 use std::fmt;
@@ -39,19 +39,19 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Record of an issued draft.
+/// A record of a draft that was issued to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DraftRecord {
-    /// File name in `drafts`.
+    /// File name of the draft in `drafts`.
     pub(crate) name: String,
     pub(crate) worker: String,
     pub(crate) task: String,
     pub(crate) path: WorkspacePath,
     pub(crate) operation: Operation,
-    /// Digest of the original at the time of the request; `None` for a new file.
+    /// Digest of the original when the draft was requested; `None` for a new file.
     pub(crate) base: Option<Digest>,
     pub(crate) requested_at: i64,
-    /// Change set that it was submitted in.
+    /// Id of the change set in which the draft was submitted, if it was.
     pub(crate) set: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct ChangeSet {
     pub(crate) state: SetState,
     pub(crate) changes: Vec<Change>,
     pub(crate) submitted_at: i64,
-    /// Findings that a new look at the files would not produce.
+    /// Findings that cannot be computed again from the files.
     #[serde(default, rename = "found", skip_serializing_if = "Option::is_none")]
     pub(crate) recorded: Option<RecordedFindings>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct ChangeSet {
 /// Findings of project checks or of a failed attempt to apply a change set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedFindings {
-    /// Digest of the state that the findings apply to; they are ignored for any other state.
+    /// Digest of the state to which the findings apply. They are ignored for any other state.
     #[serde(rename = "about")]
     pub(crate) applies_to: Digest,
     pub(crate) findings: Vec<Finding>,
@@ -82,16 +82,16 @@ pub(crate) struct RecordedFindings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SetState {
-    /// More drafts are expected.
+    /// The set waits for more drafts.
     #[serde(rename = "held")]
     Incomplete,
-    /// Complete, but not judged.
+    /// The set is complete but not judged yet.
     Ready,
-    /// Awaits a person's verdict.
+    /// The set is waiting for a person's verdict.
     Escalated,
 }
 
-/// Change of one file.
+/// A change to one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) draft: String,
@@ -100,13 +100,13 @@ pub(crate) struct Change {
     pub(crate) base: Option<Digest>,
     /// Digest of the submitted content; `None` for a deletion.
     pub(crate) content: Option<Digest>,
-    /// Size of the content in bytes.
+    /// Size of the submitted content in bytes.
     #[serde(default)]
     pub(crate) bytes: u64,
     pub(crate) summary: String,
 }
 
-/// Directory of JSON records of one kind, by name.
+/// A directory of JSON records of one kind. Each record is a file.
 #[derive(Debug)]
 pub(crate) struct RecordDir {
     pub(crate) dir: Dir,
@@ -117,7 +117,7 @@ const MAX_RECORD_BYTES: u64 = 8 << 20;
 impl RecordDir {
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let file = format!("{name}.json");
-        // Names made up by workers must not become paths.
+        // Reject such names, because names that workers invent must not become paths.
         if file.contains('/') || file.len() > 255 {
             return Ok(None);
         }
@@ -129,8 +129,8 @@ impl RecordDir {
         serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
     }
 
-    /// Like [`get`](Self::get), but returns `None` for a corrupt record. It must not hide the others; records that
-    /// are not synced may be lost in a power failure.
+    /// Does the same as [`get`](Self::get), but returns `None` for a corrupt record, so that it does not hide the
+    /// others. A power failure can corrupt records that were not synced.
     pub(crate) fn readable<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         match self.get(name) {
             Err(Error::Corrupt { .. }) => Ok(None),
@@ -157,7 +157,7 @@ impl RecordDir {
         self.dir.move_over(&format!("{name}.json"), &target.dir)
     }
 
-    /// Removes a record. A power failure may restore it.
+    /// Removes a record. The removal is not synced, so a power failure may restore the record.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         self.dir.remove(&format!("{name}.json"))
     }

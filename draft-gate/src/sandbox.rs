@@ -1,4 +1,4 @@
-//! Runs project checks in a sandbox on a copy of the project.
+//! Runs project checks in a sandbox, on a copy of the project.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use crate::{
 #[non_exhaustive]
 pub struct SandboxChecks;
 
-/// Enters guest mode if this process was started as a sandbox guest. Call it first in `main`, before any thread
-/// starts.
+/// Runs the guest and exits if this process was started as a sandbox guest; otherwise returns immediately. Call this
+/// function at the start of `main`, before any OS thread is started.
 pub fn enter_guest() {
     guest::enter(Agent::new);
 }
 
 impl SandboxChecks {
-    /// Uses this program as the guest of its jails; `main` must call [`enter_guest`] first.
+    /// Creates a runner that uses this program as the guest in its jails. `main` must call [`enter_guest`] first.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -41,7 +41,7 @@ impl ProjectChecks for SandboxChecks {
         let runtime = runtime.map_err(|it| failed(it.to_string()))?;
         let output = runtime.block_on(run(check, files)).map_err(|it| failed(it.to_string()))?;
         match output.status {
-            // A timeout says nothing about the change itself, so it is not a failed check.
+            // Report a timeout as an error and not as a failed check, because it says nothing about the change itself.
             Status::Limit(ExceededLimit::Wall | ExceededLimit::CpuTime) => {
                 Err(failed(format!("it exceeded the time limit of {} s", check.timeout_s)))
             }
@@ -77,7 +77,8 @@ async fn run_in(
         }
     }
     let time = Duration::from_secs(check.timeout_s.into());
-    // CPU time is summed over all processors, but the time limit refers to wall-clock time.
+    // The CPU time limit is higher, because CPU time is summed over all processors and the check's limit is wall-clock
+    // time.
     let limits =
         ExecLimits { wall: time, cpu_time: time.saturating_mul(64), ..ExecLimits::default() };
     let program = Program::new(&check.program).args(check.args.iter().cloned());

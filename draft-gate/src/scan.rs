@@ -1,7 +1,8 @@
 //! Scans added lines for secrets, machine-specific paths and placeholders.
 //!
-//! The rules are data (`data/rules.toml`): keywords that must occur, a pattern, and a minimum entropy of the match.
-//! All keywords are searched in one pass; a pattern is compiled when one of its keywords first occurs.
+//! The rules are read from `data/rules.toml`. Each rule has keywords, a pattern, and a minimum entropy for the matched
+//! value. All keywords are searched in one pass, and a pattern is compiled when one of its keywords occurs for the
+//! first time.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -14,22 +15,22 @@ use crate::{
     finding::{Finding, Severity},
 };
 
-/// Comment that requests an exception for a line. It only turns a rejection into an escalation, because workers could
+/// Comment that requests an exception for a line. It only turns a rejection into an escalation, because workers can
 /// write it too.
 const ALLOW_COMMENT: &str = "draft-gate:allow";
 
 /// Maximum number of findings per file.
 const MAX_FINDINGS: usize = 20;
 
-/// Longer lines are escalated and scanned in chunks of this size.
+/// Maximum length, in bytes, of an ordinary line. Longer lines are escalated, and scanned in chunks of this size.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Overlap of consecutive chunks; no key is longer.
+/// Overlap of consecutive chunks, in bytes. No key is longer than this.
 const CHUNK_OVERLAP: usize = 1 << 10;
 
-/// Scans lines of a file and returns findings, most severe first.
+/// Scans the lines of a file and returns the findings, most severe first.
 ///
-/// All lines are scanned. Omitted findings are never more severe than returned ones, so a severe finding cannot be
+/// All lines are scanned. An omitted finding is never more severe than the returned ones, so a severe finding cannot be
 /// hidden behind many minor ones.
 #[must_use]
 pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
@@ -43,20 +44,22 @@ pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     }
     n_omitted += keep_most_severe(&mut findings);
     if n_omitted > 0 {
-        let text = format!("{n_omitted} more findings, none more severe, are omitted");
+        let (noun, verb) = if n_omitted == 1 { ("finding", "is") } else { ("findings", "are") };
+        let text = format!("{n_omitted} more {noun}, none more severe, {verb} omitted");
         findings.push(Finding::new("left-out", Severity::Note, text));
     }
     findings
 }
 
-/// Returns whether a text that is shown to people or stored in messages contains something that looks like a secret.
+/// Returns whether a text contains something that looks like a secret. Used for text that is shown to people or stored
+/// in messages.
 pub(crate) fn contains_secret(text: &str) -> bool {
     let is_secret =
         |part| RULES.of(part).any(|rule| rule.kind == Kind::Secret && rule.search(part).is_some());
     text.lines().flat_map(parts).any(is_secret)
 }
 
-/// Truncates the list and returns the number of omitted findings.
+/// Truncates the list to the most severe findings, and returns the number of omitted findings.
 fn keep_most_severe(findings: &mut Vec<Finding>) -> usize {
     let n_omitted = findings.len().saturating_sub(MAX_FINDINGS);
     findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
@@ -83,7 +86,8 @@ fn scan_line(line: &str) -> Vec<Finding> {
         }
     }
     let is_allowed = line.contains(ALLOW_COMMENT);
-    // The quote of one rule may contain the secret of another.
+    // If any rule finds a secret, quote nothing, because the text that one rule quotes may contain another rule's
+    // secret.
     let is_secret = hits.iter().any(|it| it.0.kind == Kind::Secret);
     for (rule, found) in hits {
         let severity = rule.severity.unwrap_or(rule.kind.severity());
@@ -96,7 +100,7 @@ fn scan_line(line: &str) -> Vec<Finding> {
     findings
 }
 
-/// Splits the line into overlapping chunks, so that matches across a border are found.
+/// Splits a line into overlapping chunks, so that a match that crosses a chunk boundary is found.
 fn parts(line: &str) -> impl Iterator<Item = &str> {
     let starts = (0..line.len()).step_by(CHUNK_BYTES - CHUNK_OVERLAP);
     starts.map(move |start| {
@@ -110,14 +114,14 @@ fn quoted(found: &str) -> String {
     format!(" (`{}`)", escape_invisible(&start))
 }
 
-/// The rules with an index of their keywords.
+/// The rules, with an index of their keywords.
 #[derive(Debug)]
 struct Rules {
     rules: Vec<Rule>,
     words: AhoCorasick,
-    /// Index of the rule of each keyword.
+    /// For each keyword, the index of the rule that it belongs to.
     owners: Vec<usize>,
-    /// Parts of placeholder values, in lower case.
+    /// Parts that identify a value as a placeholder, in lower case.
     stands_in: Vec<String>,
 }
 
@@ -126,15 +130,15 @@ struct Rules {
 struct Rule {
     id: String,
     kind: Kind,
-    /// Severity, if it differs from that of the kind.
+    /// Severity of the rule, if it differs from that of its kind.
     #[serde(rename = "weight")]
     severity: Option<Severity>,
     /// Description of what was found.
     what: String,
     words: Vec<String>,
-    /// The last group is the value whose entropy is measured.
+    /// Regular expression. Its last group is the value whose entropy is measured.
     pattern: String,
-    /// Minimum entropy in bits per character.
+    /// Minimum entropy of the value, in bits per character.
     #[serde(default)]
     entropy: f64,
     /// Whether placeholder values are ignored.
@@ -200,7 +204,7 @@ impl Rules {
         self.stands_in.iter().any(|it| found.contains(it))
     }
 
-    /// Returns the rules whose keywords occur in a line, in the order of the file.
+    /// Returns the rules of which a keyword occurs in the line, in the order of the rules file.
     fn of(&self, line: &str) -> impl Iterator<Item = &Rule> {
         let mut found: Vec<usize> = self
             .words
@@ -214,7 +218,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// Returns the match of the rule in a line.
+    /// Returns the value that the rule matches in a line, if any.
     fn search<'a>(&self, line: &'a str) -> Option<&'a str> {
         let pattern = self
             .compiled
@@ -228,7 +232,7 @@ impl Rule {
     }
 }
 
-/// Shannon entropy of a text in bits per byte.
+/// Returns the Shannon entropy of a text in bits per byte.
 fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);

@@ -1,4 +1,4 @@
-//! Change sets before judgement: drafts are added until the set is complete.
+//! Change sets that are not judged yet. Drafts are added until a set is complete.
 
 use crate::{
     confine::{Durability, random_hex},
@@ -11,10 +11,10 @@ use crate::{
     records::{Change, ChangeSet, SetState},
 };
 
-/// Maximum number of drafts per change set, regardless of the contract.
+/// Maximum number of drafts in a change set, whatever the contract allows.
 const MAX_CHANGES: usize = 200;
 
-/// Maximum total size of a change set's drafts in bytes; all are compared at once.
+/// Maximum total size, in bytes, of the drafts in a change set. It is limited because all drafts are compared at once.
 pub(crate) const MAX_BYTES: u64 = 16 << 20;
 
 impl LockedGate<'_> {
@@ -28,7 +28,7 @@ impl LockedGate<'_> {
     ) -> Result<ChangeSet, Error> {
         let incomplete_key = incomplete_key(worker, task);
         let known: Option<ChangeSet> = self.gate.sets.readable(&incomplete_key)?;
-        // After a crash the incomplete set may still exist although it was submitted.
+        // After a crash, the record of the incomplete set may still exist although the set was submitted.
         let known = known.filter(|it| !self.is_submitted(&it.id));
         let mut set = known.unwrap_or_else(|| ChangeSet {
             id: random_hex(),
@@ -52,12 +52,12 @@ impl LockedGate<'_> {
         Ok(set)
     }
 
-    /// Returns whether a set is complete, judged or not.
+    /// Returns whether a set has been submitted completely. It may be judged already.
     fn is_submitted(&self, set: &str) -> bool {
         self.gate.sets.has(set) || self.gate.decided.has(set)
     }
 
-    /// Removes an incomplete set that was decided.
+    /// Removes the record of an incomplete set that is now decided.
     pub(crate) fn remove_incomplete(
         &self,
         worker: &str,
@@ -73,7 +73,7 @@ impl LockedGate<'_> {
         }
     }
 
-    /// Rejects an incomplete set. Its worker gets a message and can restore its drafts.
+    /// Rejects an incomplete set. The worker gets a message and can restore the drafts.
     pub(crate) fn drop_set(&self, set: ChangeSet, agent: &str, reason: &str) -> Result<(), Error> {
         self.execute(Journal {
             fingerprint: Digest::of(&[]),
@@ -91,7 +91,8 @@ impl LockedGate<'_> {
         })
     }
 
-    /// Drops incomplete sets without additions since `time` (seconds since the Unix epoch); returns their number.
+    /// Drops incomplete sets to which no draft was added since `time` (in seconds since the Unix epoch). Returns the
+    /// number of dropped sets.
     pub(crate) fn drop_stale_sets(&self, time: i64) -> Result<usize, Error> {
         let mut n_dropped = 0;
         for set in self.gate.sets_in_state(SetState::Incomplete)? {
@@ -106,13 +107,13 @@ impl LockedGate<'_> {
 }
 
 impl Gate {
-    /// Returns the change sets that await more drafts, oldest first. They are not judged.
+    /// Returns the change sets that are waiting for more drafts, oldest first. They are not judged.
     pub fn incomplete(&self) -> Result<Vec<PendingSet>, Error> {
         Ok(self.sets_in_state(SetState::Incomplete)?.into_iter().map(PendingSet::of).collect())
     }
 
-    /// Drops an incomplete change set, given its id or a unique prefix. Its worker gets a message and can restore its
-    /// drafts.
+    /// Drops an incomplete change set. `start` is the set's id or a unique prefix. The worker gets a message and can
+    /// restore the drafts.
     pub fn drop_incomplete(&self, start: &str, agent: &str) -> Result<String, Error> {
         let locked = self.lock()?;
         let mut sets = self
@@ -130,7 +131,7 @@ impl Gate {
         }
     }
 
-    /// Returns all sets in a state, oldest first. Decided sets that a power failure restored are skipped.
+    /// Returns all sets in this state, oldest first. Skips decided sets that a power failure has restored.
     pub(crate) fn sets_in_state(&self, state: SetState) -> Result<Vec<ChangeSet>, Error> {
         let mut sets = vec![];
         for name in self.sets.names()? {

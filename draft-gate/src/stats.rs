@@ -1,4 +1,4 @@
-//! Statistics: parse failures, edit times, violations.
+//! Statistics about decisions, parse failures, edit times and violations.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,35 +6,35 @@ use chrono::{DateTime, Utc};
 
 use crate::{audit::Record, error::Error, gate::Gate};
 
-/// Statistics of the whole log.
+/// Statistics about all events in the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Requested drafts.
+    /// Number of requested drafts.
     pub requested: usize,
-    /// Submitted drafts.
+    /// Number of submitted drafts.
     pub submitted: usize,
-    /// Accepted change sets.
+    /// Number of accepted change sets.
     pub accepted: usize,
-    /// Rejected change sets.
+    /// Number of rejected change sets.
     pub rejected: usize,
-    /// Escalations.
+    /// Number of escalations.
     pub escalated: usize,
-    /// Accepted change sets that were undone.
+    /// Number of accepted change sets that were undone.
     pub undone: usize,
-    /// Attempts to bypass the gate.
+    /// Number of attempts to bypass the gate.
     pub violations: usize,
-    /// Texts from which files were extracted.
+    /// Number of texts from which files were extracted.
     pub extracted: usize,
-    /// Texts from which no file could be extracted.
+    /// Number of texts from which no file could be extracted.
     pub extraction_failed: usize,
-    /// Milliseconds between consecutive steps of a draft (request, write, submit), sorted.
+    /// Times between consecutive steps of a draft (request, write, submit), in milliseconds, sorted.
     pub edit_millis: Vec<i64>,
     /// Number of findings per rule.
     pub rules: BTreeMap<String, usize>,
 }
 
 impl Gate {
-    /// Computes statistics of the log.
+    /// Computes statistics from the log.
     pub fn stats(&self) -> Result<Stats, Error> {
         Ok(Stats::of(&self.records()?))
     }
@@ -80,7 +80,7 @@ impl Stats {
         }
     }
 
-    /// Returns the share of texts from which no file could be extracted; `None` without texts.
+    /// Returns the share of texts from which no file could be extracted, or `None` if there were no texts.
     #[must_use]
     pub fn parse_failure_rate(&self) -> Option<f64> {
         let all = self.extracted + self.extraction_failed;
@@ -88,7 +88,7 @@ impl Stats {
         (all > 0).then(|| share(self.extraction_failed) / share(all))
     }
 
-    /// Returns the given percentile of the edit times in milliseconds.
+    /// Returns a percentile of the edit times in milliseconds, or `None` if there are none.
     #[must_use]
     pub fn edit_time(&self, percent: usize) -> Option<i64> {
         let last = self.edit_millis.len().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! `drafts/{task}.submission.json`: lists the undecided submissions of a task for people and tools.
+//! The file `drafts/{task}.submission.json`, which lists the undecided submissions of a task for people and tools.
 //!
 //! Workers can write to this directory, so the gate never trusts the file.
 
@@ -21,7 +21,7 @@ struct File {
 /// Maximum size of a listed diff in bytes.
 const MAX_DIFF_BYTES: usize = 64 << 10;
 
-/// Maximum number of listed submissions of a task, the newest.
+/// Maximum number of submissions that are listed for a task. The newest ones are kept.
 const MAX_SUBMISSIONS: usize = 50;
 
 impl LockedGate<'_> {
@@ -54,7 +54,8 @@ impl LockedGate<'_> {
         self.rewrite(task, |submissions| submissions.retain(|it| it["set"] != set));
     }
 
-    /// Errors are ignored: a worker may have replaced the file by a directory. The list is only informational.
+    /// Changes the list. Errors are ignored, because a worker may have replaced the file with a directory, and the list
+    /// is only informational.
     fn rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) {
         let _ = self.try_rewrite(task, change);
     }
@@ -62,7 +63,7 @@ impl LockedGate<'_> {
     fn try_rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
         let drafts = self.drafts()?;
         let name = format!("{task}.submission.json");
-        // Anything else that a worker put in its place is replaced.
+        // If a worker has put anything else in place of the file, it is replaced.
         let known = drafts.read(&name, 8 << 20).ok().flatten();
         let mut file: File =
             known.and_then(|it| serde_json::from_slice(&it.bytes).ok()).unwrap_or_default();

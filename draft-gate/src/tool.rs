@@ -25,25 +25,25 @@ pub struct DraftRequest {
 }
 
 impl DraftRequest {
-    /// Requests a draft of an existing file.
+    /// Creates a request for a draft of an existing file.
     #[must_use]
     pub fn edit(source_path: &str, task_id: &str) -> Self {
         Self { source_path: source_path.to_owned(), task_id: task_id.to_owned(), ..Self::default() }
     }
 
-    /// Requests a draft of a new file.
+    /// Creates a request for a draft of a new file.
     #[must_use]
     pub fn create(source_path: &str, task_id: &str) -> Self {
         Self { operation: Operation::Create, ..Self::edit(source_path, task_id) }
     }
 
-    /// Proposes to delete a file.
+    /// Creates a request to propose the deletion of a file.
     #[must_use]
     pub fn delete(source_path: &str, task_id: &str) -> Self {
         Self { operation: Operation::Delete, ..Self::edit(source_path, task_id) }
     }
 
-    /// Returns the operation, given by either of the two fields.
+    /// Returns the requested operation, which either of the two fields may specify.
     pub(crate) fn operation(&self) -> Result<Operation, Error> {
         match (self.create, self.operation) {
             (false, operation) => Ok(operation),
@@ -114,7 +114,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Creates the submission of a draft.
+    /// Creates a submission of a draft.
     #[must_use]
     pub fn of(draft: &Draft, change_summary: &str) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Submission {
         }
     }
 
-    /// Announces further drafts of the same change set.
+    /// Announces that further drafts of the same change set will follow.
     #[must_use]
     pub fn more_to_come(mut self) -> Self {
         self.more_to_come = true;

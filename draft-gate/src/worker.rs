@@ -1,4 +1,4 @@
-//! The worker's four tools: request, write, read, submit.
+//! The worker's four tools: request, write, read and submit.
 //!
 //! Everything a worker claims is checked against the gate's records. Attempts to bypass the gate are logged.
 
@@ -16,7 +16,7 @@ use crate::{
     tool::{Draft, DraftContent, DraftRequest, Submission, SubmissionReceipt, WriteReceipt},
 };
 
-/// Tools of one worker.
+/// The tools of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Worker<'a> {
     pub(crate) gate: &'a Gate,
@@ -26,7 +26,7 @@ pub struct Worker<'a> {
 /// Maximum length of a summary in characters.
 const MAX_SUMMARY_CHARS: usize = 500;
 
-/// Maximum number of undecided drafts per worker.
+/// Maximum number of undecided drafts that a worker may have.
 const MAX_OPEN_DRAFTS: usize = 500;
 
 impl Worker<'_> {
@@ -76,13 +76,13 @@ impl Worker<'_> {
         })
     }
 
-    /// Freezes the content of a draft and submits it. [`Gate::judge`] judges its change set once that is complete.
+    /// Freezes the content of a draft and submits it. Once the change set is complete, [`Gate::judge`] can judge it.
     pub fn submit(&self, submission: &Submission) -> Result<SubmissionReceipt, Error> {
         self.with_lock(&submission.task_id, |locked| self.submit_locked(locked, submission))
     }
 
-    /// Returns the messages to this worker about a task, oldest first; only those after the message `after`, if it
-    /// still exists.
+    /// Returns the messages to this worker about a task, oldest first. If `after` is the id of a message that still
+    /// exists, returns only the messages after it.
     pub fn inbox(&self, task: &str, after: Option<&str>) -> Result<Vec<Message>, Error> {
         self.with_lock(task, |locked| {
             let task = validate_name(task, "task id")?;
@@ -93,7 +93,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Runs an operation with the lock held and logs attempts to bypass the gate.
+    /// Runs an operation while holding the lock. Logs the error if it is an attempt to bypass the gate.
     fn with_lock<T>(
         &self,
         task: &str,
@@ -162,7 +162,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Returns the current content of the file; fails if its existence does not match the operation.
+    /// Returns the current content of the file. Fails if the operation requires the file to exist and it does not, or
+    /// the reverse.
     fn original(
         &self,
         path: &WorkspacePath,
@@ -185,7 +186,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Fails if a name differs from an existing one only in case: both are the same file on some systems.
+    /// Fails if a name differs from an existing one only in letter case, because both are the same file on some
+    /// systems.
     fn check_case_collision(&self, path: &WorkspacePath) -> Result<(), Error> {
         let mut dir = self.gate.root.subdir("")?;
         let mut components = path.as_str().split('/').peekable();
@@ -206,10 +208,10 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Fails if this worker has too many undecided drafts. Requesting one of them again is always allowed.
+    /// Fails if this worker has too many undecided drafts. Requesting an undecided draft again is always allowed.
     fn check_draft_quota(&self, locked: &LockedGate<'_>, name: &str) -> Result<(), Error> {
         let names = locked.gate.issued.names()?;
-        // The owner is stored in each record, so they are read only if the limit may be exceeded.
+        // Only the records contain the owner of a draft, so they are read only if the limit may be exceeded.
         if names.len() < MAX_OPEN_DRAFTS || names.iter().any(|it| it == name) {
             return Ok(());
         }
@@ -224,8 +226,8 @@ impl Worker<'_> {
         Err(Error::NotAllowed { reason })
     }
 
-    /// Returns the file name of the draft: a plain one, or one with a hash if another worker or file uses the plain
-    /// one.
+    /// Returns the file name for a draft. The name contains a hash only if another worker or file already uses the
+    /// plain name.
     fn draft_name(
         &self,
         locked: &LockedGate<'_>,
@@ -252,7 +254,7 @@ impl Worker<'_> {
         Ok(if is_short { plain } else { hashed })
     }
 
-    /// Returns the content of this worker's last rejected draft of the file.
+    /// Returns the content of this worker's last rejected draft of the file, if there is one.
     fn rejected_content(&self, task: &str, path: &WorkspacePath) -> Result<Option<String>, Error> {
         let content = self.gate.rejected.get::<Digest>(&rejected_key(self.name, task, path))?;
         let content = content.ok_or_else(|| Error::NoRejectedDraft { path: path.to_string() })?;
@@ -341,7 +343,7 @@ impl Worker<'_> {
         locked.log_event(self.name, "submitted", &set.task, fields)
     }
 
-    /// Reads the text of the draft. Later changes of the file have no effect.
+    /// Reads the text of a draft once. Later changes to the draft file have no effect on the submission.
     fn draft_text(&self, locked: &LockedGate<'_>, issued: &DraftRecord) -> Result<String, Error> {
         let limit = self.gate.contract()?.draft_gate.max_draft_bytes;
         let content = locked.drafts()?.read(&issued.name, limit)?;
@@ -349,7 +351,7 @@ impl Worker<'_> {
         decode_text(content.bytes, &issued.name)
     }
 
-    /// Returns a draft of this worker that is not submitted yet.
+    /// Returns one of this worker's drafts that is not submitted yet.
     fn open_draft(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
         let issued = self.issued(locked, draft_path)?;
         match issued.set {
@@ -358,7 +360,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Returns a draft that was issued to this worker. Its name is looked up in the records and never used as a path.
+    /// Returns a draft that was issued to this worker. The name is looked up in the records and never used as a path.
     fn issued(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
         let path = WorkspacePath::parse(draft_path)?;
         let name = path.as_str().strip_prefix(DRAFTS).and_then(|it| it.strip_prefix('/'));
@@ -371,8 +373,8 @@ impl Worker<'_> {
 }
 
 impl LockedGate<'_> {
-    /// Returns the record of a draft. Corrupt records, and records that a power failure restored after the decision,
-    /// count as missing.
+    /// Returns the record of a draft. A corrupt record counts as missing, and so does a record that a power failure
+    /// restored after the decision.
     pub(crate) fn draft(&self, name: &str) -> Result<Option<DraftRecord>, Error> {
         let issued: Option<DraftRecord> = self.gate.issued.readable(name)?;
         let is_over = |set: &String| self.gate.decided.has(set);
@@ -380,7 +382,7 @@ impl LockedGate<'_> {
     }
 }
 
-/// Decodes bytes as text.
+/// Decodes bytes as text. Fails if they are not UTF-8 or contain NUL.
 fn decode_text(bytes: Vec<u8>, path: &str) -> Result<String, Error> {
     let text = String::from_utf8(bytes).ok().filter(|it| !it.contains('\0'));
     text.ok_or_else(|| Error::NotText { path: path.to_owned() })

@@ -1,4 +1,4 @@
-//! Runs a graph in a jail. Its model calls are made by the host, because the guest has no network and no API key.
+//! Runs a graph in a jail. The host makes the graph's model calls, because the guest has no network and no API key.
 #![expect(clippy::print_stdout, reason = "examples print their results")]
 
 use graph_core::{Context, NodeError, START, State, StateGraph};
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let sandboxes = Sandboxes::builder().backend(Jail::this_program()).open().await?;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("debate")).await?;
-    // A real host would call a model here, with a key that never enters the guest.
+    // A real host would call a model here, with an API key that never enters the guest.
     let model =
         async |_: String, request: Value| Ok::<_, CallError>(json!(format!("answer to {request}")));
     let policy = CallPolicy::new(model).allow("llm.chat").budget(10);

@@ -1,7 +1,7 @@
-//! Measures the available back ends, and prints a table that also shows the minimum times of the machine itself.
+//! Measures the available back ends and prints a table, which also shows reference times of the underlying tools.
 //!
-//! Build it optimised and statically linked, so that it can be the first program of a VM. The optional argument names
-//! the only back end to measure:
+//! Build this example optimised and statically linked, so that it can run as the first program in a VM. The optional
+//! argument selects a single back end to measure:
 //! `RUSTFLAGS='-C target-feature=+crt-static' cargo run --release -p sandbox-vm --example measure \
 //!  --target x86_64-unknown-linux-gnu -- jail`
 #![expect(clippy::print_stdout, reason = "examples print their results")]
@@ -19,7 +19,8 @@ use sandbox_vm::{
     report::Guarantee,
 };
 
-/// Each row: what is measured, and the floor, which is the time of the underlying tools measured separately.
+/// The rows of the table: the name of the measurement, and a reference time of the underlying tools, measured
+/// separately.
 const ROWS: [(&str, &str); 9] = [
     (
         "cold start",
@@ -35,7 +36,7 @@ const ROWS: [(&str, &str); 9] = [
     ("peak memory of an idle sandbox", "QEMU 198 MiB"),
 ];
 
-/// Maximum duration of a row's measurements.
+/// Maximum time to spend on each row.
 const BUDGET: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })
 }
 
-/// Name and measurements of a back end, one cell per row.
+/// A column of the table: the name of a back end and its measurements, one per row.
 struct Column {
     backend: &'static str,
     cells: [String; ROWS.len()],
@@ -152,7 +153,7 @@ async fn run(sandbox: &Sandbox, program: Program) -> Result<Option<Sandbox>, Err
     Ok(None)
 }
 
-/// Measures the throughput of writing and reading a file.
+/// Measures the throughput of writing and of reading a file.
 async fn files(sandbox: &Sandbox) -> Result<[String; 2], Error> {
     let bytes = vec![7; 16 << 20];
     let rate = |started: Instant| format!("{:.0} MiB/s", 16.0 / started.elapsed().as_secs_f64());
@@ -172,8 +173,8 @@ async fn idle(sandboxes: &Sandboxes) -> Result<String, Error> {
         .unwrap_or_default())
 }
 
-/// Measures `work` repeatedly. Returns the median and the number of runs. A sandbox returned by `work` is deleted after
-/// the run.
+/// Measures `work` repeatedly. Returns the median and the number of runs. If `work` returns a sandbox, it is deleted
+/// after the run.
 async fn p50(
     runs: usize,
     mut work: impl AsyncFnMut(usize) -> Result<Option<Sandbox>, Error>,

@@ -1,4 +1,4 @@
-//! Runs an untrusted Python program in a jail, and prints its output, its status and its resource usage.
+//! Runs an untrusted Python program in a jail and prints its output, status and resource usage.
 #![expect(clippy::print_stdout, reason = "examples print their results")]
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use sandbox_vm::{
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The guest is this same program: started as a guest, it does not return from this call.
+    // The guest runs this same program. In a process that was started as a guest, this call does not return.
     guest::enter(Agent::new);
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run())
 }

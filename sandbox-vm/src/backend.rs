@@ -1,4 +1,4 @@
-//! Back ends: the ways to start a guest.
+//! Back ends. Each one is a way to start a guest, for example in a VM or in a jail.
 //!
 //! A back end is small. It starts a guest with an agent in it and returns a byte stream to that agent and a [`Handle`]
 //! to the guest as a whole. Programs, files and graphs are handled by the agent, in the same way for all back ends.
@@ -41,7 +41,7 @@ pub use jail::Jail;
 pub use kvm_process::KvmProcess;
 pub use microvm::MicroVm;
 
-/// What guests have to run.
+/// Kind of work that guests have to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Programs and graphs.
@@ -50,8 +50,8 @@ pub enum Workload {
     Graphs,
 }
 
-/// Returns all isolating back ends, strongest first, for guests that run `program`. It has to be statically linked,
-/// readable for every user, and call [`guest::enter`](crate::guest::enter) first.
+/// Returns all isolating back ends, strongest first, for guests that run `program`. The program has to be statically
+/// linked, be readable by every user, and call [`guest::enter`](crate::guest::enter) before anything else.
 pub fn isolating_backends(
     program: impl Into<PathBuf>,
     workload: Workload,
@@ -77,14 +77,16 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Reports whether the back end can start guests on this machine, and what it guarantees for them.
     ///
-    /// It tests by starting a guest instead of checking versions; a second call may take as long as the first.
+    /// Implementations test this by starting a guest, not by checking versions. A second call may take as long as the
+    /// first.
     async fn probe(&self) -> Report;
 
-    /// Starts a guest. Everything that would outlive a crash of this process is recorded in the sandbox directory
-    /// first.
+    /// Starts a guest. Anything that would outlive a crash of this process is recorded in the sandbox directory before
+    /// it is created.
     async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error>;
 
-    /// Returns how many bytes of host memory a guest may use, including what the back end needs for it.
+    /// Returns the maximum number of bytes of host memory that a guest may use, including the memory that the back end
+    /// itself needs to run the guest.
     fn footprint(&self, spec: &Spec) -> u64 {
         spec.limits.memory
     }
@@ -98,9 +100,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
 /// A started guest.
 #[derive(Debug)]
 pub struct Guest {
-    /// The stream to its agent.
+    /// Byte stream to the guest's agent.
     pub channel: Box<dyn Channel>,
-    /// The guest as a whole.
+    /// Handle to the guest as a whole.
     pub handle: Arc<dyn Handle>,
 }
 
@@ -112,35 +114,35 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Channel for T {}
 /// A guest as a whole. Dropping the last handle ends the guest.
 #[async_trait]
 pub trait Handle: Send + Sync + fmt::Debug {
-    /// Ends the guest and everything that runs in it, and returns once nothing of it runs any more.
+    /// Ends the guest and everything that runs in it. Returns once none of its processes is running any more.
     async fn kill(&self);
 
-    /// Stops the guest's processors until [`resume`](Self::resume).
+    /// Stops the guest's processors until [`resume`](Self::resume) is called.
     async fn pause(&self) -> Result<(), Error>;
 
     /// Resumes a paused guest.
     async fn resume(&self) -> Result<(), Error>;
 
-    /// Returns what the guest has used so far. `None` if the host cannot measure it.
+    /// Returns the resources that the guest has used so far, or `None` if the host cannot measure them.
     async fn usage(&self) -> Option<Usage>;
 
-    /// Returns the limit that the guest has exceeded since the last call, as far as the back end itself can tell.
+    /// Returns a limit that the guest has exceeded since the last call, or `None` if the back end has not detected any.
     async fn exceeded_limit(&self) -> Option<ExceededLimit>;
 
-    /// Returns the end of what the guest wrote outside the channel: its standard error, or the console of a VM. Waits a
-    /// moment for a guest that is ending to write its last output.
+    /// Returns the last part of the output that the guest wrote outside the channel, which is its standard error or,
+    /// for a VM, its console. Waits a moment, so that a guest that is just ending can write its last output.
     async fn diagnostic_output(&self) -> String;
 
-    /// Saves the guest's complete state in a directory that belongs to the caller.
+    /// Saves the guest's complete state in the directory `dir`, which belongs to the caller.
     async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error>;
 }
 
 /// A guest's complete state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Name of the back end that created it.
+    /// Name of the back end that created the snapshot.
     pub backend: &'static str,
-    /// The directory that contains it.
+    /// Directory that contains the snapshot.
     pub dir: PathBuf,
 }
 
@@ -162,7 +164,8 @@ async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> R
 
 /// Ends a guest whose handshake failed and returns the reason.
 pub(crate) async fn reject(handle: &dyn Handle, error: RequestError) -> String {
-    // A guest that ends by itself may be about to write the reason; any other stays silent until it is ended.
+    // If the guest is ending by itself, it may still be writing the reason, so read its output before killing it. Any
+    // other guest writes no reason before it is killed.
     let (problem, early) = match error {
         RequestError::Timeout(after) => {
             (format!("it did not complete the handshake within {after:?}"), None)
@@ -181,7 +184,8 @@ pub(crate) async fn reject(handle: &dyn Handle, error: RequestError) -> String {
     if output.is_empty() { problem } else { format!("{problem}; {output}") }
 }
 
-/// Probes a back end by starting a guest. `guarantees` gets the control group that a guest has on this machine, if any.
+/// Probes a back end by starting a guest. `guarantees` is called with the control group that guests get on this
+/// machine, or with `None` if they get none.
 async fn probe_by_starting(
     backend: &dyn Backend,
     id: &str,
@@ -189,13 +193,13 @@ async fn probe_by_starting(
     guarantees: fn(Option<&Cgroup>) -> Vec<Guarantee>,
 ) -> Result<Report, Error> {
     start_and_stop(backend, id, timeout).await?;
-    // The group is removed with the sandbox directory, even after a crash.
+    // The control group is removed together with the sandbox directory, even if this process crashes.
     let sandbox_dir = SandboxDir::create_for_probe(id)?;
     let cgroup = jail::launch::create_cgroup(&sandbox_dir, &Limits::default())?;
     Ok(Report::available(backend.name(), guarantees(cgroup.as_ref())))
 }
 
-/// Guarantees of every VM whose monitor runs in a jail.
+/// Guarantees that every VM provides whose monitor runs in a jail.
 const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::OwnKernel,
     Guarantee::FilteredCalls,
@@ -233,7 +237,8 @@ mod tests {
         assert!(!programs.contains(&"in-process"), "it isolates nothing");
     }
 
-    /// The channel closes before the guest writes the reason; killing the guest immediately would lose it.
+    /// The reason is reported even if the guest writes it only after its channel has closed. Killing the guest as soon
+    /// as the channel closes would lose the reason.
     #[tokio::test]
     async fn reason_of_an_early_end_is_reported() {
         let dir = tempfile::tempdir().unwrap();

@@ -18,13 +18,14 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::protocol::message::{ExternalCall, Fault, FaultCode};
 
-/// Maximum length in bytes of each of a call's key, node and namespace.
+/// Maximum length, in bytes, of a call's key, node name or namespace. Each of the three is checked separately.
 const MAX_FIELD_LEN: usize = 4096;
 
-/// Executes external calls on the host for graphs in guests. It holds the credentials, which never enter a guest.
+/// Executes external calls on the host for graphs that run in guests. The executor holds the credentials, so they never
+/// enter a guest.
 #[async_trait]
 pub trait CallExecutor: Send + Sync {
-    /// Executes a call of this kind.
+    /// Executes a call of kind `kind` and returns its answer.
     async fn call(&self, kind: &str, request: Value) -> Result<Value, CallError>;
 }
 
@@ -45,28 +46,29 @@ where
 pub struct CallError {
     /// The error message. It is sent to the guest, so it must not contain secrets.
     pub message: String,
-    /// Whether the failure is permanent: a retry cannot succeed.
+    /// Whether the failure is permanent, so that a retry cannot succeed.
     pub terminal: bool,
 }
 
 impl CallError {
-    /// Creates a temporary failure, which may be retried.
+    /// Creates an error for a temporary failure, after which the call may be retried.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), terminal: false }
     }
 
-    /// Creates a permanent failure.
+    /// Creates an error for a permanent failure.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self { message: message.into(), terminal: true }
     }
 }
 
-/// Which external calls a graph in a guest may make: kinds, number, rate and size. Cheap to clone.
+/// Restricts the external calls that a graph in a guest may make, by kind, number, rate and size. Cheap to clone;
+/// clones share the same state.
 ///
-/// The policy also journals answers by thread, task and key. If a guest dies between a call and the checkpoint that
-/// stores its result, the replacement guest resumes from the last checkpoint, repeats the call in the same task, and
-/// gets the same answer. Share one policy between all runs of a thread. The answers are dropped when a run of the
-/// thread completes.
+/// The policy also journals each answer under its thread, task and key. If a guest dies after a call but before the
+/// checkpoint that stores the call's result, the replacement guest resumes from the last checkpoint, repeats the call
+/// in the same task, and gets the same answer. For this to work, all runs of a thread must share one policy. The
+/// answers are dropped when a run of the thread completes.
 ///
 /// ```
 /// use sandbox_vm::{CallError, CallPolicy};
@@ -84,7 +86,7 @@ impl CallError {
 pub struct CallPolicy {
     executor: Arc<dyn CallExecutor>,
     rules: Rules,
-    // A std mutex: held briefly, never across an await.
+    // This is a std mutex because it is held only briefly and never across an await.
     state: Arc<Mutex<State>>,
 }
 
@@ -101,20 +103,20 @@ struct Rules {
 #[derive(Debug, Default)]
 struct State {
     calls_made: u64,
-    /// Earliest time of the next call, if the rate is limited.
+    /// Earliest time at which the next call may start, if the rate is limited.
     next_slot: Option<Instant>,
     journal: BTreeMap<CallId, JournalEntry>,
 }
 
-/// A call that was answered or is in flight.
+/// A call that is in flight or has been answered.
 #[derive(Debug)]
 struct JournalEntry {
     answer: watch::Receiver<Option<Answer>>,
-    /// Checkpoint under which the answer was last stored.
+    /// Checkpoint under which the host last stored the answer.
     recorded: Option<CheckpointKey>,
 }
 
-/// Identifies a call. A task that is repeated by another guest produces the same id.
+/// Identifies a call. When another guest repeats a task, the calls of that task get the same ids again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CallId {
     pub(crate) thread: String,
@@ -123,7 +125,7 @@ pub(crate) struct CallId {
 }
 
 impl CallId {
-    /// Returns the id of a call made by this thread.
+    /// Returns the id of `call`, made in thread `thread`.
     pub(crate) fn of(thread: &str, call: &ExternalCall) -> Self {
         Self { thread: thread.to_owned(), task: call.task, key: call.key.clone() }
     }
@@ -150,7 +152,7 @@ impl CallPolicy {
         Self::new(async |kind: String, _: Value| Err(CallError::terminal(format!("`{kind}`"))))
     }
 
-    /// Allows calls of this kind.
+    /// Allows calls of kind `kind`.
     pub fn allow(mut self, kind: impl Into<String>) -> Self {
         self.rules.kinds.insert(kind.into());
         self
@@ -162,7 +164,7 @@ impl CallPolicy {
         self
     }
 
-    /// Limits the number of calls per second; excess calls are delayed.
+    /// Limits the number of calls per second. Calls beyond that rate are delayed, not refused.
     pub fn rate(mut self, per_second: u32) -> Self {
         self.rules.per_second = Some(per_second.max(1));
         self
@@ -202,15 +204,16 @@ impl CallPolicy {
         self.state().journal.len()
     }
 
-    /// Drops the journaled answers of a thread. Completed runs do this themselves; call it for threads that will never
-    /// be resumed.
+    /// Drops the journaled answers of a thread. This happens automatically when a run completes; call it for a thread
+    /// that will never be resumed.
     pub fn forget_thread(&self, thread: &str) {
         self.state().journal.retain(|id, _| id.thread != thread);
     }
 
-    /// Executes a guest's call, or returns the answer that the same call of the same task got before.
+    /// Executes a guest's call. If the same task has already made the same call, returns the earlier answer instead.
     ///
-    /// The call runs in its own task and completes even if the guest dies, because it may already have been paid for.
+    /// The call runs in its own tokio task and completes even if the guest dies, because the call may already have been
+    /// paid for.
     pub(crate) async fn execute(&self, id: &CallId, call: ExternalCall) -> Result<Value, Fault> {
         self.check(&call)?;
         let mut answer = self.find_or_start(id, call)?;
@@ -224,17 +227,17 @@ impl CallPolicy {
                 let code = if error.terminal { FaultCode::Terminal } else { FaultCode::Failed };
                 Err(Fault::new(code, error))
             }
-            None => Err(Fault::new(FaultCode::Failed, "the call was lost; retry it")),
+            None => Err(Fault::new(FaultCode::Failed, "the call got no answer; retry it")),
         }
     }
 
-    /// Returns whether the answer of a call is stored under this checkpoint.
+    /// Returns whether the answer to a call is already stored under this checkpoint.
     pub(crate) fn is_recorded(&self, id: &CallId, checkpoint: &CheckpointKey) -> bool {
         let state = self.state();
         state.journal.get(id).is_some_and(|it| it.recorded.as_ref() == Some(checkpoint))
     }
 
-    /// Records that the answer of a call is stored under this checkpoint.
+    /// Records that the answer to a call is now stored under this checkpoint.
     pub(crate) fn mark_recorded(&self, id: &CallId, checkpoint: CheckpointKey) {
         if let Some(entry) = self.state().journal.get_mut(id) {
             entry.recorded = Some(checkpoint);
@@ -265,7 +268,7 @@ impl CallPolicy {
         Ok(())
     }
 
-    /// Returns the journaled or in-flight call, or starts a new one.
+    /// Returns the call's journal entry, answered or in flight, or starts the call if there is none.
     fn find_or_start(
         &self,
         id: &CallId,
@@ -307,8 +310,8 @@ impl CallPolicy {
     }
 }
 
-/// A call that is being executed. If it is dropped without an answer, its journal entry is removed, so that a retry
-/// makes the call again.
+/// A call that is being executed. Dropping this value before there is an answer removes the call's journal entry, so
+/// that a retry makes the call again.
 struct InFlightCall {
     policy: CallPolicy,
     id: CallId,
@@ -320,7 +323,7 @@ impl Drop for InFlightCall {
     fn drop(&mut self) {
         let mut state = self.policy.state();
         let entry = state.journal.get(&self.id);
-        // The thread may have been forgotten meanwhile; the id may then belong to a newer call.
+        // If the thread was forgotten in the meantime, the entry with this id may belong to a newer call.
         let is_own = entry.is_some_and(|it| it.answer.same_channel(&self.answer));
         if is_own && !self.is_answered {
             state.journal.remove(&self.id);
@@ -329,7 +332,8 @@ impl Drop for InFlightCall {
 }
 
 impl State {
-    /// Reserves the time of the next call: now, or after the calls that were scheduled before it.
+    /// Reserves a start time for the next call: now, or the first free slot after all calls that were scheduled
+    /// earlier.
     fn reserve_slot(&mut self, per_second: Option<u32>) -> Instant {
         let now = Instant::now();
         let Some(per_second) = per_second else { return now };

@@ -1,4 +1,4 @@
-//! Errors of sandboxes.
+//! Error types of this crate.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -22,7 +22,7 @@ pub enum Error {
         /// What is wrong with the spec.
         problem: &'static str,
     },
-    /// Isolation is required, but no back end on this machine isolates.
+    /// Isolation is required, but no back end can isolate guests on this machine.
     #[error(
         "isolation is required, but no back end can isolate on this machine: {0}; run `sandbox-vm doctor` to see what to install"
     )]
@@ -94,13 +94,13 @@ pub enum Error {
     Graph {
         /// The error message.
         error: String,
-        /// Whether the failure is permanent: a retry cannot succeed.
+        /// Whether the failure is permanent, so that a retry cannot succeed.
         terminal: bool,
     },
-    /// A file or directory of the host could not be used.
+    /// A host file or directory could not be accessed.
     #[error("{context}: {source}")]
     Io {
-        /// What was being accessed.
+        /// The failed operation and the path, as the start of the message.
         context: String,
         /// The cause.
         source: io::Error,
@@ -132,16 +132,16 @@ impl Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TerminationReason {
-    /// It was deleted.
+    /// The sandbox was deleted.
     #[error("it was deleted")]
     Deleted,
-    /// It exceeded a limit.
-    #[error("it exceeded its limit of {0}")]
+    /// The sandbox exceeded a limit.
+    #[error("it exceeded its limit on {0}")]
     Limit(ExceededLimit),
     /// The guest violated the protocol.
     #[error("the guest violated the protocol: {0}")]
     ProtocolViolation(ProtocolError),
-    /// The guest exited on its own. Holds its last diagnostic output, which may be empty.
+    /// The guest exited on its own. The field holds the guest's last diagnostic output, which may be empty.
     #[error("the guest exited unexpectedly{}", diagnostics(.0))]
     Exited(String),
 }

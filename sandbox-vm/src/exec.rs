@@ -12,7 +12,7 @@ use crate::{
     session::{Incoming, ReceiveWindow, RequestError},
 };
 
-/// Time beyond a program's wall-clock limit after which an unresponsive guest is considered dead.
+/// Extra time, after a program's wall-clock limit, that the guest has to reply before it is considered dead.
 const REPLY_GRACE: Duration = Duration::from_secs(15);
 
 /// A program to run with [`Sandbox::exec`].
@@ -50,19 +50,19 @@ impl Program {
         self
     }
 
-    /// Sets an environment variable. Otherwise the environment contains only `PATH` and `HOME`.
+    /// Sets an environment variable. By default, the environment contains only `PATH` and `HOME`.
     pub fn env(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(key.into(), value.into());
         self
     }
 
-    /// Sets the bytes of its standard input.
+    /// Sets the bytes that the program can read from standard input.
     pub fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
         self
     }
 
-    /// Sets the program's limits, which replace the defaults of the sandbox.
+    /// Sets limits for this program, which replace the sandbox's default limits for programs.
     pub fn limits(mut self, limits: ExecLimits) -> Self {
         self.limits = Some(limits);
         self
@@ -75,11 +75,11 @@ impl Program {
 pub struct Output {
     /// How the program ended.
     pub status: Status,
-    /// What it wrote to standard output, up to the output limit.
+    /// Bytes that the program wrote to standard output, up to the output limit.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error, up to the output limit.
+    /// Bytes that the program wrote to standard error, up to the output limit.
     pub stderr: Vec<u8>,
-    /// The resources it used.
+    /// Resources that the program used.
     pub usage: Usage,
     /// Whether the program was isolated from the host.
     pub isolated: bool,
@@ -96,20 +96,20 @@ impl Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// It exited with this code.
+    /// The program exited with this code.
     Exited(i32),
-    /// It was killed by this signal.
+    /// The program was killed by this signal.
     Killed(i32),
-    /// It exceeded a limit and was killed, or failed after reaching the limit.
+    /// The program exceeded a limit and was killed, or it failed after it had reached the limit.
     Limit(ExceededLimit),
 }
 
 impl Sandbox {
     /// Runs a program until it exits or exceeds a limit.
     ///
-    /// Processes that it leaves behind are killed when it ends, unless another program is running in the sandbox. If
-    /// the sandbox as a whole exceeds a limit, for example because the guest's kernel runs out of memory, the error is
-    /// [`Error::Terminated`].
+    /// Processes that the program leaves behind are killed when it ends, unless another program is running in the
+    /// sandbox. If the sandbox as a whole exceeds a limit, for example because the guest's kernel runs out of memory,
+    /// the error is [`Error::Terminated`].
     ///
     /// ```no_run
     /// use sandbox_vm::Program;
@@ -150,7 +150,8 @@ impl Sandbox {
         }
     }
 
-    /// Combines the program's limits with the sandbox's: memory and processes never exceed those of the sandbox.
+    /// Returns the limits for a program: its own limits or the sandbox's defaults, with memory and processes capped at
+    /// the limits of the sandbox.
     fn exec_limits(&self, own: Option<ExecLimits>) -> ExecLimits {
         let limits = &self.spec().limits;
         let mut own = own.unwrap_or_else(|| limits.exec.clone());
@@ -181,10 +182,11 @@ impl Sandbox {
         }
     }
 
-    /// Determines how a program ended. The guest reports its exit; an out-of-memory kill is known only to the back end.
+    /// Determines how a program ended. The guest reports the exit status, but only the back end can detect an
+    /// out-of-memory kill.
     async fn exit_status(&self, result: &ExecResult) -> Status {
-        // Always read, because reading clears it: a limit that this program exceeded must not be attributed to the next
-        // one.
+        // Read the exceeded limit even if it is not needed. Reading clears it, and a limit that this program exceeded
+        // must not be attributed to the next program.
         let observed = self.take_exceeded_limit().await;
         match (result.exceeded_limit, result.code, result.signal) {
             (Some(cause), ..) => Status::Limit(cause),

@@ -12,13 +12,13 @@ use crate::{
     session::{CloseReason, RequestError},
 };
 
-/// Maximum size in bytes of a file that is read or written in one operation.
+/// Maximum size, in bytes, of a file that [`Files`] reads or writes.
 pub const MAX_FILE_SIZE: u64 = (MAX_MESSAGE as u64) / 2;
 
-/// The files of a sandbox's workspace.
+/// Gives access to the files in a sandbox's workspace.
 ///
-/// Paths are relative to `/workspace` or start with it. No path leaves the workspace: `..` is refused and symbolic
-/// links are not followed.
+/// Paths are relative to `/workspace`, or absolute paths that start with it. No path can lead out of the workspace,
+/// because `..` is refused and symbolic links are not followed.
 ///
 /// ```no_run
 /// # async fn example(sandbox: &sandbox_vm::Sandbox) -> Result<(), sandbox_vm::Error> {
@@ -37,7 +37,7 @@ impl<'a> Files<'a> {
         Self { sandbox }
     }
 
-    /// Reads a file of at most [`MAX_FILE_SIZE`] bytes.
+    /// Reads a file. Fails if the file is larger than [`MAX_FILE_SIZE`].
     pub async fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         let command = GuestCommand::Read { path: path.to_owned(), limit: MAX_FILE_SIZE };
         let FileContents { bytes } = self.sandbox.command(&command, REPLY_TIMEOUT).await?;
@@ -47,7 +47,7 @@ impl<'a> Files<'a> {
         Ok(bytes)
     }
 
-    /// Writes a file of at most [`MAX_FILE_SIZE`] bytes and creates missing parent directories.
+    /// Writes a file and creates missing parent directories. Fails if `bytes` is longer than [`MAX_FILE_SIZE`].
     pub async fn write(&self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         let bytes = bytes.into();
         if bytes.len() as u64 > MAX_FILE_SIZE {
@@ -61,10 +61,10 @@ impl<'a> Files<'a> {
             .await
     }
 
-    /// Lists a directory, sorted by name; `""` is the workspace itself.
+    /// Lists the entries of a directory, sorted by name. The path `""` denotes the workspace itself.
     ///
-    /// Returned names are safe to join to a directory: a guest that sends a name that is empty, `.` or `..`, or
-    /// contains `/` or NUL, is terminated.
+    /// The returned names are safe to join to a directory path: the guest is terminated if it sends a name that is
+    /// empty, `.` or `..`, or that contains `/` or NUL.
     pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let command = GuestCommand::List { path: path.to_owned() };
         let entries: Vec<Entry> = self.sandbox.command(&command, REPLY_TIMEOUT).await?;
@@ -100,14 +100,14 @@ impl<'a> Files<'a> {
         Error::Guest { name: self.sandbox.name().to_owned(), fault }
     }
 
-    /// Terminates the guest because it sent a forbidden reply.
+    /// Terminates the guest because its reply violates `rule`.
     async fn terminate_for_violation(&self, rule: &'static str) -> Error {
         let reason = CloseReason::Protocol(ProtocolError::UnexpectedMessage(rule));
         self.sandbox.handle_failure(RequestError::Closed(reason)).await
     }
 }
 
-/// Returns whether `name` is a single path component that stays in its directory.
+/// Returns whether `name` is a single path component that cannot lead out of its directory.
 fn is_entry_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }

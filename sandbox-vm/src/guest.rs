@@ -1,8 +1,8 @@
-//! The guest's side: an agent that runs programs, accesses files and runs graphs for the host.
+//! The guest's side of a sandbox: an agent that runs programs, accesses files and runs graphs for the host.
 //!
 //! An application's graphs are compiled code, so they must be part of the guest's program. The simplest setup is to use
-//! the application itself as the guest: call [`enter`] first in `main`. In a process that was started as a guest it
-//! runs the guest and does not return; otherwise it returns immediately.
+//! the application itself as the guest: call [`enter`] at the start of `main`. In a process that was started as a
+//! guest, `enter` runs the guest and does not return; otherwise it returns immediately.
 //!
 //! ```no_run
 //! use graph_core::{START, State, StateGraph};
@@ -71,15 +71,15 @@ use crate::{
     sandbox_dir::LeftoverList,
 };
 
-/// Directory of a guest's files.
+/// Default directory for a guest's files.
 pub const WORKSPACE: &str = "/workspace";
 
-/// The agent of a guest, with the graphs it can run.
+/// The program inside a guest that executes the host's commands. It knows the graphs that the host can run.
 #[must_use]
 pub struct Agent {
     graphs: BTreeMap<String, Arc<dyn GraphRunner>>,
     workspace: PathBuf,
-    /// Set if the agent runs in the host's own process: the list of processes that would outlive it.
+    /// If the agent runs in the host's own process: the list in which it records processes that would outlive it.
     in_host: Option<Arc<LeftoverList>>,
 }
 
@@ -91,8 +91,8 @@ impl Agent {
 
     /// Registers a graph that the host can run under this name.
     ///
-    /// `build` is called for each run. The graph must use [`Host::checkpointer`] for its threads. The second value is
-    /// the dependencies of its nodes.
+    /// `build` is called once for each run and returns the graph and the dependencies of its nodes. The graph must use
+    /// [`Host::checkpointer`] as its checkpointer.
     pub fn graph<S: State, C: Send + Sync + 'static>(
         mut self,
         name: impl Into<String>,
@@ -108,8 +108,8 @@ impl Agent {
         self
     }
 
-    /// Marks the agent as running in the host's own process. It then refuses to change the clock and random state of
-    /// the kernel, and records its programs, which no namespace contains, in `leftovers`.
+    /// Marks the agent as running in the host's own process. Such an agent refuses to change the kernel's clock and
+    /// random state. It records the programs it starts in `leftovers`, because no namespace contains them.
     pub(crate) fn in_host(mut self, leftovers: Arc<LeftoverList>) -> Self {
         self.in_host = Some(leftovers);
         self
@@ -117,8 +117,9 @@ impl Agent {
 
     /// Executes the host's commands until the host closes the stream.
     ///
-    /// As process 1 it also reaps orphaned processes. A second hello message, as after a restored snapshot, means a new
-    /// host: all commands of the earlier host are cancelled and forgotten.
+    /// If the agent is process 1, it also reaps orphaned processes. A second hello message, which arrives after a
+    /// snapshot is restored, means that there is a new host: all commands from the earlier host are cancelled and
+    /// forgotten.
     pub async fn serve(
         self,
         mut reader: impl AsyncRead + Unpin,
@@ -146,7 +147,7 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// Why an agent stopped.
+/// Reason why an agent stopped serving the host.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -222,7 +223,7 @@ impl AgentServer {
         Ok(())
     }
 
-    /// Executes a command and sends its result, even if the command panics.
+    /// Executes a command and sends the result. A panic in the command is sent as a failure.
     async fn handle(self: Arc<Self>, id: u64, command: GuestCommand) {
         // Dropping this future drops the set, which aborts the command.
         let mut work = JoinSet::new();

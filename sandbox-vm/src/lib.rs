@@ -1,4 +1,4 @@
-//! Runs untrusted programs, files and compiled graphs behind one interface, with several kinds of isolation.
+//! Runs untrusted programs and compiled graphs in sandboxes, behind one interface for several kinds of isolation.
 //!
 //! A [`Sandbox`] is a handle to one guest, in which an agent executes the host's commands. The strength of the
 //! isolation depends on the [back end](backend); a [`Report`](report::Report) lists the guarantees that hold on this
@@ -30,8 +30,8 @@
 //! - A **back end** is one way to start guests.
 //! - A graph in a guest makes **host calls**: it asks the host to store and load its checkpoints, and to make
 //!   **external calls** such as model requests. A [`CallPolicy`] decides which external calls are allowed.
-//! - A **sandbox directory** is the host's directory for one sandbox. It lists everything that would outlive a crash,
-//!   so that the next process can clean up.
+//! - A **sandbox directory** is the host's directory for one sandbox. It lists everything that would outlive a crash of
+//!   the host, so that the next host process can clean up.
 
 pub mod backend;
 mod call_policy;

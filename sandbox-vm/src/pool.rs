@@ -16,7 +16,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use self::template::{Template, Templates};
 use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee};
 
-/// Number of most recent acquisitions covered by the metrics.
+/// Number of most recent acquisitions that the metrics cover.
 const METRICS_WINDOW: usize = 1024;
 
 /// Options of a [`Pool`].
@@ -31,20 +31,20 @@ pub struct PoolOptions {
 }
 
 impl PoolOptions {
-    /// Sets the number of sandboxes to keep ready; the default is 5.
+    /// Sets the number of sandboxes that the pool keeps ready; the default is 5.
     pub fn size(mut self, size: usize) -> Self {
         self.size = size;
         self
     }
 
-    /// Limits the memory of all sandboxes together, ready or in use, in bytes; the default is 8 GiB. The overhead of
-    /// the back end counts, and the snapshot from which sandboxes start counts as one more sandbox.
+    /// Limits the total memory, in bytes, of all sandboxes that are ready or in use; the default is 8 GiB. The limit
+    /// includes the back end's overhead, and the snapshot from which sandboxes start counts as one more sandbox.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Limits the number of sandboxes, ready or in use. Replaces the limit set by [`memory`](Self::memory).
+    /// Limits the number of sandboxes that are ready or in use. Replaces the limit set by [`memory`](Self::memory).
     pub fn max_sandboxes(mut self, sandboxes: usize) -> Self {
         let snapshot = u64::from(self.sandboxes.can(Guarantee::Snapshot));
         let slots = (sandboxes as u64).saturating_add(snapshot);
@@ -52,13 +52,13 @@ impl PoolOptions {
         self
     }
 
-    /// Sets the time without acquisitions after which no sandboxes are kept ready; the default is five minutes.
+    /// Sets the time without acquisitions after which the pool keeps no sandboxes ready; the default is five minutes.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// Opens the pool, which starts to fill in the background.
+    /// Opens the pool and starts to fill it in the background.
     pub fn open(self) -> Pool {
         let max_sandboxes = (self.memory / self.sandboxes.footprint(&self.spec).max(1)).max(1);
         let max_sandboxes =
@@ -81,9 +81,10 @@ impl PoolOptions {
 
 /// A pool of sandboxes that are ready for use. Cheap to clone; dropping the last clone removes the ready sandboxes.
 ///
-/// Each sandbox is used once and then removed, so nothing that one user leaves behind reaches the next. Its lifetime
-/// and idle time start when it is acquired. While nothing is acquired, the pool shrinks to zero. If the back end
-/// supports snapshots, all sandboxes but the first start from a snapshot of the first, taken before its first use.
+/// Each sandbox is used once and then removed, so that nothing left behind by one user can reach the next. A sandbox's
+/// lifetime and idle time start when it is acquired. If no sandbox is acquired for a while, the pool shrinks to zero.
+/// If the back end supports snapshots, all sandboxes but the first start from a snapshot, which is taken of the first
+/// sandbox before it is used.
 ///
 /// ```no_run
 /// use sandbox_vm::{Pool, Program, Sandboxes, Spec};
@@ -108,21 +109,21 @@ struct Shared {
     options: PoolOptions,
     /// One permit for each sandbox that fits into the memory limit.
     capacity: Arc<Semaphore>,
-    // Std mutexes: held briefly, never across an await.
+    // These are std mutexes because they are held only briefly and never across an await.
     ready: Mutex<VecDeque<OwnedSandbox>>,
     /// Wakes the task that fills the pool.
     refill: Notify,
-    /// Wakes callers that wait for a sandbox.
+    /// Wakes callers that are waiting for a sandbox.
     added: Notify,
     stats: Mutex<Stats>,
-    /// The snapshot from which all sandboxes but the first start.
+    /// Holds the snapshot from which all sandboxes but the first start.
     templates: Templates,
 }
 
-/// A sandbox of the pool, ready or acquired. Dropping it removes the sandbox.
+/// A sandbox of the pool, either ready or acquired. Dropping this value removes the sandbox.
 struct OwnedSandbox {
     sandbox: Sandbox,
-    /// Released after the sandbox was removed.
+    /// Released after the sandbox has been removed.
     permit: Option<OwnedSemaphorePermit>,
     pool: Weak<Shared>,
 }
@@ -145,7 +146,7 @@ impl Default for Stats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolMetrics {
-    /// Number of sandboxes that are ready.
+    /// Number of sandboxes that are currently ready.
     pub ready: usize,
     /// Number of acquisitions that found a ready sandbox.
     pub warm: u64,
@@ -158,12 +159,12 @@ pub struct PoolMetrics {
 }
 
 impl Pool {
-    /// Returns the options of a pool of sandboxes with this spec. Their names start with the spec's name.
+    /// Returns options for a pool of sandboxes with this spec. The name of each sandbox starts with the spec's name.
     pub fn of(sandboxes: Sandboxes, spec: Spec) -> PoolOptions {
         PoolOptions { sandboxes, spec, size: 5, memory: 8 << 30, idle: Duration::from_secs(300) }
     }
 
-    /// Takes a ready sandbox, or creates one; waits while the pool's memory is exhausted.
+    /// Takes a ready sandbox, or creates one if none is ready. Waits while the pool's memory is exhausted.
     pub async fn acquire(&self) -> Result<PooledSandbox, Error> {
         let started = Instant::now();
         self.shared.stats().last_acquire = started;
@@ -202,7 +203,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A sandbox acquired from a pool. Dropping it removes the sandbox.
+/// A sandbox acquired from a pool. Dropping this value removes the sandbox.
 pub struct PooledSandbox {
     owned: OwnedSandbox,
 }
@@ -224,7 +225,7 @@ impl fmt::Debug for PooledSandbox {
 impl Drop for OwnedSandbox {
     fn drop(&mut self) {
         let (sandbox, permit, pool) = (self.sandbox.clone(), self.permit.take(), self.pool.clone());
-        // Without a runtime the process is about to exit, and the guest with it.
+        // If there is no runtime, this process is about to exit, and the guest exits with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 sandbox.delete().await;
@@ -248,7 +249,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a sandbox is added or there is capacity to create one, whichever comes first.
+    /// Waits until a sandbox becomes ready or there is capacity to create one, whichever happens first.
     async fn wait_or_create(&self) -> Result<(OwnedSandbox, bool), Error> {
         loop {
             let added = self.added.notified();
@@ -268,7 +269,7 @@ impl Shared {
 
     async fn create(&self, permit: OwnedSemaphorePermit) -> Result<OwnedSandbox, Error> {
         let mut spec = self.options.spec.clone();
-        // Unique, so that no other pool or caller of `create_if_not_exists` gets this sandbox.
+        // The name is unique, so that no other pool and no caller of `create_if_not_exists` gets this sandbox.
         spec.name = format!("{}-{}", spec.name, CheckpointId::next());
         let restored = match self.templates.get() {
             Some(template) => self.restore(spec.clone(), &template).await,
@@ -288,7 +289,7 @@ impl Shared {
         Ok(owned)
     }
 
-    /// Starts a sandbox from the template. Disables the template if that fails.
+    /// Starts a sandbox from the template. If that fails, disables the template and returns `None`.
     async fn restore(&self, spec: Spec, template: &Template) -> Option<Sandbox> {
         let restored = self.options.sandboxes.restore(spec, template.snapshot()).await;
         let restored = restored.inspect_err(|error| {
@@ -324,7 +325,7 @@ impl Shared {
         lock(&self.stats)
     }
 
-    /// Drops all ready sandboxes, and the snapshot, which takes as much memory as a sandbox.
+    /// Drops all ready sandboxes. Also drops the snapshot, because it takes as much memory as a sandbox.
     fn clear(&self) {
         self.ready().clear();
         self.templates.clear();
@@ -340,7 +341,8 @@ impl Shared {
     }
 }
 
-/// Fills the pool until its last clone is dropped, then drops the ready sandboxes. Acquired sandboxes are not affected.
+/// Keeps the pool filled until its last clone is dropped, then drops the ready sandboxes. Acquired sandboxes are not
+/// affected.
 async fn fill_until_closed(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
     tokio::select! {
         () = fill(&shared) => {}
@@ -348,7 +350,7 @@ async fn fill_until_closed(shared: Arc<Shared>, closed: oneshot::Receiver<()>) {
     }
 }
 
-/// Keeps the pool full while it is used, and empty while it is idle.
+/// Keeps the pool full while it is in use, and empty while it is idle.
 async fn fill(shared: &Shared) {
     loop {
         if shared.until_idle().is_zero() {
@@ -377,7 +379,7 @@ async fn fill(shared: &Shared) {
     }
 }
 
-/// Interval at which ready sandboxes are checked for having terminated.
+/// Interval at which the pool checks whether ready sandboxes have terminated.
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,9 +1,9 @@
 //! The protocol between host and guest.
 //!
-//! Both sides write frames to one byte stream: `u32 length | u8 kind | u64 id | payload`, with little-endian numbers. A
-//! message longer than a frame is split into several frames; all but the last are marked as continued. The side that
-//! makes a request chooses its id, and every message that belongs to the request carries that id, so many requests can
-//! be in flight at once.
+//! Both sides write frames to one byte stream. A frame is `u32 length | u8 kind | u64 id | payload`, with little-endian
+//! numbers. A message that does not fit into one frame is split into several; all but the last are marked as continued.
+//! The side that makes a request chooses the id. Every message that belongs to the request carries that id, so many
+//! requests can be in flight at once.
 //!
 //! The host trusts nothing that it reads. [`from_guest`] is the only place where a guest's bytes become values: it
 //! bounds every size before it allocates anything, and it cannot panic.
@@ -19,19 +19,19 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use frame::{Assembler, Frame, Kind, MAX_FRAME};
 pub(crate) use sanitize::{escape_controls, sanitize};
 
-/// Version of the protocol; host and guest must use the same.
+/// Version of the protocol. The host and the guest must use the same version.
 pub const VERSION: u32 = 2;
 
 /// Maximum length of a message in bytes.
 pub const MAX_MESSAGE: usize = 64 << 20;
 
-/// Number of events that a graph may send before the host has read any. The host enforces it.
+/// Number of events that a graph may send before the host has read any of them. The host enforces this limit.
 pub(crate) const EVENT_WINDOW: usize = 16;
 
-/// Maximum memory in bytes that an event may take on the host.
+/// Maximum memory, in bytes, that an event may take on the host.
 pub const MAX_EVENT_MEMORY: u64 = 16 << 20;
 
-/// Maximum memory in bytes that the pending host calls of a graph may take together.
+/// Maximum memory, in bytes, that the pending host calls of a graph may take together on the host.
 pub const MAX_PENDING_CALL_MEMORY: u64 = 128 << 20;
 
 /// A violation of the protocol.
@@ -41,37 +41,37 @@ pub enum ProtocolError {
     /// A frame is longer than [`MAX_FRAME`].
     #[error("a frame has {length} bytes; at most {MAX_FRAME} are allowed")]
     FrameTooLong {
-        /// Length given in the frame's header.
+        /// Payload length stated in the frame's header.
         length: u64,
     },
-    /// A message is longer than [`MAX_MESSAGE`], or incomplete messages exceed their limits in bytes or number.
+    /// A message is longer than [`MAX_MESSAGE`], or there are too many incomplete messages or too many bytes of them.
     #[error("too many incomplete messages, or more than {MAX_MESSAGE} bytes of them")]
     MessageTooLong,
-    /// The kind of a frame does not exist, or this side may not send it.
+    /// The kind of a frame is unknown, or this side may not send frames of that kind.
     #[error("frames of kind {0} are unknown or not allowed here")]
     UnknownKind(u8),
-    /// A payload does not match its kind.
+    /// A payload is malformed for its kind of message.
     #[error("malformed {what}: {problem}")]
     Malformed {
-        /// The expected kind of message.
+        /// The kind of message that was expected.
         what: &'static str,
-        /// What is wrong.
+        /// What is wrong with the payload.
         problem: String,
     },
-    /// A message that belongs to no request, or exceeds what the request allows.
+    /// A message belongs to no request, or exceeds what its request allows.
     #[error("{0}")]
     UnexpectedMessage(&'static str),
-    /// The guest uses another version of the protocol, or is not the guest that was started.
+    /// The guest uses another version of the protocol, or it is not the guest that this host started.
     #[error(
         "the handshake with the guest failed: {0}; build the guest from the same version as the host"
     )]
     HandshakeFailed(String),
-    /// The stream ended within a frame.
+    /// The stream ended in the middle of a frame.
     #[error("the stream ended within a frame")]
     Truncated,
 }
 
-/// Encodes a value as the payload of a message, if the other side would accept it.
+/// Encodes a value as the payload of a message. Fails if the other side would refuse the payload.
 pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
     let refused = |problem| ProtocolError::Malformed { what: "outgoing message", problem };
     let payload = rmp_serde::to_vec_named(value).map_err(|error| refused(error.to_string()))?;
@@ -83,7 +83,7 @@ pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
     Ok(payload)
 }
 
-/// Checks the shape of a payload and decodes it.
+/// Checks a payload's number of values and nesting depth, then decodes it.
 pub(crate) fn decode<T: DeserializeOwned>(
     what: &'static str,
     payload: &[u8],

@@ -1,4 +1,4 @@
-//! Runs graphs in a sandbox: the host's side.
+//! The host's side of running a graph in a sandbox.
 
 mod host_calls;
 mod quota;
@@ -33,7 +33,7 @@ use crate::{
     session::{CloseReason, Credit, Exchange, Incoming, ReceiveWindow, RequestError},
 };
 
-/// A graph to run with [`Sandbox::run_graph`].
+/// Options for running a graph with [`Sandbox::run_graph`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct GraphRun {
@@ -45,7 +45,8 @@ pub struct GraphRun {
 }
 
 impl GraphRun {
-    /// Creates a run of the guest's graph with this name, on a new in-memory thread and without external calls.
+    /// Creates a run of the guest's graph with this name. By default, the run uses a new in-memory thread, and no
+    /// external calls are allowed.
     pub fn new(graph: impl Into<String>) -> Self {
         let run = format!("{}", CheckpointId::next());
         let start = GraphStart {
@@ -66,38 +67,38 @@ impl GraphRun {
         Self { start, saver, policy, timeout: None, storage_quota: quota::DEFAULT_BYTES }
     }
 
-    /// Starts with new input: the fields it sets, as a JSON object.
+    /// Starts with new input. `fields` contains the state fields to set, as a JSON object.
     pub fn input(mut self, fields: Map<String, Value>) -> Self {
         self.start.input = GraphInput::Fields(fields);
         self
     }
 
-    /// Resumes with the value for the only pending interrupt.
+    /// Resumes the thread with a value for its only pending interrupt.
     pub fn resume(mut self, value: Value) -> Self {
         self.start.input = GraphInput::Resume(value);
         self
     }
 
-    /// Resumes with values for pending interrupts, by interrupt id.
+    /// Resumes the thread with values for its pending interrupts, keyed by interrupt id.
     pub fn resume_by_id(mut self, values: BTreeMap<String, Value>) -> Self {
         self.start.input = GraphInput::ResumeById(values);
         self
     }
 
-    /// Continues from the thread's current state, for example after a guest has died.
+    /// Continues from the thread's current state without new input, for example after a guest has died.
     pub fn proceed(mut self) -> Self {
         self.start.input = GraphInput::Nothing;
         self
     }
 
-    /// Stores the graph's state in this thread of this checkpointer. The guest cannot access any other thread.
+    /// Stores the graph's state in thread `thread` of `saver`. The guest cannot access any other thread.
     pub fn thread(mut self, thread: impl Into<String>, saver: Arc<dyn Checkpointer>) -> Self {
         self.start.thread = thread.into();
         self.saver = saver;
         self
     }
 
-    /// Starts from this checkpoint of the thread, instead of the newest.
+    /// Starts from this checkpoint of the thread instead of the newest one.
     pub fn at(mut self, checkpoint: CheckpointId) -> Self {
         self.start.at = Some(checkpoint);
         self
@@ -109,19 +110,19 @@ impl GraphRun {
         self
     }
 
-    /// Selects the kinds of events to receive; the default is updates only.
+    /// Selects the kinds of events to receive. By default, only updates are received.
     pub fn stream_modes(mut self, modes: impl IntoIterator<Item = StreamMode>) -> Self {
         self.start.modes = modes.into_iter().collect();
         self
     }
 
-    /// Includes events of subgraphs.
+    /// Includes events from subgraphs.
     pub fn subgraphs(mut self) -> Self {
         self.start.subgraphs = true;
         self
     }
 
-    /// Limits the number of steps.
+    /// Limits the number of steps of the run.
     pub fn step_limit(mut self, steps: u32) -> Self {
         self.start.steps = Some(steps);
         self
@@ -133,7 +134,7 @@ impl GraphRun {
         self
     }
 
-    /// Sets when checkpoints are stored.
+    /// Sets at which points checkpoints are stored.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.start.durability = durability;
         self
@@ -151,14 +152,14 @@ impl GraphRun {
         self
     }
 
-    /// Limits the duration of the run. The sandbox is removed if the run takes longer.
+    /// Limits the duration of the run. If the run takes longer, the sandbox is removed.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
     }
 
-    /// Limits the bytes that each guest of the run may store in the thread, as checkpoints and answers of calls
-    /// together; the default is 256 MiB. Each record counts for 256 bytes more than its size.
+    /// Limits the number of bytes that each guest may store in the thread during this run, counting checkpoints and
+    /// answers to calls; the default is 256 MiB. Each record costs 256 bytes in addition to its size.
     pub fn storage_quota(mut self, bytes: u64) -> Self {
         self.storage_quota = bytes;
         self
@@ -166,11 +167,11 @@ impl GraphRun {
 }
 
 impl Sandbox {
-    /// Starts a graph of the guest's program and returns a handle that receives its events.
+    /// Starts a graph in the guest and returns a handle that receives the graph's events.
     ///
-    /// The graph runs in the guest. The host stores its checkpoints with the run's checkpointer and makes its external
-    /// calls if the run's [`CallPolicy`] allows them. If the guest dies, run the graph again with
-    /// [`GraphRun::proceed`], the same thread and the same policy: the new guest resumes from the last checkpoint.
+    /// The host stores the graph's checkpoints with the run's checkpointer, and makes the graph's external calls if the
+    /// run's [`CallPolicy`] allows them. If the guest dies, run the graph in a new sandbox with [`GraphRun::proceed`],
+    /// the same thread and the same policy. The new guest then resumes from the last checkpoint.
     ///
     /// ```no_run
     /// use sandbox_vm::GraphRun;
@@ -217,14 +218,15 @@ impl Sandbox {
             let read = |it: Vec<u8>| Ok(sandbox.session().decode_reply::<GraphOutcome>(&it)?);
             let outcome = match outcome.and_then(read) {
                 Ok(outcome) => Ok(outcome),
-                // Here and not in `finish`, because callers need not call `finish`.
+                // The failure is handled here and not in `finish`, because callers need not call `finish`.
                 Err(error) => Err(sandbox.handle_failure(error).await),
             };
             if matches!(outcome, Ok(GraphOutcome::Done(_))) {
-                // No task of a completed run is repeated. A run that failed or was interrupted may be resumed.
+                // A completed run repeats no tasks, so its answers are no longer needed. A failed or interrupted run
+                // may be resumed.
                 policy.forget_thread(&thread);
             }
-            // Dropped last: a reader that has seen the end of the events may drop the run, and with it this task.
+            // Drop the sender last. A reader that sees the end of the events may drop the run, which aborts this task.
             drop(sender);
             outcome
         });
@@ -241,7 +243,7 @@ impl Sandbox {
     }
 }
 
-/// A graph that runs in a sandbox. Dropping it cancels the run.
+/// A graph that is running in a sandbox. Dropping this value cancels the run.
 #[must_use]
 pub struct RunningGraph {
     sandbox: Sandbox,
@@ -256,12 +258,12 @@ pub struct RunningGraph {
 }
 
 impl RunningGraph {
-    /// Returns whether the run is isolated from the host. The result of a run that is not isolated must say so.
+    /// Returns whether the run is isolated from the host. Callers must label results of a run that is not isolated.
     pub fn isolated(&self) -> bool {
         self.sandbox.isolated()
     }
 
-    /// Returns the next event; `None` when the run has ended. A slow reader slows the run down.
+    /// Returns the next event, or `None` when the run has ended. A slow reader slows the run down.
     pub async fn next(&mut self) -> Option<Event> {
         let event = self.events.recv().await?;
         self.read_since_grant += 1;
@@ -274,7 +276,7 @@ impl RunningGraph {
         self.seq += 1;
         Some(Event {
             seq,
-            // The host's time, because the guest's clock cannot be trusted.
+            // Use the host's time, because the guest's clock cannot be trusted.
             at: Instant::now(),
             run: self.run.clone(),
             namespace: Arc::from(namespace),
@@ -287,7 +289,7 @@ impl RunningGraph {
         })
     }
 
-    /// Reads the remaining events and returns how the run ended, with its state as a JSON object.
+    /// Reads the remaining events and returns the outcome of the run, with the state as a JSON object.
     pub async fn finish(mut self) -> Result<RunOutcome<Value>, Error> {
         while self.next().await.is_some() {}
         let outcome = match self.driver.join_next().await {
@@ -319,7 +321,7 @@ impl fmt::Debug for RunningGraph {
     }
 }
 
-/// Serves a run until it ends: forwards its events and handles its host calls.
+/// Serves a run until it ends by forwarding its events and handling its host calls.
 async fn drive(
     mut exchange: Exchange,
     handler: Arc<HostCallHandler>,
@@ -335,7 +337,7 @@ async fn drive(
             }
         };
         match incoming {
-            // A send error means that the reader was dropped and the events are not needed.
+            // A send error means that the reader was dropped, so nobody needs the event.
             Ok(Incoming::Event(event)) => drop(events.send(event)),
             Ok(Incoming::HostCall(id, request)) => {
                 let handler = handler.clone();
@@ -351,7 +353,7 @@ async fn drive(
             Err(closed) => break Err(RequestError::Closed(closed)),
         }
     };
-    // Wait for the handlers to stop: the last of them releases the thread's lease, which the next run needs.
+    // Wait for the handlers to stop. The last one to stop releases the thread's lease, which the next run needs.
     calls.shutdown().await;
     outcome
 }

@@ -1,4 +1,4 @@
-//! The handle to one sandbox.
+//! A handle to one sandbox.
 
 mod expiry;
 #[cfg(test)]
@@ -32,11 +32,12 @@ use crate::{
 /// Time limit for commands that should complete immediately.
 pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time limit for killing a guest. What remains after that is removed by the next process that cleans up orphans.
+/// Time limit for killing a guest. Anything that remains afterwards is removed by the next process that cleans up
+/// orphans.
 const KILL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A handle to one guest. Cheap to clone. The sandbox lives until it is deleted, expires, or its last handle is
-/// dropped; dropping its [`Sandboxes`](crate::Sandboxes) does not end it while another handle exists.
+/// A handle to one sandbox and its guest. Cheap to clone. The sandbox lives until it is deleted, it expires, or its
+/// last handle is dropped. Dropping [`Sandboxes`](crate::Sandboxes) does not end a sandbox that still has a handle.
 #[derive(Clone)]
 pub struct Sandbox {
     inner: Arc<Inner>,
@@ -49,18 +50,18 @@ struct Inner {
     graphs: Vec<String>,
     session: Session,
     handle: Arc<dyn Handle>,
-    // Std mutexes: held briefly, never across an await.
+    // These are std mutexes because they are held only briefly and never across an await.
     sandbox_dir: Mutex<Option<SandboxDir>>,
     expiry: Mutex<ExpiryTimer>,
-    /// Locked shared by every operation, and exclusively while a snapshot is taken.
+    /// Every operation takes a read lock; taking a snapshot takes the write lock.
     activity: Arc<RwLock<()>>,
     termination: OnceLock<TerminationReason>,
-    /// Held while the guest is being terminated, so that concurrent callers wait for it.
+    /// Locked while the guest is being terminated, so that concurrent callers wait until that is done.
     terminating: tokio::sync::Mutex<()>,
 }
 
 impl Sandbox {
-    /// Performs the handshake with a guest that was just started.
+    /// Performs the handshake with a guest that was just started, and returns the sandbox.
     pub(crate) async fn connect(
         spec: Spec,
         (backend_name, isolated): (&'static str, bool),
@@ -100,53 +101,55 @@ impl Sandbox {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns its name.
+    /// Returns the sandbox's name.
     pub fn name(&self) -> &str {
         &self.inner.spec.name
     }
 
-    /// Returns the spec it was created from.
+    /// Returns the spec from which the sandbox was created.
     pub fn spec(&self) -> &Spec {
         &self.inner.spec
     }
 
-    /// Returns its labels.
+    /// Returns the sandbox's labels.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.inner.spec.labels
     }
 
-    /// Returns the name of its back end.
+    /// Returns the name of the back end that runs the sandbox.
     pub fn backend(&self) -> &'static str {
         self.inner.backend
     }
 
-    /// Returns whether it is isolated from the host. Results of a sandbox that is not isolated must say so.
+    /// Returns whether the sandbox is isolated from the host. Callers must label results of a sandbox that is not
+    /// isolated.
     pub fn isolated(&self) -> bool {
         self.inner.isolated
     }
 
-    /// Returns the names of the graphs that its guest can run.
+    /// Returns the names of the graphs that the guest can run.
     pub fn graphs(&self) -> &[String] {
         &self.inner.graphs
     }
 
-    /// Returns access to the files of its workspace.
+    /// Returns an accessor for the files in the sandbox's workspace.
     pub fn fs(&self) -> Files<'_> {
         Files::new(self)
     }
 
-    /// Returns the resources it has used so far, as measured by the host; `None` if the back end cannot measure them.
+    /// Returns the resources that the sandbox has used so far, as measured by the host, or `None` if the back end
+    /// cannot measure them.
     pub async fn usage(&self) -> Option<Usage> {
         self.inner.handle.usage().await
     }
 
-    /// Checks that the guest replies.
+    /// Checks that the guest responds.
     pub async fn ping(&self) -> Result<(), Error> {
         self.command(&GuestCommand::Ping, REPLY_TIMEOUT).await
     }
 
-    /// Pauses the guest until [`resume`](Self::resume), if the back end supports it. While it is paused, commands are
-    /// refused; its lifetime and idle time continue to count.
+    /// Pauses the guest until [`resume`](Self::resume) is called, if the back end supports it. While the guest is
+    /// paused, commands are refused, but the sandbox's lifetime and idle time continue to count.
     pub async fn pause(&self) -> Result<(), Error> {
         self.ensure_alive()?;
         self.inner.handle.pause().await?;
@@ -163,11 +166,11 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Writes the guest's whole state to a directory owned by the caller, if the back end supports it. The sandbox
-    /// continues to run.
+    /// Writes the guest's whole state to a directory, if the back end supports it. The sandbox continues to run.
     ///
-    /// The directory contains the guest's memory, including any secrets in it, and is accessible only to this user; the
-    /// caller must delete it. No operation may be in progress; operations that start meanwhile wait.
+    /// The directory contains the guest's memory, including any secrets in it, and is accessible only to this user. The
+    /// caller owns the directory and must delete it. The call fails if another operation is in progress. Operations
+    /// that start while the snapshot is being taken wait for it.
     ///
     /// ```no_run
     /// # use sandbox_vm::{Error, Sandboxes, Spec};
@@ -186,7 +189,7 @@ impl Sandbox {
         let Ok(_exclusive) = self.inner.activity.try_write() else {
             return Err(Error::Busy { name: self.name().to_owned() });
         };
-        // After this reply nothing is in transit in either direction, so that a copy of the guest starts with a
+        // After this reply, no message is in transit in either direction. A copy of the guest therefore starts with a
         // handshake and not in the middle of a message.
         if let Err(error) =
             self.inner.session.request::<()>(&GuestCommand::Ping, REPLY_TIMEOUT).await
@@ -196,19 +199,20 @@ impl Sandbox {
         self.inner.handle.snapshot(dir.into()).await
     }
 
-    /// Gives the guest new random state and the current time, as needed after a snapshot was restored.
+    /// Refreshes the guest's random state and clock, which is necessary after a snapshot is restored.
     pub(crate) async fn reseed(&self, seed: Vec<u8>) -> Result<ReseedResult, Error> {
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         self.command(&GuestCommand::Reseed { seed, time: time.unwrap_or_default() }, REPLY_TIMEOUT)
             .await
     }
 
-    /// Terminates the guest and removes everything that belongs to the sandbox. Deleting it again has no effect.
+    /// Terminates the guest and removes everything that belongs to the sandbox. Does nothing if the sandbox is already
+    /// deleted.
     pub async fn delete(&self) {
         self.terminate(TerminationReason::Deleted).await;
     }
 
-    /// Returns why the sandbox terminated, if it has.
+    /// Returns the reason why the sandbox terminated, or `None` if it is still alive.
     pub fn termination_reason(&self) -> Option<&TerminationReason> {
         self.inner.termination.get()
     }
@@ -231,7 +235,8 @@ impl Sandbox {
         }
     }
 
-    /// Converts a failed request to an error. Terminates a guest that has exited, violated the protocol or timed out.
+    /// Converts a failed request to an error. Terminates the guest if it has exited, violated the protocol or timed
+    /// out.
     pub(crate) async fn handle_failure(&self, error: RequestError) -> Error {
         let name = self.name().to_owned();
         match error {
@@ -246,24 +251,26 @@ impl Sandbox {
         }
     }
 
-    /// Terminates a guest whose channel is closed, and returns the reason.
+    /// Terminates a guest whose channel is closed, and returns the reason for the termination.
     pub(crate) async fn handle_close(&self, close: CloseReason) -> TerminationReason {
         let reason = match close {
             CloseReason::Protocol(error) => TerminationReason::ProtocolViolation(error),
             CloseReason::ChannelClosed => match self.inner.handle.exceeded_limit().await {
                 Some(cause) => TerminationReason::Limit(cause),
-                // Read before the guest is killed: its diagnostic output may still be arriving.
+                // Read the output before the guest is killed, because some of it may still be arriving.
                 None => TerminationReason::Exited(self.inner.handle.diagnostic_output().await),
             },
         };
         self.terminate(reason).await
     }
 
-    /// Terminates the guest for this reason, unless it already has another one. Returns the effective reason.
+    /// Terminates the guest for this reason. If a reason was set earlier, that reason stays. Returns the effective
+    /// reason.
     pub(crate) async fn terminate(&self, reason: TerminationReason) -> TerminationReason {
         let reason = self.inner.termination.get_or_init(|| reason).clone();
         let inner = self.inner.clone();
-        // In a separate task, which completes even if the caller is dropped: from here on nothing else would retry it.
+        // Use a separate tokio task, which completes even if the caller is dropped, because nothing would retry the
+        // termination.
         let task = tokio::spawn(async move {
             let _terminating = inner.terminating.lock().await;
             kill_guest(&*inner.handle, &inner.spec.name).await;
@@ -285,7 +292,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns an error if the sandbox cannot take commands, because it has terminated or is paused.
+    /// Returns an error if the sandbox has terminated or is paused, and so cannot accept commands.
     pub(crate) fn ensure_running(&self) -> Result<(), Error> {
         self.ensure_alive()?;
         match self.inner.session.is_paused() {
@@ -294,42 +301,42 @@ impl Sandbox {
         }
     }
 
-    /// Returns the limit that the guest has exceeded since the last call, as far as the back end knows.
+    /// Returns the limit that the guest has exceeded since the last call, if the back end has detected one.
     pub(crate) async fn take_exceeded_limit(&self) -> Option<ExceededLimit> {
         self.inner.handle.exceeded_limit().await
     }
 
-    /// Marks the sandbox as busy until the guard is dropped; its idle time does not count meanwhile.
+    /// Marks the sandbox as busy until the returned guard is dropped. Its idle time does not count while it is busy.
     pub(crate) async fn mark_busy(&self) -> BusyGuard {
         let activity = self.inner.activity.clone().read_owned().await;
         lock(&self.inner.expiry).begin();
         BusyGuard { inner: self.inner.clone(), _activity: activity }
     }
 
-    /// Restarts its idle time, and returns whether it is still alive.
+    /// Restarts the sandbox's idle time, and returns whether the sandbox is still alive.
     pub(crate) fn touch(&self) -> bool {
         let mut timer = lock(&self.inner.expiry);
         timer.touch();
-        // Checked under the lock under which `mark_expired` decides.
+        // This is checked under the same lock that `mark_expired` holds when it decides.
         self.termination_reason().is_none()
     }
 
-    /// Stops its lifetime and idle time until [`restart_expiry`](Self::restart_expiry).
+    /// Stops counting the sandbox's lifetime and idle time until [`restart_expiry`](Self::restart_expiry) is called.
     pub(crate) fn stop_expiry(&self) {
         lock(&self.inner.expiry).stop();
     }
 
-    /// Starts its lifetime and idle time from now, for its new owner.
+    /// Starts counting the lifetime and idle time from now, because the sandbox has a new owner.
     pub(crate) fn restart_expiry(&self) {
         lock(&self.inner.expiry).restart();
     }
 
-    /// Returns a weak reference.
+    /// Returns a weak reference to the sandbox.
     pub(crate) fn downgrade(&self) -> WeakSandbox {
         WeakSandbox(Arc::downgrade(&self.inner))
     }
 
-    /// Terminates the sandbox if it has exceeded a time limit or its guest has ended, and returns the reason.
+    /// Terminates the sandbox if it has exceeded a time limit or its guest has exited. Returns the reason if it did so.
     pub(crate) async fn terminate_if_overdue(&self) -> Option<TerminationReason> {
         let reason = self.overdue_reason().await?;
         tracing::info!(sandbox = self.name(), %reason, "removing sandbox");
@@ -349,17 +356,17 @@ impl Sandbox {
         is_over.then_some(TerminationReason::Limit(ExceededLimit::CpuTime))
     }
 
-    /// Marks the sandbox as terminated if its lifetime or idle time is over.
+    /// Marks the sandbox as terminated if its lifetime or idle time is over. Returns the exceeded limit.
     fn mark_expired(&self) -> Option<ExceededLimit> {
         let timer = lock(&self.inner.expiry);
         let cause = timer.expired_limit(&self.inner.spec)?;
-        // Under the lock, so that `touch` cannot return an expired sandbox as alive.
+        // Set the reason under the lock, so that `touch` cannot report an expired sandbox as alive.
         let _ = self.inner.termination.set(TerminationReason::Limit(cause));
         Some(cause)
     }
 }
 
-/// Kills a guest, and waits for it for a limited time.
+/// Kills a guest and waits at most [`KILL_TIMEOUT`] for it to end.
 async fn kill_guest(handle: &dyn Handle, name: &str) {
     if tokio::time::timeout(KILL_TIMEOUT, handle.kill()).await.is_err() {
         tracing::warn!(sandbox = name, "a guest has not ended within {KILL_TIMEOUT:?}");
@@ -370,7 +377,7 @@ async fn kill_guest(handle: &dyn Handle, name: &str) {
 pub(crate) struct WeakSandbox(Weak<Inner>);
 
 impl WeakSandbox {
-    /// Returns the sandbox, if it still has a handle.
+    /// Returns a handle to the sandbox, if another handle still exists.
     pub(crate) fn upgrade(&self) -> Option<Sandbox> {
         Some(Sandbox { inner: self.0.upgrade()? })
     }
@@ -387,7 +394,7 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// Guard of an operation in progress.
+/// Marks an operation as in progress until it is dropped.
 pub(crate) struct BusyGuard {
     inner: Arc<Inner>,
     _activity: OwnedRwLockReadGuard<()>,

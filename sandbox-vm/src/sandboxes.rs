@@ -1,4 +1,4 @@
-//! Creates, finds, expires and removes the sandboxes of a process.
+//! Creates, finds, expires and removes all sandboxes of a host process.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -21,24 +21,25 @@ use crate::{
     spec::Spec,
 };
 
-/// Interval at which a sandbox is checked for having expired.
+/// Interval at which each sandbox is checked for expiry.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Required level of isolation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// Only isolated sandboxes are created. If no back end isolates, opening fails.
+    /// Only isolated sandboxes are created. Opening fails if no back end can isolate guests.
     #[default]
     Required,
-    /// The strongest available back end is used, even if it does not isolate; its sandboxes report that they are not
-    /// isolated.
+    /// The strongest available back end is used, even if it does not isolate guests. Its sandboxes then report that
+    /// they are not isolated.
     Preferred,
-    /// No isolation is needed: the weakest available back end is used.
+    /// Isolation is not needed, so the weakest available back end is used.
     Off,
 }
 
-/// All sandboxes of a process. Cheap to clone; dropping the last clone removes the sandboxes that have no other handle.
+/// Manages the sandboxes of a process. Cheap to clone. Dropping the last clone removes the sandboxes that have no other
+/// handle.
 ///
 /// ```no_run
 /// use sandbox_vm::{Isolation, Program, Sandboxes, Spec, backend::Jail};
@@ -62,14 +63,15 @@ struct Shared {
     reports: Vec<Report>,
     state_dir: PathBuf,
     start_timeout: Duration,
-    // A std mutex: held briefly, never across an await.
+    // This is a std mutex because it is held only briefly and never across an await.
     live: Mutex<BTreeMap<String, Slot>>,
 }
 
-/// The sandbox of a name, created once even if several callers request it concurrently.
+/// Holds the sandbox with a given name. The sandbox is created only once, even if several callers request it
+/// concurrently.
 type Slot = Arc<tokio::sync::OnceCell<Sandbox>>;
 
-/// Options of [`Sandboxes`]: back ends, isolation, directories.
+/// Options for [`Sandboxes`]: the back ends, the required isolation, the state directory and the start timeout.
 #[derive(Debug)]
 #[must_use]
 pub struct SandboxesBuilder {
@@ -90,20 +92,21 @@ impl Sandboxes {
         }
     }
 
-    /// Returns the live sandbox of this name, or creates one.
+    /// Returns the live sandbox named in the spec, or creates it.
     ///
-    /// It is an error if a live sandbox of this name has a different spec, because it might have more memory, another
-    /// image or a shorter lifetime than the caller expects. The sandbox's idle time restarts.
+    /// Returns an error if a live sandbox with this name has a different spec, because it might have more memory,
+    /// another image or a shorter lifetime than the caller expects. If the sandbox already exists, its idle time
+    /// restarts.
     pub async fn create_if_not_exists(&self, spec: Spec) -> Result<Sandbox, Error> {
         spec.check()?;
         loop {
             let slot = self.shared.slots().entry(spec.name.clone()).or_default().clone();
             let create = || self.shared.create(&spec, &Origin::Boot);
-            // If the creation fails, the next caller that waits for the slot tries again; the slot stays registered
-            // meanwhile.
+            // If the creation fails, the next caller that is waiting for the slot tries again. The slot stays
+            // registered in the meantime.
             let sandbox = slot.get_or_try_init(create).await?;
             if sandbox.termination_reason().is_none() && *sandbox.spec() != spec {
-                let problem = "a live sandbox of this name has a different spec; use the same spec, delete the sandbox or choose \
+                let problem = "a live sandbox with this name has a different spec; use the same spec, delete the sandbox or choose \
                                another name";
                 return Err(Error::BadSpec { name: spec.name, problem });
             }
@@ -113,8 +116,8 @@ impl Sandboxes {
         }
     }
 
-    /// Creates a sandbox from a snapshot. No other live sandbox may have its name. The guest gets new random state and
-    /// the current time before it can be used.
+    /// Creates a sandbox from a snapshot. Fails if a live sandbox already has the name in the spec. Before the sandbox
+    /// can be used, its guest gets new random state and the current time.
     pub async fn restore(&self, spec: Spec, snapshot: Snapshot) -> Result<Sandbox, Error> {
         spec.check()?;
         if snapshot.backend != self.backend() {
@@ -134,11 +137,11 @@ impl Sandboxes {
             self.shared.create(&spec, &origin)
         };
         let sandbox = slot.get_or_try_init(create).await?.clone();
-        // Another caller may have created a sandbox of this name first.
+        // Another caller may have created a sandbox with this name first.
         if is_new { Ok(sandbox) } else { Err(name_taken) }
     }
 
-    /// Returns the sandbox of this name, if it is alive.
+    /// Returns the live sandbox with this name, if there is one.
     pub fn get(&self, name: &str) -> Option<Sandbox> {
         let live = lock(&self.shared.live);
         live.get(name)?.get().filter(|it| it.termination_reason().is_none()).cloned()
@@ -154,7 +157,8 @@ impl Sandboxes {
             .collect()
     }
 
-    /// Returns the live sandboxes with this label, sorted by name. A sandbox's region counts as its label `region`.
+    /// Returns the live sandboxes with this label, sorted by name. A sandbox's region can be found as the label
+    /// `region`.
     pub fn find_by_label(&self, key: &str, value: &str) -> Vec<Sandbox> {
         let has = |it: &Sandbox| match (key, &it.spec().region) {
             ("region", Some(region)) => region == value,
@@ -165,22 +169,23 @@ impl Sandboxes {
         found
     }
 
-    /// Returns the capability report of each back end on this machine, strongest first.
+    /// Returns the capability report of each back end on this machine, in the order in which the back ends were added.
     pub fn reports(&self) -> &[Report] {
         &self.shared.reports
     }
 
-    /// Returns whether the chosen back end gives a guarantee.
+    /// Returns whether the chosen back end provides a guarantee.
     pub(crate) fn can(&self, guarantee: Guarantee) -> bool {
         self.shared.can(guarantee)
     }
 
-    /// Returns the number of bytes of host memory that a sandbox of this spec takes.
+    /// Returns the host memory, in bytes, that a sandbox with this spec takes.
     pub(crate) fn footprint(&self, spec: &Spec) -> u64 {
         self.shared.backend.footprint(spec)
     }
 
-    /// Creates a sandbox directory for data shared by several sandboxes. It is removed in the same way as theirs.
+    /// Creates a sandbox directory for data that several sandboxes share. It is cleaned up in the same way as the
+    /// directory of a sandbox.
     pub(crate) fn create_dir(&self) -> Result<SandboxDir, Error> {
         SandboxDir::create(&self.shared.state_dir, &CheckpointId::next().to_string())
     }
@@ -213,13 +218,13 @@ impl fmt::Debug for Sandboxes {
 }
 
 impl SandboxesBuilder {
-    /// Adds a back end. Earlier back ends are preferred: add the strongest first.
+    /// Adds a back end. Back ends that are added earlier are preferred, so add the strongest one first.
     pub fn backend(mut self, backend: impl Backend + 'static) -> Self {
         self.backends.push(Arc::new(backend));
         self
     }
 
-    /// Adds all isolating back ends, strongest first, whose guests run this program: see
+    /// Adds all isolating back ends, strongest first. Their guests run `program`. See
     /// [`isolating_backends`](crate::backend::isolating_backends).
     pub fn isolating_backends(mut self, program: impl Into<PathBuf>, runs: Workload) -> Self {
         self.backends.extend(crate::backend::isolating_backends(program, runs));
@@ -232,7 +237,7 @@ impl SandboxesBuilder {
         self
     }
 
-    /// Sets the directory for the data of the sandboxes. It must be owned by this user and not writable by others.
+    /// Sets the directory that holds the sandbox directories. It must be owned by this user and not writable by others.
     pub fn state_dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.state_dir = dir.as_ref().to_owned();
         self
@@ -244,8 +249,8 @@ impl SandboxesBuilder {
         self
     }
 
-    /// Probes the back ends, chooses one, and removes what crashed processes of this user left behind, in this state
-    /// directory and in all others that were used.
+    /// Probes the back ends and chooses one. Also removes what crashed processes of this user left behind, both in this
+    /// state directory and in all other state directories that this user has used.
     pub async fn open(self) -> Result<Sandboxes, Error> {
         let Self { backends, isolation, state_dir, start_timeout } = self;
         let dir = state_dir.clone();
@@ -310,19 +315,19 @@ fn choose_backend<'a>(
     }
 }
 
-/// What a guest is started from.
+/// The state in which a guest starts: freshly booted, or restored from a snapshot.
 enum Origin {
     Boot,
     Snapshot(Snapshot),
 }
 
 impl Shared {
-    /// Returns all slots, after removing those whose sandbox has terminated and those that no caller will fill.
+    /// Returns all slots. First removes slots whose sandbox has terminated and empty slots that no caller will fill.
     fn slots(&self) -> MutexGuard<'_, BTreeMap<String, Slot>> {
         let mut live = lock(&self.live);
         live.retain(|_, it| match it.get() {
             Some(sandbox) => sandbox.termination_reason().is_none(),
-            // A caller that is about to create the sandbox holds the slot too.
+            // A caller that is about to create the sandbox holds a second reference to the slot.
             None => Arc::strong_count(it) > 1,
         });
         live
@@ -333,7 +338,7 @@ impl Shared {
         self.reports.iter().any(|it| it.backend == name && it.has(guarantee))
     }
 
-    /// Registers a new slot for a name that is not in use; `None` if it is in use.
+    /// Registers a new slot for a name. Returns `None` if the name is already in use.
     fn reserve_slot(&self, name: &str) -> Option<Slot> {
         match self.slots().entry(name.to_owned()) {
             Entry::Occupied(_) => None,
@@ -366,8 +371,8 @@ impl Shared {
     }
 }
 
-/// Removes a sandbox once it has expired, exceeded a time limit, or its guest has ended. Each sandbox has its own task,
-/// so that one that is slow to end does not delay others. The task ends with its sandbox.
+/// Removes a sandbox once it has exceeded a time limit or its guest has exited. Each sandbox has its own tokio task, so
+/// that one sandbox that is slow to end does not delay others. The task ends when its sandbox does.
 async fn remove_when_overdue(sandbox: WeakSandbox, all: Weak<Shared>) {
     loop {
         tokio::time::sleep(EXPIRY_CHECK_INTERVAL).await;

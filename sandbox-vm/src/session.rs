@@ -1,8 +1,8 @@
 //! The host's end of the channel to one guest.
 //!
-//! One task reads and one writes; each request has its own queue of incoming messages. The reader never blocks, so a
-//! slow consumer of one request does not delay others. The messages that may accumulate for a request are bounded when
-//! it is made; a guest that sends more has violated the protocol.
+//! One tokio task reads and one writes. Each request has its own queue of incoming messages. The reader never blocks,
+//! so a slow consumer of one request does not delay other requests. When a request is made, it gets a limit on the
+//! messages that may accumulate for it. A guest that sends more violates the protocol.
 
 mod outbox;
 mod window;
@@ -46,14 +46,14 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Session {
     shared: Arc<Shared>,
-    /// The reader and writer tasks, which end with the session.
+    /// The reader and writer tasks, which are aborted when the session is dropped.
     #[expect(dead_code, reason = "held for its Drop, which aborts the tasks")]
     tasks: Arc<JoinSet<()>>,
 }
 
 struct Shared {
     outbox: Outbox,
-    // A std mutex: held briefly, never across an await.
+    // This is a std mutex because it is held only briefly and never across an await.
     requests: Mutex<OpenRequests>,
     next: AtomicU64,
     closed: OnceLock<CloseReason>,
@@ -71,7 +71,7 @@ pub(crate) enum Incoming {
     HostCall(u64, Box<HostCallRequest>),
 }
 
-/// Why a session is closed.
+/// Reason why a session is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CloseReason {
     /// The guest closed the channel.
@@ -80,7 +80,7 @@ pub(crate) enum CloseReason {
     Protocol(ProtocolError),
 }
 
-/// A request that failed.
+/// Reason why a request failed.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     Closed(CloseReason),
@@ -95,7 +95,7 @@ impl From<ProtocolError> for RequestError {
 }
 
 impl Session {
-    /// Performs the handshake with the guest, within `timeout`.
+    /// Opens a session by performing the handshake with the guest, which may take at most `timeout`.
     pub(crate) async fn open(
         channel: Box<dyn Channel>,
         timeout: Duration,
@@ -133,7 +133,7 @@ impl Session {
         match answer.await.map_err(|_| RequestError::Timeout(timeout))?? {
             Incoming::Reply(payload) => Ok(self.decode_reply(&payload)?),
             Incoming::Failure(fault) => Err(RequestError::Fault(fault)),
-            // The receive window allows nothing else.
+            // The receive window of this request allows no other message.
             _ => Err(ProtocolError::UnexpectedMessage("a message before the reply").into()),
         }
     }
@@ -147,8 +147,8 @@ impl Session {
             .inspect_err(|error| self.shared.close(CloseReason::Protocol(error.clone())))
     }
 
-    /// Sends a command for which several messages may arrive, within `window`. Refuses commands that the guest would
-    /// not accept.
+    /// Sends a command for which the guest may send several messages, as far as `window` allows. Fails without sending
+    /// the command if the guest would refuse it.
     pub(crate) async fn start(
         &self,
         command: &GuestCommand,
@@ -160,21 +160,21 @@ impl Session {
         let (queue, incoming) = mpsc::unbounded_channel();
         self.shared.requests().open.insert(id, OpenRequest::new(queue, window));
         let exchange = Exchange { session: self.clone(), id, incoming, is_finished: false };
-        // Checked after the queue was registered: `close` sets the reason first and removes all queues afterwards.
+        // Check this after the queue is registered, because `close` first sets the reason and then removes all queues.
         if let Some(closed) = self.closed() {
             return Err(RequestError::Closed(closed));
         }
-        // The outbox of a guest that does not read stays full.
+        // If the guest does not read, its outbox stays full, so the wait must be limited.
         let queued = self.shared.outbox.put(Kind::Request, id, payload);
         let queued = tokio::time::timeout(REPLY_TIMEOUT, queued);
         queued.await.map_err(|_| RequestError::Timeout(REPLY_TIMEOUT))?;
         Ok(exchange)
     }
 
-    /// Replies to a host call. A guest that reads nothing for [`REPLY_TIMEOUT`] without being paused has violated the
-    /// protocol, because the host must hold the reply meanwhile.
+    /// Replies to a host call. The host must keep the reply in memory until the guest reads it. Therefore a guest that
+    /// is not paused and reads nothing for [`REPLY_TIMEOUT`] violates the protocol.
     pub(crate) async fn reply(&self, id: u64, result: Result<Vec<u8>, Fault>) {
-        // Released first: the guest may make another call as soon as it receives the reply.
+        // Release the call first, because the guest may make another call as soon as it receives the reply.
         self.shared.requests().finish_host_call(id);
         let (kind, payload) = match result {
             Ok(payload) => (Kind::Reply, payload),
@@ -201,12 +201,12 @@ impl Session {
         self.shared.is_paused.load(Ordering::Relaxed)
     }
 
-    /// Returns why the session is closed, if it is.
+    /// Returns the reason why the session is closed, or `None` if it is open.
     pub(crate) fn closed(&self) -> Option<CloseReason> {
         self.shared.closed.get().cloned()
     }
 
-    /// Closes the session because the guest violated the protocol.
+    /// Closes the session because a message from the guest violated `rule`.
     pub(crate) fn close_for_violation(&self, rule: &'static str) {
         self.shared.close(CloseReason::Protocol(ProtocolError::UnexpectedMessage(rule)));
     }
@@ -218,7 +218,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// A request in flight. Dropping it before its reply cancels the request.
+/// A request in flight. Dropping this value before the reply arrives cancels the request.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     session: Session,
@@ -239,12 +239,12 @@ impl Exchange {
         }
     }
 
-    /// Returns a handle that grants credit for more events of this request.
+    /// Returns a handle that can grant the guest credit for more events of this request.
     pub(crate) fn credit(&self) -> Credit {
         Credit { session: self.session.clone(), id: self.id }
     }
 
-    /// Allows another host call, because one was completed.
+    /// Allows the guest to make one more host call, because an earlier one has completed.
     pub(crate) fn release_host_call(&self) {
         if let Some(request) = self.session.shared.requests().open.get_mut(&self.id) {
             request.window.host_calls += 1;
@@ -252,7 +252,7 @@ impl Exchange {
     }
 }
 
-/// Grants a guest credit for more events.
+/// Grants the guest credit for more events of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Credit {
     session: Session,
@@ -260,10 +260,11 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Allows the guest to send this many more events.
+    /// Allows the guest to send `events` more events.
     ///
-    /// The reader of events does not wait for a guest that does not read. The window grows only when the credit message
-    /// is queued, so few of these tasks wait at once; they end with the session.
+    /// The credit message is queued in a separate tokio task, so that the caller does not wait for a guest that does
+    /// not read. The window grows only when that message is queued, so only a few of these tasks can be waiting at
+    /// once. They end when the session does.
     pub(crate) fn grant(&self, events: u64) {
         let (shared, id) = (self.session.shared.clone(), self.id);
         let payload = protocol::encode(&events).unwrap_or_default();
@@ -297,13 +298,13 @@ impl Shared {
         self.requests().open.clear();
     }
 
-    /// Delivers a message to its request. A message for an unknown request is late, which is not an error.
+    /// Delivers a message to its request. A message for an unknown request is only late, which is not an error.
     fn deliver(&self, message: Frame) -> Result<(), ProtocolError> {
         let id = from_guest::request_id(&message)?;
         if !self.requests().admit(id, &message)? {
             return Ok(());
         }
-        // The window admits the message; only now is it decoded.
+        // The message is decoded only now, after the window has admitted it.
         let incoming = match from_guest::parse(message)? {
             GuestMessage::Hello(_) => {
                 return Err(ProtocolError::UnexpectedMessage("a second hello message"));
@@ -335,7 +336,7 @@ async fn handshake(
     let hello = protocol::encode(&HostHello { version: protocol::VERSION, nonce })?;
     writer.write_all(&frame::encode(Kind::Hello, 0, &hello)).await.map_err(closed)?;
     writer.flush().await.map_err(closed)?;
-    // A hello message is short: a guest cannot make the host buffer more before it is known.
+    // Hello messages are short. Limit the length, so that an unverified guest cannot make the host buffer more.
     let mut limited = reader.take(MAX_HELLO);
     let message = match Frame::read(&mut limited).await {
         Ok(Some(frame)) if !frame.more => from_guest::parse(frame)?,
@@ -370,7 +371,7 @@ fn handshake_error(problem: impl Into<String>) -> RequestError {
     ProtocolError::HandshakeFailed(problem.into()).into()
 }
 
-/// Returns a number that distinguishes one start of a guest from another. It is not a secret.
+/// Returns a random number that distinguishes this start of a guest from others. The number is not a secret.
 fn random_nonce() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -1,4 +1,4 @@
-//! The specification of a sandbox.
+//! Specifies what a sandbox contains and what it may use.
 
 use std::{
     collections::BTreeMap, convert::Infallible, fmt, path::PathBuf, str::FromStr, time::Duration,
@@ -25,21 +25,21 @@ use crate::{Error, limits::Limits};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Spec {
-    /// Name; unique among live sandboxes.
+    /// Name of the sandbox; unique among live sandboxes.
     pub name: String,
-    /// Programs and libraries in the guest.
+    /// Programs and libraries that are available in the guest.
     pub image: Image,
-    /// Directories of the host that are mounted read-only at the guest's root, by name.
+    /// Host directories that are mounted read-only at the guest's root. The key is the directory's name in the guest.
     #[serde(default, rename = "folders")]
     pub shared_dirs: BTreeMap<String, PathBuf>,
     /// Labels by which the sandbox can be found.
     pub labels: BTreeMap<String, String>,
-    /// Intended location, for information only: it can be searched as the label `region`, but all back ends of this
-    /// crate run guests on this machine.
+    /// Intended location, for information only. Sandboxes can be found by it as the label `region`, but all back ends
+    /// in this crate run guests on this machine.
     pub region: Option<String>,
     /// Resource limits.
     pub limits: Limits,
-    /// Time after which the sandbox is removed.
+    /// Time after which the sandbox is removed, even if it is busy.
     pub lifetime: Duration,
 }
 
@@ -57,17 +57,18 @@ impl Spec {
         }
     }
 
-    /// Sets the image.
+    /// Sets the image, which determines the programs and libraries in the guest.
     pub fn image(mut self, image: Image) -> Self {
         self.image = image;
         self
     }
 
-    /// Shares a directory of the host with the guest, read-only, under this name at the guest's root.
+    /// Shares a host directory with the guest. The directory is mounted read-only, under `name`, at the guest's root.
     ///
     /// Files that are added to the directory later are visible too. If the host runs as root, the guest runs as user
-    /// `nobody`, so the directory and its files must be accessible to all users. A back end that does not support this
-    /// refuses the sandbox; see [`Guarantee::SharedDirectories`](crate::report::Guarantee::SharedDirectories).
+    /// `nobody`, so the directory and its files must be accessible to all users. A back end that cannot share
+    /// directories refuses the sandbox; see
+    /// [`Guarantee::SharedDirectories`](crate::report::Guarantee::SharedDirectories).
     pub fn shared_dir(mut self, name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         self.shared_dirs.insert(name.into(), path.into());
         self
@@ -79,7 +80,7 @@ impl Spec {
         self
     }
 
-    /// Sets the number of processors; 0.5 is half the time of one processor.
+    /// Sets the number of processors. A value of 0.5 allows half of one processor's time.
     pub fn cpus(mut self, cpus: f64) -> Self {
         self.limits.cpus = cpus;
         self
@@ -91,7 +92,7 @@ impl Spec {
         self
     }
 
-    /// Sets the region, which is only a label.
+    /// Sets the region, which has no effect beyond being a label.
     pub fn region(mut self, region: impl Into<String>) -> Self {
         self.region = Some(region.into());
         self
@@ -109,7 +110,7 @@ impl Spec {
         self
     }
 
-    /// Returns an error if no back end could create the sandbox.
+    /// Returns an error if the spec is invalid for every back end.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let problem = if self.name.is_empty() || self.name.len() > 128 {
             "its name must have 1 to 128 characters"
@@ -137,7 +138,8 @@ impl Spec {
         Err(Error::BadSpec { name: self.name.clone(), problem })
     }
 
-    /// Converts a text to a valid part of a sandbox name: `^GSPC` becomes `-gspc`, `BRK.B` becomes `brk.b`.
+    /// Converts a text to a valid part of a sandbox name. For example, `^GSPC` becomes `-gspc` and `BRK.B` becomes
+    /// `brk.b`.
     pub fn sanitize_name(text: &str) -> String {
         let clean = |it: char| match it.to_ascii_lowercase() {
             it if it.is_ascii_alphanumeric() || "-_.".contains(it) => it,
@@ -147,14 +149,14 @@ impl Spec {
     }
 }
 
-/// Minimum memory with which the agent starts.
+/// Minimum memory, in bytes, with which the agent can start.
 const MIN_MEMORY: u64 = 32 << 20;
 
-/// Minimum limits of a file system: it would treat 0 as no limit.
+/// Minimum disk limit, in bytes. A limit of 0 would mean that there is no limit.
 const MIN_DISK: u64 = 64 << 10;
 const MIN_FILES: u32 = 16;
 
-/// Names that exist at the root of a guest.
+/// Names that already exist at the guest's root.
 const RESERVED_ROOT_NAMES: [&str; 15] = [
     "agent",
     "bin",
@@ -178,7 +180,7 @@ fn is_valid_dir_name(name: &str) -> bool {
     is_plain && !name.is_empty() && !RESERVED_ROOT_NAMES.contains(&name)
 }
 
-/// The programs and libraries of a sandbox, in addition to the agent.
+/// The programs and libraries in a sandbox, in addition to the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum Image {
@@ -187,7 +189,7 @@ pub enum Image {
     Base,
     /// Python with its standard library, and common shell tools.
     Python,
-    /// An image known to a back end by this name.
+    /// An image that a back end knows by this name.
     Named(String),
 }
 

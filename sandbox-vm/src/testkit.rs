@@ -1,8 +1,8 @@
-//! The conformance suite that every back end must pass, except for guarantees that its capability report does not
-//! claim.
+//! The conformance suite for back ends. A back end must pass all checks, except those for guarantees that its
+//! capability report does not claim.
 //!
-//! The suite's guests run the program `sandbox-vm-hostile`. It contains the graphs of [`graphs`] and, as subcommands,
-//! the programs of [`hostile`] that attempt to escape.
+//! The suite's guests run the program `sandbox-vm-hostile`. It contains the graphs from [`graphs`] and, as subcommands,
+//! the programs from [`hostile`] that attempt to escape.
 //!
 //! ```no_run
 //! use sandbox_vm::{backend::Jail, testkit};
@@ -36,7 +36,7 @@ use crate::{
     report::{Guarantee, Report},
 };
 
-/// Returns the agent of the suite's guests.
+/// Returns the agent that runs in the suite's guests.
 pub fn agent() -> Agent {
     graphs::register(Agent::new())
 }
@@ -44,20 +44,20 @@ pub fn agent() -> Agent {
 /// Path of the suite's program inside a guest.
 pub const PROGRAM: &str = "/agent";
 
-/// Runs every check on a back end. `hostile` is the path of the suite's program on the host; a back end that does not
-/// isolate runs it from there.
+/// Runs every check on a back end. `hostile` is the host path of the suite's program, which a back end that does not
+/// isolate runs directly.
 pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> SuiteReport {
     run_checks(hostile, make, checks()).await
 }
 
-/// Runs the given checks, for example `checks().filter(|it| it.name().starts_with("graph"))`.
+/// Runs only these checks, for example `checks().filter(|it| it.name().starts_with("graph"))`.
 pub async fn run_checks<B: Backend + 'static>(
     hostile: &str,
     make: impl Fn() -> B,
     checks: impl Iterator<Item = Check>,
 ) -> SuiteReport {
     let mut report = SuiteReport::default();
-    // Several suites may run concurrently in one process.
+    // The name is unique because several suites may run concurrently in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
     for check in checks {
         let dir = state.join(report.outcomes.len().to_string());
@@ -86,12 +86,12 @@ pub fn checks() -> impl Iterator<Item = Check> {
     groups.into_iter().flatten().copied()
 }
 
-/// The back end and sandboxes of a check.
+/// The back end under test and its sandboxes, as passed to a check.
 #[derive(Clone, Debug)]
 pub struct TestContext {
-    /// Sandboxes of the tested back end only.
+    /// Manager of the sandboxes. It knows only the back end under test.
     pub sandboxes: Sandboxes,
-    /// The back end's capability report.
+    /// Capability report of the back end under test.
     pub capabilities: Report,
     /// Path of the suite's program, as seen by the guest.
     pub program: Arc<str>,
@@ -113,7 +113,8 @@ impl TestContext {
         Ok(Self { sandboxes, capabilities, program })
     }
 
-    /// Returns a spec with default limits, whose image can run the suite's program if the back end can run programs.
+    /// Returns a spec with default limits. If the back end can run programs, the spec's image can run the suite's
+    /// program.
     pub fn spec(&self) -> Spec {
         match self.capabilities.has(Guarantee::Programs) {
             true => Spec::new("suite").image(Image::Python),
@@ -121,13 +122,13 @@ impl TestContext {
         }
     }
 
-    /// Returns the sandbox of this name, or creates it.
+    /// Returns the sandbox named in the spec, or creates it.
     pub async fn sandbox(&self, spec: Spec) -> Result<Sandbox, Failure> {
         Ok(self.sandboxes.create_if_not_exists(spec).await?)
     }
 }
 
-/// One requirement of a back end.
+/// A check of one requirement that back ends must meet.
 #[derive(Clone, Copy)]
 pub struct Check {
     name: &'static str,
@@ -137,16 +138,16 @@ pub struct Check {
 
 type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// Time limit of a check: emulated guests are slow.
+/// Time limit for a check. It is long because emulated guests are slow.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Check {
-    /// Returns a description of what is checked.
+    /// Returns the check's name, which describes the required behaviour.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs the check.
+    /// Runs the check, or skips it if the back end does not claim a guarantee that the check needs.
     pub async fn run(&self, cx: TestContext) -> Outcome {
         if let Some(missing) = self.needs.iter().find(|it| !cx.capabilities.has(**it)) {
             return Outcome::Skipped(*missing);
@@ -177,9 +178,9 @@ impl fmt::Debug for Check {
 pub enum Outcome {
     /// The check passed.
     Passed,
-    /// The check failed, with this message.
+    /// The check failed with this message.
     Failed(String),
-    /// The check was skipped, because the back end does not claim this guarantee.
+    /// The check was skipped because the back end does not claim this guarantee.
     Skipped(Guarantee),
 }
 
@@ -187,7 +188,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, Default)]
 #[must_use = "a report has no effect unless it is inspected: call `assert`"]
 pub struct SuiteReport {
-    /// Name and result of each check.
+    /// Name and result of each check, in the order in which the checks ran.
     pub outcomes: Vec<(&'static str, Outcome)>,
 }
 
@@ -221,7 +222,7 @@ impl fmt::Display for SuiteReport {
     }
 }
 
-/// Why a check failed.
+/// Message that describes why a check failed.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -231,7 +232,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Fails a check unless the condition is true.
+/// Makes the check fail unless the condition is true.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         if !$holds {
@@ -245,7 +246,7 @@ fn fail(problem: impl Into<String>) -> Failure {
     Failure(problem.into())
 }
 
-/// Defines a check: its name, the guarantees it needs, and the async function that performs it.
+/// Defines a check from its name, the guarantees that it needs, and the async function that performs it.
 macro_rules! check {
     ($name:literal, $body:path) => {
         $crate::testkit::check!($name, [], $body)

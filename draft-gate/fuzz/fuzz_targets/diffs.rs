@@ -1,5 +1,5 @@
-//! Diffs arbitrary texts: applying the diff to the old text yields the new one, and scanning the added lines never
-//! panics.
+//! Compares arbitrary texts. Applying the diff to the old text must yield the new text, and scanning the added lines
+//! must not panic.
 #![no_main]
 
 use draft_gate::{FileDiff, scan};

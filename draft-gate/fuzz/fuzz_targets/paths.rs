@@ -1,4 +1,4 @@
-//! Parses arbitrary paths: accepted paths are unchanged and stay beneath the directory they are joined to.
+//! Parses arbitrary paths. Accepted paths must be unchanged and stay beneath the directory to which they are joined.
 #![no_main]
 
 use std::path::{Component, Path};

@@ -1,4 +1,4 @@
-//! Files that are appended to or overwritten in place: the log, inboxes, and `head.json`.
+//! Operations on files that are appended to or overwritten in place: the log, the inboxes and `head.json`.
 
 use std::{
     fs::File,
@@ -11,13 +11,13 @@ use super::{Dir, Durability, permissions::PRIVATE_FILE};
 use crate::error::Error;
 
 impl Dir {
-    /// Appends bytes to a file, creating it if it is missing.
+    /// Appends bytes to a file. Creates the file if it is missing.
     pub(crate) fn append(&self, name: &str, bytes: &[u8], keep: Durability) -> Result<(), Error> {
         self.notify("append to a file", name);
         self.write_in(name, OFlags::APPEND, 0, bytes, keep)
     }
 
-    /// Overwrites bytes of a file at an offset.
+    /// Overwrites a part of a file, starting at an offset.
     pub(crate) fn overwrite(
         &self,
         name: &str,
@@ -55,7 +55,7 @@ impl Dir {
         write().map_err(|source| self.io_error("write to", name, source))
     }
 
-    /// Returns up to `max_bytes` from the end of a file, and its length.
+    /// Returns up to `max_bytes` bytes from the end of a file, and the length of the file.
     pub(crate) fn tail(&self, name: &str, max_bytes: u64) -> Result<Option<(Vec<u8>, u64)>, Error> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let fd = match self.open(name, flags, Mode::empty()) {
@@ -75,7 +75,7 @@ impl Dir {
         Ok(Some((bytes, length)))
     }
 
-    /// Truncates a file, to remove an incomplete line that a crash left.
+    /// Truncates a file to `length` bytes. This removes an incomplete line that a crash left.
     pub(crate) fn truncate(&self, name: &str, length: u64) -> Result<(), Error> {
         self.notify("truncate a file", name);
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;

@@ -1,5 +1,5 @@
 //! File permissions. Drafts and stored contents are copies of files that may be private, so only the owner may access
-//! them. New files of the workspace follow the user's umask.
+//! them. New files in the workspace get the permissions that the user's umask allows.
 
 use rustix::fs::{Mode, OFlags, fchmod, fstat};
 
@@ -11,12 +11,12 @@ pub(crate) const PRIVATE_FILE: u32 = 0o600;
 
 const PRIVATE_DIR: u32 = 0o700;
 
-/// Mode bits of group and others.
+/// Mode bits that apply to the group and to other users.
 const NON_OWNER_BITS: u32 = 0o077;
 
-/// Returns the mode for a new file of the workspace.
+/// Returns the mode for a new file in the workspace.
 pub(crate) fn new_file_mode() -> u32 {
-    // `umask(2)` would have to modify the umask of the whole process to read it.
+    // Read the umask from `/proc`, because `umask(2)` can only read it by changing it for the whole process.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|it| it.strip_prefix("Umask:"));
     let umask = umask.and_then(|it| u32::from_str_radix(it.trim(), 8).ok());
@@ -24,14 +24,15 @@ pub(crate) fn new_file_mode() -> u32 {
 }
 
 impl Dir {
-    /// Opens a directory of the gate that only its owner can access, creating it if necessary.
+    /// Opens one of the gate's directories, which only its owner can access. Creates the directory if it is missing.
     pub(crate) fn private_dir(&self, name: &str) -> Result<Self, Error> {
         let dir = self.create_dir_with_mode(name, PRIVATE_DIR)?;
         dir.restrict_to_owner()?;
         Ok(dir)
     }
 
-    /// Removes the permissions of other users from a file if it exists. Links and pipes are left alone.
+    /// Removes the permissions of all users except the owner from a file, if the file exists. Links and pipes are left
+    /// alone.
     pub(crate) fn restrict_file_to_owner(&self, name: &str) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let Ok(fd) = self.open(name, flags, Mode::empty()) else { return Ok(()) };
@@ -45,8 +46,9 @@ impl Dir {
         }
     }
 
-    /// Removes the permissions of other users; earlier versions set them. The directory itself comes last, so that a
-    /// crash before that repeats the work, and a restricted directory needs no further checks.
+    /// Removes the permissions of all users except the owner, which earlier versions granted, from the directory and
+    /// its files. The directory itself comes last, so that the work is repeated after a crash, and a directory that is
+    /// already restricted needs no further checks.
     fn restrict_to_owner(&self) -> Result<(), Error> {
         let stat = fstat(&self.fd).map_err(|it| self.errno_error("inspect", "", it))?;
         if stat.st_mode & NON_OWNER_BITS == 0 {

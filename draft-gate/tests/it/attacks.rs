@@ -1,4 +1,4 @@
-//! Known attacks: each one is rejected and logged, and nothing outside of the workspace changes.
+//! Tests of known attacks. Each one must be rejected and logged, and nothing outside the workspace may change.
 
 use std::{
     fs::{self, File},
@@ -17,7 +17,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::{OLD, TestWorkspace, with_line};
 
-/// Asserts that the error is a violation and is logged with its prefix.
+/// Asserts that the result is a violation, and that the violation is logged.
 #[track_caller]
 fn check_refused<T: std::fmt::Debug>(ws: &TestWorkspace, result: Result<T, Error>) {
     let error = result.unwrap_err();
@@ -196,7 +196,7 @@ fn special_files_and_directories_are_rejected() {
         ("pipe", &|path| pipe(path)),
         ("socket", &|path| drop(UnixListener::bind(path).unwrap())),
         ("folder", &|path| fs::create_dir(path).unwrap()),
-        // Only root can create devices; otherwise a pipe is used.
+        // Only root can create devices. Other users test with a pipe instead.
         ("device", &|path| {
             let null = rustix::fs::makedev(1, 3);
             if mknodat(CWD, path, FileType::CharacterDevice, Mode::from_raw_mode(0o644), null)
@@ -218,7 +218,7 @@ fn special_files_and_directories_are_rejected() {
     }
 }
 
-/// Programs that write to the drafts directory must not be able to block the gate.
+/// A program that writes to the drafts directory must not be able to block the gate.
 #[test]
 fn directories_in_place_of_drafts_do_not_block_the_gate() {
     let ws = TestWorkspace::new();
@@ -264,16 +264,16 @@ fn forged_submissions_are_rejected() {
     forge(&|it| it.original_path = "../outside/a.py".to_owned());
     forge(&|it| it.task_id = "u".to_owned());
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
-    // Files that were not issued are not drafts, whatever their names.
+    // A file that was not issued is not a draft, whatever its name.
     ws.put("_handoff/drafts/b.py.t.draft", "x");
     forge(&|it| it.draft_path = "_handoff/drafts/b.py.t.draft".to_owned());
     check_refused(&ws, worker.write("_handoff/drafts/t.submission.json", "{}"));
-    // Drafts of other workers are rejected too.
+    // A worker cannot submit another worker's draft.
     let other = ws.gate.worker("other").unwrap();
     check_refused(&ws, other.submit(&Submission::of(&draft, "x")));
     check_refused(&ws, other.write(&draft.draft_path, "x"));
     check_refused(&ws, other.read(&draft.draft_path));
-    // The submission file is not trusted.
+    // The gate does not trust the submission file.
     let set = ws.submit(&draft).set;
     let list = ws.text("_handoff/drafts/t.submission.json").replace("src/a.py", "src/b.py");
     ws.put("_handoff/drafts/t.submission.json", &list);
@@ -345,7 +345,7 @@ fn huge_drafts_are_rejected_without_reading_them() {
         worker.write(&draft.draft_path, &"x".repeat(2 << 20)),
         Err(Error::TooLarge { .. })
     ));
-    // Reading them would take much longer.
+    // Reading the drafts would take much longer.
     assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
 }
 
@@ -400,7 +400,7 @@ fn concurrent_drafts_of_one_file_do_not_overwrite_each_other() {
         .collect();
     let decisions: Vec<_> = judged.into_iter().map(|it| it.join().unwrap()).collect();
     let n_accepted = decisions.iter().filter(|it| **it == Decision::Accept).count();
-    // Accepted drafts were based on the current file; the others hit the conflict rule.
+    // The accepted drafts were based on the current file. The conflict rule applied to the others.
     assert!(n_accepted >= 1);
     assert_eq!(ws.count("accepted"), n_accepted);
     assert_eq!(ws.count("escalated"), 6 - n_accepted);
@@ -436,7 +436,8 @@ fn make_world_readable(path: &Path) {
     }
 }
 
-/// Drafts and stored contents are copies of files that may be private.
+/// Only the owner may access the gate's files, because drafts and stored contents are copies of files that may be
+/// private.
 #[test]
 fn files_of_the_gate_are_private() {
     let ws = TestWorkspace::new();
@@ -445,7 +446,8 @@ fn files_of_the_gate_are_private() {
     let kept = ["drafts", "gate", "transition.ndjson"].map(|it| ws.path("_handoff").join(it));
     assert_eq!(kept.each_ref().map(|it| is_private(it)), [true; 3]);
 
-    // Opening a gate of an earlier version restricts its permissions; files that workers created are left alone.
+    // Opening a gate that an earlier version created restricts its permissions, but leaves files that workers created
+    // alone.
     kept.iter().for_each(|it| make_world_readable(it));
     let outside = ws.outside().join("a.py");
     symlink(&outside, ws.path("_handoff/drafts/link")).unwrap();
@@ -485,7 +487,7 @@ fn draft_names_do_not_collide() {
             && two.draft_path != three.draft_path
     );
     assert_eq!(worker.read(&two.draft_path).unwrap().content, "lib\n");
-    // The same request returns the same draft.
+    // Making the same request again returns the same draft.
     assert_eq!(worker.request(&DraftRequest::edit("lib/a.py", "t")).unwrap(), two);
 }
 

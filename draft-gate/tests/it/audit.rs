@@ -49,7 +49,8 @@ fn every_changed_added_or_removed_byte_is_detected() {
     ws.gate.verify().unwrap();
 }
 
-/// An attacker who knows the hash chain can append a valid line, but `head.json` does not match it.
+/// A validly chained line from another log must be detected. An attacker who knows the hash chain can append such a
+/// line, but `head.json` does not match it.
 #[test]
 fn validly_chained_foreign_lines_are_detected() {
     let (ws, other) = (TestWorkspace::new(), TestWorkspace::new());
@@ -83,7 +84,7 @@ fn a_truncated_log_blocks_decisions_until_acknowledged() {
     assert!(worker.request(&request).is_ok());
 }
 
-/// Acknowledging a loss fixes the end of the log, but nothing before it.
+/// The advice must depend on the place of the change, because acknowledging a loss fixes only the end of the log.
 #[test]
 fn advice_depends_on_where_the_log_was_changed() {
     let ws = TestWorkspace::new();
@@ -109,7 +110,8 @@ fn advice_depends_on_where_the_log_was_changed() {
     assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
 }
 
-/// A crash leaves half of a long line after another long one, more than the initial read of the log's end covers.
+/// An incomplete line must be removed even if a crash leaves half of a long line after another long line, which
+/// together exceed the initial read from the end of the log.
 #[test]
 fn incomplete_long_lines_are_removed() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
@@ -145,7 +147,8 @@ fn incomplete_long_lines_are_removed() {
     assert_eq!(ws.text("two/29.py"), "x\n");
 }
 
-/// States after a power failure: an empty `head.json`, half a line, a line of zeros.
+/// Acknowledging a loss must recover from every state that a power failure can leave: an empty `head.json`, half a
+/// line, or a line of zeros.
 #[test]
 fn acknowledging_recovers_from_any_loss() {
     let head = "_handoff/gate/head.json";
@@ -179,7 +182,7 @@ fn acknowledging_recovers_from_any_loss() {
     }
 }
 
-/// Syncs dominate the cost of a draft; each one must be justified.
+/// Accepting a draft must not need more syncs than this, because syncs dominate the cost of a draft.
 #[test]
 fn accepting_a_draft_needs_fourteen_syncs() {
     let ws = TestWorkspace::new();
@@ -198,11 +201,11 @@ fn accepting_a_draft_needs_fourteen_syncs() {
     let set = worker.submit(&draft_gate::Submission::of(&draft, "x")).unwrap().set;
     assert_eq!(gate.judge(&set).unwrap().decision, draft_gate::Decision::Accept);
     let seen = seen.lock().unwrap();
-    // A log line and `head.json`, four times: requested, written, submitted, accepted.
+    // A log line and `head.json` are synced for each of four events: requested, written, submitted and accepted.
     let count = |path: &str| seen.iter().filter(|it| *it == path).count();
     assert_eq!(count("_handoff/transition.ndjson"), 4, "{seen:?}");
     assert_eq!(count("_handoff/gate/head.json"), 4, "{seen:?}");
-    // The old content and its name, the journal and its name, the new file and its name.
+    // The other syncs are the old content and its name, the journal and its name, and the new file and its name.
     assert_eq!(seen.len(), 8 + 6, "{seen:?}");
 }
 
@@ -217,7 +220,7 @@ fn corrupt_records_do_not_hide_others() {
     assert_eq!(ws.gate.find_pending("").unwrap(), waiting);
 }
 
-/// Log lines may be long: many files with long paths and many findings.
+/// Long log lines must be supported, such as those for many files with long paths and many findings.
 #[test]
 fn long_log_lines_are_supported() {
     let ws = TestWorkspace::new();
@@ -240,7 +243,7 @@ fn long_log_lines_are_supported() {
     ws.gate.verify().unwrap();
 }
 
-/// Names longer than the limit of messages work like any other.
+/// Files whose names are longer than messages allow must work like any others.
 #[test]
 fn files_with_long_names_are_written() {
     let ws = TestWorkspace::new();

@@ -1,4 +1,4 @@
-//! Tests of project checks: findings are stored with the set, and checks run again after changes.
+//! Tests of project checks. Their findings are stored with the set, and the checks run again after changes.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use crate::support::{OLD, TestWorkspace, with_line};
 const CHECKED: &str =
     r#"{"draft_gate": {"preview": "always", "checks": [{"name": "tests", "program": "true"}]}}"#;
 
-/// Fails if a file contains `wrong`, and counts its runs.
+/// A check that fails if a file contains `wrong`. It counts its runs.
 #[derive(Debug, Default)]
 struct NothingWrong(Arc<AtomicUsize>);
 
@@ -51,7 +51,7 @@ fn checks_run_again_after_amendments_and_merges() {
     let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
     let judgement = gate.judge(&set).unwrap();
     assert_eq!((rules(&judgement), n_runs.load(Ordering::SeqCst)), (vec!["preview"], 1));
-    // Nothing has changed, so they do not run again.
+    // Nothing has changed, so the checks do not run again.
     gate.inspect(&set).unwrap();
     assert_eq!(n_runs.load(Ordering::SeqCst), 1);
 
@@ -68,7 +68,7 @@ fn checks_run_again_after_amendments_and_merges() {
     assert_eq!(n_runs.load(Ordering::SeqCst), 4);
 }
 
-/// A fingerprint alone, without a review, is not sufficient.
+/// A set on which the checks have not run must not be accepted, even with a valid fingerprint.
 #[test]
 fn unchecked_states_are_not_accepted() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
@@ -83,7 +83,7 @@ fn unchecked_states_are_not_accepted() {
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
-/// Changes another file on each run, as another accepted set would.
+/// A check that changes another file on each of its first runs, as another accepted set would.
 #[derive(Debug)]
 struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
 
@@ -97,7 +97,7 @@ impl ProjectChecks for ChangesBeside {
     }
 }
 
-/// Results for another project state are ignored.
+/// The results of checks must be ignored if they belong to another project state.
 #[test]
 fn checks_count_only_for_the_project_they_saw() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
@@ -113,7 +113,7 @@ fn checks_count_only_for_the_project_they_saw() {
     }
 }
 
-/// Changes the contract while its checks run.
+/// A check that changes the contract while it runs.
 #[derive(Debug)]
 struct ChangesContract(std::path::PathBuf);
 
@@ -147,7 +147,7 @@ impl ProjectChecks for NeverRuns {
     }
 }
 
-/// A project that is too large for its checks is escalated.
+/// A change set must be escalated if the project is too large for its checks.
 #[test]
 fn projects_too_large_for_checks_are_escalated() {
     let ws = TestWorkspace::with_contract(CHECKED);
@@ -162,7 +162,7 @@ fn projects_too_large_for_checks_are_escalated() {
     assert!(judgement.findings.iter().any(|it| it.text.contains("larger than")));
 }
 
-/// Reports the files that it received.
+/// A check that reports the files it received.
 #[derive(Debug)]
 struct Lists;
 
@@ -173,7 +173,7 @@ impl ProjectChecks for Lists {
     }
 }
 
-/// Build output is omitted, but not sources in directories of the same name.
+/// Checks must not see build output, but must see sources in directories with the same names.
 #[test]
 fn checks_see_sources_but_not_build_output() {
     let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));

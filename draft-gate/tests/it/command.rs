@@ -13,7 +13,7 @@ use crate::support::{OLD, TestWorkspace, is_nightly, with_line};
 
 const SEEN_BY_A_PERSON: &str = r#"{"draft_gate": {"preview": "always"}}"#;
 
-/// Output of a command, and whether it succeeded.
+/// The output of a command, and whether the command succeeded.
 struct CommandOutput {
     is_ok: bool,
     out: String,
@@ -98,7 +98,7 @@ fn review_amends_in_an_editor_and_accepts_the_result() {
     assert!(output.out.contains("which file? ") && output.out.contains("\n+6\n"), "{}", output.out);
     assert_eq!(ws.text("src/a.py"), OLD.replace("six", "6"));
     assert_eq!(ws.text("src/b.py"), with_line(OLD));
-    // A failing editor changes nothing.
+    // If the editor fails, nothing is changed.
     ws.edit("src/a.py", &OLD.replace("six", "seven"));
     let output = run(&ws, &["review"], "m\n", &[("EDITOR", "false")]);
     assert!(
@@ -163,7 +163,7 @@ fn pending_sets_are_listed_and_incomplete_ones_dropped() {
         "no pending change sets
 "
     );
-    // With two pending sets an id is required.
+    // If two sets are pending, an id is required.
     ws.propose_deletion("src/a.py");
     ws.create(".github/x.yml", "x: 1\n");
     let output = run(&ws, &["show"], "", &[]);
@@ -174,7 +174,7 @@ fn pending_sets_are_listed_and_incomplete_ones_dropped() {
     );
 }
 
-/// As in `draft-gate log | head -1`: a closed pipe is not an error.
+/// A closed pipe must not be an error, for example in `draft-gate log | head -1`.
 #[test]
 fn closed_pipes_end_commands_quietly() {
     let ws = TestWorkspace::new();
@@ -212,7 +212,7 @@ fn unreadable_files_are_named_in_errors() {
     }
 }
 
-/// New files follow the user's umask.
+/// The mode of a new file must follow the user's umask.
 #[test]
 fn new_files_follow_the_umask() {
     let ws = TestWorkspace::new();
@@ -228,7 +228,7 @@ fn new_files_follow_the_umask() {
     }
 }
 
-/// A server does not judge submissions of other workers.
+/// A server must judge only its own worker's submissions.
 #[test]
 fn servers_judge_leftovers_of_their_own_worker() {
     let ws = TestWorkspace::new();
@@ -256,7 +256,7 @@ fn commands_without_a_gate_fail_and_create_none() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// An endless draft on standard input is skipped, and the server continues.
+/// An endless draft on standard input must be skipped, and the server must continue.
 #[test]
 fn endless_drafts_do_not_exhaust_the_server() {
     let ws = TestWorkspace::new();

@@ -1,6 +1,6 @@
-//! Kills a process that accepts a change set: before each of its writes, and at random times.
+//! Kills a process that is accepting a change set, before each of its writes and at random times.
 //!
-//! The child is this test program, controlled by environment variables.
+//! The child process is this test program, controlled by environment variables.
 
 use std::{
     env, fs,
@@ -23,7 +23,7 @@ const POINT: &str = "DRAFT_GATE_CRASH_POINT";
 const SET: &str = "DRAFT_GATE_CRASH_SET";
 const SIGHT: &str = "DRAFT_GATE_CRASH_SIGHT";
 
-/// AcceptsPayload a set and dies before the write with the given number.
+/// Runs in the child: accepts a set, and dies before the write whose number is given.
 #[test]
 fn child() {
     let Ok(workspace) = env::var(WORKSPACE) else { return };
@@ -36,13 +36,13 @@ fn child() {
     };
     let gate = Gate::open_with_hook(workspace, hook).unwrap();
     let (set, fingerprint) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
-    // Timed kills start counting here.
+    // Kills at random times are timed from here.
     std::io::stderr().write_all(b".").unwrap();
-    // If an earlier child already accepted the set, nothing is left to do.
+    // If an earlier child has already accepted the set, nothing is left to do.
     let _ = gate.accept(&set, fingerprint, "p");
 }
 
-/// A workspace with a pending set that edits, creates and deletes one file each.
+/// A workspace with a pending set that edits one file, creates one and deletes one.
 struct Stage {
     dir: tempfile::TempDir,
     set: String,
@@ -61,7 +61,7 @@ impl Stage {
         Self { dir, set, fingerprint }
     }
 
-    /// Copies the workspace for one kill.
+    /// Copies the workspace, so that each kill starts from the same state.
     fn copy(&self, name: &str) -> PathBuf {
         let copy = self.dir.path().join(name);
         let status =
@@ -83,13 +83,13 @@ impl Stage {
             .unwrap()
     }
 
-    /// Runs a child; returns whether it was killed.
+    /// Runs a child and returns whether it was killed.
     fn run(&self, workspace: &Path, point: usize) -> bool {
         finish(self.start(workspace, point))
     }
 
-    /// Checks that every file is intact before recovery, and that afterwards all are old or all are new, as the log
-    /// says.
+    /// Checks that every file is intact before recovery. Checks that after recovery either all files are old or all are
+    /// new, as recorded in the log.
     #[track_caller]
     fn check(&self, workspace: &Path, what: &str) -> bool {
         let edited = fs::read_to_string(workspace.join("src/edited.py")).unwrap();
@@ -123,7 +123,7 @@ impl Stage {
         edited
     }
 
-    /// Checks that no temporary files remain in the workspace and that drafts of decided sets are removed.
+    /// Checks that no temporary files remain in the workspace and that the drafts of decided sets are removed.
     fn check_leftovers(&self, workspace: &Path, is_new: bool, what: &str) {
         let is_temporary = |it: &&PathBuf| it.to_string_lossy().contains("draft-gate-tmp");
         for dir in ["src", "new"].map(|it| workspace.join(it)).iter().filter(|it| it.exists()) {
@@ -168,7 +168,7 @@ fn a_crash_before_any_write_leaves_old_or_new_files() {
     assert!(n_old > 5 && n_new > 5 && n_old + n_new > 50, "{n_old} {n_new}");
 }
 
-/// Recovery itself may crash too.
+/// A crash during recovery must leave old or new files too.
 #[test]
 fn a_crash_during_recovery_leaves_old_or_new_files() {
     let stage = Stage::new();
@@ -179,7 +179,7 @@ fn a_crash_during_recovery_leaves_old_or_new_files() {
         if !stage.run(&workspace, first) {
             break;
         }
-        // Opening the gate creates ten directories first; these points are in the recovery.
+        // Opening the gate creates ten directories first, so these points are in the recovery.
         for second in [12, 17, 24] {
             n_killed += usize::from(stage.run(&workspace, second));
         }
@@ -189,7 +189,7 @@ fn a_crash_during_recovery_leaves_old_or_new_files() {
     assert!(n_killed > 5, "{n_killed}");
 }
 
-/// Waits until a child is about to accept.
+/// Waits until a child is about to accept the set.
 fn wait_for_start(child: &mut Child) {
     child.stderr.as_mut().unwrap().read_exact(&mut [0]).unwrap();
 }
@@ -198,7 +198,7 @@ fn wait_for_start(child: &mut Child) {
 fn a_kill_at_any_time_leaves_old_or_new_files() {
     let stage = Stage::new();
     let n_kills: u32 = if is_nightly() { 1_000 } else { 20 };
-    // Duration of an undisturbed accept, the fastest of three.
+    // Measure how long an undisturbed accept takes, as the fastest of three.
     let quickest = (0..3).map(|number| {
         let workspace = stage.copy(&format!("whole-{number}"));
         let mut child = stage.start(&workspace, usize::MAX);
@@ -219,7 +219,7 @@ fn a_kill_at_any_time_leaves_old_or_new_files() {
         if finish(child) {
             n_killed += 1;
         } else {
-            // It was faster than the measured ones: this kill says nothing.
+            // This child was faster than the measured ones, so the kill came too late and proves nothing.
             whole = whole * 9 / 10;
         }
         n_new += u32::from(stage.check(&workspace, &format!("after {wait:?}")));

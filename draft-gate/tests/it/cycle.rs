@@ -1,4 +1,4 @@
-//! Runs the whole cycle over standard input and output with the official MCP client (PyPI package `mcp`).
+//! Runs the whole draft cycle over standard input and output with the official MCP client (PyPI package `mcp`).
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::TestWorkspace;
 
-/// Name of the directory that xtask installs the client in; see `xtask/src/peers.rs`.
+/// Name of the directory in which xtask installs the client; see `xtask/src/peers.rs`.
 const CLIENT: &str = "mcp-2.3.0";
 
 fn client() -> Option<PathBuf> {
@@ -97,7 +97,7 @@ fn the_official_client_runs_the_whole_cycle() {
     ws.check_outside();
 }
 
-/// Decides on the command line, as a reviewer would.
+/// Makes the decisions on the command line, as a reviewer would.
 fn decide_on_the_command_line(ws: &TestWorkspace) {
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_draft-gate"));

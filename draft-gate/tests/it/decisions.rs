@@ -1,4 +1,4 @@
-//! Tests of verdicts: bound to the reviewed state, stored, undone, pruned.
+//! Tests of verdicts: they are bound to the reviewed state, and they are stored, undone and pruned.
 
 use std::fs;
 
@@ -19,12 +19,12 @@ fn verdicts_apply_only_to_the_reviewed_state() {
     ] {
         assert!(matches!(error, Error::StaleReview { .. }), "{error}");
     }
-    // A new review shows a merge.
+    // A new review shows the merge with the other program's change.
     let again = ws.gate.inspect(&judgement.set).unwrap();
     assert_ne!(again.fingerprint, judgement.fingerprint);
     ws.gate.accept(&again.set, again.fingerprint, "p").unwrap();
     assert_eq!(ws.text("src/a.py"), with_line(&OLD.replace("one", "ONE")));
-    // Undoing restores what the other program wrote.
+    // Undoing the set restores what the other program wrote.
     ws.gate.undo(&again.set, "p").unwrap();
     assert_eq!(ws.text("src/a.py"), OLD.replace("one", "ONE"));
 }
@@ -48,7 +48,7 @@ fn rejected_drafts_can_be_restored() {
     let request = DraftRequest { restore: true, ..DraftRequest::edit("src/a.py", "t") };
     let draft = worker.request(&request).unwrap();
     assert_eq!(worker.read(&draft.draft_path).unwrap().content, with_line(OLD));
-    // Other workers and tasks have nothing to restore.
+    // Other workers and other tasks have no draft to restore.
     assert!(ws.gate.worker("v").unwrap().request(&request).is_err());
     assert!(worker.request(&DraftRequest { task_id: "u".to_owned(), ..request }).is_err());
 }
@@ -119,7 +119,7 @@ fn decided_sets_are_pruned_and_pending_ones_are_not() {
     assert_eq!((pruned.decided, pruned.rejected, pruned.abandoned), (2, 1, 1));
     assert!(pruned.blobs >= 2, "{pruned:?}");
     assert!(matches!(ws.gate.undo(&accepted, "p"), Err(Error::CannotUndo { .. })));
-    // Drafts that were never submitted are pruned too; escalated sets stay.
+    // Drafts that were never submitted are pruned too, but escalated sets stay.
     assert!(matches!(worker.read(&open.draft_path), Err(Error::NotIssued { .. })));
     assert!(!ws.path(&open.draft_path).exists());
     ws.gate.accept(&waiting.set, waiting.fingerprint, "p").unwrap();
@@ -151,14 +151,14 @@ fn workers_and_the_manager_receive_messages() {
     );
     assert!(ws.gate.inbox("v", "t", None).unwrap().is_empty());
     assert!(ws.gate.inbox("../w", "t", None).is_err());
-    // No worker and task can have the manager's inbox.
+    // No combination of worker and task yields the manager's inbox.
     assert!(ws.gate.inbox("floor", "manager", None).unwrap().is_empty());
-    // A path as a task id is logged as a violation.
+    // If a path is given as a task id, it is logged as a violation.
     assert!(ws.gate.inbox("w", "../../x", None).unwrap_err().is_violation());
     assert_eq!(ws.count("violation"), 1);
 }
 
-/// Messages stay readable for sets with thousands of findings.
+/// Messages must stay readable even for sets with thousands of findings.
 #[test]
 fn messages_are_bounded_and_pruned() {
     let ws = TestWorkspace::new();

@@ -36,7 +36,7 @@ fn invalid_texts_are_errors_and_yield_no_partial_files() {
         "",
         "```python\nx = 1\n```",
         "```a.py\nx\n```\n```b.py\nnever closed\n",
-        // None of these contains a file name.
+        // None of these texts contains a file name.
         "```python\n#!/usr/bin/env python3\nx\n```",
         "```c\n#include <stdio.h>\nx\n```",
         "Version 1.2, e.g. this:\n```\nx\n```",
@@ -54,7 +54,7 @@ fn extracted_files_pass_through_the_gate() {
     assert_eq!((ws.text("src/a.py"), ws.text("src/new.py")), (with_line(OLD), "new\n".to_owned()));
     assert!(ws.gate.submit_text("w", "t", "```../outside/a.py\nx\n```").is_err());
     ws.check_outside();
-    // A text with one invalid file leaves nothing that the next one would include.
+    // A text with one invalid file leaves nothing behind that would be added to the next set.
     let bad = "```src/half.py\nhalf\n```\n```conf/.env\nx\n```";
     assert!(ws.gate.submit_text("w", "t", bad).is_err());
     let next = ws.gate.submit_text("w", "t", "```src/next.py\nnext\n```").unwrap();
@@ -71,7 +71,7 @@ fn the_extraction_code_is_shorter_than_fifty_lines() {
     assert!(lines.clone().count() < 50, "{}", lines.count());
 }
 
-/// A rejected text leaves no drafts behind, and of a file that appears twice the last version counts.
+/// A rejected text must leave no drafts behind. If a file appears twice in a text, the last version must be used.
 #[test]
 fn rejected_texts_leave_no_partial_set() {
     let ws = TestWorkspace::new();
@@ -84,7 +84,7 @@ fn rejected_texts_leave_no_partial_set() {
     assert!(!ws.path("src/half.py").exists());
 }
 
-/// A text with too many files is rejected as a whole.
+/// A text with too many files must be rejected as a whole.
 #[test]
 fn texts_with_too_many_files_leave_no_partial_set() {
     let ws = TestWorkspace::new();

@@ -1,5 +1,5 @@
-//! Tests of change sets that cannot be applied: none of their files changes, they are escalated with the reason, and
-//! other sets are not affected.
+//! Tests of change sets that cannot be applied. None of their files may change, they must be escalated with the reason,
+//! and other sets must not be affected.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
 use crate::support::{OLD, TestWorkspace, files, with_line};
 
-/// Submits edits of `src/b.py` and `src/a.py` as one set.
+/// Submits edits to `src/b.py` and `src/a.py` as one set.
 fn two_edits(ws: &TestWorkspace) -> String {
     ws.put("src/b.py", OLD);
     let first = ws.draft(&DraftRequest::edit("src/b.py", "t"), &with_line(OLD));
@@ -57,7 +57,8 @@ fn files_that_clash_with_directories_are_rejected() {
     }
 }
 
-/// A file takes the name of a directory at the last moment.
+/// A set that cannot be applied must be escalated and must not block others. Here a file takes the name of a directory
+/// at the last moment.
 #[test]
 fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
     let ws = TestWorkspace::new();
@@ -81,7 +82,7 @@ fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
         (judgement.decision, judgement.findings[0].rule.as_str()),
         (Decision::Escalate, "apply")
     );
-    // The reason is stored for later reviews.
+    // The reason is stored, so that later reviews show it.
     fs::remove_file(ws.path("deep")).unwrap();
     assert_eq!(gate.find_pending("").unwrap(), bad);
     let seen = gate.inspect(&bad).unwrap();
@@ -93,7 +94,8 @@ fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
     assert!(gate.pending().unwrap().is_empty());
 }
 
-/// An applied file cannot be rolled back because its old content is missing.
+/// A failed rollback must keep the journal and be reported. Here an applied file cannot be rolled back because its old
+/// content is missing.
 #[test]
 fn failed_rollbacks_keep_the_journal_and_are_reported() {
     let ws = TestWorkspace::new();
@@ -118,7 +120,7 @@ fn failed_rollbacks_keep_the_journal_and_are_reported() {
     assert_eq!(ws.text("src/b.py"), with_line(OLD));
     assert_eq!(files(&ws.path("_handoff/gate/journal")).len(), 1);
     assert_eq!(ws.count("taken_back"), 0);
-    // With the content restored, the next operation completes the rollback.
+    // Once the content is restored, the next operation completes the rollback.
     fs::write(blob, OLD).unwrap();
     let again = Gate::open(ws.path("")).unwrap();
     assert_eq!(ws.text("src/b.py"), OLD);
@@ -131,7 +133,7 @@ fn failed_rollbacks_keep_the_journal_and_are_reported() {
     assert_eq!(again.judge(&set).unwrap().decision, Decision::Escalate);
 }
 
-/// Content of other programs that is not text is neither merged nor shown as text.
+/// Content from other programs that is not text must be neither merged nor shown as text.
 #[test]
 fn non_utf8_content_is_not_merged() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
@@ -145,7 +147,7 @@ fn non_utf8_content_is_not_merged() {
     ws.gate.reject(&set, judgement.fingerprint, "no", "p").unwrap();
 }
 
-/// The drafts directory is moved away while a decision is executed.
+/// The gate must not be blocked if the drafts directory is moved away while a decision is being executed.
 #[test]
 fn a_moved_drafts_directory_does_not_block_the_gate() {
     let ws = TestWorkspace::new();
@@ -159,7 +161,8 @@ fn a_moved_drafts_directory_does_not_block_the_gate() {
     assert_eq!(ws.edit("src/a.py", OLD).decision, Decision::Accept);
 }
 
-/// A crash between the two writes of a submission leaves the incomplete set next to the complete one.
+/// No draft may be added to a submitted set. A crash between the two writes of a submission leaves the incomplete set
+/// next to the complete one.
 #[test]
 fn submitted_sets_are_not_extended() {
     let ws = TestWorkspace::new();
@@ -183,7 +186,8 @@ fn submitted_sets_are_not_extended() {
     }
 }
 
-/// On some systems names that differ only in case are the same file, in every component of a path.
+/// Letter-case collisions must be rejected in every component of a path, because on some systems such names are the
+/// same file.
 #[test]
 fn case_collisions_are_rejected_in_every_component() {
     let ws = TestWorkspace::new();
@@ -196,7 +200,7 @@ fn case_collisions_are_rejected_in_every_component() {
     worker.request(&DraftRequest::create("pkg/init/pkg", "t")).unwrap();
 }
 
-/// Files that tools execute automatically are reviewed by a person.
+/// Changes to files that tools execute automatically must be escalated to a person.
 #[test]
 fn tool_configuration_is_escalated() {
     let ws = TestWorkspace::new();
@@ -218,7 +222,7 @@ fn tool_configuration_is_escalated() {
     assert_eq!(ws.create("github/ci.yml", "x: 1\n").decision, Decision::Accept);
 }
 
-/// A crashed worker leaves an incomplete set, which is listed, dropped or eventually pruned.
+/// It must be possible to list, drop and eventually prune an incomplete set that a crashed worker left.
 #[test]
 fn incomplete_sets_can_be_dropped() {
     let ws = TestWorkspace::new();
@@ -237,7 +241,7 @@ fn incomplete_sets_can_be_dropped() {
     assert!(ws.gate.incomplete().unwrap().is_empty());
     let told = ws.gate.inbox("w", "t", None).unwrap().pop().unwrap();
     assert_eq!(told.kind, draft_gate::MessageKind::DraftRejected);
-    // Its drafts can be requested again and their content restored.
+    // The drafts can be requested again, and their content can be restored.
     let restore = DraftRequest { restore: true, ..DraftRequest::edit("src/a.py", "t") };
     let draft = worker.request(&restore).unwrap();
     assert_eq!(worker.read(&draft.draft_path).unwrap().content, with_line(OLD));
@@ -250,7 +254,7 @@ fn incomplete_sets_can_be_dropped() {
     assert_eq!(ws.edit("src/a.py", &with_line(OLD)).decision, Decision::Accept);
 }
 
-/// The size of a set and the number of undecided drafts per worker are bounded.
+/// The size of a set and the number of undecided drafts per worker must be bounded.
 #[test]
 fn set_size_and_open_drafts_are_limited() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"max_draft_bytes": 9000000}}"#);
@@ -269,12 +273,12 @@ fn set_size_and_open_drafts_are_limited() {
         assert!(n_open <= 500);
     }
     assert_eq!(n_open, 500);
-    // Open drafts can be requested again, and other workers have their own quota.
+    // Undecided drafts can be requested again, and other workers have their own quota.
     worker.request(&DraftRequest::create("src/n1.py", "u")).unwrap();
     ws.gate.worker("v").unwrap().request(&DraftRequest::create("src/v.py", "u")).unwrap();
 }
 
-/// Directories created for a file are removed with it unless they are used otherwise.
+/// Directories that were created for a file must be removed with it, unless they are used otherwise.
 #[test]
 fn directories_created_for_a_file_are_removed_with_it() {
     let ws = TestWorkspace::new();
@@ -289,7 +293,7 @@ fn directories_created_for_a_file_are_removed_with_it() {
     }
 }
 
-/// A process dies between creating a directory and syncing its parent; recovery syncs it.
+/// If a process dies between creating a directory and syncing its parent, recovery must sync the parent.
 #[test]
 fn directories_created_before_a_crash_are_synced() {
     let ws = TestWorkspace::new();
@@ -318,7 +322,7 @@ fn directories_created_before_a_crash_are_synced() {
     }
 }
 
-/// Violations that are only detected at judgement are counted too.
+/// Violations that are detected only when a set is judged must be counted too.
 #[test]
 fn violations_detected_at_judgement_are_counted() {
     let ws = TestWorkspace::new();

@@ -1,4 +1,4 @@
-//! Tests of the gate as a graph node: an escalation interrupts the run, and the verdict resumes it.
+//! Tests of the gate as a graph node. An escalation interrupts the run, and the person's verdict resumes it.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use draft_gate::{Decision, DraftRequest, Error, Judgement, Operation, Submission
 
 use crate::support::{OLD, TestWorkspace, with_line};
 
-/// Checks the decision and the rule of the first finding.
+/// Checks the decision, and the rule that produced the first finding.
 #[track_caller]
 fn check(judgement: &Judgement, decision: Decision, rule: &str) {
     let first = judgement.findings.first().map_or("", |it| it.rule.as_str());
@@ -33,7 +33,7 @@ fn secrets_and_paths_are_detected_only_in_added_lines() {
     assert!(!format!("{:?}", judgement.findings).contains(&key), "a finding contains the secret");
     let log = std::fs::read_to_string(ws.path("_handoff/transition.ndjson")).unwrap();
     assert!(!log.contains(&key));
-    // Existing lines are not attributed to the worker.
+    // Lines that already exist are not attributed to the worker.
     ws.put("src/b.py", &format!("key = '{key}'\nb\nc\n"));
     check(&ws.edit("src/b.py", &format!("key = '{key}'\nb\nc\nd\n")), Decision::Accept, "");
     check(
@@ -43,7 +43,7 @@ fn secrets_and_paths_are_detected_only_in_added_lines() {
     );
 }
 
-/// Summaries are shown in inboxes and lists.
+/// A summary with a secret must be rejected, because summaries are shown in inboxes and lists.
 #[test]
 fn summaries_with_secrets_are_rejected() {
     let key = format!("AKIA{}", "Z7QXW2LMN4PRSTVB");
@@ -60,7 +60,7 @@ fn summaries_with_secrets_are_rejected() {
     assert!(ws.submit(&draft).is_complete);
 }
 
-/// Workers could write the comment too, so it only escalates.
+/// A line that requests an exception must only be escalated, because workers can write the comment too.
 #[test]
 fn lines_that_request_an_exception_are_escalated() {
     let ws = TestWorkspace::new();
@@ -118,7 +118,7 @@ fn new_files_are_accepted_and_deletions_escalated() {
     check(&ws.propose_deletion("src/a.py"), Decision::Escalate, "deletion");
     assert_eq!(ws.text("src/a.py"), OLD);
     let worker = ws.gate.worker("w").unwrap();
-    // The field `create` means the same.
+    // Setting the field `create` has the same effect as the operation `create`.
     let request = DraftRequest { create: true, ..DraftRequest::edit("deep/too.py", "t") };
     let draft = worker.request(&request).unwrap();
     assert_eq!(draft.original_hash, "absent");
@@ -165,11 +165,11 @@ fn limits_of_the_contract_apply() {
         worker.write(&draft.draft_path, &"x".repeat(201)),
         Err(Error::TooLarge { .. })
     ));
-    // The contract at the time of the judgement applies.
+    // The contract at the time of the judgement applies, not the one at the time of the request.
     let set = ws.submit(&ws.draft(&DraftRequest::create("src/d.py", "t"), "d\n")).set;
     ws.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden_paths": ["src"]}}"#);
     check(&ws.gate.judge(&set).unwrap(), Decision::Reject, "original");
-    // Nothing is accepted under an invalid contract.
+    // Nothing is accepted while the contract is invalid.
     ws.put("_handoff/TASK_CONTRACT.json", r#"{"constraints": {"forbidden": []}}"#);
     assert!(matches!(
         worker.request(&DraftRequest::create("x.py", "t")),
@@ -191,7 +191,8 @@ fn concurrent_changes_follow_the_conflict_setting() {
             r#"{{"draft_gate": {{"on_conflict": "{rule}"}}}}"#
         ));
         let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &ours);
-        // A change between request and submission: the hash at the request counts.
+        // The file is changed between request and submission. The conflict is detected because the hash at the time of
+        // the request counts.
         let meanwhile = if clash { OLD.replace("six", "6") } else { theirs.clone() };
         ws.put("src/a.py", &meanwhile);
         let judgement = ws.gate.judge(&ws.submit(&draft).set).unwrap();
@@ -252,7 +253,7 @@ fn checks_without_a_runner_are_escalated() {
     check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "checks");
 }
 
-/// Another program saves the file between the last read and the exchange.
+/// If another program saves the file between the last read and the exchange, its edit must be restored.
 #[test]
 fn concurrent_edits_are_restored() {
     let ws = TestWorkspace::new();
@@ -281,19 +282,19 @@ fn concurrent_edits_are_restored() {
         "saved concurrently
 "
     );
-    // The other file of the set was already applied and is rolled back.
+    // The other file in the set was already applied and is rolled back.
     assert_eq!(ws.text("src/b.py"), OLD);
     assert_eq!(ws.count("taken_back"), 1);
 }
 
-/// Another program saves concurrently, then saves again or removes the file while the first save is being restored:
-/// nothing is lost.
+/// Nothing may be lost if another program saves concurrently, and then saves again or removes the file while the first
+/// save is being restored.
 #[test]
 fn saves_during_the_restore_are_kept() {
     for second in [Some("second save\n"), None] {
         let ws = TestWorkspace::new();
         let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
-        // The same content was stored long ago; its retention period starts again.
+        // The same content was already stored long ago. Its retention period must start again.
         let stored = draft_gate::Digest::of(b"first save\n").to_string();
         ws.put(&format!("_handoff/gate/blobs/{stored}"), "first save\n");
         let stored =
@@ -326,7 +327,7 @@ fn saves_during_the_restore_are_kept() {
     }
 }
 
-/// A program that saves continuously cannot make the gate loop forever.
+/// A program that saves a file continuously must not make the gate loop forever.
 #[test]
 fn files_that_keep_changing_are_escalated() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);

@@ -1,4 +1,4 @@
-//! All tests of the public interface, as one program.
+//! All integration tests of the public interface, built as one program.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod attacks;

@@ -1,8 +1,8 @@
-//! Simulates a power failure before every write and sync: synced data survives; of the rest nothing, only the names,
-//! or only the content.
+//! Simulates a power failure before every write and sync. Synced data survives. Of all other data, either nothing
+//! survives, or only the names, or only the content.
 //!
 //! A hook reports each sync, and a model of the disk records what must survive. From that, the test builds the
-//! workspace that would be found after the power failure.
+//! workspace as it would be found after the power failure.
 
 use std::{
     collections::HashMap,
@@ -18,29 +18,29 @@ use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
 use crate::support::{OLD, three_changes, with_line};
 
-/// Identity of a file or directory, independent of its name. Inode numbers alone can be reused.
+/// Identity of a file or directory, independent of its name. It includes a time because inode numbers can be reused.
 type Id = (u64, SystemTime);
 
-/// The data that is certainly on disk.
+/// The data that is guaranteed to be on disk.
 #[derive(Clone, Default)]
 struct Disk {
     contents: HashMap<Id, Vec<u8>>,
     dirs: HashMap<Id, Vec<(String, Id)>>,
 }
 
-/// What survives of data that was not synced.
+/// The part of the unsynced data that survives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Left {
-    /// Nothing.
+    /// Nothing survives.
     Nothing,
-    /// Names, but not content.
+    /// Names survive, but not content.
     Names,
-    /// Content, but not names.
+    /// Content survives, but not names.
     Content,
 }
 
 impl Disk {
-    /// Treats everything as synced.
+    /// Creates a model in which everything in the workspace is synced.
     fn of(root: &Path) -> Self {
         let mut disk = Self::default();
         disk.take_in(root);
@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// Builds the workspace after the power failure in its own directory.
+    /// Builds the workspace as it is after the power failure, in the directory `to`.
     fn restore(&self, root: &Path, left: Left, to: &Path) {
         let now = Self::of(root);
         let names = if left == Left::Names { &now.dirs } else { &self.dirs };
@@ -91,7 +91,7 @@ fn write(
         if names.contains_key(id) || dirs.contains_key(id) {
             write(*id, names, contents, dirs, &to);
         } else {
-            // A name without content is an empty file.
+            // A name whose content was lost becomes an empty file.
             fs::write(to, contents.get(id).map_or(&[][..], Vec::as_slice)).unwrap();
         }
     }
@@ -102,7 +102,7 @@ fn id(path: &Path) -> Id {
     (metadata.ino(), metadata.created().unwrap())
 }
 
-/// The workspace before the power failure.
+/// The workspace as it is before the power failure.
 struct Stage {
     dir: tempfile::TempDir,
 }
@@ -121,8 +121,8 @@ impl Stage {
         self.dir.path().join("stage")
     }
 
-    /// Runs `act` up to each write or sync in turn, and calls `check` with the workspace after a power failure at
-    /// that point. Returns the number of points.
+    /// Runs `act` up to each write or sync in turn, and calls `check` with the workspace as it is after a power failure
+    /// at that point. Returns the number of points.
     fn cut(&self, act: impl Fn(&Gate), check: impl Fn(&Path, IsDone, &str)) -> usize {
         for point in 1.. {
             let root = self.dir.path().join("live");
@@ -175,7 +175,8 @@ enum IsDone {
     Perhaps,
 }
 
-/// Checks that every file is intact before recovery, and that afterwards all are old or all are new, as the log says.
+/// Checks that every file is intact before recovery. Checks that after recovery either all files are old or all are
+/// new, as recorded in the log.
 #[track_caller]
 fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) {
     let edited = fs::read_to_string(start.join("src/edited.py")).unwrap();
@@ -217,7 +218,7 @@ fn accepted_sets_are_applied_completely_or_not_at_all() {
     assert!(n_points > 30, "{n_points}");
 }
 
-/// Work in progress may be lost, but must not block the gate.
+/// A power failure at any point may lose work in progress, but must not block the gate.
 #[test]
 fn the_gate_works_after_a_power_failure_at_any_point() {
     let stage = Stage::new();
@@ -242,7 +243,7 @@ fn the_gate_works_after_a_power_failure_at_any_point() {
                 assert_eq!(fs::read_to_string(start.join("src/edited.py")).unwrap(), OLD, "{what}");
             }
             for (set, judged) in gate.judge_all().unwrap() {
-                // A set without content is reported and does not block others.
+                // A set whose content was lost is reported and does not block others.
                 assert!(judged.is_ok() || is_empty(start, &set), "{what}: {judged:?}");
             }
             let worker = gate.worker("w").unwrap();
@@ -274,7 +275,7 @@ fn is_empty(start: &Path, set: &str) -> bool {
     fs::metadata(start.join(format!("_handoff/gate/sets/{set}.json"))).is_ok_and(|it| it.len() == 0)
 }
 
-/// Escalated sets can still be reviewed and accepted.
+/// After a power failure, it must still be possible to review and accept escalated sets.
 #[test]
 fn escalated_sets_survive() {
     let stage = Stage::new();
@@ -309,7 +310,7 @@ fn escalated_sets_survive() {
     assert!(worker.inbox("t", None).unwrap().is_empty(), "the original workspace is unchanged");
 }
 
-/// Reported rejections survive, with the rejected content.
+/// A rejection that was reported must survive a power failure, together with the rejected content.
 #[test]
 fn rejected_drafts_survive_and_can_be_restored() {
     let stage = Stage::new();

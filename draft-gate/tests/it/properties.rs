@@ -1,4 +1,4 @@
-//! Random paths: every accepted path names a file of the workspace, and nothing else is touched.
+//! Tests with random paths. Every accepted path must refer to a file in the workspace, and nothing else may be touched.
 
 use draft_gate::{Decision, DraftRequest, WorkspacePath};
 use proptest::{
@@ -8,7 +8,7 @@ use proptest::{
 
 use crate::support::{TestWorkspace, files, is_nightly};
 
-/// Fragments of attacks.
+/// Generates paths from fragments that attacks use.
 fn path() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("..".to_owned()),
@@ -44,7 +44,7 @@ fn path() -> impl Strategy<Value = String> {
 fn files_are_created_only_inside_the_workspace() {
     let cases = if is_nightly() { 3_000 } else { 150 };
     let ws = TestWorkspace::new();
-    // The files of the log exist from the first rejection on.
+    // Cause a rejection first, because the log's files are created with the first rejection.
     ws.gate.worker("w").unwrap().read("../x").unwrap_err();
     let made = std::cell::RefCell::new(std::collections::BTreeSet::new());
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
@@ -66,7 +66,7 @@ fn files_are_created_only_inside_the_workspace() {
             Ok(())
         })
         .unwrap();
-    // Otherwise the test would be meaningless.
+    // At least one file must have been created, or the test would be meaningless.
     assert!(!made.borrow().is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Swaps directories, files and links while four workers are active: nothing outside is accessed.
+//! Swaps directories, files and links while four workers are active. Nothing outside the workspace may be accessed.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ fn swapped_links_never_lead_outside() {
                     &ws.path("_handoff/drafts/planted"),
                 );
                 n_swaps.fetch_add(1, Ordering::Relaxed);
-                // Gives the workers time to make progress.
+                // Pause now and then, so that the workers can make progress.
                 if n_swaps.load(Ordering::Relaxed).is_multiple_of(50) {
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -62,11 +62,11 @@ fn swapped_links_never_lead_outside() {
     let n_done: usize = done.iter().map(|it| it.0).sum();
     let n_refused: usize = done.iter().map(|it| it.1).sum();
     println!("{} swaps, {n_done} steps done, {n_refused} refused", n_swaps.load(Ordering::Relaxed));
-    // Otherwise the test would be meaningless.
+    // Some steps must succeed and some must be refused, or the test would be meaningless.
     assert!(n_done > 0 && n_refused > 0);
 }
 
-/// Works on one file until `end`; counts successful and rejected steps.
+/// Works on one file until `end`. Returns the number of successful and of rejected steps.
 fn work(ws: &TestWorkspace, number: usize, end: Instant) -> (usize, usize) {
     let name = format!("w{number}");
     let worker = ws.gate.worker(&name).unwrap();
@@ -92,7 +92,7 @@ fn swap(one: &Path, other: &Path) {
     let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
 }
 
-/// Moves directories back to their places.
+/// Moves the swapped directories back to their original places.
 fn put_back(ws: &TestWorkspace) {
     for (dir, link) in [("src", "link"), ("_handoff/drafts", "_handoff/link")] {
         if fs::symlink_metadata(ws.path(dir)).unwrap().is_symlink() {

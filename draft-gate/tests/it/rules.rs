@@ -6,7 +6,7 @@ fn found(line: &str) -> Vec<String> {
     scan(&[(1, line.to_owned())]).into_iter().map(|it| it.rule).collect()
 }
 
-/// Builds random-looking text at run time, so that scanners do not report this file.
+/// Builds random-looking text at run time, so that secret scanners do not report this file.
 fn random(length: usize, alphabet: &str) -> String {
     let alphabet: Vec<char> = alphabet.chars().collect();
     let mut state = 12_345_u64;
@@ -114,7 +114,7 @@ fn all_kinds_of_keys_are_detected() {
     }
 }
 
-/// Passwords made up by people are short and have low entropy.
+/// Passwords that people make up must be detected, although they are short and have low entropy.
 #[test]
 fn plain_passwords_are_detected() {
     for (rule, line) in [
@@ -137,7 +137,7 @@ fn plain_passwords_are_detected() {
         let found = findings.iter().find(|it| it.rule == rule);
         assert_eq!(found.map(|it| it.severity), Some(Severity::Reject), "{line}: {findings:?}");
     }
-    // Without quotes it may be something else, so it is escalated.
+    // Without quotes, the value may be something other than a password, so it is only escalated.
     for line in [
         "password: hunter2",
         "DB_PASSWORD=hunter2 make",
@@ -266,7 +266,7 @@ fn the_allow_comment_turns_a_rejection_into_an_escalation() {
     assert_eq!(severity("p = '/home/jo/x'  # draft-gate:allow"), Severity::Escalate);
 }
 
-/// All lines are scanned, but the list of findings is truncated.
+/// All lines must be scanned, but the list of findings must be truncated.
 #[test]
 fn the_number_of_findings_is_bounded() {
     let lines: Vec<(u32, String)> =

@@ -6,7 +6,8 @@ use draft_gate::DraftRequest;
 
 use crate::support::{OLD, TestWorkspace};
 
-/// Python must be able to parse the changed files, and checks must not reach anything else.
+/// A contract with two checks: Python must be able to parse the changed file, and a check must not see the gate's
+/// files.
 const CONTRACT: &str = r#"{"draft_gate": {"checks": [
     {"name": "compiles", "program": "python3", "args": ["-m", "py_compile", "src/b.py"]},
     {"name": "confined", "program": "sh", "args": ["-c", "echo changed > src/a.py; ! test -e _handoff"]}
@@ -21,7 +22,7 @@ fn check(content: &str, expect: &str) {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains(expect), "{stdout} {}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(ws.path("src/b.py").exists(), expect == "Accept");
-    // Changes that a check makes to its copy stay there.
+    // Changes that a check makes to its copy do not reach the workspace.
     assert_eq!(ws.text("src/a.py"), OLD);
 }
 
@@ -35,7 +36,7 @@ fn failing_changes_are_rejected_with_the_output_of_the_check() {
     check("def (:\n", "`compiles` failed");
 }
 
-/// A timeout says nothing about the change, so it is escalated.
+/// A check that times out must lead to an escalation, because a timeout says nothing about the change.
 #[test]
 fn checks_that_time_out_are_escalated() {
     let contract = r#"{"draft_gate": {"checks": [

@@ -1,4 +1,4 @@
-//! A temporary workspace, with files outside of it that must stay untouched.
+//! A temporary workspace, with files outside it that must stay untouched.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 pub(crate) const OLD: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
 
-/// Content of the file outside of the workspace.
+/// Content of the file outside the workspace.
 const OUTSIDE_TEXT: &str = "outside: must not be read or written
 ";
 
@@ -20,7 +20,7 @@ pub(crate) struct TestWorkspace {
 }
 
 impl TestWorkspace {
-    /// Creates a workspace with `src/a.py`, and next to it a directory with a file.
+    /// Creates a workspace that contains `src/a.py`, and next to the workspace a directory with a file.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("ws/src")).unwrap();
@@ -56,7 +56,7 @@ impl TestWorkspace {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
-    /// Creates a draft with this content without submitting it.
+    /// Creates a draft with this content, but does not submit it.
     pub(crate) fn draft(&self, request: &DraftRequest, content: &str) -> Draft {
         let worker = self.gate.worker("w").unwrap();
         let draft = worker.request(request).unwrap();
@@ -68,7 +68,7 @@ impl TestWorkspace {
         self.gate.worker("w").unwrap().submit(&Submission::of(draft, "a change")).unwrap()
     }
 
-    /// Edits a file and returns the judgement.
+    /// Submits and judges an edit to a file, and returns the judgement.
     pub(crate) fn edit(&self, path: &str, content: &str) -> Judgement {
         let draft = self.draft(&DraftRequest::edit(path, "t"), content);
         self.gate.judge(&self.submit(&draft).set).unwrap()
@@ -85,7 +85,7 @@ impl TestWorkspace {
         self.gate.judge(&self.submit(&draft).set).unwrap()
     }
 
-    /// Asserts that nothing outside of the workspace was changed or added.
+    /// Asserts that nothing outside the workspace was changed or added.
     #[track_caller]
     pub(crate) fn check_outside(&self) {
         for outside in ["outside", "ws-evil"] {
@@ -100,13 +100,13 @@ impl TestWorkspace {
         assert_eq!(names.len(), 3, "{names:?}");
     }
 
-    /// Counts an event in the log.
+    /// Returns the number of log lines with this event.
     pub(crate) fn count(&self, event: &str) -> usize {
         self.gate.records().unwrap().iter().filter(|it| it.event == event).count()
     }
 }
 
-/// Returns the text with one more line.
+/// Returns the text with one more line at the end.
 pub(crate) fn with_line(text: &str) -> String {
     format!("{text}seven\n")
 }
@@ -125,12 +125,13 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns whether the extended versions of tests should run.
+/// Returns whether the extended versions of tests should run, as in nightly builds.
 pub(crate) fn is_nightly() -> bool {
     std::env::var_os("GRAPH_NIGHTLY").is_some()
 }
 
-/// Submits a set that edits, creates and deletes one file each and is escalated. Returns its id and fingerprint.
+/// Submits a set that edits one file, creates one and deletes one, and that is escalated. Returns its id and
+/// fingerprint.
 pub(crate) fn three_changes(gate: &Gate) -> (String, Digest) {
     let worker = gate.worker("w").unwrap();
     let edited = worker.request(&DraftRequest::edit("src/edited.py", "t")).unwrap();

@@ -1,4 +1,5 @@
-//! Interprets arbitrary bytes as the actions of a guest without a kernel, whose system calls the monitor handles.
+//! Interprets arbitrary bytes as the actions of a guest that has no kernel. The monitor handles the guest's system
+//! calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

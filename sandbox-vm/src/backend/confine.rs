@@ -22,13 +22,14 @@ use serde::{Deserialize, Serialize};
 use super::seccomp::{self, MemoryEnforcement};
 use crate::{guest::WORKSPACE, limits::Limits};
 
-/// Limits of the guest's programs, as far as the guest's own kernel enforces them.
+/// Limits on the guest's programs, enforced by the kernel that the guest runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GuestLimits {
     processes: u32,
     files: u32,
     disk: u64,
-    /// Maximum data size of one process in bytes, set if nothing else limits the memory of all processes.
+    /// Maximum size in bytes of the data segment of one process (`RLIMIT_DATA`). Set only if nothing else limits the
+    /// total memory of all processes.
     data: Option<u64>,
 }
 
@@ -37,13 +38,13 @@ impl GuestLimits {
         Self { processes: limits.processes, files: limits.files, disk: limits.disk, data }
     }
 
-    /// Returns what limits the memory of all processes of the guest together.
+    /// Returns what enforces the limit on the total memory of the guest's processes.
     pub(super) fn memory_enforcement(&self) -> MemoryEnforcement {
         if self.data.is_some() { MemoryEnforcement::Agent } else { MemoryEnforcement::Kernel }
     }
 }
 
-/// Number of threads that the agent itself may need, besides what it runs.
+/// Number of OS threads that the agent itself may need, in addition to the threads of the programs that it runs.
 const AGENT_THREADS: u32 = 8;
 
 /// A restriction that could not be applied.
@@ -71,7 +72,7 @@ pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<(
     fs::remove_dir(&store)
 }
 
-/// Creates the files and links that programs expect.
+/// Creates the files and links in `/etc` and `/dev` that programs expect.
 pub(super) fn populate_root(base: &Path) -> io::Result<()> {
     write_user_files(base)?;
     for (to, at) in [("fd", "fd"), ("fd/0", "stdin"), ("fd/1", "stdout"), ("fd/2", "stderr")] {
@@ -88,19 +89,20 @@ pub(super) fn write_user_files(base: &Path) -> io::Result<()> {
     fs::write(base.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")
 }
 
-/// Returns where a path of the guest is below `base`, the directory that will become its root.
+/// Converts a path in the guest to the corresponding path below `base`, the directory that will become the guest's
+/// root.
 pub(super) fn path_in_root(base: &Path, path: &Path) -> PathBuf {
     base.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Restricts this process and everything it starts: resource limits, no writing outside the workspace, `/tmp` and
-/// `/dev`, no capabilities except `keep`, and only allowed system calls. Programs that are started do not inherit the
-/// kept capabilities.
+/// Restricts this process and everything it starts. Sets resource limits, forbids writing outside the workspace, `/tmp`
+/// and `/dev`, drops all capabilities except `keep`, and allows only the system calls on the allow list. Programs that
+/// this process starts do not inherit the capabilities in `keep`.
 pub(super) fn confine(limits: &GuestLimits, keep: CapabilitySet) -> Result<(), ConfineError> {
     confine_with_filter(limits, keep, &guest_filter(limits)?)
 }
 
-/// Like [`confine`], with another seccomp filter.
+/// Like [`confine`], but installs `filter` instead of the seccomp filter for guests.
 pub(super) fn confine_with_filter(
     limits: &GuestLimits,
     keep: CapabilitySet,
@@ -110,7 +112,8 @@ pub(super) fn confine_with_filter(
     apply_restrictions(limits, filter)
 }
 
-/// Like [`confine`], for a process that was started without capabilities and therefore cannot drop any.
+/// Like [`confine`], but for a process that was started without capabilities and therefore cannot drop any. Fails if
+/// the process has capabilities.
 pub(super) fn confine_unprivileged(limits: &GuestLimits) -> Result<(), ConfineError> {
     let owned = rustix::thread::capabilities(None).map_err(failed_to("read its capabilities"))?;
     if !(owned.permitted.is_empty() && owned.inheritable.is_empty()) {
@@ -163,8 +166,8 @@ fn set_resource_limits(limits: &GuestLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// Allows reading and executing all files, but writing only below `writable`. Best effort: where the kernel is too old
-/// for a part of this, the read-only mounts and the empty network namespace still apply.
+/// Allows reading and executing all files, but writing only below `writable`. Best effort: if the kernel is too old to
+/// enforce some of these rules, the read-only mounts and the empty network namespace still apply.
 pub(super) fn apply_landlock(writable: &[&str]) -> Result<(), landlock::RulesetError> {
     let abi = ABI::V6;
     Ruleset::default()
@@ -202,8 +205,8 @@ pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// Ignores errors about unknown capabilities or capability features: a kernel that does not know them cannot grant
-/// them. gVisor knows fewer than Linux.
+/// Ignores errors about unknown capabilities or capability features, because a kernel that does not know them cannot
+/// grant them. gVisor knows fewer of them than Linux.
 fn ignore_unknown(result: Result<(), rustix::io::Errno>) -> Result<(), rustix::io::Errno> {
     match result {
         Err(rustix::io::Errno::INVAL) => Ok(()),

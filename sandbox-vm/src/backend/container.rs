@@ -1,4 +1,5 @@
-//! Guest in a container: the engine has set up the isolation; the agent restricts itself further and serves.
+//! The agent of a guest in a container. The container engine has already set up the isolation. The agent restricts
+//! itself further and then serves requests from the host.
 
 use std::{
     fs::File,
@@ -19,13 +20,13 @@ use super::{
 };
 use crate::guest::{Agent, serve_blocking};
 
-/// What the agent in the guest needs to know.
+/// Settings that the host passes to the agent in the guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InitPlan {
     pub(super) bounds: GuestLimits,
 }
 
-/// Restricts this process and serves on standard input and output until the host is done.
+/// Restricts this process and serves requests on standard input and output until the host ends the session.
 pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
     let (reader, writer) = take_channel().map_err(StageError::new("take over its channel"))?;
     confine::confine_unprivileged(&plan.bounds).map_err(StageError::new("restrict itself"))?;
@@ -35,13 +36,14 @@ pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
     serve_blocking(agent, pair).map_err(StageError::new("serve"))
 }
 
-/// Exits this process once the other end of its channel is closed. A graph that never yields keeps the agent from
-/// noticing that, and unlike in the jail no outer stage of ours exists that could end the container.
+/// Spawns an OS thread that exits this process once the other end of its channel is closed. The agent itself cannot
+/// notice this while a graph runs without yielding. A jail has an outer stage that ends the guest in this case, but a
+/// container has none.
 fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
     let channel = channel.try_clone()?;
     let watch = move || {
         loop {
-            // Poll for no events: hang-ups and errors are always reported.
+            // No events are requested, because `poll` always reports hang-ups and errors.
             let mut watched = [PollFd::new(&channel, PollFlags::empty())];
             match poll(&mut watched, None) {
                 Ok(_) => std::process::exit(0),

@@ -1,4 +1,4 @@
-//! Captures what a guest writes outside its channel.
+//! Captures the output that a guest writes outside its channel.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::protocol::escape_controls;
 
-/// Number of bytes to keep, from the end.
+/// Maximum number of bytes that are kept from the end of the output.
 const MAX_TAIL: usize = 8 << 10;
 
 /// How long to wait for the last output of a guest that has ended.
@@ -21,16 +21,16 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Reads the console or the standard error of a guest in the background.
 #[derive(Debug)]
 pub(super) struct Diagnostics {
-    // A std mutex: held for a moment, never across an await.
+    // A std mutex suffices, because it is held only briefly and never across an await.
     captured: Arc<Mutex<Captured>>,
     reader: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
 struct Captured {
-    /// The end of the output.
+    /// Last part of the output, at most [`MAX_TAIL`] bytes.
     tail: Vec<u8>,
-    /// How much of `tail` was already returned by [`Diagnostics::new_lines`].
+    /// Number of bytes at the start of `tail` that [`Diagnostics::new_lines`] has already returned.
     reported: usize,
 }
 
@@ -41,7 +41,7 @@ impl Diagnostics {
         Self { captured, reader: tokio::sync::Mutex::new(Some(reader)) }
     }
 
-    /// Waits, with a timeout, until the guest has closed its output.
+    /// Waits until the guest has closed its output, but no longer than [`END_TIMEOUT`].
     pub(super) async fn wait_for_end(&self) {
         let mut reader = self.reader.lock().await;
         if let Some(task) = reader.as_mut()
@@ -51,7 +51,7 @@ impl Diagnostics {
         }
     }
 
-    /// Returns the end of the output, with control characters escaped.
+    /// Returns the last part of the output, with control characters escaped.
     pub(super) fn tail(&self) -> String {
         let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         // A console ends its lines with CR LF.
@@ -106,8 +106,8 @@ mod tests {
         guest.write_all(b"o\n").await.unwrap();
         captured("two").await;
         assert_eq!([diagnostics.new_lines(), diagnostics.new_lines()], ["two\n", ""]);
-        // Lines that were already returned are not returned again although the beginning was dropped; new lines are
-        // returned as far as they are kept.
+        // Lines that were already returned are not returned again after the beginning of the output is dropped. New
+        // lines are returned as far as they are still kept.
         guest.write_all(&vec![b'x'; MAX_TAIL - 4]).await.unwrap();
         guest.write_all(b"\nend\n").await.unwrap();
         drop(guest);

@@ -1,15 +1,16 @@
-//! Docker: a guest is a container, created through the API of a running Docker engine.
+//! The Docker back end. Each guest is a container, which is created through the API of a running Docker engine.
 //!
-//! The container has no network, a read-only root, no capabilities and no way to gain any, and limits on memory,
-//! processes and processor share. It can write to two memory file systems: `/workspace` gets three quarters of the
-//! sandbox's disk limit, `/tmp` the rest. The agent applies the same restrictions to itself as in the
-//! [jail](super::jail) and serves on its standard input and output, which the engine forwards.
+//! The container has no network, a read-only root directory, no capabilities and no way to gain any, and limits on
+//! memory, processes and processor share. It can write to two in-memory file systems: `/workspace`, which gets three
+//! quarters of the sandbox's disk limit, and `/tmp`, which gets the rest. The agent applies the same restrictions to
+//! itself as in the [jail](super::jail) and serves on its standard input and output, which the engine forwards.
 //!
 //! [`Image::Base`] contains only the agent. It is imported into the engine when it is first needed, under a name
-//! derived from its content, and stays there for later starts; `docker image rm` removes it. Any other image is
-//! provided by the application, with its agent as `/agent` and with directories `/workspace` and `/tmp`. The Python
-//! image has the name `agent-sandbox-python:latest`. The following file, next to a program built with `-C
-//! target-feature=+crt-static`, creates it with `docker build -t agent-sandbox-python:latest .`:
+//! derived from its content, and stays there for later starts; `docker image rm` removes it. The application has to
+//! provide any other image, with its agent at `/agent` and with the directories `/workspace` and `/tmp`. The Python
+//! image has the name `agent-sandbox-python:latest`. To create it, build the program with `-C
+//! target-feature=+crt-static`, save it as `agent` next to the following `Dockerfile`, and run `docker build -t
+//! agent-sandbox-python:latest .`:
 //!
 //! ```dockerfile
 //! FROM python:3.13-slim
@@ -18,8 +19,8 @@
 //! ```
 //!
 //! The test suite runs on this back end if an engine is reachable, and reports that it was skipped otherwise. It has
-//! passed with Docker 20.10. The report claims only what the engine was asked for, and leaves out what the engine says
-//! it cannot do.
+//! passed with Docker 20.10. The probe report lists only guarantees that this module requests from the engine, and
+//! leaves out those that the engine does not report as supported.
 
 mod container;
 mod handle;
@@ -52,10 +53,10 @@ use crate::{
 
 const NAME: &str = "docker";
 
-/// Address of the engine unless another one is named.
+/// Address of the Docker engine if neither `DOCKER_HOST` nor the application specifies another one.
 const DEFAULT_SOCKET: &str = "unix:///var/run/docker.sock";
 
-/// How long to wait for an answer of the engine.
+/// How long to wait for a response from the engine.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The Docker back end.
@@ -63,22 +64,23 @@ const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Docker {
     agent: PathBuf,
     host: String,
-    /// Name of the image with the agent, once the engine has it.
+    /// Name of the image that contains only the agent. Set once the engine has the image.
     base: Arc<OnceCell<String>>,
 }
 
 impl Docker {
-    /// Creates a back end whose containers run only this program. It has to be statically linked and call
-    /// [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end that uses `program` as the agent in its base image. The program has to be statically linked
+    /// and call [`guest::enter`](crate::guest::enter) before anything else.
     ///
-    /// The engine is the one whose socket the environment variable `DOCKER_HOST` names, or else the default one.
+    /// The back end connects to the engine whose socket the environment variable `DOCKER_HOST` specifies, or to the
+    /// default socket if the variable is not set.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         let host = env::var("DOCKER_HOST").unwrap_or_else(|_| DEFAULT_SOCKET.to_owned());
         Self { agent: program.into(), host, base: Arc::default() }
     }
 
-    /// Creates a back end whose containers run only the current program. It has to be statically linked and call
-    /// [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end that uses the current program as the agent in its base image. The program has to be
+    /// statically linked and call [`guest::enter`](crate::guest::enter) before anything else.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
@@ -92,8 +94,8 @@ impl Docker {
         connect(&self.host).map_err(start_error)
     }
 
-    /// Returns the name of an image in the engine. The image with only the agent is imported first; any other is
-    /// provided by the application, which has put its agent into it as `/agent`.
+    /// Returns the name of an image in the engine. The base image, which contains only the agent, is imported first if
+    /// it is missing. The application has to provide any other image, with its agent at `/agent`.
     async fn image(&self, engine: &Engine, image: &Image) -> Result<String, Error> {
         match image {
             Image::Base => {
@@ -136,8 +138,8 @@ impl Backend for Docker {
         let image = self.image(&engine, &spec.image).await?;
         let body = container::create_body(spec, sandbox_dir.id(), image)?;
         let name = format!("{CONTAINER_PREFIX}{}", sandbox_dir.id());
-        // An agent whose host is gone exits by itself, but its container stays. From here on it is removed with the
-        // sandbox directory.
+        // If the host process dies, the agent exits by itself, but its container remains. Once the container is
+        // recorded here, it is removed together with the sandbox directory.
         let container = Leftover::Container { host: self.host.clone(), name: name.clone() };
         sandbox_dir.record_leftovers(container.clone())?;
         let mut handle =
@@ -159,9 +161,10 @@ fn connect(host: &str) -> Result<Engine, bollard::errors::Error> {
     Ok(Engine::connect_with_host(host)?.with_timeout(ENGINE_TIMEOUT))
 }
 
-/// Removes a container that no longer has a handle, and returns whether it is gone.
+/// Removes a container that no longer has a handle. Returns `false` if that failed.
 ///
-/// If the engine does not know the container, it may still be creating it, so this retries for the duration of `grace`.
+/// If the engine does not know the container, the engine may still be creating it, so this function retries until
+/// `grace` has elapsed.
 pub(crate) fn remove_leftover(host: &str, name: &str, grace: Duration) -> bool {
     let deadline = Instant::now() + grace;
     let work = async {
@@ -178,7 +181,8 @@ pub(crate) fn remove_leftover(host: &str, name: &str, grace: Duration) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(work)?)
     };
-    // On a separate thread: the caller may be a task of another runtime.
+    // Use a separate OS thread, because the caller may be a task on another runtime, which must not be blocked on this
+    // one.
     let removed = std::thread::scope(|it| it.spawn(run).join());
     match removed {
         Ok(Ok(())) => true,
@@ -190,7 +194,7 @@ pub(crate) fn remove_leftover(host: &str, name: &str, grace: Duration) -> bool {
     }
 }
 
-/// Returns the guarantees, as far as the engine says that it supports what it is asked for.
+/// Returns the guarantees of a container. Limits that the engine does not report as supported are left out.
 fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
     let mut guarantees = vec![
         Guarantee::Programs,

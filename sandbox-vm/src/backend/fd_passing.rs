@@ -1,5 +1,5 @@
-//! Passes open files to another process over a Unix socket, because that process may be unable or not permitted to open
-//! them.
+//! Passes open files to another process over a Unix socket. This is needed if the other process cannot or may not open
+//! the files itself.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -25,7 +25,8 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) ->
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty())?)
 }
 
-/// Receives the files that were sent together with a single byte. Bytes after it stay in the socket.
+/// Receives the files that were sent together with a single byte. Later bytes stay in the socket. Fails if the number
+/// of files is not `N`.
 pub(super) fn receive<const N: usize>(socket: impl AsFd) -> io::Result<[OwnedFd; N]> {
     let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut buffer);

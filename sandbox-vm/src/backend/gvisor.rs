@@ -1,14 +1,14 @@
-//! gVisor: a user-space kernel, `runsc` with its systrap platform, answers the guest's system calls.
+//! The gVisor back end. A user-space kernel, `runsc` with its systrap platform, handles the guest's system calls.
 //!
-//! The layers of isolation are nested. The [outer stage](super::jail) of the jail creates the namespaces and becomes
-//! the user `nobody`. `runsc` runs in them, as a user without rights, and intercepts the guest's system calls. In the
-//! guest, the agent applies the same restrictions to itself as in the jail. Code that breaks out of gVisor's kernel
-//! runs as `nobody`, in namespaces without a network, on a root that contains `runsc` and the guest's own files.
-//! Landlock and the jail's seccomp filter do not apply to it, because gVisor needs more than they allow; gVisor has its
-//! own filter.
+//! The layers of isolation are nested. The [outer stage](super::jail) of the jail becomes the user `nobody` if it was
+//! started by root, and creates the namespaces. `runsc` runs in these namespaces as an unprivileged user and intercepts
+//! the guest's system calls. In the guest, the agent applies the same restrictions to itself as in the jail. Code that
+//! breaks out of gVisor's kernel runs as this unprivileged user, in namespaces without a network, with a root directory
+//! that contains `runsc` and the guest's own files. Landlock and the jail's seccomp filter do not apply to such code,
+//! because gVisor itself needs more than they allow. gVisor installs its own seccomp filter instead.
 //!
-//! Only the program `runsc` has to be installed: no daemon, no root, no image. The guest's file tree is assembled for
-//! each guest and disappears with its namespaces.
+//! Only the program `runsc` has to be installed. The back end needs no daemon, no root privileges and no image. The
+//! guest's file tree is assembled for each guest and disappears with its namespaces.
 
 mod bundle;
 mod init;
@@ -36,7 +36,7 @@ use crate::{
 
 const NAME: &str = "gvisor";
 
-/// Name of the program.
+/// Name of gVisor's program.
 const RUNSC: &str = "runsc";
 
 /// How long a guest may take for the handshake when the back end is probed.
@@ -45,18 +45,18 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Memory that gVisor's own processes need in the guest's control group, besides the guest's limit.
 const RUNSC_MEMORY: u64 = 64 << 20;
 
-/// Number of threads of gVisor itself: two Go programs, and one host process for each guest process.
+/// Number of OS threads that gVisor itself needs, for two Go programs and for one host process per guest process.
 const RUNSC_THREADS: u32 = 128;
 
 /// The gVisor back end.
 #[derive(Clone, Debug)]
 pub struct Gvisor {
     program: PathBuf,
-    /// The report, kept because probing starts a guest.
+    /// Cached probe report. Probing again would start another guest.
     probed: Arc<OnceCell<Report>>,
 }
 
-/// What the stage that becomes `runsc` needs to know.
+/// Settings for the stage that becomes `runsc`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OuterPlan {
     runsc: PathBuf,
@@ -66,26 +66,26 @@ pub struct OuterPlan {
     bounds: GuestLimits,
 }
 
-/// What the agent in the guest needs to know.
+/// Settings for the agent in the guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InitPlan {
     bounds: GuestLimits,
 }
 
 impl Gvisor {
-    /// Creates a back end whose guests run the current program. It has to call [`guest::enter`](crate::guest::enter)
-    /// first and be readable for every user.
+    /// Creates a back end whose guests run the current program. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else and be readable by every user.
     pub fn this_program() -> Self {
         Self::program("/proc/self/exe")
     }
 
-    /// Creates a back end whose guests run another program. It has to call [`guest::enter`](crate::guest::enter) first
-    /// and be readable for every user.
+    /// Creates a back end whose guests run another program. That program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else and be readable by every user.
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self { program: path.into(), probed: Arc::default() }
     }
 
-    /// The guarantees of the jail, plus a separate kernel.
+    /// Returns the guarantees of the jail, plus a separate kernel.
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
         let mut guarantees = Jail::guarantees(cgroup);
         guarantees.insert(0, Guarantee::OwnKernel);

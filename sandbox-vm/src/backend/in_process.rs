@@ -1,7 +1,8 @@
-//! No isolation at all: the agent is a task of this process, for tests and for machines where isolation is not wanted.
+//! The in-process back end, which provides no isolation. The agent is a task in this process. Intended for tests and
+//! for machines where isolation is not wanted.
 //!
 //! Graphs run as they would without a sandbox, and programs run as ordinary child processes with the rights of this
-//! process. What remains is the interface, the limits that need no kernel support, and a warning at every start.
+//! process. Only the sandbox interface and the limits that need no kernel support remain. Each start logs a warning.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
 
@@ -85,7 +86,7 @@ impl Backend for InProcess {
 #[derive(Debug)]
 struct InProcessHandle {
     abort: AbortHandle,
-    /// `None` once it has been awaited.
+    /// The agent's task, or `None` once the task has been awaited.
     task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     started: Instant,
 }

@@ -1,14 +1,15 @@
-//! The jail: isolation with means that every Linux kernel has, without anything to install.
+//! The jail back end. It isolates guests with features that every Linux kernel has, so nothing has to be installed.
 //!
-//! A guest is a process of an unprivileged user in its own namespaces (user, mount, process, network, IPC, host name,
-//! control group), on a read-only root that contains only its image. It has a seccomp allow list, landlock, and no
-//! capabilities or way to gain any. Control groups limit its resources where they are writable; elsewhere resource
-//! limits do. The jail works for root, which first becomes `nobody`, and for ordinary users.
+//! A guest is a process that runs as an unprivileged user in its own namespaces (user, mount, process, network, IPC,
+//! host name, control group), with a read-only root directory that contains only its image. It is restricted by a
+//! seccomp allow list and by Landlock, and it has no capabilities and no way to gain any. Control groups limit its
+//! resources if this process can write to them; otherwise resource limits (`setrlimit`) do. Both the root user and
+//! ordinary users can start jails. A jail that the root user starts runs as `nobody`.
 //!
-//! It takes two stages and no `fork` of our own. The [`outer`] stage creates the namespaces and starts the second stage
-//! with std's `Command`, which makes it process 1 of the new process namespace. The [`init`] stage builds the root
-//! around itself, applies the restrictions and serves. Both stages are the application's own program, or a helper that
-//! the application names.
+//! A guest starts in two stages, so that this crate never has to call `fork` itself. The [`outer`] stage creates the
+//! namespaces and starts the second stage with std's `Command`. The second stage, [`init`], is therefore process 1 of
+//! the new process namespace. It builds its root directory, applies the restrictions and serves requests from the host.
+//! Both stages run the application's own program, or a helper program that the application specifies.
 
 pub(super) mod handle;
 pub(super) mod init;
@@ -46,12 +47,14 @@ pub struct Jail {
 }
 
 impl Jail {
-    /// Creates a jail whose guests run the current program. It has to call [`guest::enter`](crate::guest::enter) first.
+    /// Creates a jail whose guests run the current program. The program has to call
+    /// [`guest::enter`](crate::guest::enter) before anything else.
     pub fn this_program() -> Self {
         Self { program: PathBuf::from("/proc/self/exe") }
     }
 
-    /// Creates a jail whose guests run another program. It has to call [`guest::enter`](crate::guest::enter) first.
+    /// Creates a jail whose guests run another program. That program has to call [`guest::enter`](crate::guest::enter)
+    /// before anything else.
     pub fn program(path: impl Into<PathBuf>) -> Self {
         Self { program: path.into() }
     }
@@ -76,17 +79,17 @@ impl Jail {
     }
 }
 
-/// What the outer stage needs to know.
+/// Settings for the outer stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OuterPlan {
-    /// Files through which it joins the guest's control groups.
+    /// Files that the outer stage writes to in order to join the guest's control groups.
     #[serde(rename = "groups")]
     cgroup_files: Vec<PathBuf>,
-    /// What it starts in the namespaces.
+    /// Arguments of the stage that the outer stage starts in the namespaces.
     next: Box<GuestArgs>,
 }
 
-/// What the inner stage needs to know.
+/// Settings for the inner stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InitPlan {
     image: Image,
@@ -107,7 +110,7 @@ impl InitPlan {
     }
 }
 
-/// Start of every line in which a stage reports why it ended.
+/// Start of every line in which a stage reports why it failed.
 pub(super) const ERROR_PREFIX: &str = "the sandbox cannot";
 
 /// Why a stage of a guest failed.

@@ -1,4 +1,4 @@
-//! Seccomp filters: the system calls that a guest may make, kept as data in `policy/calls.json`.
+//! Seccomp filters. The file `policy/calls.json` lists the system calls that a guest may make.
 //!
 //! Any other call fails with `ENOSYS`, as if the kernel did not have it, so that programs use their fallback.
 
@@ -7,17 +7,18 @@ use serde_json::{Value, json};
 
 const GUEST_POLICY: &str = include_str!("../../policy/calls.json");
 
-/// The calls that the monitor of a VM may make. It cannot start programs or open files.
+/// The system calls that the monitor of a VM may make. They do not allow it to start programs or open files.
 #[cfg(target_arch = "x86_64")]
 const MONITOR_POLICY: &str = include_str!("../../policy/monitor.json");
 
-/// What limits the memory of all processes of a guest together.
+/// What enforces the limit on the total memory of a guest's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemoryEnforcement {
-    /// A kernel: a control group limits it, or the machine has no more memory.
+    /// A kernel enforces it, because a control group limits the memory or because the VM has no more memory.
     Kernel,
-    /// Only the agent, which measures each process. So memory that belongs to no process must not exist: shared memory
-    /// can outlive its processes, and a memory file lives as long as it is open.
+    /// Only the agent enforces it, by measuring each process. Memory that belongs to no process must therefore not
+    /// exist, so the filter forbids shared memory, which can outlive its processes, and memory files, which exist as
+    /// long as they are open.
     Agent,
 }
 
@@ -34,7 +35,7 @@ pub(super) fn monitor_filter() -> Result<BpfProgram, Box<dyn std::error::Error +
     compile(MONITOR_POLICY, std::env::consts::ARCH, MemoryEnforcement::Kernel)
 }
 
-/// Restricts this process, and all processes that it starts, to the calls of the filter.
+/// Restricts this process, and all processes that it starts, to the system calls that the filter allows.
 pub(super) fn apply(filter: &BpfProgram) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(filter)
 }

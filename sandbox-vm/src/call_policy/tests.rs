@@ -117,7 +117,7 @@ async fn forgetting_a_thread_keeps_other_threads() {
     assert_eq!(call_count.load(Ordering::SeqCst), 2);
 }
 
-/// Returns a policy whose calls return the sent answers, in order.
+/// Returns a policy and a sender. Each call returns the next answer that was sent.
 fn scripted() -> (CallPolicy, tokio::sync::mpsc::UnboundedSender<Answer>) {
     let (answer_next, answers) = tokio::sync::mpsc::unbounded_channel::<Answer>();
     let answers = Arc::new(tokio::sync::Mutex::new(answers));
@@ -149,7 +149,7 @@ async fn late_error_does_not_remove_newer_answer() {
     let (policy, answer_next) = scripted();
     let id = CallId::of("t", &call("a", "llm.chat"));
     let late = policy.find_or_start(&id, call("a", "llm.chat")).unwrap();
-    // The thread is forgotten while a call is in flight, and continues anyway.
+    // The thread is forgotten while a call is in flight, and then makes the same call again.
     policy.forget_thread("t");
     let retry = policy.find_or_start(&id, call("a", "llm.chat")).unwrap();
     assert!(!late.same_channel(&retry));

@@ -1,8 +1,8 @@
-//! The child processes of the agent, and the processes that they leave behind.
+//! The agent's child processes, and the processes that they leave behind.
 //!
-//! As process 1 the agent becomes the parent of every orphaned process and is the only one that can reap it. It
-//! therefore waits for all children, reports the exit of those it started itself, and ignores the rest. As an ordinary
-//! process it waits only for its own children.
+//! If the agent is process 1, it becomes the parent of every orphaned process and is the only process that can reap
+//! them. It therefore waits for all children, reports the exit of those that it started itself, and ignores the rest.
+//! If the agent is an ordinary process, it waits only for its own children.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ use tokio::{
 
 use crate::sandbox_dir::{Leftover, LeftoverList};
 
-/// Exit status of a process.
+/// How a process exited: its exit code or the signal that killed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessExit {
     pub(super) code: Option<i32>,
@@ -39,15 +39,15 @@ pub(super) struct Children {
     exit_senders: ExitSenders,
     active: Arc<AtomicUsize>,
     reaper: Option<AbortHandle>,
-    /// List in which programs are recorded if they would outlive a crash of this process.
+    /// If set, programs are recorded in this list because they would survive a crash of this process.
     leftovers: Option<Arc<LeftoverList>>,
 }
 
-// A std mutex: held while a process is started or reaped, never across an await.
+// This is a std mutex. It is held while a process is started or reaped, but never across an await.
 type ExitSenders = Arc<Mutex<HashMap<Pid, oneshot::Sender<ProcessExit>>>>;
 
 impl Children {
-    /// Starts to reap orphaned processes if this is process 1.
+    /// Creates the registry of child processes and, if this process is process 1, starts to reap orphaned processes.
     pub(super) fn start(leftovers: Option<Arc<LeftoverList>>) -> io::Result<Self> {
         let is_init = std::process::id() == 1;
         let exit_senders = ExitSenders::default();
@@ -55,7 +55,7 @@ impl Children {
         Ok(Self { is_init, exit_senders, active: Arc::default(), reaper, leftovers })
     }
 
-    /// Returns whether all processes other than the agent were started by it or by its programs.
+    /// Returns whether every other process that the agent can see was started by the agent or by its programs.
     pub(super) fn owns_all_processes(&self) -> bool {
         self.is_init
     }
@@ -65,7 +65,7 @@ impl Children {
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (exit, exited) = oneshot::channel();
-        // Held during the spawn: the reaper must not reap a child before its sender is registered.
+        // Hold the lock during the spawn, so that the reaper cannot reap the child before its sender is registered.
         let mut exit_senders = lock(&self.exit_senders);
         let mut child = command.spawn()?;
         let leader = child.id();
@@ -104,7 +104,7 @@ impl Children {
 }
 
 impl Children {
-    /// Records the process group of a program that was just started, if leftovers are recorded.
+    /// Records the process group of a program that was just started, if the agent keeps a list of leftovers.
     fn record_leftover(&self, leader: u32) -> Option<(Arc<LeftoverList>, Leftover)> {
         let (list, leftover) = (self.leftovers.clone()?, Leftover::process_group(leader));
         if let Err(error) = list.record(leftover.clone()) {
@@ -132,8 +132,8 @@ pub(super) struct Child {
     pub(super) group: ProcessGroup,
 }
 
-/// A program's process group. Dropping it kills the group. In a guest whose agent is process 1, dropping the last one
-/// kills every other process, including those that moved to another group.
+/// A program's process group. Dropping this value kills the group. If the agent is process 1, dropping the last such
+/// value kills all other processes in the guest, including those that moved to another group.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     pub(super) pid: Pid,
@@ -155,7 +155,8 @@ impl Drop for ProcessGroup {
         self.kill();
         let is_last = self.active.fetch_sub(1, Ordering::Relaxed) == 1;
         if is_last && self.is_init {
-            // From process 1, -1 addresses every process of the guest except process 1 itself.
+            // When process 1 sends a signal to -1, the signal goes to every process in the guest except process 1
+            // itself.
             let all = nix::unistd::Pid::from_raw(-1);
             let _ = nix::sys::signal::kill(all, nix::sys::signal::Signal::SIGKILL);
         }

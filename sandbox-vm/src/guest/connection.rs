@@ -1,4 +1,4 @@
-//! The guest's end of the channel: sends events and host calls.
+//! The guest's end of the channel, which sends events and host calls to the host.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +18,10 @@ use crate::protocol::{
 };
 
 /// Maximum number of host calls in flight; further calls wait. A large call takes several permits, so that all calls in
-/// flight together never need more of the host's memory than [`MAX_PENDING_CALL_MEMORY`].
+/// flight together never use more than [`MAX_PENDING_CALL_MEMORY`] on the host.
 const CALL_WINDOW: u32 = 256;
 
-/// Host memory in bytes that one permit stands for.
+/// Number of bytes of host memory that one permit represents.
 const MEMORY_PER_PERMIT: u64 = MAX_PENDING_CALL_MEMORY / CALL_WINDOW as u64;
 
 /// The guest's end of the channel. Cheap to clone.
@@ -33,16 +33,17 @@ pub(super) struct Connection {
 #[derive(Debug)]
 struct Shared {
     outbox: mpsc::Sender<Vec<u8>>,
-    // Std mutexes: held briefly, never across an await.
+    // These are std mutexes because they are held only briefly and never across an await.
     pending: Mutex<BTreeMap<u64, PendingCall>>,
     credits: Mutex<BTreeMap<u64, Arc<Semaphore>>>,
-    /// Senders through which host calls of a run wait until the run's earlier events are sent.
+    /// For each run, the sender of flush requests. Each host call uses it to wait until the run's earlier events are
+    /// sent.
     flush_requests: Mutex<BTreeMap<u64, mpsc::UnboundedSender<FlushAck>>>,
     permits: Arc<Semaphore>,
     next: AtomicU64,
 }
 
-/// Acknowledges that all earlier events were sent.
+/// Acknowledges a flush request: all events that preceded the request have been sent.
 pub(super) type FlushAck = oneshot::Sender<()>;
 
 /// A host call in flight.
@@ -50,7 +51,7 @@ pub(super) type FlushAck = oneshot::Sender<()>;
 struct PendingCall {
     run: u64,
     reply: oneshot::Sender<Result<Vec<u8>, Fault>>,
-    /// Held until the reply arrives, even if the caller was dropped, because the host is still working on the call.
+    /// Held until the reply arrives, even if the caller is dropped, because the host is still working on the call.
     _permits: OwnedSemaphorePermit,
 }
 
@@ -68,7 +69,7 @@ impl Connection {
     }
 
     pub(super) async fn send(&self, kind: Kind, id: u64, payload: &[u8]) {
-        // If the writer has stopped, the host is gone; the reader notices that too and stops the agent.
+        // A send error means that the host is gone. The reader detects that too and stops the agent.
         let _ = self.shared.outbox.send(frame::encode(kind, id, payload)).await;
     }
 
@@ -93,18 +94,18 @@ impl Connection {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (reply, received) = oneshot::channel();
         let pending = PendingCall { run, reply, _permits: permits.map_err(|_| disconnected())? };
-        // If the caller is dropped while waiting for the outbox, no call was made.
+        // If the caller is dropped while it waits for space in the outbox, the call is never made.
         let slot = self.shared.outbox.reserve().await.map_err(|_| disconnected())?;
         lock(&self.shared.pending).insert(id, pending);
         slot.send(frame::encode(Kind::Request, id, &payload));
         decode("reply", &received.await.map_err(|_| disconnected())??).map_err(terminal)
     }
 
-    /// Returns a receiver of flush requests for a run. Its owner acknowledges each request once all earlier events were
-    /// sent.
+    /// Returns the receiver of a run's flush requests. Its owner must acknowledge each request once all earlier events
+    /// have been sent.
     ///
-    /// A host call is sent only after that, so the host has received every event that preceded the call, even if the
-    /// guest dies during the call.
+    /// A host call is sent only after this acknowledgement. The host has therefore received every event that preceded
+    /// the call, even if the guest dies during the call.
     pub(super) fn flush_requests(&self, run: u64) -> mpsc::UnboundedReceiver<FlushAck> {
         let (sender, requests) = mpsc::unbounded_channel();
         lock(&self.shared.flush_requests).insert(run, sender);
@@ -115,7 +116,7 @@ impl Connection {
         let requests = lock(&self.shared.flush_requests).get(&run).cloned();
         let (ack, flushed) = oneshot::channel();
         if requests.is_some_and(|it| it.send(ack).is_ok()) {
-            // A dropped sender means that the run has no more events.
+            // If the sender is dropped, the run has no more events, so there is nothing to wait for.
             let _ = flushed.await;
         }
     }
@@ -144,16 +145,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Adds credit: the host can receive this many more events.
+    /// Adds credit for a run, which lets the run send `events` more events.
     pub(super) fn add_credit(&self, run: u64, events: u32) {
         let credit = self.credit_of(run);
-        // The host should never grant more than this, and adding it would panic.
+        // A correct host never grants this much credit, and `add_permits` would panic.
         if credit.available_permits() < Semaphore::MAX_PERMITS - events as usize {
             credit.add_permits(events as usize);
         }
     }
 
-    /// Drops the state of a finished run, which gets no more replies and no more credit.
+    /// Drops the state of a finished run. The run gets no more replies and no more credit.
     pub(super) fn close_run(&self, run: u64) {
         lock(&self.shared.pending).retain(|_, it| it.run != run);
         lock(&self.shared.credits).remove(&run);
@@ -173,7 +174,7 @@ impl Connection {
     }
 }
 
-/// Checks that the host can hold a payload in `limit` bytes, and returns the estimated memory.
+/// Checks that decoding a payload takes at most `limit` bytes of the host's memory, and returns the estimate.
 fn check_memory(payload: &[u8], limit: u64, what: &str, fix: &str) -> Result<u64, Fault> {
     let memory = shape::check(payload).map_err(|it| Fault::new(FaultCode::Terminal, it))?;
     if memory <= limit {

@@ -16,33 +16,33 @@ use super::{Agent, ServeError};
 use crate::backend::kvm_process;
 use crate::backend::{container, gvisor, jail, microvm};
 
-/// First argument of a process that is started as a guest.
+/// First argument of every process that is started as a guest.
 const GUEST_FLAG: &str = "--sandbox-vm-guest";
 
-/// Role of a process that is started as a guest; passed as JSON in its second argument.
+/// Role of a process that is started as a guest. It is passed as JSON in the second argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GuestArgs {
-    /// Creates the namespaces and starts the next stage in them; standard input is the channel.
+    /// Creates the namespaces and starts the next stage in them. Standard input is the channel.
     JailOuter(jail::OuterPlan),
-    /// Builds the jail around itself and serves in it; standard input is the channel.
+    /// Builds the jail around itself and serves in it. Standard input is the channel.
     JailInit(jail::InitPlan),
-    /// Builds a root file system and executes gVisor on it; standard input is the channel.
+    /// Builds a root file system and executes gVisor on it. Standard input is the channel.
     GvisorOuter(gvisor::OuterPlan),
-    /// Restricts itself, as the first program in gVisor, and serves; standard input is the channel.
+    /// Runs as the first program in gVisor, restricts itself, and serves. Standard input is the channel.
     GvisorInit(gvisor::InitPlan),
-    /// Restricts itself, as the first program of a container, and serves on standard input and output.
+    /// Runs as the first program in a container, restricts itself, and serves on standard input and output.
     Contained(container::InitPlan),
-    /// Builds a root file system around itself that contains only QEMU, and executes QEMU; standard input is the
+    /// Builds a root file system around itself that contains only QEMU, and executes QEMU. Standard input is the
     /// channel.
     Qemu(microvm::QemuPlan),
-    /// Sets up the system, as the first program of a VM, and serves on the VM's channel.
+    /// Runs as the first program in a VM, sets up the system, and serves on the VM's channel.
     MicroVm(microvm::InitPlan),
-    /// Builds the jail around itself and runs a VM in it; standard input is the channel, standard output is `/dev/kvm`.
+    /// Builds the jail around itself and runs a VM in it. Standard input is the channel; standard output is `/dev/kvm`.
     #[cfg(target_arch = "x86_64")]
     KvmMonitor(kvm_process::MonitorPlan),
-    /// Serves as the only program of a VM without a guest kernel; standard input is the channel.
+    /// Serves as the only program in a VM that has no guest kernel. Standard input is the channel.
     #[cfg(target_arch = "x86_64")]
     KvmGuest,
 }
@@ -59,8 +59,8 @@ impl GuestArgs {
         Ok([GUEST_FLAG.to_owned(), serde_json::to_string(self)?])
     }
 
-    /// Returns the arguments in a form for the kernel command line, which has its own rules for quotes and spaces: the
-    /// JSON is hex-encoded.
+    /// Returns the arguments for the kernel command line. The JSON is hex-encoded, because the kernel command line has
+    /// its own rules for quotes and spaces.
     pub(crate) fn to_kernel_args(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
         let hex: String = json.iter().map(|it| format!("{it:02x}")).collect();
@@ -77,7 +77,7 @@ impl GuestArgs {
         }
     }
 
-    /// Returns the group that the previous stage must keep so that this stage can open its device.
+    /// Returns the group that the previous stage must keep, so that this stage is allowed to open its device.
     pub(crate) fn device_group(&self) -> Option<Gid> {
         match self {
             Self::Qemu(stage) => stage.group(),
@@ -92,23 +92,24 @@ impl GuestArgs {
     }
 }
 
-/// Returns whether this process was started as a guest. If it was and this code still runs, it has not called
-/// [`enter`].
+/// Returns whether this process was started as a guest. A guest that gets as far as calling this function has not
+/// called [`enter`].
 pub(crate) fn was_started_as_guest() -> bool {
     env::args_os().nth(1).is_some_and(|it| it == GUEST_FLAG)
 }
 
-/// Runs the guest and exits if this process was started as one; otherwise returns immediately.
+/// Runs the guest and exits if this process was started as a guest; otherwise returns immediately.
 ///
-/// Call it first in `main`, before any thread is started: namespaces can only be created by a single-threaded process.
-/// See [the module](super) for an example.
+/// Call this function at the start of `main`, before any OS thread is started, because only a single-threaded process
+/// can create namespaces. See [the module](super) for an example.
 pub fn enter(agent: impl FnOnce() -> Agent) {
     if let Some(code) = enter_with(agent, env::args_os()) {
         std::process::exit(i32::from(code != ExitCode::SUCCESS));
     }
 }
 
-/// Like [`enter`], with explicit arguments and without exiting. Returns `None` if the arguments do not name a guest.
+/// Does the same as [`enter`], but takes the arguments as a parameter and does not exit. Returns `None` if the
+/// arguments are not those of a guest.
 pub fn enter_with(
     agent: impl FnOnce() -> Agent,
     args: impl IntoIterator<Item = OsString>,
@@ -142,7 +143,7 @@ pub fn enter_with(
     })
 }
 
-/// Serves on a channel until the host closes it. Blocks, and uses a single-threaded runtime.
+/// Serves on a channel until the host closes it. Blocks the calling OS thread and uses a single-threaded runtime.
 pub fn serve_blocking<R, W>(
     agent: Agent,
     connect: impl FnOnce() -> io::Result<(R, W)>,
@@ -156,7 +157,7 @@ where
         let (reader, writer) = connect()?;
         agent.serve(reader, writer).await
     });
-    // A thread that is blocked reading standard input must not delay the shutdown of the runtime.
+    // Do not wait for the OS thread that may be blocked reading standard input.
     runtime.shutdown_background();
     outcome
 }

@@ -33,7 +33,7 @@ use crate::{
 /// Interval at which a program's resource usage is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for remaining output after a program has ended: another process may hold its pipe open.
+/// Maximum time to wait for remaining output after a program has ended, because another process may keep its pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a program until it exits or exceeds a limit.
@@ -46,7 +46,7 @@ pub(super) async fn run(
 ) -> Result<ExecResult, Fault> {
     let started = Instant::now();
     let before = meter::reaped_usage();
-    // Storage that was exhausted before the program started is not attributed to it.
+    // Storage that was already exhausted before the program started is not attributed to the program.
     let exhausted_before = exhausted_storage(workspace);
     let mut child =
         children.spawn(command(&exec, workspace)).map_err(|error| start_fault(&exec, &error))?;
@@ -61,7 +61,7 @@ pub(super) async fn run(
     let mut forwarders = JoinSet::new();
     let (mut stdin, input) = (child.stdin, std::mem::take(&mut exec.input));
     let feeder = tokio::spawn(async move {
-        // The program may exit or close its input without reading all of it.
+        // An error is expected here if the program exits or closes its input before it has read all of it.
         let _ = stdin.write_all(&input).await;
     });
     forwarders.spawn(forward_output(
@@ -125,7 +125,7 @@ pub(super) async fn run(
         peak.memory = peak.memory.max(after.memory);
     }
     if limit.is_none() && exit.signal == Some(Signal::XFSZ.as_raw()) {
-        // SIGXFSZ: the program tried to create a file larger than the workspace.
+        // SIGXFSZ means that the program tried to create a file larger than the workspace.
         limit = Some(ExceededLimit::Disk);
     }
     if limit.is_none() && exit.code != Some(0) {
@@ -152,15 +152,16 @@ fn start_fault(exec: &Exec, error: &std::io::Error) -> Fault {
     Fault::new(code, format!("cannot start `{}`: {error}", exec.program))
 }
 
-/// Returns the processor time that all processors together could have provided since `started`. gVisor's kernel also
-/// counts time spent waiting for a processor, so that several processes can appear to have used more.
+/// Returns the processor time that all processors together could have provided since `started`. This caps the measured
+/// value: gVisor's kernel also counts time spent waiting for a processor, so several processes can appear to have used
+/// more.
 fn max_possible_cpu(started: Instant) -> Duration {
     let processors = std::thread::available_parallelism()
         .map_or(u32::MAX, |it| u32::try_from(it.get()).unwrap_or(u32::MAX));
     started.elapsed().saturating_mul(processors)
 }
 
-/// Returns the limit that the usage exceeds, if any.
+/// Returns the limit that the peak usage exceeds, if any.
 fn exceeded_limit(limits: &ExecLimits, peak: &Sample) -> Option<ExceededLimit> {
     if peak.cpu > limits.cpu_time {
         Some(ExceededLimit::CpuTime)
@@ -185,13 +186,13 @@ fn exhausted_storage(workspace: &Path) -> Option<ExceededLimit> {
     }
 }
 
-/// Attributes a failure to the memory limit if the program used at least 90 % of it.
+/// Returns the memory limit as the likely cause of a failure if the program used at least 90 % of it.
 fn likely_out_of_memory(limits: &ExecLimits, peak: &Sample) -> Option<ExceededLimit> {
     let memory = limits.memory?;
     (peak.memory >= memory / 10 * 9).then_some(ExceededLimit::Memory)
 }
 
-/// The number of output bytes that a program may still write.
+/// Number of output bytes that a program may still write.
 struct OutputBudget {
     left: AtomicU64,
     full: Notify,

@@ -1,4 +1,4 @@
-//! Accesses the files of the workspace.
+//! Accesses the files in the workspace.
 //!
 //! Every path is resolved from the workspace's file descriptor, one component at a time, without following symbolic
 //! links. Neither a link nor a directory that is moved concurrently can lead out of the workspace.
@@ -19,13 +19,13 @@ use rustix::{
 
 use crate::protocol::message::{Entry, EntryKind, Fault, FaultCode, FileContents};
 
-/// Maximum number of entries of a directory that are listed.
+/// Maximum number of entries in a directory that can be listed.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Reads a file of at most `limit` bytes.
+/// Reads a file. Refuses files larger than `limit` bytes.
 pub(super) fn read(workspace: &Path, path: &str, limit: u64) -> Result<FileContents, Fault> {
     let (dir, name) = open_parent(workspace, path, MissingDirs::Fail)?;
-    // NONBLOCK: opening a pipe without a writer would block forever.
+    // `NONBLOCK` is needed because opening a pipe that has no writer would block forever.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
     let file = open(&dir, name, flags, Mode::empty()).map_err(|it| fault(path, it))?;
     let stat = fs::fstat(&file).map_err(|it| fault(path, it))?;
@@ -54,7 +54,7 @@ pub(super) fn write(workspace: &Path, path: &str, bytes: &[u8]) -> Result<(), Fa
     })
 }
 
-/// Lists a directory, sorted by name.
+/// Lists the entries of a directory, sorted by name.
 pub(super) fn list(workspace: &Path, path: &str) -> Result<Vec<Entry>, Fault> {
     let dir = match path_components(path)?.as_slice() {
         [] => open_workspace(workspace)?,
@@ -90,16 +90,17 @@ pub(super) fn remove(workspace: &Path, path: &str) -> Result<(), Fault> {
     remove_entry(&dir, name).map_err(|it| fault(path, it))
 }
 
-/// Maximum number of directories that are open at once while a tree is deleted.
+/// Maximum number of directories that are open at once while a directory tree is deleted.
 const MAX_OPEN_DIRS: usize = 32;
 
-/// Deletes an entry; directories are emptied level by level, without recursion.
+/// Deletes a directory entry. Directories are emptied level by level, without recursion.
 fn remove_entry(dir: &OwnedFd, name: &str) -> Result<(), Errno> {
     match fs::unlinkat(dir, name, AtFlags::empty()) {
         Err(Errno::ISDIR) => {}
         result => return result,
     }
-    // The open directories from the top of the tree down to the one being emptied, each with its name in its parent.
+    // The open directories, from the top of the tree down to the one that is being emptied, each with its name in its
+    // parent.
     let name = CString::new(name).map_err(|_| Errno::INVAL)?;
     let mut ancestors = vec![(open_dir(dir, &*name)?, name)];
     let mut moved = 0_u64;
@@ -109,11 +110,11 @@ fn remove_entry(dir: &OwnedFd, name: &str) -> Result<(), Errno> {
                 let deeper = open_dir(open, &*inner)?;
                 ancestors.push((deeper, inner));
             }
-            // The tree may be deeper than the limit on open files: move deep directories to the top, where they are
-            // deleted later.
+            // The tree may be deeper than the limit on open files. Move directories that are too deep to the top of the
+            // tree, where they are deleted later.
             Some(inner) => {
                 match fs::renameat(open, &*inner, &ancestors[0].0, format!("deep-{moved}")) {
-                    // If the name is taken, the next one is tried.
+                    // If the new name already exists, try the next number.
                     Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => moved += 1,
                     Err(error) => return Err(error),
                 }
@@ -128,7 +129,7 @@ fn remove_entry(dir: &OwnedFd, name: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Deletes the files of a directory up to its first subdirectory, and returns the name of that subdirectory.
+/// Deletes the files of a directory until it reaches a subdirectory, and returns the name of that subdirectory, if any.
 fn remove_files(dir: &OwnedFd) -> Result<Option<CString>, Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -144,14 +145,14 @@ fn remove_files(dir: &OwnedFd) -> Result<Option<CString>, Errno> {
     Ok(None)
 }
 
-/// What to do about parent directories that do not exist.
+/// What to do if a parent directory does not exist.
 #[derive(Clone, Copy)]
 enum MissingDirs {
     Create,
     Fail,
 }
 
-/// Opens the directory that contains the last component of a path, and returns it with that component.
+/// Opens the directory that contains the last component of a path. Returns that directory and the last component.
 fn open_parent<'a>(
     workspace: &Path,
     path: &'a str,
@@ -215,9 +216,10 @@ fn open_dirs(
     Ok(dir)
 }
 
-/// Opens a directory. If the entry is not a directory, the next operation on it fails.
+/// Opens a directory. Succeeds even if the entry is not a directory; the next operation on the file descriptor then
+/// fails.
 ///
-/// `O_DIRECTORY` is not used, because with it gVisor's kernel follows symbolic links despite `O_NOFOLLOW`.
+/// `O_DIRECTORY` is not used because gVisor's kernel then follows symbolic links despite `O_NOFOLLOW`.
 fn open_dir(dir: &OwnedFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     open(dir, name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
 }
@@ -287,7 +289,7 @@ mod tests {
             assert_eq!(fault.code, FaultCode::InvalidPath, "{path}: {fault:?}");
         }
         assert_eq!(list(root, "dir-link").unwrap_err().code, FaultCode::InvalidPath);
-        // Deletes the link, not its target.
+        // `remove` deletes the link, not its target.
         remove(root, "dir-link").unwrap();
         assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"key");
         assert!(!outside.path().join("new").exists());
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!(read(root, "pipe", 10).unwrap_err().code, FaultCode::Refused);
     }
 
-    /// Set when the test below reruns itself with a low limit on open files.
+    /// Environment variable that is set when the test below reruns itself with a low limit on open files.
     const WITH_FEW_FILES: &str = "SANDBOX_VM_WITH_FEW_FILES";
 
     #[test]
@@ -322,7 +324,7 @@ mod tests {
         let non_utf8 = root.join("tree").join(OsStr::from_bytes(b"\xff\xfe"));
         fs::create_dir_all(&non_utf8).unwrap();
         fs::write(non_utf8.join(OsStr::from_bytes(b"\x80")), "").unwrap();
-        // These names are taken when deep directories are moved up.
+        // Entries with these names already exist when `remove` tries to move deep directories to the top.
         fs::create_dir_all(root.join("tree/deep-0/full")).unwrap();
         fs::write(root.join("tree/deep-1"), "").unwrap();
         let mut dir = super::open_workspace(root).unwrap();

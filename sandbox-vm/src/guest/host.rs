@@ -1,4 +1,4 @@
-//! The host's services, as seen by a graph in the guest.
+//! The host's services for graphs that run in the guest.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::protocol::message::{ExternalCall, Fault, FaultCode, GraphEvent, HostCall};
 
-/// The host, as seen by a graph in the guest: stores its checkpoints and makes its external calls. Cheap to clone.
+/// Lets a graph in the guest store its checkpoints on the host and make external calls through it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Host {
     connection: Connection,
@@ -27,7 +27,7 @@ impl Host {
         Self { connection, run, thread: Arc::from(thread), workspace: Arc::from(workspace) }
     }
 
-    /// Returns the directory of the sandbox's files.
+    /// Returns the directory that contains the sandbox's files.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }
@@ -37,20 +37,22 @@ impl Host {
         self.connection.send_event(self.run, event).await
     }
 
-    /// Returns a receiver of flush requests, which host calls of the run send before they are made.
+    /// Returns the receiver of the run's flush requests. Every host call sends one first; see
+    /// [`Connection::flush_requests`].
     pub(super) fn flush_requests(&self) -> mpsc::UnboundedReceiver<FlushAck> {
         self.connection.flush_requests(self.run)
     }
 
-    /// Returns the run's checkpointer. It stores checkpoints on the host and can access only the run's own thread.
+    /// Returns the run's checkpointer, which stores checkpoints on the host and can access only the run's own thread.
     pub fn checkpointer(&self) -> Arc<dyn Checkpointer> {
         Arc::new(HostSaver::new(self.connection.clone(), self.run, self.thread.clone()))
     }
 
-    /// Asks the host to make an external call. The call is made once: a repeated task gets the journaled answer.
+    /// Asks the host to make an external call. The call is made only once: if the task is repeated, it gets the
+    /// journaled answer.
     ///
-    /// The host decides which kinds of calls are allowed and how many; a refused call is a permanent failure. Two calls
-    /// of the same kind in one task need different keys, as with [`Context::task`].
+    /// The host decides which kinds of calls are allowed, and how many. A refused call is a permanent failure. Two
+    /// calls of the same kind in one task need different keys, as with [`Context::task`].
     ///
     /// ```
     /// use graph_core::{Context, NodeError};
@@ -77,7 +79,7 @@ impl Host {
         let call = ExternalCall {
             kind: kind.to_owned(),
             request: serde_json::to_value(request).map_err(NodeError::terminal)?,
-            // The key under which the task's journal stores the call.
+            // This is the key under which the task's journal stores the call.
             key: format!("{kind}:{key}"),
             task: cx.task_id(),
             node: cx.node().to_owned(),

@@ -1,4 +1,4 @@
-//! Refreshes the random state and the clock of a guest after a snapshot was restored.
+//! Refreshes the random state and the clock of a guest after a snapshot is restored.
 
 use std::{fs::File, io::Write, time::Duration};
 
@@ -26,11 +26,11 @@ pub(super) fn reseed(seed: &[u8], since_epoch: Duration) -> ReseedResult {
     })
 }
 
-/// Runs `work` with all permitted capabilities effective, and drops them again afterwards, because graphs run in this
-/// thread too.
+/// Runs `work` with all permitted capabilities effective. Drops them again afterwards, because graphs run on the same
+/// OS thread.
 fn with_permitted_capabilities<T>(work: impl FnOnce() -> T) -> T {
     let Ok(dropped) = capabilities(None) else { return work() };
-    // If there are none, or the call is not allowed, the work fails and its result says so.
+    // If no capabilities are permitted, or they cannot be set, `work` fails and reports that in its result.
     let _ = set_capabilities(None, CapabilitySets { effective: dropped.permitted, ..dropped });
     let result = work();
     let _ = set_capabilities(None, dropped);

@@ -11,7 +11,7 @@ use crate::protocol::message::{
     Fault, FaultCode, GraphEvent, GraphInput, GraphOutcome, GraphStart,
 };
 
-/// A graph that the host can run, with its types erased.
+/// A graph that the host can run, with its state and dependency types erased.
 #[async_trait]
 pub(super) trait GraphRunner: Send + Sync {
     async fn run(&self, start: GraphStart, host: Host) -> Result<GraphOutcome, Fault>;
@@ -47,7 +47,7 @@ where
         let mut events = thread.stream(input);
         loop {
             tokio::select! {
-                // In this order: a flush is acknowledged only when no event is pending.
+                // The order matters: a flush request must be acknowledged only when no event is pending.
                 biased;
                 event = events.next() => match event {
                     Some(event) => host.send_event(&graph_event(event)).await?,

@@ -1,4 +1,4 @@
-//! The guest's checkpointer, which forwards to the host's checkpointer.
+//! The guest's checkpointer, which forwards operations to the host's checkpointer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use graph_core::checkpoint::{
 use super::connection::Connection;
 use crate::protocol::message::{Fault, FaultCode, GetReply, HostCall};
 
-/// Forwards to the host's checkpointer, as far as the run may use it.
+/// Forwards checkpoint operations to the host. Refuses those that go beyond the run's own thread.
 #[derive(Debug)]
 pub(super) struct HostSaver {
     connection: Connection,
@@ -45,7 +45,7 @@ fn storage_error(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -
     CheckpointError::Storage(Arc::from(problem.into()))
 }
 
-/// The error of operations that would reach beyond the run's own thread.
+/// Returns the error for operations that would go beyond the run's own thread.
 fn own_thread_only<T>() -> Result<T, CheckpointError> {
     Err(storage_error("a graph in a sandbox can access only its own thread"))
 }
@@ -79,7 +79,7 @@ impl Checkpointer for HostSaver {
     }
 
     async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
-        // The host returns a bounded number of checkpoints per call; fetch page by page.
+        // The host returns a bounded number of checkpoints per call, so fetch them page by page.
         let mut next = query.clone();
         let mut all: Vec<Checkpoint> = Vec::new();
         loop {

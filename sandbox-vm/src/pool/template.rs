@@ -1,4 +1,4 @@
-//! The snapshot from which the sandboxes of a pool start.
+//! The pool's template: a snapshot from which the pool's sandboxes start.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,13 +6,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, sandbox_dir::SandboxDir};
 
-/// A snapshot of an unused sandbox, and the directory that holds it.
+/// A snapshot of an unused sandbox, together with the directory that holds the snapshot.
 #[derive(Debug)]
 pub(super) struct Template {
     snapshot: Snapshot,
     #[expect(dead_code, reason = "held for its Drop, which removes the directory")]
     sandbox_dir: SandboxDir,
-    /// A snapshot holds a sandbox's memory, so it takes one unit of capacity.
+    /// A snapshot holds a sandbox's memory, so it takes one unit of the pool's capacity.
     #[expect(dead_code, reason = "held for its Drop, which releases the capacity")]
     permit: OwnedSemaphorePermit,
 }
@@ -39,10 +39,10 @@ impl Template {
     }
 }
 
-/// The template of a pool, if there is one.
+/// Holds the template of a pool, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
-    // A std mutex: held briefly, never across an await.
+    // This is a std mutex because it is held only briefly and never across an await.
     state: Mutex<State>,
 }
 
@@ -53,7 +53,7 @@ enum State {
     /// A snapshot is being taken.
     Creating,
     Ready(Arc<Template>),
-    /// Taking or restoring a snapshot failed; it is not tried again.
+    /// Taking or restoring a snapshot failed, so the pool does not try again.
     Disabled,
 }
 
@@ -65,7 +65,7 @@ impl Templates {
         }
     }
 
-    /// Creates the template from an unused sandbox, unless there is one already or no capacity is left.
+    /// Creates the template from an unused sandbox, unless a template already exists or no capacity is left.
     pub(super) async fn create_if_absent(
         &self,
         sandboxes: &Sandboxes,
@@ -91,12 +91,12 @@ impl Templates {
         Some((CreatingGuard(self), permit))
     }
 
-    /// Gives up on templates, because the current one cannot be restored.
+    /// Stops using templates, because the current one cannot be restored.
     pub(super) fn disable(&self) {
         *self.state() = State::Disabled;
     }
 
-    /// Drops the template. The next sandbox that is created makes a new one.
+    /// Drops the template. The next sandbox that is created becomes the source of a new one.
     pub(super) fn clear(&self) {
         let mut state = self.state();
         if let State::Ready(_) = *state {
@@ -109,7 +109,8 @@ impl Templates {
     }
 }
 
-/// Marks that a snapshot is being taken. If it is dropped before that is done, the next sandbox takes the snapshot.
+/// Marks that a snapshot is being taken. If this value is dropped before the snapshot is complete, the next sandbox
+/// takes the snapshot instead.
 struct CreatingGuard<'a>(&'a Templates);
 
 impl Drop for CreatingGuard<'_> {

@@ -1,4 +1,4 @@
-//! Frames: splits messages for the stream and reassembles them.
+//! Splits messages into frames for the stream, and reassembles them.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,17 @@ use super::{MAX_MESSAGE, ProtocolError};
 /// Maximum length of a frame's payload in bytes.
 pub const MAX_FRAME: usize = 8 << 20;
 
-/// Payload length of the frames that this side writes: short, so that a long message does not delay others.
+/// Payload length of the frames that this side writes. It is short, so that a long message does not delay other
+/// messages.
 const CHUNK: usize = 256 << 10;
 
-/// Maximum number of incomplete messages.
+/// Maximum number of messages that may be incomplete at the same time.
 const MAX_PARTIAL: usize = 64;
 
-/// Length of the header before a payload.
+/// Length, in bytes, of the header that precedes a payload.
 const HEADER_LEN: usize = 13;
 
-/// Flag in the kind byte: the message continues in another frame.
+/// Flag in the kind byte which indicates that the message continues in another frame.
 const MORE: u8 = 0x80;
 
 /// Kind of a message.
@@ -26,23 +27,23 @@ const MORE: u8 = 0x80;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Kind {
-    /// First message of each side.
+    /// The first message that each side sends.
     Hello = 1,
     /// A request to the other side.
     Request = 2,
     /// The reply to a request.
     Reply = 3,
-    /// A request was refused or failed.
+    /// The report that a request was refused or failed.
     Failure = 4,
-    /// An event of a running graph.
+    /// An event from a running graph.
     Event = 5,
     /// Bytes that a program wrote to its standard output.
     Stdout = 6,
     /// Bytes that a program wrote to its standard error.
     Stderr = 7,
-    /// The sender of a request no longer wants its reply.
+    /// The notice that the sender of a request no longer wants the reply.
     Cancel = 8,
-    /// Allows more events to be sent.
+    /// The permission to send more events.
     Credit = 9,
 }
 
@@ -63,7 +64,7 @@ impl Kind {
     }
 }
 
-/// One frame.
+/// A message, or a part of a message, with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Kind of the message.
@@ -72,12 +73,12 @@ pub struct Frame {
     pub more: bool,
     /// Id of the request that the message belongs to.
     pub id: u64,
-    /// The message or a part of it.
+    /// The whole message, or a part of it.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// Reads the next frame; `None` at the end of the stream.
+    /// Reads the next frame. Returns `None` at the end of the stream.
     pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<Self>, ReadError> {
         let mut header = [0; HEADER_LEN];
         let mut filled = 0;
@@ -89,7 +90,7 @@ impl Frame {
             }
         }
         let parsed = FrameHeader::parse(header)?;
-        // Grows as bytes arrive, so that a header alone allocates nothing.
+        // The buffer grows as bytes arrive, so that a header alone cannot cause a large allocation.
         let mut payload = Vec::new();
         let got = stream.take(parsed.length as u64).read_to_end(&mut payload).await?;
         if got < parsed.length {
@@ -98,7 +99,7 @@ impl Frame {
         Ok(Some(Self { kind: parsed.kind, more: parsed.more, id: parsed.id, payload }))
     }
 
-    /// Takes the first frame off `bytes`; `None` if it is incomplete.
+    /// Removes the first frame from `bytes`. Returns `None` if that frame is incomplete.
     pub fn take(bytes: &mut &[u8]) -> Result<Option<Self>, ProtocolError> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Ok(None) };
         let parsed = FrameHeader::parse(*header)?;
@@ -160,7 +161,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Adds a frame, and returns the message that it completes, if any.
+    /// Adds a frame. If the frame completes a message, returns that message as one frame.
     pub fn push(&mut self, frame: Frame) -> Result<Option<Frame>, ProtocolError> {
         let key = (frame.kind, frame.id);
         if !frame.more && !self.partial.contains_key(&key) {
@@ -183,7 +184,7 @@ impl Assembler {
     }
 }
 
-/// A frame that could not be read.
+/// Reason why a frame could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The other side violated the protocol.

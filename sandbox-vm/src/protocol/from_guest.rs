@@ -1,7 +1,7 @@
-//! Parses messages from a guest: the only place where a guest's bytes become values.
+//! Parses messages from a guest. This is the only place where a guest's bytes become values.
 //!
-//! Nothing here panics, and nothing is allocated whose size was not checked first: [`frame`](super::frame) bounds
-//! frames and messages, [`shape`](super::shape) bounds the number and nesting of a payload's values.
+//! Nothing here panics, and every size is checked before memory is allocated: [`frame`](super::frame) bounds the length
+//! of frames and messages, and [`shape`](super::shape) bounds the number and nesting of a payload's values.
 
 use super::{
     Frame, Kind, ProtocolError, decode,
@@ -12,15 +12,15 @@ use super::{
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GuestMessage {
-    /// Its first message.
+    /// The guest's first message.
     Hello(GuestHello),
-    /// The reply to a request; decoded with [`reply`] where the type is known.
+    /// The reply to a request. It is decoded with [`reply`] where its type is known.
     Reply(u64, Vec<u8>),
-    /// A request was refused or failed.
+    /// The report that a request was refused or failed.
     Failure(u64, Fault),
-    /// An event of a running graph.
+    /// An event from a running graph.
     Event(u64, Box<GraphEvent>),
-    /// Output of a program.
+    /// Output that a program wrote.
     Output(u64, OutputStream, Vec<u8>),
     /// A host call.
     HostCall(u64, Box<HostCallRequest>),
@@ -52,7 +52,7 @@ pub fn parse(message: Frame) -> Result<GuestMessage, ProtocolError> {
 
 /// Returns the id of the host's request that a message belongs to, without decoding the rest of the message.
 pub fn request_id(message: &Frame) -> Result<u64, ProtocolError> {
-    /// The part of a [`HostCallRequest`] that is decoded here.
+    /// The only field of [`HostCallRequest`] that is decoded here.
     #[derive(serde::Deserialize)]
     struct CallHeader {
         run: u64,

@@ -14,16 +14,16 @@ use serde_json::{Map, Value};
 
 use crate::limits::{ExceededLimit, ExecLimits, Usage};
 
-/// First message of the host.
+/// The host's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostHello {
     /// Protocol version: [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Random number that the guest returns, which ties its reply to this start.
+    /// Random number that the guest must return, which ties the guest's reply to this start.
     pub nonce: u64,
 }
 
-/// First message of the guest, in reply to the host's.
+/// The guest's first message, sent in reply to the host's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestHello {
     /// Protocol version: [`VERSION`](super::VERSION).
@@ -39,7 +39,7 @@ pub struct GuestHello {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GuestCommand {
-    /// Runs a program. The reply is an [`ExecResult`], after the program's output.
+    /// Runs a program. The program's output is sent first; then the reply is an [`ExecResult`].
     Exec(Exec),
     /// Reads a file. The reply is [`FileContents`].
     Read {
@@ -66,17 +66,17 @@ pub enum GuestCommand {
         /// Path below the workspace.
         path: String,
     },
-    /// Runs a graph. The reply is a [`GraphOutcome`], after the graph's events.
+    /// Runs a graph. The graph's events are sent first; then the reply is a [`GraphOutcome`].
     Run(Box<GraphStart>),
-    /// Sets new random state and the time, as after a restored snapshot. The reply is a [`ReseedResult`].
+    /// Refreshes the guest's random state and clock after a snapshot is restored. The reply is a [`ReseedResult`].
     Reseed {
-        /// Random bytes.
+        /// Random bytes to mix into the kernel's random state.
         #[serde(with = "serde_bytes")]
         seed: Vec<u8>,
-        /// Time since the Unix epoch.
+        /// Current time, as time since the Unix epoch.
         time: Duration,
     },
-    /// Requests an empty reply, to check that the guest responds.
+    /// Requests an empty reply, to check that the guest is responsive.
     Ping,
 }
 
@@ -85,11 +85,11 @@ pub enum GuestCommand {
 pub struct Exec {
     /// Path of the program, or a name that is looked up in `/usr/local/bin:/usr/bin:/bin`.
     pub program: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
     /// Environment of the program. `PATH` and `HOME` are set by default; nothing is inherited.
     pub env: BTreeMap<String, String>,
-    /// Contents of its standard input.
+    /// Bytes that the program can read from standard input.
     #[serde(with = "serde_bytes")]
     pub input: Vec<u8>,
     /// Limits of the program.
@@ -106,11 +106,11 @@ pub struct ExecResult {
     /// The limit that the program exceeded or exhausted, if any.
     #[serde(rename = "cause")]
     pub exceeded_limit: Option<ExceededLimit>,
-    /// The resources it used.
+    /// Resources that the program used.
     pub usage: Usage,
 }
 
-/// Contents of a file.
+/// Contents of a file, the reply to [`GuestCommand::Read`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileContents {
     /// The file's bytes.
@@ -125,7 +125,7 @@ pub struct Entry {
     pub name: String,
     /// Kind of the entry.
     pub kind: EntryKind,
-    /// Size in bytes; 0 if it is not a regular file.
+    /// Size in bytes; 0 if the entry is not a regular file.
     pub size: u64,
 }
 
@@ -153,7 +153,7 @@ pub struct ReseedResult {
 }
 
 impl ReseedResult {
-    /// Returns whether both succeeded.
+    /// Returns whether both the random state and the clock were set.
     pub fn is_complete(self) -> bool {
         self.random && self.clock
     }
@@ -168,15 +168,15 @@ pub struct GraphStart {
     pub input: GraphInput,
     /// Id of the run.
     pub run: String,
-    /// Thread that stores the graph's state.
+    /// Id of the thread that stores the graph's state.
     pub thread: String,
-    /// Checkpoint to start from, instead of the newest.
+    /// Checkpoint to start from; `None` means the newest checkpoint of the thread.
     pub at: Option<CheckpointId>,
     /// Kinds of events to send.
     pub modes: Vec<StreamMode>,
-    /// Whether events of subgraphs are sent too.
+    /// Whether events from subgraphs are sent too.
     pub subgraphs: bool,
-    /// Maximum number of steps.
+    /// Maximum number of steps of the run.
     pub steps: Option<u32>,
     /// Maximum number of tasks that run concurrently.
     pub concurrency: Option<usize>,
@@ -193,36 +193,36 @@ pub struct GraphStart {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GraphInput {
-    /// New input: the fields it sets.
+    /// New input: the fields of the state that it sets.
     Fields(Map<String, Value>),
     /// No input: the run continues from the thread's current state.
     Nothing,
-    /// The value for the only pending interrupt.
+    /// The resume value for the only pending interrupt.
     #[serde(rename = "answer")]
     Resume(Value),
-    /// Values for pending interrupts, by interrupt id.
+    /// Resume values for pending interrupts, keyed by interrupt id.
     #[serde(rename = "answers")]
     ResumeById(BTreeMap<String, Value>),
 }
 
-/// An event of a running graph.
+/// An event from a running graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GraphEvent {
-    /// Namespace of the graph in which it happened.
+    /// Namespace of the graph in which the event occurred.
     pub namespace: String,
-    /// Step in which it happened.
+    /// Step in which the event occurred.
     pub step: i64,
-    /// Task that caused it.
+    /// Task that caused the event, if a task did.
     pub task: Option<TaskId>,
-    /// Node of the task.
+    /// Node that the task executes.
     pub node: Option<String>,
-    /// The failed task that this task handles.
+    /// The failed task that this event's task handles.
     #[serde(rename = "handles")]
     pub handled_task: Option<TaskId>,
-    /// The task of the parent graph that runs this graph.
+    /// The task in the parent graph that runs this graph.
     #[serde(rename = "outer")]
     pub parent_task: Option<TaskId>,
-    /// What happened.
+    /// Content of the event.
     pub kind: EventKind,
 }
 
@@ -231,28 +231,28 @@ pub struct GraphEvent {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GraphOutcome {
-    /// It completed, with this state.
+    /// The run completed with this state.
     Done(Value),
-    /// It was interrupted and waits for values.
+    /// The run was interrupted and is waiting for resume values. Holds the state and the pending interrupts.
     Interrupted(Value, Vec<Interrupt>),
-    /// It stopped early, for this reason.
+    /// The run stopped early. Holds the state and the reason.
     Stopped(Value, StopReason),
-    /// It failed.
+    /// The run failed.
     Failed {
         /// The error message.
         #[serde(deserialize_with = "sanitized")]
         error: String,
-        /// Whether the failure is permanent: a retry cannot succeed.
+        /// Whether the failure is permanent, so that a retry cannot succeed.
         terminal: bool,
     },
 }
 
-/// A host call, made by one of the guest's running graphs.
+/// A host call together with the run that makes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostCallRequest {
     /// Id of the host's request that started the run.
     pub run: u64,
-    /// The call.
+    /// The service that the run requests.
     #[serde(rename = "what")]
     pub call: HostCall,
 }
@@ -262,10 +262,11 @@ pub struct HostCallRequest {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostCall {
-    /// Makes an external call. The reply is its result.
+    /// Makes an external call. The reply is the call's result.
     #[serde(rename = "call")]
     External(Box<ExternalCall>),
-    /// Acquires the thread's lease. The reply comes once it is held; it is released when the run ends.
+    /// Acquires the thread's lease. The reply is sent once the host holds the lease. The host releases it when the run
+    /// ends.
     Lease,
     /// Stores checkpoints and task records.
     Store(Vec<StoredWrite>),
@@ -277,20 +278,20 @@ pub enum HostCall {
     Namespaces,
 }
 
-/// An external call.
+/// A call to an external service that the host makes for the graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExternalCall {
     /// Kind of the call, for example `llm.chat`.
     pub kind: String,
-    /// The request, in the format of the call's kind.
+    /// The request, in the format that the kind of call requires.
     pub request: Value,
     /// Key of the call within its task, as stored in the journal.
     pub key: String,
     /// Task that makes the call.
     pub task: TaskId,
-    /// Node of the task.
+    /// Node that the task executes.
     pub node: String,
-    /// Namespace of the task's graph.
+    /// Namespace of the graph that the task belongs to.
     pub namespace: String,
     /// Checkpoint on which the task's step is based.
     pub checkpoint: CheckpointId,
@@ -316,23 +317,23 @@ pub struct Fault {
 pub enum FaultCode {
     /// The file, program or graph does not exist.
     NotFound,
-    /// The path leads out of the workspace, or through a symbolic link.
+    /// The path leads out of the workspace, or passes through a symbolic link.
     #[serde(rename = "path")]
     InvalidPath,
     /// The request was refused.
     Refused,
-    /// The storage reports that another run holds the thread.
+    /// The host's storage reports that another run holds the thread's lease.
     Busy,
-    /// The storage reports that the thread has a newer checkpoint.
+    /// The host's storage reports that the thread has a newer checkpoint than the run expects.
     HeadMoved,
-    /// A temporary failure: a retry may succeed.
+    /// The failure is temporary, so a retry may succeed.
     Failed,
-    /// A permanent failure: a retry cannot succeed.
+    /// The failure is permanent, so a retry cannot succeed.
     Terminal,
 }
 
 impl Fault {
-    /// Creates a fault of this kind. The message is sanitized.
+    /// Creates a fault of kind `code` with a sanitized copy of `message`.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "callers pass errors that they no longer need"
@@ -342,7 +343,7 @@ impl Fault {
     }
 }
 
-/// Deserializes a text that is shown in errors and logs, truncated and with control characters escaped.
+/// Deserializes a text for errors and logs: truncates it and escapes control characters.
 fn sanitized<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(super::sanitize(&String::deserialize(from)?))
 }
@@ -353,8 +354,8 @@ impl From<CheckpointError> for Fault {
             CheckpointError::Busy { .. } => FaultCode::Busy,
             CheckpointError::HeadMoved { .. } => FaultCode::HeadMoved,
             _ => {
-                // The storage's own message may name files and addresses of the host, so it stays in the host's log.
-                tracing::warn!(%error, "storage of a graph in a sandbox failed");
+                // The storage's own message may contain host paths and addresses, so it goes only to the host's log.
+                tracing::warn!(%error, "the checkpoint storage for a graph in a sandbox failed");
                 return Self::new(
                     FaultCode::Failed,
                     "the host's storage failed; see the host's log",

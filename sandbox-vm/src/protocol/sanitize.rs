@@ -1,15 +1,15 @@
 //! Makes texts from a guest safe to show in errors, logs and terminals.
 
-/// Maximum length in bytes of a sanitized text, before escaping.
+/// Maximum length of a sanitized text, in bytes before escaping.
 const MAX_TEXT: usize = 4 << 10;
 
-/// Truncates a text and escapes its control characters: see [`escape_controls`].
+/// Truncates a text and escapes its control characters with [`escape_controls`].
 pub(crate) fn sanitize(text: &str) -> String {
     escape_controls(&text[..text.floor_char_boundary(MAX_TEXT)])
 }
 
-/// Escapes, as in `\u{1b}`, all characters that could move the cursor, change the writing direction or control a
-/// terminal. Newlines and tabs are kept.
+/// Escapes all characters that could move the cursor, change the writing direction or control a terminal. An escaped
+/// character looks like `\u{1b}`. Newlines and tabs are kept.
 pub(crate) fn escape_controls(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

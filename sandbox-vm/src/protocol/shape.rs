@@ -1,27 +1,30 @@
-//! Checks the shape of a payload before it is decoded.
+//! Checks the shape of a payload, that is, the number, nesting and size of its values, before the payload is decoded.
 //!
 //! Eight million bytes of MessagePack can encode an array of eight million nulls, each of which decodes to a value of
 //! 32 bytes. A few bytes can announce an array of four billion items, or nest a million arrays. Therefore a payload is
-//! scanned first, without recursion and with memory proportional only to its depth, and refused if it exceeds the
-//! limits.
+//! first scanned, and it is refused if it exceeds the limits. The scan does not recurse, and its memory is proportional
+//! only to the nesting depth.
 
-/// Maximum nesting depth of a payload: more than any state that a graph can store, wrapped in a message.
+/// Maximum nesting depth of a payload. It exceeds the depth of any state that a graph can store, including the message
+/// around it.
 pub const MAX_DEPTH: usize = 160;
 
 /// Maximum number of values in a payload.
 pub const MAX_VALUES: usize = 2_000_000;
 
-/// Maximum memory in bytes that a decoded payload may take.
+/// Maximum memory, in bytes, that a decoded payload may take.
 pub const MAX_MEMORY: u64 = 256 << 20;
 
-/// Memory that a value takes in addition to its bytes: its slot in a list with spare capacity, or a text's allocation.
+/// Memory, in bytes, that a value takes beyond its payload bytes, for its slot in a list with spare capacity or for the
+/// allocation of a string.
 const VALUE_OVERHEAD: u64 = 64;
 
-/// Memory that a list or map takes in addition to its values: a map node with one entry has space for eleven.
+/// Memory, in bytes, that a list or map takes beyond its values. It is large because a map node with one entry has
+/// space for eleven.
 const CONTAINER_OVERHEAD: u64 = 640;
 
-/// Checks that a payload is exactly one value within the limits of depth, number of values and memory. Returns an upper
-/// bound of the memory that the decoded value takes.
+/// Checks that a payload is exactly one value and is within the limits on depth, number of values and memory. Returns
+/// an upper bound on the memory, in bytes, that the decoded value takes.
 pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
     let mut rest = payload;
     let mut memory = payload.len() as u64;
@@ -37,7 +40,7 @@ pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
         }
         memory += if contents > 0 { VALUE_OVERHEAD + CONTAINER_OVERHEAD } else { VALUE_OVERHEAD };
         if memory > MAX_MEMORY {
-            return Err("exceeds the memory limit of a message");
+            return Err("exceeds the memory limit for messages");
         }
         if contents > 0 {
             if open.len() >= MAX_DEPTH {
@@ -46,7 +49,7 @@ pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
             open.push(contents);
             continue;
         }
-        // This value is complete, and so is every enclosing value of which it is the last.
+        // This value is complete. So is every enclosing array or map whose last value it is.
         while let Some(left) = open.last_mut() {
             *left = left.saturating_sub(1);
             if *left > 0 {
@@ -60,8 +63,8 @@ pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
     }
 }
 
-/// Reads one value, or the header of a container. Returns the number of values that it contains, and the remaining
-/// bytes.
+/// Reads one scalar value, or the header of an array or map. Returns the number of values that it contains (0 for a
+/// scalar) and the remaining bytes.
 fn read_value(bytes: &[u8]) -> Result<(u64, &[u8]), &'static str> {
     let (&marker, rest) = bytes.split_first().ok_or(TRUNCATED)?;
     let (contents, rest) = match marker {
@@ -82,7 +85,7 @@ fn read_value(bytes: &[u8]) -> Result<(u64, &[u8]), &'static str> {
         0xdd => read_uint(rest, 4)?,
         0xde => as_map(read_uint(rest, 2)?),
         0xdf => as_map(read_uint(rest, 4)?),
-        // Extension types, and the marker that MessagePack never uses.
+        // Extension types, and 0xc1, which MessagePack never uses.
         0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => return Err("unsupported MessagePack type"),
     };
     Ok((contents, rest))
@@ -145,7 +148,7 @@ mod tests {
         // A list of one million lists with one number each, at two bytes per inner list.
         let mut lists = [&[0xdd][..], &1_000_000u32.to_be_bytes()].concat();
         lists.extend([0x91, 0].repeat(1_000_000));
-        assert_eq!(check(&lists), Err("exceeds the memory limit of a message"));
+        assert_eq!(check(&lists), Err("exceeds the memory limit for messages"));
         for cut in
             [&[][..], &[0x91], &[0xdf, 0xff, 0xff, 0xff, 0xff], &[0xc6, 0xff, 0xff, 0xff, 0xff, 1]]
         {

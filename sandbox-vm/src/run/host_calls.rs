@@ -1,6 +1,7 @@
-//! Handles the host calls of a running graph: its checkpoints and its external calls.
+//! Handles the host calls of a running graph, which store and load checkpoints and make external calls.
 //!
-//! A guest may name any thread in a call; every thread name is checked against the only thread that the run may access.
+//! A guest could put any thread name into a call. Every thread name is therefore compared with the name of the only
+//! thread that the run may access.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,17 +20,17 @@ use crate::{
     session::{Session, encode_reply},
 };
 
-/// Maximum number of checkpoints per reply; the guest can request the older ones in further calls.
+/// Maximum number of checkpoints in a reply. The guest can request older checkpoints in further calls.
 const MAX_PAGE_LEN: usize = 256;
 
-/// Maximum total size in bytes of the checkpoints in a reply with more than one checkpoint.
+/// Maximum total size, in bytes, of the checkpoints in a reply. It does not apply to a reply with a single checkpoint.
 const MAX_PAGE_BYTES: u64 = 32 << 20;
 
-/// Maximum number of checkpoint reads at once: each may need as much memory as the thread's whole state.
+/// Maximum number of concurrent checkpoint reads. Each read may need as much memory as the thread's whole state.
 const MAX_CONCURRENT_READS: usize = 2;
 
-/// Maximum number of bytes of call answers that wait for the guest to read them. A call is not made before there is
-/// space for its answer.
+/// Maximum total size, in bytes, of the answers to calls that are waiting to be sent to the guest. A call is made only
+/// when there is space for its answer.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// Handles the host calls of one run.
@@ -40,10 +41,10 @@ pub(super) struct HostCallHandler {
     saver: Arc<dyn Checkpointer>,
     policy: CallPolicy,
     quota: Quota,
-    // A std mutex: held briefly, never across an await.
+    // This is a std mutex because it is held only briefly and never across an await.
     lease: Mutex<Option<Lease>>,
     read_slots: Semaphore,
-    /// One permit per byte.
+    /// Has one permit for each byte of answers that may be waiting.
     answer_bytes: Semaphore,
 }
 
@@ -69,16 +70,16 @@ impl HostCallHandler {
         }
     }
 
-    /// Handles one call and replies to it.
+    /// Handles one host call and sends the reply.
     pub(super) async fn handle(&self, id: u64, call: HostCall) {
-        // Held until the reply is in the outbox, which is bounded itself, so that replies to a guest that does not read
-        // them do not accumulate.
+        // Hold the permit until the reply is in the outbox, which has its own limit. Otherwise replies to a guest that
+        // does not read them would accumulate.
         let _permit = self.reserve_answer(&call).await;
         let result = self.execute(call).await;
         self.session.reply(id, result).await;
     }
 
-    /// Reserves memory for the answer, if the answer may be large.
+    /// Reserves memory for the answer if the answer may be large.
     async fn reserve_answer(&self, call: &HostCall) -> Option<SemaphorePermit<'_>> {
         let permit = match call {
             HostCall::External(_) => {
@@ -134,8 +135,8 @@ impl HostCallHandler {
     }
 }
 
-/// Returns the newest of the requested checkpoints, up to the limits of a page. They are loaded one by one, so that a
-/// thread with large states is never held in memory as a whole.
+/// Returns the newest requested checkpoints, up to the limits of a page. Loads them one by one, so that a thread with
+/// large states is never in memory as a whole.
 async fn list_page(
     saver: &dyn Checkpointer,
     history: HistoryQuery,
@@ -146,7 +147,8 @@ async fn list_page(
     while page.len() < limit {
         let Some(checkpoint) = saver.list(&next).await?.pop() else { break };
         bytes += quota::encoded_size(&checkpoint)?;
-        // Always at least one, so that a guest that continues from the last checkpoint of a page reaches the end.
+        // Return at least one checkpoint, so that a guest that continues after the last checkpoint of a page reaches
+        // the end.
         if bytes > MAX_PAGE_BYTES && !page.is_empty() {
             break;
         }
@@ -156,7 +158,7 @@ async fn list_page(
     Ok(page)
 }
 
-/// Makes external calls and stores their answers in the thread.
+/// Makes external calls and stores the answers in the thread.
 struct CallJournal<'a> {
     saver: &'a dyn Checkpointer,
     policy: &'a CallPolicy,
@@ -164,7 +166,7 @@ struct CallJournal<'a> {
 }
 
 impl CallJournal<'_> {
-    /// Makes a call and stores its result under its task before the guest receives it: if the guest dies now, its
+    /// Makes a call. Stores the answer under the call's task before the guest receives it. If the guest then dies, its
     /// replacement finds the answer in the thread.
     async fn call(&self, thread: &str, call: ExternalCall) -> Result<Value, Fault> {
         self.quota.check()?;
@@ -256,7 +258,7 @@ mod tests {
         assert_eq!(stored.records[0].task, task);
         assert_eq!(stored.records[0].event, effect);
     }
-    /// Returns how many of the calls at these checkpoints succeed with this storage quota.
+    /// Returns the number of calls that succeed when one call is made at each of `checkpoints` with this storage quota.
     async fn calls_within(bytes: u64, checkpoints: &[CheckpointId]) -> usize {
         let (saver, policy, quota) = (MemorySaver::new(), policy(), Quota::new(bytes));
         let journal = CallJournal { saver: &saver, policy: &policy, quota: &quota };
@@ -273,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn repeated_answer_is_stored_once_per_checkpoint_within_quota() {
         let [one, two, three] = [(); 3].map(|()| CheckpointId::next());
-        // Enough for one record, but not for two.
+        // The quota is large enough for one record but not for two.
         assert_eq!(calls_within(800, &[one, one, one]).await, 3);
         assert_eq!(calls_within(800, &[one, two, three]).await, 1);
     }
@@ -288,9 +290,9 @@ mod tests {
         let quota = Quota::new(1 << 20);
         quota.take(&write(1 << 19)).unwrap();
         assert_eq!(quota.take(&write(1 << 19)).unwrap_err().code, FaultCode::Refused);
-        // After a refusal, smaller writes are refused too.
+        // After one write is refused, smaller writes are refused too.
         assert!(quota.take(&write(0)).is_err() && quota.check().is_err());
-        // Small records cost more than their bytes.
+        // A small record costs more than its bytes.
         let event = TaskEvent::Resumed { values: Vec::new() };
         let record =
             TaskRecord { task: TaskId::from_parts(&[b"task"]), node: String::new(), event };

@@ -1,4 +1,4 @@
-//! Limits how much a run may store on its host.
+//! Limits the amount of data that a run may store on the host.
 
 use std::{
     io,
@@ -10,13 +10,15 @@ use serde::Serialize;
 
 use crate::protocol::message::{Fault, FaultCode};
 
-/// Default storage quota of a run.
+/// Default storage quota of a run, in bytes.
 pub(super) const DEFAULT_BYTES: u64 = 256 << 20;
 
-/// Cost of a record in addition to its bytes, so that a limit in bytes also bounds the number of records.
+/// Number of bytes that a record costs in addition to its size, so that a limit in bytes also bounds the number of
+/// records.
 const RECORD_OVERHEAD: u64 = 256;
 
-/// The storage that a run may still use. It never grows: overwriting the same data costs again.
+/// The amount of storage that a run may still use. It never grows again, so overwriting the same data costs as much as
+/// writing it.
 #[derive(Debug)]
 pub(super) struct Quota {
     limit: u64,
@@ -28,7 +30,7 @@ impl Quota {
         Self { limit, left: AtomicU64::new(limit) }
     }
 
-    /// Consumes the cost of these writes.
+    /// Deducts the cost of these writes from the quota. Returns an error if the quota does not suffice.
     pub(super) fn take(&self, writes: &[CheckpointWrite]) -> Result<(), Fault> {
         let mut cost = ByteCounter(0);
         for write in writes {
@@ -43,7 +45,8 @@ impl Quota {
         match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest) {
             Ok(_) => Ok(()),
             Err(_) => {
-                // Exhausted permanently: otherwise calls would be made whose answers cannot be stored.
+                // Exhaust the quota permanently. Otherwise the host would make further calls whose answers cannot be
+                // stored.
                 self.left.store(0, Ordering::Relaxed);
                 self.check()
             }
@@ -63,7 +66,7 @@ impl Quota {
     }
 }
 
-/// Returns the size of a value in bytes, encoded as a message.
+/// Returns the size, in bytes, of a value encoded as MessagePack.
 pub(super) fn encoded_size(value: &impl Serialize) -> Result<u64, Fault> {
     let mut count = ByteCounter(0);
     rmp_serde::encode::write_named(&mut &mut count, value)
@@ -71,7 +74,7 @@ pub(super) fn encoded_size(value: &impl Serialize) -> Result<u64, Fault> {
     Ok(count.0)
 }
 
-/// Counts the bytes of a value's JSON text without storing them.
+/// A writer that counts the bytes of an encoded value without storing them.
 struct ByteCounter(u64);
 
 impl ByteCounter {

@@ -1,4 +1,4 @@
-//! Runs a graph to its end, replacing guests that die.
+//! Runs a graph to completion and replaces guests that die.
 
 use graph_core::{Event, RunOutcome, checkpoint::Lookup};
 use serde_json::Value;
@@ -7,10 +7,12 @@ use super::GraphRun;
 use crate::{Error, Sandboxes, Spec, protocol::message::GraphInput};
 
 impl Sandboxes {
-    /// Runs a graph to its end in the sandbox of this name. If the guest dies, another one resumes from the last
-    /// checkpoint and repeats no external call; at most `max_guests` guests are tried.
+    /// Runs a graph to completion in the sandbox described by `spec`. If the guest dies, a new guest resumes from the
+    /// last checkpoint and gets the journaled answers instead of repeating external calls. At most `max_guests` guests
+    /// are tried.
     ///
-    /// `on_event` receives the events. The sandbox and its files remain, unless the guest has died: its files are lost.
+    /// `on_event` is called for each event. The sandbox and its files remain after the run. If a guest dies, however,
+    /// its files are lost.
     ///
     /// ```no_run
     /// use sandbox_vm::{GraphRun, Sandboxes, Spec};
@@ -61,7 +63,8 @@ impl Sandboxes {
 }
 
 impl GraphRun {
-    /// Returns whether the thread has consumed this run's input: its newest checkpoint then belongs to this run.
+    /// Returns whether the thread has already consumed this run's input, that is, whether its newest checkpoint belongs
+    /// to this run.
     async fn has_started(&self) -> Result<bool, Error> {
         let head = self.saver.get(&Lookup::head(&self.start.thread, "")).await;
         let head =

@@ -1,4 +1,4 @@
-//! Tests of whole runs, with in-process agents.
+//! Tests of whole graph runs with in-process agents.
 
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ async fn sandbox() -> (Sandbox, Sandboxes, TempDir) {
     (sandbox, sandboxes, dir)
 }
 
-/// Returns a debate that makes six calls, and its policy.
+/// Returns a run of a debate that makes six calls, and the policy that allows them.
 fn debate() -> (GraphRun, CallPolicy) {
     let policy =
         CallPolicy::new(async |_: String, _: Value| Ok::<_, CallError>(json!("well said")));

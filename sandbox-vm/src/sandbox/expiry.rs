@@ -6,7 +6,7 @@ use crate::{limits::ExceededLimit, spec::Spec};
 
 #[derive(Debug)]
 pub(super) struct ExpiryTimer {
-    /// Start of the lifetime. `None` for a sandbox that waits in a pool, which does not expire.
+    /// Time at which the lifetime started. It is `None` for a sandbox that is waiting in a pool, which does not expire.
     owned_since: Option<Instant>,
     last_used: Instant,
     active_operations: usize,
@@ -18,12 +18,12 @@ impl ExpiryTimer {
         Self { owned_since: Some(now), last_used: now, active_operations: 0 }
     }
 
-    /// Stops counting until [`restart`](Self::restart).
+    /// Stops counting until [`restart`](Self::restart) is called.
     pub(super) fn stop(&mut self) {
         self.owned_since = None;
     }
 
-    /// Starts counting from now.
+    /// Starts counting the lifetime and the idle time from now.
     pub(super) fn restart(&mut self) {
         self.owned_since = Some(Instant::now());
         self.touch();
@@ -34,7 +34,7 @@ impl ExpiryTimer {
         self.last_used = Instant::now();
     }
 
-    /// Marks an operation as in progress, until [`finish`](Self::finish).
+    /// Marks an operation as in progress until [`finish`](Self::finish) is called.
     pub(super) fn begin(&mut self) {
         self.active_operations += 1;
     }

@@ -1,4 +1,4 @@
-//! Tests of crate-private operations of a sandbox.
+//! Tests of a sandbox's crate-private operations.
 
 use crate::{
     Error, Isolation, Sandboxes, Spec, backend::InProcess, protocol::message::FaultCode, testkit,

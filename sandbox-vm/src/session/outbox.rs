@@ -1,4 +1,4 @@
-//! Messages waiting to be written to the guest, bounded in number and bytes, because the guest may not read.
+//! Queues messages to the guest. The queue is bounded in number and bytes, because the guest may not read.
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ use crate::protocol::{Kind, frame};
 /// Maximum number of messages in the outbox; further senders wait.
 const MAX_MESSAGES: usize = 64;
 
-/// Maximum number of payload bytes in the outbox; further senders wait. Equals two messages of maximum size.
+/// Maximum number of payload bytes in the outbox; further senders wait. This is twice the maximum size of a message.
 const MAX_BYTES: usize = 128 << 20;
 
 /// Queue of messages to the guest. Cheap to clone.
@@ -31,7 +31,7 @@ pub(super) struct Outbox {
     bytes_written: Arc<AtomicU64>,
 }
 
-/// A queued message, and the permit for its bytes until it is written.
+/// A queued message. It holds the permit for its bytes until it is written.
 #[derive(Debug)]
 struct Outgoing {
     bytes: Vec<u8>,
@@ -53,18 +53,18 @@ impl Outbox {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Queues a message as soon as there is space. If the writer has stopped, the session is over, which the reader
-    /// reports.
+    /// Queues a message, waiting until there is space. If the writer has stopped, does nothing: the session is over,
+    /// and the reader reports why.
     pub(super) async fn put(&self, kind: Kind, id: u64, payload: Vec<u8>) {
         let bytes = u32::try_from(payload.len().min(MAX_BYTES)).unwrap_or(u32::MAX);
         let Ok(bytes_permit) = self.bytes.clone().acquire_many_owned(bytes).await else { return };
         let Ok(slot) = self.queue.reserve().await else { return };
-        // Encoded only now, because that makes a second copy.
+        // Encode the payload only now, because encoding copies it.
         let bytes = frame::encode(kind, id, &payload);
         slot.send(Outgoing { bytes, _bytes_permit: Some(bytes_permit) });
     }
 
-    /// Queues a short message as soon as there is a slot, if `message` still returns one then.
+    /// Waits for a free slot, then calls `message` and queues the short message that it returns, if any.
     pub(super) async fn put_if_wanted(&self, message: impl FnOnce() -> Option<Vec<u8>>) {
         let Ok(slot) = self.queue.reserve().await else { return };
         if let Some(bytes) = message() {

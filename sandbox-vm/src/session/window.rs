@@ -1,4 +1,4 @@
-//! Limits how much a guest may send: for each open request, and for requests that are already closed.
+//! Limits how much a guest may send for each open request, and for requests that are already closed.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,16 @@ use crate::protocol::{
     Frame, Kind, MAX_EVENT_MEMORY, MAX_MESSAGE, MAX_PENDING_CALL_MEMORY, ProtocolError, shape,
 };
 
-/// Maximum number of host calls in flight. More than the guest's own limit, because the guest receives a reply slightly
-/// before the host counts the call as completed.
+/// Maximum number of host calls in flight. It is larger than the guest's own limit, because the guest receives a reply
+/// slightly before the host counts the call as completed.
 const MAX_HOST_CALLS: usize = 1024;
 
-/// Bytes for unknown requests that are always tolerated: a restored guest may have been sending to an earlier host.
+/// Number of bytes for unknown requests that is always tolerated. A restored guest may still send messages that were
+/// meant for an earlier host.
 const LATE_BYTES: u64 = 1 << 20;
 
-/// Cost of a message for an unknown request in addition to its bytes, so that empty messages are bounded too.
+/// Number of bytes that a message for an unknown request costs in addition to its length, so that the number of empty
+/// messages is bounded too.
 const LATE_MESSAGE_OVERHEAD: u64 = 64;
 
 /// The requests in flight.
@@ -36,7 +38,7 @@ impl Default for OpenRequests {
 pub(super) struct OpenRequest {
     pub(super) queue: mpsc::UnboundedSender<Incoming>,
     pub(super) window: ReceiveWindow,
-    /// Estimated memory of each host call that has no reply yet, by the id of the call.
+    /// Estimated memory, in bytes, of each host call that has no reply yet, keyed by the id of the call.
     pending_calls: BTreeMap<u64, u64>,
 }
 
@@ -46,29 +48,29 @@ impl OpenRequest {
     }
 }
 
-/// How much a guest may send for a request before its reply.
+/// The amount that a guest may still send for a request before it sends the reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReceiveWindow {
-    /// Number of events; grows as events are read.
+    /// Number of events that the guest may still send. It grows as events are read.
     pub(crate) events: u64,
-    /// Bytes of program output.
+    /// Number of bytes of program output that the guest may still send.
     pub(crate) output: u64,
-    /// Number of further host calls.
+    /// Number of host calls that the guest may still make.
     pub(crate) host_calls: usize,
 }
 
 impl ReceiveWindow {
-    /// Returns the window of a graph run.
+    /// Returns the window for a graph run.
     pub(crate) fn for_graph(events: u64) -> Self {
         Self { events, output: 0, host_calls: MAX_HOST_CALLS }
     }
 
-    /// Returns the window of a program.
+    /// Returns the window for a program.
     pub(crate) fn for_output(bytes: u64) -> Self {
         Self { output: bytes, ..Self::default() }
     }
 
-    /// Returns the number of bytes that the window still allows.
+    /// Returns the number of bytes that the guest may still send within the window.
     fn bytes(&self) -> u64 {
         let calls = if self.host_calls > 0 { MAX_PENDING_CALL_MEMORY } else { 0 };
         self.events
@@ -79,7 +81,7 @@ impl ReceiveWindow {
 }
 
 impl OpenRequests {
-    /// Consumes the part of the window that a message needs. Returns whether the request is open.
+    /// Deducts a message from the window of its request. Returns whether the request is open.
     pub(super) fn admit(&mut self, id: u64, message: &Frame) -> Result<bool, ProtocolError> {
         let is_pending = self.open.values().any(|it| it.pending_calls.contains_key(&message.id));
         if message.kind == Kind::Request && is_pending {
@@ -95,21 +97,21 @@ impl OpenRequests {
         }
     }
 
-    /// Releases the memory of a host call that has its reply.
+    /// Releases the memory that was counted for a host call which now has its reply.
     pub(super) fn finish_host_call(&mut self, id: u64) {
         for request in self.open.values_mut() {
             request.pending_calls.remove(&id);
         }
     }
 
-    /// Removes a request that has its reply. What its window still allowed may be in transit.
+    /// Removes a request that has its reply. Messages that its window still allowed may be in transit.
     pub(super) fn remove(&mut self, id: u64) {
         if let Some(request) = self.open.remove(&id) {
             self.late_bytes = self.late_bytes.saturating_add(request.window.bytes());
         }
     }
 
-    /// Removes a request that was cancelled. Its reply may be in transit too.
+    /// Removes a request that was cancelled. In addition to other messages, its reply may be in transit.
     pub(super) fn cancel(&mut self, id: u64) {
         if self.open.contains_key(&id) {
             self.late_bytes = self.late_bytes.saturating_add(MAX_MESSAGE as u64);
@@ -117,7 +119,7 @@ impl OpenRequests {
         }
     }
 
-    /// Discards a message for a request that is not open. Fails once too much was discarded.
+    /// Discards a message for a request that is not open. Fails once too many bytes have been discarded.
     fn drop_late(&mut self, message: &Frame) -> Result<(), ProtocolError> {
         let cost = LATE_MESSAGE_OVERHEAD + message.payload.len() as u64;
         let left = self.late_bytes.checked_sub(cost);
@@ -152,13 +154,14 @@ impl OpenRequest {
     }
 }
 
-/// Subtracts `taken` from `left`; `None` if `left` is too small.
+/// Subtracts `taken` from `left`. Returns `None` if `left` is too small.
 fn consume(left: &mut u64, taken: u64) -> Option<()> {
     *left = left.checked_sub(taken)?;
     Some(())
 }
 
-/// Returns the memory estimate of a message. A message with an invalid shape is refused later, where it is decoded.
+/// Returns the estimated memory of a message, in bytes. Returns 0 for a malformed message, which is refused later, when
+/// it is decoded.
 fn memory_estimate(message: &Frame) -> u64 {
     shape::check(&message.payload).unwrap_or_default()
 }

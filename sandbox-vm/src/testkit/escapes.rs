@@ -1,4 +1,4 @@
-//! Checks that escape attempts of a program in the guest fail.
+//! Checks that attempts by a program to escape from the guest fail.
 
 use std::{
     net::{TcpListener, UdpSocket},
@@ -34,7 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!("escape: dangerous system calls are blocked", [Programs, FilteredCalls], system_calls),
 ];
 
-/// Makes each attempt; all of them must be blocked.
+/// Makes every attempt in a guest and fails unless all of them are blocked.
 async fn assert_all_blocked(cx: &TestContext, attempts: &[&[&str]]) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
     let mut succeeded = Vec::new();
@@ -74,7 +74,7 @@ async fn network(cx: TestContext) -> Result<(), Failure> {
     udp.set_nonblocking(true)?;
     std::fs::remove_file(&path)?;
     outcome?;
-    // A packet that the guest sends to itself may arrive there, but none may arrive here.
+    // A packet that the guest sends to itself may arrive in the guest, but no packet may arrive on the host.
     let port = udp.local_addr()?.to_string();
     let sandbox = cx.sandbox(cx.spec()).await?;
     let _ = sandbox.exec(Program::new(&*cx.program).args(["try", "udp", &port])).await?;
@@ -86,8 +86,8 @@ async fn network(cx: TestContext) -> Result<(), Failure> {
     ] {
         ensure!(!accepted, "the guest connected to the host's {listener} listener");
     }
-    // If system calls are filtered, the guest cannot create a socket to try. Therefore compare network namespaces. A
-    // guest with its own kernel numbers its namespaces independently.
+    // If system calls are filtered, the guest cannot create a socket to connect with, so compare network namespaces
+    // instead. Skip this for a guest with its own kernel, which numbers its namespaces independently.
     if !cx.capabilities.has(Guarantee::OwnKernel) {
         let output = sandbox.exec(Program::new(&*cx.program).arg("network")).await?;
         let network = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -135,7 +135,7 @@ async fn host_files(cx: TestContext) -> Result<(), Failure> {
             &["list", "/var"],
             &["list", "/run"],
             &["list", "/boot"],
-            // The first process may be visible, but it must not hold the host's environment variables.
+            // The guest's first process may be visible, but it must not have the host's environment variables.
             &["variable", "PATH"],
         ],
     )
@@ -157,7 +157,7 @@ async fn read_only(cx: TestContext) -> Result<(), Failure> {
     .await
 }
 
-/// Upper bound of process ids in a guest; a larger id belongs to the host.
+/// Upper bound for process ids in a guest. A process with a larger id belongs to the host.
 pub(super) const MAX_GUEST_PID: u32 = 1000;
 
 async fn processes(cx: TestContext) -> Result<(), Failure> {
@@ -207,12 +207,12 @@ async fn no_capabilities(cx: TestContext) -> Result<(), Failure> {
         ("CapEff", none),
         ("CapBnd", none),
         ("no new privileges", "1"),
-        // 2: a seccomp filter is active.
+        // The value 2 means that a seccomp filter is active.
         ("Seccomp", "2"),
     ] {
         ensure!(value(name) == Some(expected), "{name} is {:?}, expected {expected}", value(name));
     }
-    // A kernel without ambient capabilities does not print this line.
+    // A kernel that does not support ambient capabilities does not print this line.
     ensure!(value("CapAmb").is_none_or(|it| it == none), "CapAmb is {:?}", value("CapAmb"));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Checks access to the workspace, and attempts to escape from it through paths and links.
+//! Checks access to the workspace, and checks that attempts to escape from it through paths and links fail.
 
 use super::{Check, Failure, TestContext, check, ensure, hostile};
 use crate::{EntryKind, Error, Program, Status, protocol::message::FaultCode};
@@ -58,7 +58,7 @@ async fn paths(cx: TestContext) -> Result<(), Failure> {
 }
 
 async fn links(cx: TestContext) -> Result<(), Failure> {
-    // Suites of several back ends may run concurrently.
+    // The name is unique because the suites of several back ends may run concurrently.
     let name = format!("sandbox-vm-secret-{}", graph_core::checkpoint::CheckpointId::next());
     let secret = std::env::temp_dir().join(name);
     std::fs::write(&secret, "secret of the host")?;

@@ -1,4 +1,4 @@
-//! The graphs of the suite's guests.
+//! The graphs that the suite's guests can run.
 
 use std::sync::Arc;
 
@@ -42,21 +42,23 @@ pub(super) fn register(agent: Agent) -> Agent {
         })
 }
 
-/// A debate of three rounds: two concurrent speakers, each of which calls the host, and a judge.
+/// State of a debate with three rounds. In each round, two speakers run concurrently and call the host; then a judge
+/// runs.
 #[derive(State, Clone, Debug, Default)]
 pub struct Debate {
     /// Topic of the debate.
     pub topic: String,
     /// Number of rounds started so far.
     pub round: u32,
-    /// All statements, each prefixed with its side.
+    /// All statements, each prefixed with the side that made it.
     #[reduce(append)]
     pub turns: Vec<String>,
     /// The judge's verdict.
     pub verdict: String,
 }
 
-/// Builds the debate. Its dependency is the host; without a host, speakers answer themselves.
+/// Builds the debate graph. Its dependency is the host, if there is one. If there is none, the speakers answer
+/// themselves.
 pub fn debate(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<Debate, Option<Host>>, BuildError> {
@@ -115,12 +117,12 @@ async fn speak(turn: Turn, cx: &Context<Option<Host>>) -> Result<DebateUpdate, N
     Ok(Debate::update().turns([format!("{side}: {answer}")]))
 }
 
-/// Returns the suite's answer to a prompt.
+/// Returns the answer that the suite gives to a prompt.
 pub fn answer(prompt: &str) -> String {
     format!("I am {prompt}")
 }
 
-/// Decides, and writes the log of the debate to the workspace after every round.
+/// Writes the log of the debate to the workspace and updates the verdict. Runs after every round.
 async fn judge(debate: &Debate, cx: &Context<Option<Host>>) -> Result<DebateUpdate, NodeError> {
     if let Some(host) = cx.deps() {
         let log = serde_json::to_vec_pretty(&debate.turns).map_err(NodeError::terminal)?;
@@ -131,12 +133,12 @@ async fn judge(debate: &Debate, cx: &Context<Option<Host>>) -> Result<DebateUpda
     Ok(Debate::update().verdict(format!("{} turns on {}", debate.turns.len(), debate.topic)))
 }
 
-/// An order that needs approval.
+/// State of an order that needs approval.
 #[derive(State, Clone, Debug, Default)]
 pub struct Order {
     /// The ordered item.
     pub item: String,
-    /// Whether it was approved.
+    /// Whether the order was approved.
     pub approved: bool,
 }
 
@@ -161,7 +163,7 @@ async fn event_burst(event_burst: &EventBurst, cx: &Context) {
     }
 }
 
-/// State of a graph with many concurrent host calls.
+/// State of a graph that makes many concurrent host calls.
 #[derive(State, Clone, Debug, Default)]
 struct ParallelCalls {
     callers: u32,
@@ -186,7 +188,7 @@ async fn call(caller: u32, cx: &Context<Host>) -> Result<ParallelCallsUpdate, No
     Ok(ParallelCalls::update().answers([answer]))
 }
 
-/// Tries to read another thread.
+/// Tries to read a thread other than the run's own.
 async fn read_foreign_thread(
     order: &Order,
     cx: &Context<Arc<dyn Checkpointer>>,
@@ -196,7 +198,7 @@ async fn read_foreign_thread(
     Ok(Order::update().approved(true))
 }
 
-/// Exhausts the resource that the order names.
+/// Exhausts the resource that the order's item specifies.
 async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeError> {
     let workspace = cx.deps().workspace();
     match order.item.as_str() {

@@ -1,4 +1,4 @@
-//! A host with live sandboxes that waits to be killed; tests check what it leaves behind.
+//! A host process with live sandboxes that waits to be killed. Tests then check what it leaves behind.
 
 use std::{
     io::{self, Write},
@@ -10,24 +10,24 @@ use crate::{
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
 
-/// Environment variable with the path of the program that containers run, if it is not the host's own.
+/// Environment variable with the path of the program that containers run, if it is not this program.
 #[cfg(feature = "docker")]
 const AGENT_VARIABLE: &str = "SANDBOX_VM_AGENT";
 
-/// Runs a host with `count` live sandboxes, prints `ready`, and never returns.
+/// Starts `count` sandboxes, prints `ready`, and never returns.
 pub(super) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let builder = add_backend(backend, Sandboxes::builder().state_dir(state));
         let sandboxes = builder.open().await.map_err(io::Error::other)?;
-        // The `kvm-process` back end runs no programs, and the image used for `docker` contains only the agent.
+        // The `kvm-process` back end cannot run programs, and the image used with `docker` contains only the agent.
         let has_programs = !matches!(backend, "kvm-process" | "docker");
         let image = if has_programs { Image::Python } else { Image::Base };
         for number in 0..count {
             let spec = Spec::new(format!("live-{number}")).image(image.clone());
             let sandbox = sandboxes.create_if_not_exists(spec).await.map_err(io::Error::other)?;
-            // Some sandboxes are busy, and some never respond again. An in-process graph would block this process too,
-            // so there it is left out.
+            // Some sandboxes are busy, and some never respond again. An in-process graph that never yields would block
+            // this process too, so the `in-process` back end is excluded.
             match number % 3 {
                 0 if has_programs => run_program(sandbox),
                 1 if backend != "in-process" => run_graph(&sandbox).await?,
@@ -57,7 +57,7 @@ fn add_backend(backend: &str, builder: SandboxesBuilder) -> SandboxesBuilder {
     }
 }
 
-/// Runs a program that has started another one.
+/// Runs a program that starts another process and waits for it.
 fn run_program(sandbox: Sandbox) {
     let program = Program::new("/bin/sh").args(["-c", "sleep 1000 & wait"]);
     tokio::spawn(async move { sandbox.exec(program).await });

@@ -1,7 +1,7 @@
-//! Programs that attempt to escape from a guest, and helper programs of the suite.
+//! Programs that attempt to escape from a guest, and helper programs for the suite.
 //!
-//! `sandbox-vm-hostile try NAME` exits with code 0 if the attempt was blocked, and with [`ATTEMPT_SUCCEEDED`] if it was
-//! not.
+//! `sandbox-vm-hostile try NAME` exits with code 0 if the attempt was blocked, with [`ATTEMPT_SUCCEEDED`] if it was
+//! not, and with [`ATTEMPT_INCONCLUSIVE`] if it failed for an unrelated reason.
 
 #![expect(clippy::print_stdout, reason = "the suite reads the output of these programs")]
 
@@ -17,16 +17,16 @@ use std::{
 
 use rustix::net::{AddressFamily, SocketType};
 
-/// Exit code of an attempt that was not blocked.
+/// Exit code for an attempt that was not blocked.
 pub const ATTEMPT_SUCCEEDED: u8 = 77;
 
-/// Exit code of an attempt that failed for a reason other than isolation, and therefore proves nothing.
+/// Exit code for an attempt that failed for a reason other than isolation, and therefore proves nothing.
 pub const ATTEMPT_INCONCLUSIVE: u8 = 78;
 
 /// Number of bytes that a program allocates to exceed its memory limit.
 const TOTAL_BYTES: usize = 512 << 20;
 
-/// Number of bytes that are allocated at a time.
+/// Number of bytes in each allocation.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// Runs the program selected by the arguments.
@@ -91,8 +91,8 @@ fn environment() -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the kernel's status of this process. gVisor's kernel prints no line for `no_new_privs`, but supports the
-/// system call.
+/// Prints the kernel's status report for this process. The `no_new_privs` flag is read with a system call, because
+/// gVisor's kernel does not print it in `/proc/self/status`.
 fn status() -> io::Result<()> {
     let text = fs::read_to_string("/proc/self/status")?;
     let no_new_privs = u8::from(rustix::thread::no_new_privs()?);
@@ -124,12 +124,12 @@ fn spawn_self(args: &[&str]) -> io::Result<std::process::Child> {
         .spawn()
 }
 
-/// Exits, and leaves a process behind that holds its output open.
+/// Starts a process that keeps the standard output open, and exits without waiting for it.
 fn leave_a_child() -> io::Result<()> {
     spawn_self(&["sleep"]).map(drop)
 }
 
-/// Leaves processes behind that exit after it has.
+/// Starts processes that exit only after this program has exited.
 fn orphans(count: u32) -> io::Result<()> {
     for _ in 0..count {
         spawn_self(&["exit", "0"])?;
@@ -148,7 +148,7 @@ fn fork_bomb() -> io::Result<()> {
 fn eat_memory() -> io::Result<()> {
     let mut allocated = Vec::new();
     loop {
-        // Written to, because the kernel allocates a page only on its first write.
+        // Write to the pages, because the kernel allocates a page only on the first write.
         allocated.push(vec![1u8; 1 << 20]);
         std::hint::black_box(&allocated);
     }
@@ -165,7 +165,7 @@ fn fill_disk() -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a sparse file that is longer than the disk but takes no space.
+/// Creates a sparse file whose length exceeds the disk limit but which takes no space.
 fn long_file() -> io::Result<()> {
     fs::File::create("long")?.set_len(1 << 40)
 }
@@ -184,7 +184,8 @@ fn endless_output() -> io::Result<()> {
     }
 }
 
-/// Fails if a file or directory is empty, as the replacement of a hidden one is: it reveals nothing.
+/// Fails if a file or directory is empty. An empty replacement for a hidden file reveals nothing, so the attempt
+/// failed.
 fn non_empty<T>(found: Option<T>) -> io::Result<()> {
     found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
@@ -240,7 +241,8 @@ fn report(outcome: io::Result<()>) -> ExitCode {
     }
 }
 
-/// Returns whether an error is one that isolation causes: not permitted, does not exist, or not supported.
+/// Returns whether isolation explains an error: the operation is not permitted or not supported, or the object does not
+/// exist.
 fn is_denial(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, NetworkUnreachable, NotFound, PermissionDenied, ReadOnlyFilesystem,
@@ -277,7 +279,7 @@ fn shared_memory(of: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes to in-memory files that no process has mapped.
+/// Fills in-memory files that no process has mapped.
 fn memory_files() -> io::Result<()> {
     let piece = vec![1; CHUNK_BYTES];
     let mut files = Vec::new();
@@ -291,7 +293,7 @@ fn memory_files() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the agent time to sample the memory usage.
+/// Waits long enough for the agent to sample the memory usage.
 fn wait_for_sampling() {
     std::thread::sleep(Duration::from_secs(2));
 }
@@ -345,7 +347,7 @@ fn trace(process: &str) -> io::Result<()> {
     Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
 }
 
-/// Looks for a process id that is too large for a guest.
+/// Looks for a process whose id is too large for a guest.
 fn find_host_process() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let id = entry?.file_name().to_string_lossy().parse::<u32>();
@@ -398,14 +400,14 @@ fn device() -> io::Result<()> {
     Ok(mknodat(CWD, Path::new("disk"), FileType::BlockDevice, Mode::from(0o600), makedev(8, 0))?)
 }
 
-/// Creates links to files of the host where the host will look for files of the guest.
+/// Creates links to host files in places where the host will look for the guest's files.
 fn link_out(path: &str) -> io::Result<()> {
     let mut text = String::new();
     for (name, target) in [("link", path), ("root", "/"), ("up", "../../../../..")] {
         let _ = fs::remove_file(name);
         std::os::unix::fs::symlink(target, name)?;
     }
-    // Inside the guest, the link must not lead to the host's file.
+    // Inside the guest, too, the link must not lead to the host's file.
     fs::File::open("link")?.read_to_string(&mut text)?;
     if text.contains("secret of the host") { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }

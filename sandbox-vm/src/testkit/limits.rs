@@ -41,10 +41,10 @@ fn program(cx: &TestContext, name: &str) -> Program {
 fn ended_by(outcome: Result<Output, Error>, limit: ExceededLimit) -> Result<(), Failure> {
     let matches = match &outcome {
         Ok(output) => output.status == Status::Limit(limit),
-        // The guest as a whole may have exceeded the limit.
+        // The sandbox as a whole may also have exceeded the limit.
         Err(error) => error.exceeded_limit() == Some(limit),
     };
-    ensure!(matches, "expected the limit of {limit} to be exceeded: {}", describe(&outcome));
+    ensure!(matches, "expected the limit on {limit} to be exceeded: {}", describe(&outcome));
     Ok(())
 }
 
@@ -61,8 +61,8 @@ async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure>
     match sandbox.termination_reason() {
         Some(_) => Ok(()),
         None => {
-            // A later failure must not be attributed to the limit. Killed processes may take a moment to disappear, and
-            // count against the limit of processes until then.
+            // A later failure must not be attributed to the limit. Retry, because killed processes may take a moment to
+            // disappear and count against the process limit until then.
             let mut tries = 0;
             let output = loop {
                 match sandbox.exec(program(cx, "exit").arg("3")).await {
@@ -85,7 +85,7 @@ async fn wall(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
     let limits = ExecLimits { wall: Duration::from_millis(300), ..ExecLimits::default() };
     ended_by(sandbox.exec(program(&cx, "sleep").limits(limits)).await, ExceededLimit::Wall)?;
-    // The maximum duration must not overflow.
+    // The maximum duration must not cause an overflow.
     let limits = ExecLimits { wall: Duration::MAX, ..ExecLimits::default() };
     let output = sandbox.exec(program(&cx, "exit").arg("0").limits(limits)).await?;
     ensure!(output.success(), "{output:?}");
@@ -120,7 +120,7 @@ async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
 async fn cpu_share(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx).cpus(0.2)).await?;
     let limits = ExecLimits { wall: Duration::from_secs(2), ..ExecLimits::default() };
-    // As measured by the host: a guest's kernel also counts time in which it was not scheduled.
+    // Use the host's measurement, because a guest's kernel also counts time in which it was not scheduled.
     let before = sandbox.usage().await;
     let output = sandbox.exec(program(&cx, "spin").limits(limits)).await?;
     ensure!(output.status == Status::Limit(ExceededLimit::Wall), "{output:?}");
@@ -165,7 +165,7 @@ async fn memory_files(cx: TestContext) -> Result<(), Failure> {
     still_works(&cx, &sandbox).await
 }
 
-/// AcceptsPayload a program that was refused the resource and exits successfully, or one that exceeded the limit.
+/// Accepts a program that exits successfully after it was refused the resource, or one that exceeded the limit.
 fn refused_or_ended_by(
     outcome: Result<Output, Error>,
     limit: ExceededLimit,
@@ -177,7 +177,7 @@ fn refused_or_ended_by(
 }
 
 async fn processes(cx: TestContext) -> Result<(), Failure> {
-    // Enough memory for many processes, so that the limit of processes is exceeded first.
+    // Allow enough memory for many processes, so that the process limit is exceeded first.
     let sandbox = cx.sandbox(spec(&cx).memory(512 << 20)).await?;
     ended_by(sandbox.exec(program(&cx, "fork-bomb")).await, ExceededLimit::Processes)?;
     still_works(&cx, &sandbox).await

@@ -1,4 +1,4 @@
-//! Checks programs: input, output, environment and leftover processes.
+//! Checks how programs run: their input, output, environment and leftover processes.
 
 use super::{Check, Failure, TestContext, check, ensure};
 use crate::{Program, Sandbox, Status, report::Guarantee};
@@ -57,7 +57,7 @@ async fn clean_environment(cx: TestContext) -> Result<(), Failure> {
     ensure!(names == ["GIVEN", "HOME", "PATH"], "the environment is {names:?}; {output:?}");
     if cx.capabilities.is_isolated() {
         ensure!(variables.contains(&"HOME=/workspace"), "{variables:?}");
-        // Three pipes, and the directory that the program reads to list its descriptors.
+        // Expect three pipes, and the directory that the program reads to list its file descriptors.
         ensure!(descriptors.len() == 4, "{descriptors:?}");
     }
     Ok(())
@@ -83,7 +83,7 @@ async fn orphans(cx: TestContext) -> Result<(), Failure> {
     let mut spec = cx.spec();
     spec.limits.processes = 32;
     let sandbox = cx.sandbox(spec).await?;
-    // More processes in total than may exist at once: without reaping, the limit would be reached.
+    // In total, start more processes than may exist at once. If they were not reaped, the limit would be reached.
     for _ in 0..6 {
         let output = sandbox.exec(Program::new(&*cx.program).args(["orphans", "12"])).await?;
         ensure!(output.success(), "{output:?}");

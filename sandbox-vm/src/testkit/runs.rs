@@ -1,4 +1,4 @@
-//! Checks graphs in the guest: their state, checkpoints and calls.
+//! Checks graphs that run in the guest: their state, checkpoints and calls.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ fn input(topic: &str) -> Map<String, Value> {
     Map::from_iter([("topic".to_owned(), json!(topic))])
 }
 
-/// Number of calls, by prompt.
+/// Number of calls made for each prompt.
 type Calls = Arc<Mutex<BTreeMap<String, u32>>>;
 
 fn counting_policy() -> (CallPolicy, Calls) {
@@ -94,7 +94,7 @@ async fn events(cx: TestContext) -> Result<(), Failure> {
     while let Some(event) = running.next().await {
         let graph_core::EventKind::Custom(value) = &event.kind else { continue };
         ensure!(*value == json!(expected), "received {value}, expected {expected}");
-        // Other commands are answered between two events.
+        // Other commands must be answered while events are still pending.
         if expected % 500 == 0 {
             sandbox.ping().await?;
         }
@@ -114,7 +114,7 @@ async fn calls(cx: TestContext) -> Result<(), Failure> {
         peak.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let count = count.clone();
         async move {
-            // Long enough for all calls that may be in flight at once to be made.
+            // Wait long enough that all calls which may be in flight at once have started.
             tokio::time::sleep(Duration::from_millis(500)).await;
             count.fetch_sub(1, Ordering::SeqCst);
             Ok::<_, CallError>(caller)
@@ -163,7 +163,7 @@ async fn unknown(cx: TestContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Kills the guest during the third and the fifth call, with both kinds of durability.
+/// Kills the guest during the third and the fifth call, with synchronous and asynchronous checkpoint storage.
 async fn guest_death(cx: TestContext) -> Result<(), Failure> {
     for durability in [Durability::Sync, Durability::Async] {
         let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
@@ -186,7 +186,7 @@ async fn guest_death(cx: TestContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a policy that kills the guest during the given calls and still answers them.
+/// Returns a policy that kills the guest during the calls numbered in `at`, and still answers these calls.
 fn killing_policy(at: Vec<usize>, cx: TestContext) -> (CallPolicy, Calls) {
     let calls = Calls::default();
     let count = calls.clone();

@@ -1,4 +1,4 @@
-//! Checks snapshots, for back ends that support them.
+//! Checks snapshots on back ends that support them.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!("snapshot: a different image or different limits are refused", [Snapshot], mismatched),
 ];
 
-/// Creates a sandbox with a file in it and takes a snapshot. Dropping the returned directory deletes the snapshot.
+/// Creates a sandbox, writes a file in it and takes a snapshot. Dropping the returned directory deletes the snapshot.
 async fn take_snapshot(
     cx: &TestContext,
 ) -> Result<(Sandbox, Snapshot, tempfile::TempDir), Failure> {
@@ -43,7 +43,7 @@ async fn files(cx: TestContext) -> Result<(), Failure> {
     ensure!(later.as_ref().is_err_and(Error::is_not_found), "{later:?}");
     let output = copy.exec(Program::new(&*cx.program).args(["say", "alive", ""])).await?;
     ensure!(output.stdout == b"alive", "{output:?}");
-    // The name of a live sandbox is taken, and the copy is independent of the original.
+    // Restoring is refused while a live sandbox has the name. Changes in the copy do not affect the original.
     let again = cx.sandboxes.restore(named(&cx, "copy"), snapshot).await;
     ensure!(matches!(again, Err(Error::BadSpec { .. })), "{again:?}");
     copy.fs().remove("notes").await?;
@@ -70,7 +70,7 @@ async fn busy(cx: TestContext) -> Result<(), Failure> {
 async fn fresh_clock_and_random(cx: TestContext) -> Result<(), Failure> {
     let (sandbox, snapshot, _dir) = take_snapshot(&cx).await?;
     sandbox.delete().await;
-    // A clock that is not set is behind by at least this much.
+    // A clock that is not set after the restore is behind by at least this much.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mut numbers = Vec::new();
     for name in ["first", "second"] {

@@ -1,4 +1,4 @@
-//! A host that is killed must leave nothing behind.
+//! Tests that a killed host leaves nothing behind after the next start.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
-/// Returns a process and all its descendants.
+/// Returns the ids of a process and all its descendants.
 fn descendants(parent: u32) -> Vec<u32> {
     let mut all = vec![parent];
     let mut index = 0;
@@ -64,25 +64,25 @@ fn groups(ids: &[String]) -> Vec<String> {
     found
 }
 
-/// State of the guests when their host is killed.
+/// State of the guests at the time their host is killed.
 #[derive(Clone, Copy, PartialEq)]
 enum GuestState {
-    /// They notice that the host is gone, and exit.
+    /// The guests are running. They notice that the host is gone, and exit.
     Running,
-    /// They are paused. Their stages notice that the host is gone, and end them.
+    /// The guests are paused. Their parent stages notice that the host is gone, and kill them.
     Paused,
-    /// They and their stages are stopped, so they cannot exit.
+    /// The guests and their stages are stopped by a signal, so they cannot exit.
     Stopped,
-    /// They are ordinary processes of this machine, and keep running.
+    /// The guests' programs are ordinary processes on this machine, and keep running.
     Detached,
 }
 
-/// User that runs the host.
+/// The user that runs the host.
 #[derive(Clone, Copy, PartialEq)]
 enum HostUser {
     /// The user that runs the test.
     Current,
-    /// An unprivileged user without control groups that could kill processes.
+    /// An unprivileged user, who has no control groups with which processes could be killed.
     Nobody,
 }
 
@@ -96,7 +96,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     let before = SystemState::now();
     let mut host = Command::new(program);
     host.args(["host", backend, &count.to_string(), &state.display().to_string()]);
-    // A separate registry of state directories, so that concurrent tests do not clean up after this host.
+    // Use a separate registry of state directories, so that concurrent tests do not clean up after this host.
     host.env("SANDBOX_VM_STATE", dir.path().join("usual"));
     if user == HostUser::Nobody && rustix::process::geteuid().is_root() {
         chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
@@ -107,8 +107,8 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
 
-    // With the in-process back end, every third sandbox runs a program that has started another one. Otherwise each
-    // sandbox has a stage and a guest.
+    // With the in-process back end, every third sandbox runs a program that starts another process. With all other back
+    // ends, each sandbox has a stage and a guest.
     let least = if guests == GuestState::Detached { 2 * count.div_ceil(3) } else { 2 * count };
     let deadline = Instant::now() + Duration::from_secs(30);
     let pids = loop {
@@ -123,7 +123,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     let mut theirs: BTreeMap<String, File> =
         pids.iter().flat_map(|it| namespaces(&it.to_string())).collect();
     theirs.retain(|name, _| !own.contains(name));
-    // Only root is guaranteed to see the namespaces.
+    // Only root can be sure to see the namespaces of other processes.
     let shown = !theirs.is_empty() || !rustix::process::geteuid().is_root();
     assert!(shown || guests == GuestState::Detached, "guests without namespaces");
     let ids: Vec<String> = fs::read_dir(&state)
@@ -131,13 +131,13 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
         .map(|it| it.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(ids.len(), count);
-    // This test removes orphans as its own user, which ignores directories of other users.
+    // This test removes orphans as its own user, and the removal ignores directories that belong to other users.
     chown(&state, Some(rustix::process::geteuid().as_raw()), None).unwrap();
-    // The sandboxes of a live host are not removed.
+    // The sandboxes of a host that is still alive must not be removed.
     assert_eq!(sandbox_dir::remove_orphans(&state), 0);
     let stop: &[u32] = match guests {
         GuestState::Running | GuestState::Detached => &[],
-        // The host is first, followed by one stage per guest.
+        // The host's own id comes first, followed by one stage per guest.
         GuestState::Paused => &pids[1 + count..],
         GuestState::Stopped => &pids[1..],
     };
@@ -158,12 +158,12 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     before.wait_until_clean();
 }
 
-/// Returns the namespaces of a process by name. They are held open, because the kernel would reuse the number of a
-/// namespace that is gone for another test's guest.
+/// Returns the namespaces of a process, keyed by name. The files stay open, because the kernel could otherwise reuse
+/// the number of a removed namespace for another test's guest.
 fn namespaces(process: &str) -> BTreeMap<String, File> {
     let links = fs::read_dir(format!("/proc/{process}/ns")).into_iter().flatten().flatten();
     let open = links.filter_map(|it| File::open(it.path()).ok());
-    // An open namespace keeps its name, whatever happens to the process.
+    // An open namespace keeps its name, even if the process exits.
     let named = open.filter_map(|it| {
         let name = fs::read_link(format!("/proc/self/fd/{}", it.as_raw_fd())).ok()?;
         Some((name.display().to_string(), it))
@@ -171,17 +171,18 @@ fn namespaces(process: &str) -> BTreeMap<String, File> {
     named.collect()
 }
 
-/// Returns the processes that are in any of these namespaces.
+/// Returns the ids of the processes that are in any of these namespaces.
 fn processes_in(theirs: &BTreeMap<String, File>) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let all = all.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
     let is_in = |pid: &u32| namespaces(&pid.to_string()).keys().any(|it| theirs.contains_key(it));
-    // The kernel still shows the namespaces of a process that has exited and was not reaped yet.
+    // Check `alive` too, because the kernel still shows the namespaces of a process that has exited but has not been
+    // reaped.
     let found = all.filter(|it| alive(*it) && is_in(it));
     found.map(|it| it.to_string()).collect()
 }
 
-/// Mounts and sockets of the machine, which a sandbox could leave behind without its name in them.
+/// Mounts and sockets on this machine. A sandbox could leave some behind that do not contain its name.
 struct SystemState {
     mounts: BTreeSet<String>,
     sockets: BTreeSet<String>,
@@ -198,7 +199,7 @@ impl SystemState {
         Self { mounts, sockets: sockets.map(str::to_owned).collect() }
     }
 
-    /// Waits until there are no new mounts and sockets; concurrent tests have some temporarily.
+    /// Waits until there are no new mounts or sockets. Concurrent tests create some temporarily.
     fn wait_until_clean(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -236,10 +237,10 @@ fn micro_vms_of_killed_host_leave_nothing_behind() {
     if crate::microvm::micro_vm().is_none() {
         return;
     }
-    // The host program is also the agent of its VMs.
+    // The program that runs as the host is also the agent of its VMs.
     let host = crate::microvm::agent().unwrap();
     check_host(&host, "microvm", 3, GuestState::Running, HostUser::Current);
-    // Only one, because an emulated VM takes seconds to start.
+    // Use only one VM, because an emulated VM takes seconds to start.
     check_host(&host, "microvm", 1, GuestState::Paused, HostUser::Nobody);
     check_host(&host, "microvm", 1, GuestState::Stopped, HostUser::Current);
 }
@@ -260,7 +261,7 @@ async fn kvm_processes_of_killed_host_leave_nothing_behind() {
     if crate::kvm_process::kvm_process().await.is_none() {
         return;
     }
-    // The host program is also the agent of its VMs.
+    // The program that runs as the host is also the agent of its VMs.
     let host = crate::microvm::agent().unwrap();
     check_host(&host, "kvm-process", 6, GuestState::Running, HostUser::Current);
     check_host(&host, "kvm-process", 3, GuestState::Stopped, HostUser::Current);

@@ -1,4 +1,5 @@
-//! The Docker back end: the conformance suite if an engine is available, and its requests, checked with a fake engine.
+//! Tests of the Docker back end: the conformance suite if a container engine is available, and checks of the back end's
+//! requests with a fake engine.
 
 mod engine;
 
@@ -27,8 +28,8 @@ use tempfile::TempDir;
 use self::engine::FakeEngine;
 use crate::{HOSTILE, microvm::agent, pool::until, report_skipped, sandboxes};
 
-/// Returns a back end and its fake engine. The engine runs the suite's guest as an ordinary process, whatever agent it
-/// is given.
+/// Returns a back end and its fake container engine. The fake engine runs the suite's guest as an ordinary process,
+/// whatever agent it is given.
 fn docker() -> (Docker, Arc<FakeEngine>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let agent = dir.path().join("agent");
@@ -70,14 +71,14 @@ async fn container_is_created_with_isolation_and_limits() {
     ] {
         assert_eq!(*value, expected, "{body:#}");
     }
-    // The two sizes add up to the disk limit.
+    // The sizes of the two mounts add up to the disk limit.
     for (at, size) in [("/workspace", 12 << 20), ("/tmp", 4 << 20)] {
         let size = format!("size={size},");
         assert!(host["Tmpfs"][at].as_str().unwrap().contains(&size), "{host:#}");
     }
     assert!(host["Binds"].is_null(), "{host:#}");
 
-    // After a crash of this process, the next start would remove the container.
+    // The container is recorded, so that the next start would remove it after a crash of this process.
     let id = body["Labels"]["sandbox-vm"].as_str().unwrap();
     let list = dir.path().join("state").join(id).join("leftovers");
     let list = fs::read_to_string(list).unwrap();
@@ -91,7 +92,7 @@ async fn guest_is_reached_through_the_engine() {
     let (docker, engine, _engine_dir) = docker();
     let report = docker.probe().await;
     assert!(report.is_isolated() && report.has(Guarantee::MemoryLimit), "{report}");
-    // The fake engine reports that it cannot enforce this.
+    // The fake engine reports that it cannot enforce processor shares.
     assert!(!report.has(Guarantee::CpuShare), "{report}");
     let (sandboxes, _dir) = sandboxes(docker).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
@@ -108,7 +109,7 @@ async fn guest_is_reached_through_the_engine() {
     let requests = engine.requests();
     let count = |end: &str| requests.iter().filter(|it| it.ends_with(end)).count();
     assert_eq!((count("/pause"), count("/unpause")), (1, 1), "{requests:?}");
-    // Three guests were started, two of them by probes; the image was uploaded once.
+    // Three guests were started, two of them by probes. The image was uploaded only once.
     assert_eq!((count("/start"), count("/images/create")), (3, 1), "{requests:?}");
 }
 
@@ -122,7 +123,7 @@ async fn out_of_memory_is_reported_as_memory_limit() {
     assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
-/// An out-of-memory event is attributed to one program and not to the next, and a later event is reported again.
+/// An out-of-memory event is attributed to only one program, not also to the next one. A later event is reported again.
 #[tokio::test]
 async fn each_out_of_memory_event_is_reported_once() {
     let (docker, engine, dir) = docker();
@@ -138,10 +139,10 @@ async fn each_out_of_memory_event_is_reported_once() {
     guest.handle.kill().await;
 }
 
-/// Environment variable that makes the suite fail instead of skip if no engine is available.
+/// Environment variable that makes the suite fail, instead of being skipped, if no container engine is available.
 const REQUIRE: &str = "GRAPH_REQUIRE_DOCKER";
 
-/// Uses the back end's own image for every container, because the suite's program needs no other.
+/// Uses the back end's own image for every container, because the suite's program needs no other image.
 #[derive(Clone, Debug)]
 struct BaseImageOnly(Docker);
 
@@ -160,7 +161,7 @@ impl Backend for BaseImageOnly {
     }
 }
 
-/// Returns the agent and an engine that can start it, or `None` if the test must be skipped.
+/// Returns the agent and a back end whose engine can start it, or `None` if the test must be skipped.
 async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
     let skip = |why: String| {
         assert!(env::var_os(REQUIRE).is_none(), "{why}");
@@ -187,7 +188,7 @@ async fn docker_passes_suite() {
     assert!(report.passed() > 45, "{report}");
 }
 
-/// Returns the process ids of the containers of these sandboxes that the engine knows.
+/// Returns the process ids of all containers that the engine lists for these sandboxes.
 async fn processes(ids: &[String]) -> Vec<i64> {
     let host = env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned());
     let engine = bollard::Docker::connect_with_host(&host).unwrap();
@@ -277,7 +278,7 @@ async fn container_that_cannot_be_removed_is_left_to_next_start() {
     assert_eq!(reap().await, 0);
     assert_eq!((engine.bodies().len(), sandbox_dir_count(dir.path())), (1, 1));
     engine.set_stuck(false);
-    // Concurrent tests may remove it first, and the dropped handle may still be retrying.
+    // Concurrent tests may remove the container first, and the dropped handle may still be retrying the removal.
     while sandbox_dir_count(dir.path()) > 0 {
         reap().await;
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! Overrides single operations of a guest's handle.
+//! Overrides individual operations of a guest's handle.
 
 use std::{fmt::Debug, path::PathBuf, sync::Arc};
 
@@ -8,7 +8,7 @@ use sandbox_vm::{
     backend::{Guest, Handle, Snapshot},
 };
 
-/// The operations that are overridden.
+/// The operations that can be overridden. By default, each one calls the original handle.
 #[async_trait]
 pub(crate) trait HandleOverride: Debug + Send + Sync + 'static {
     async fn kill(&self, guest: &dyn Handle) {
@@ -20,7 +20,7 @@ pub(crate) trait HandleOverride: Debug + Send + Sync + 'static {
     }
 }
 
-/// Replaces a guest's handle with one that overrides some operations.
+/// Replaces a guest's handle with one that uses the overridden operations.
 pub(crate) fn with(handle_override: impl HandleOverride, guest: Guest) -> Guest {
     let Guest { channel, handle } = guest;
     Guest { channel, handle: Arc::new(OverriddenHandle { handle_override, handle }) }

@@ -1,4 +1,4 @@
-//! A second hello message, as after a restored snapshot, resets the agent.
+//! Tests that a second hello message, which a guest receives after a snapshot is restored, resets the agent.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -58,7 +58,7 @@ async fn second_hello_cancels_commands_of_earlier_host() {
 
     assert_eq!(handshake(&mut host, 2).await.nonce, 2);
     until(|| !process.exists()).await;
-    // The request id can be reused, and the only reply with it belongs to the second request.
+    // The second host can reuse the request id. The only reply with this id belongs to the second host's request.
     send(&mut host, Kind::Request, 7, &GuestCommand::Ping).await;
     let frame = Frame::read(&mut host).await.unwrap().unwrap();
     assert_eq!((frame.kind, frame.id), (Kind::Reply, 7));

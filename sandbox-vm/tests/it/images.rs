@@ -1,4 +1,4 @@
-//! Builds the guest images. Runs only in nightly tests, because it downloads packages and takes minutes.
+//! Builds the guest images. This test runs only nightly, because it downloads packages and takes minutes.
 
 use std::{env, fs, path::Path};
 
@@ -14,7 +14,7 @@ fn image_build_is_reproducible_and_cached() {
     let dir = tempfile::tempdir().unwrap();
     let [one, two] = ["one", "two"].map(|it| dir.path().join(it));
     let packages = image::build(&one).unwrap();
-    // The packages downloaded for the first build suffice for the second.
+    // Reuse the packages that the first build downloaded.
     fs::create_dir_all(&two).unwrap();
     fs::rename(one.join("packages"), two.join("packages")).unwrap();
     assert_eq!(image::build(&two).unwrap(), packages);

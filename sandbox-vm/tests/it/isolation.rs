@@ -1,4 +1,4 @@
-//! Isolation levels on a machine without isolating back ends, and the mounts in a jail's root.
+//! Tests of the isolation levels without an isolating back end, and of the mounts in a jail's root.
 
 use std::{env, process::Command};
 
@@ -30,10 +30,10 @@ async fn required_isolation_fails_without_isolating_backend() {
     sandbox.delete().await;
 }
 
-/// Set when the test below reruns itself with a mount inside the jail's image.
+/// Environment variable that is set when the test below reruns itself with a mount inside the jail's image.
 const WITH_MOUNT: &str = "SANDBOX_VM_WITH_MOUNT";
 
-/// A directory that every image has and the jail's programs do not need.
+/// A directory that every image contains and that the jail's programs do not need.
 const MOUNTED: &str = "/usr/share";
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn mounts_inside_the_image_are_read_only_nosuid_nodev() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// Inspects the mount options, because Landlock would block write attempts anyway.
+/// Checks the mount options instead of attempting to write, because Landlock would block write attempts anyway.
 async fn check_mounts() {
     let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("mounts").image(Image::Python)).await;

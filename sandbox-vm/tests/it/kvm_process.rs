@@ -1,6 +1,6 @@
-//! The conformance suite in VMs without a guest kernel, and tests specific to them.
+//! The conformance suite in VMs without a guest kernel, and tests specific to such VMs.
 //!
-//! `cargo xtask guest-image` builds the static agent that these tests need; `cargo xtask test` runs it.
+//! These tests need the static agent that `cargo xtask guest-image` builds. `cargo xtask test` builds it first.
 
 use std::{env, path::PathBuf, time::Duration};
 
@@ -14,7 +14,7 @@ use serde_json::{Map, json};
 
 use crate::{microvm::agent, sandboxes, traces, vm_graph};
 
-/// Environment variable that makes the tests fail instead of skip if KVM is not available.
+/// Environment variable that makes the tests fail, instead of being skipped, if KVM is not available.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
 /// Returns the back end, or `None` if the test must be skipped.
@@ -53,7 +53,7 @@ async fn killed_guest_is_replaced_with_identical_trace() {
     vm_graph::check_killed(backend).await;
 }
 
-/// Returns the error of a graph that exhausts a resource.
+/// Returns the error of a graph that exhausts the resource `what`.
 async fn exhaust(sandbox: &Sandbox, what: &str) -> Error {
     let run = GraphRun::new("exhaust").input(Map::from_iter([("item".to_owned(), json!(what))]));
     sandbox.run_graph(run).await.unwrap().finish().await.unwrap_err()

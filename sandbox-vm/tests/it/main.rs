@@ -1,4 +1,5 @@
-//! Integration tests: the conformance suite on every back end of this machine, and tests that need several processes.
+//! Integration tests: the conformance suite on every back end that this machine supports, and tests that need several
+//! processes.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod crash;
@@ -29,7 +30,7 @@ use tempfile::TempDir;
 /// Path of the suite's guest program.
 const HOSTILE: &str = env!("CARGO_BIN_EXE_sandbox-vm-hostile");
 
-/// Opens sandboxes of one back end, with a temporary state directory.
+/// Opens a sandbox manager with one back end and a temporary state directory.
 async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
@@ -38,7 +39,7 @@ async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
 }
 
 /// Prints that something was not tested, and why. Writes to standard error directly, because the test harness hides the
-/// output of tests that pass.
+/// output of passing tests.
 fn report_skipped(what: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
 }

@@ -1,6 +1,7 @@
-//! The conformance suite in micro VMs, and tests specific to them.
+//! The conformance suite in micro VMs, and tests specific to micro VMs.
 //!
-//! `cargo xtask guest-image` builds the agent and the images that these tests need; `cargo xtask test` runs it.
+//! These tests need the agent and the images that `cargo xtask guest-image` builds. `cargo xtask test` builds them
+//! first.
 
 use std::{
     env, fs,
@@ -23,13 +24,14 @@ use sandbox_vm::{
 
 use crate::{pool::until, sandboxes};
 
-/// Environment variable that makes the tests fail instead of skip if the agent or the images are missing.
+/// Environment variable that makes the tests fail, instead of being skipped, if the agent or the images are missing.
 const REQUIRE: &str = "GRAPH_REQUIRE_MICROVM";
 
-/// Environment variable that selects checks by a part of their name: running all of them takes minutes in emulated VMs.
+/// Environment variable that selects the checks whose names contain its value, because running all of them takes
+/// minutes in emulated VMs.
 const CHECKS: &str = "SANDBOX_VM_CHECKS";
 
-/// Returns the suite's program as a VM's agent: statically linked, in Cargo's target directory.
+/// Returns the path of the suite's program as a statically linked agent for VMs, in Cargo's target directory.
 pub(crate) fn agent() -> Option<PathBuf> {
     let program = env::current_exe().unwrap();
     let dirs = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
@@ -55,7 +57,7 @@ fn missing_images_skip_tests_unless_required() {
     let empty = tempfile::tempdir().unwrap();
     let run = |require: bool| {
         let mut test = std::process::Command::new(env::current_exe().unwrap());
-        // Without `--nocapture`: the message must be visible in a normal test run.
+        // Do not pass `--nocapture`, because the message must be visible in a normal test run.
         test.arg("vm_graph::vm_graph_trace").env_remove(REQUIRE);
         test.env("SANDBOX_VM_IMAGES", empty.path()).envs(require.then_some((REQUIRE, "1")));
         let output = test.output().unwrap();
@@ -77,7 +79,8 @@ async fn micro_vm_passes_suite() {
     assert!(report.passed() >= least, "{report}");
 }
 
-/// A guest that takes over QEMU gains QEMU's privileges, which are inspected here from outside.
+/// QEMU's process must have few privileges, because a guest that takes over QEMU gains them. They are inspected from
+/// outside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn qemu_process_is_confined() {
     let Some(vm) = micro_vm() else { return };
@@ -143,8 +146,8 @@ fn qemu_process_of_unprivileged_user_is_confined() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The host's kernel kills a QEMU that exceeds the memory limit of its control group. It must be reported as the memory
-/// limit.
+/// The host's kernel kills a QEMU process that exceeds the memory limit of its control group. The sandbox must report
+/// the memory limit as the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     let Some(vm) = micro_vm() else { return };
@@ -170,7 +173,8 @@ async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
-/// The agent may set the clock of a restored guest, but graphs run in the agent too and must not have that privilege.
+/// The agent's capabilities must not be effective while a graph runs. The agent needs them to set the clock of a
+/// restored guest, but graphs run in the agent's process too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_capabilities_are_effective_only_while_used() {
     let Some(vm) = micro_vm() else { return };
@@ -180,20 +184,20 @@ async fn agent_capabilities_are_effective_only_while_used() {
         let output = sandbox.exec(Program::new("python3").args(["-c", code])).await.unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    // Permitted: CAP_SYS_ADMIN and CAP_SYS_TIME. Effective: none.
+    // CAP_SYS_ADMIN and CAP_SYS_TIME are permitted; no capability is effective.
     let laid_down = "['0000000002200000', '0000000000000000']\n";
     let spec = |name: &str| Spec::new(name).image(Image::Python);
     let sandbox = sandboxes.create_if_not_exists(spec("first")).await.unwrap();
     assert_eq!(rights(&sandbox).await, laid_down);
     let snapshot = sandbox.snapshot(dir.path().join("snapshot")).await.unwrap();
     sandbox.delete().await;
-    // Restoring fails if the guest does not accept the time and new random state.
+    // Restoring fails if the guest does not accept the time and the new random state.
     let copy = sandboxes.restore(spec("copy"), snapshot).await.unwrap();
     assert_eq!(rights(&copy).await, laid_down);
     copy.delete().await;
 }
 
-/// The VM is stopped while its state is written, and must continue even if the caller of `snapshot` is dropped.
+/// A VM must continue after a snapshot, during which it is stopped, even if the caller of `snapshot` is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vm_continues_after_cancelled_snapshot() {
     let Some(vm) = micro_vm() else { return };
@@ -205,7 +209,7 @@ async fn vm_continues_after_cancelled_snapshot() {
         assert!(cut.is_err(), "the snapshot took less time than expected");
         sandbox.fs().write("still", "here").await.unwrap();
     }
-    // The connection to QEMU's monitor is still in sync too.
+    // A further snapshot works, so the connection to QEMU's monitor is still in sync too.
     let snapshot = sandbox.snapshot(&snapshot_dir).await.unwrap();
     sandbox.delete().await;
     let copy = sandboxes.restore(Spec::new("copy"), snapshot).await.unwrap();
@@ -286,7 +290,7 @@ fn state_of(dir: &tempfile::TempDir) -> PathBuf {
     dir.path().join("state")
 }
 
-/// Returns the leftovers recorded by the sandbox directories in the state directory.
+/// Returns the leftovers that the sandbox directories in the state directory record.
 fn leftovers(state: &Path) -> Vec<Leftover> {
     let sandbox_dirs = fs::read_dir(state).unwrap().map(|it| it.unwrap().path());
     let lists = sandbox_dirs.map(|it| fs::read_to_string(it.join("leftovers")).unwrap());
@@ -296,7 +300,8 @@ fn leftovers(state: &Path) -> Vec<Leftover> {
     lists.flat_map(lines).collect()
 }
 
-/// Returns the QEMU processes of the sandboxes in the state directory: the children of the recorded processes.
+/// Returns the QEMU processes of the sandboxes in the state directory, which are the children of the recorded
+/// processes.
 pub(crate) fn machines(state: &Path) -> Vec<Pid> {
     let started = |leftover: Leftover| match leftover {
         Leftover::Process { pid, .. } => {

@@ -1,4 +1,4 @@
-//! Guests that violate the protocol are detected and terminated, and the violation is reported.
+//! Tests that guests which violate the protocol are detected and terminated, and that the violation is reported.
 
 mod unread_replies;
 
@@ -40,20 +40,20 @@ struct ScriptedBackend {
 
 #[derive(Clone, Copy, Debug)]
 struct Script {
-    /// Returns its first message.
+    /// Returns the guest's first message.
     hello: fn(nonce: u64) -> Vec<u8>,
-    /// Returns its reply to a request; empty means no reply.
+    /// Returns the guest's reply to a request; empty if it does not reply.
     answer: fn(id: u64) -> Vec<u8>,
-    /// How much of the host's messages it reads.
+    /// Which of the host's messages the guest reads.
     reads: Reads,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     All,
-    /// Nothing after the host's hello message.
+    /// The guest reads only the host's hello message.
     Hello,
-    /// Nothing after the first command.
+    /// The guest reads the hello message and the first command.
     FirstCommand,
 }
 
@@ -90,7 +90,7 @@ async fn run_script(mut stream: DuplexStream, script: Script) {
     }
     while let Ok(Some(frame)) = Frame::read(&mut stream).await {
         if frame.kind == Kind::Request {
-            // Continues for as long as the host reads.
+            // The guest continues to send for as long as the host reads.
             if stream.write_all(&(script.answer)(frame.id)).await.is_err() {
                 return;
             }
@@ -165,7 +165,7 @@ async fn open(script: Script) -> (Sandboxes, tempfile::TempDir, Arc<AtomicBool>)
     (sandboxes, dir, killed)
 }
 
-/// Asserts that a guest with this first message is refused.
+/// Asserts that a guest which sends this first message is refused with an error that contains `expected`.
 async fn assert_start_refused(hello: fn(u64) -> Vec<u8>, expected: &str) {
     let (sandboxes, dir, killed) = open(Script { hello, ..Script::SILENT }).await;
     let error = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap_err();
@@ -195,7 +195,7 @@ async fn invalid_hello_messages_are_refused() {
     assert_start_refused(|_| vec![1, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0, 0, 1], "kind 99").await;
 }
 
-/// Asserts that a guest with this reply is terminated for this reason, which is returned.
+/// Asserts that a guest which sends this reply is terminated with an error that contains `expected`. Returns the error.
 async fn assert_terminated(answer: fn(u64) -> Vec<u8>, expected: &str) -> String {
     let (sandboxes, _dir, killed) = open(Script { answer, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
@@ -246,7 +246,7 @@ async fn invalid_replies_terminate_the_guest() {
     };
     let message = assert_terminated(forged, "malformed failure").await;
     assert!(message.contains(r"\u{1b}]0;x\u{7}xxx") && message.len() < 5000, "{}", message.len());
-    // The output limit is one megabyte.
+    // The default output limit is 1 MiB, so this is one byte too many.
     assert_terminated(
         |id| encode(Kind::Stdout, id, &vec![b'x'; (1 << 20) + 1]),
         "more output than the limit allows",
@@ -287,8 +287,8 @@ fn event(run: u64, value: Value) -> Vec<u8> {
     encode(Kind::Event, run, &rmp_serde::to_vec_named(&event).unwrap())
 }
 
-/// Asserts that a guest that sends these messages for a graph is terminated, even if its events are not read and its
-/// calls are not answered.
+/// Asserts that a guest which sends these messages for a graph run is terminated, even if nobody reads its events or
+/// answers its calls.
 async fn assert_flood_terminates(answer: fn(u64) -> Vec<u8>, rule: &'static str) {
     let policy =
         CallPolicy::new(async |_: String, _: Value| std::future::pending().await).allow("slow");
@@ -332,7 +332,7 @@ async fn graph_that_floods_the_host_is_terminated() {
         "an event that exceeds the memory limit",
     )
     .await;
-    // Two bytes for each of these lists decode to hundreds of bytes.
+    // Each of these lists takes two bytes in the message but hundreds of bytes when decoded.
     assert_flood_terminates(
         |id| event(id, json!(vec![[0]; 50_000])),
         "an event that exceeds the memory limit",
@@ -349,7 +349,7 @@ async fn answered_host_call_frees_its_memory() {
     };
     let (sandboxes, _dir, _) = open(Script { answer, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
-    // The policy allows no calls, so every host call is answered immediately.
+    // The policy allows no calls, so every host call is refused immediately.
     let exit = sandbox.run_graph(GraphRun::new("g")).await.unwrap().finish().await.unwrap();
     assert!(exit.is_done());
 }
@@ -416,7 +416,7 @@ async fn control_characters_in_guest_texts_are_escaped() {
     assert!(error.to_string().ends_with("sandbox: \\u{1b}[2Jno"), "{error}");
 }
 
-/// A late event that cannot be decoded, followed by a valid reply.
+/// Returns a late event that cannot be decoded, followed by a valid reply.
 fn late_event_then_reply(id: u64) -> Vec<u8> {
     [encode(Kind::Event, 99, &[0xc1; 9]), encode(Kind::Reply, id, &[0xc0])].concat()
 }

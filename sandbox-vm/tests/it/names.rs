@@ -1,4 +1,4 @@
-//! A name identifies one sandbox, even if starts fail or callers are dropped.
+//! Tests that a name identifies one sandbox, even if starts fail or callers are dropped.
 
 use std::{
     path::PathBuf,
@@ -24,10 +24,10 @@ use crate::{
     sandboxes,
 };
 
-/// Duration of starting and of killing a guest.
+/// Time that it takes to start a guest, and to kill one.
 const DELAY: Duration = Duration::from_millis(200);
 
-/// A back end with slow guests, the first `fail` of which do not start.
+/// A back end that starts and kills guests slowly. Its first `fail` starts fail.
 #[derive(Clone, Debug)]
 struct SlowBackend {
     inner: InProcess,
@@ -66,7 +66,7 @@ impl Backend for SlowBackend {
     }
 }
 
-/// Kills slowly, and records when the guest was killed.
+/// Kills a guest slowly, and records that the guest was killed.
 #[derive(Debug)]
 struct SlowKill(Arc<AtomicBool>);
 
@@ -83,7 +83,8 @@ fn spec() -> Spec {
     Spec::new("job")
 }
 
-/// Returns a snapshot that the back end refuses to restore. Restoring is attempted only if the name is free.
+/// Returns a snapshot that the back end refuses to restore. The back end is asked to restore it only if the name is
+/// free.
 fn snapshot(backend: &'static str) -> Snapshot {
     Snapshot { backend, dir: PathBuf::from("/no/such/snapshot") }
 }
@@ -115,7 +116,7 @@ async fn cancelled_start_frees_its_name() {
     assert!(timeout(DELAY / 4, sandboxes.create_if_not_exists(spec())).await.is_err());
     let error = sandboxes.restore(spec(), snapshot("slow")).await.unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // A caller that waits for a cancelled start creates the sandbox itself, and it is registered.
+    // A caller that is waiting for a cancelled start creates the sandbox itself and registers it.
     let dropped = timeout(DELAY / 4, sandboxes.create_if_not_exists(spec()));
     let (dropped, made) = tokio::join!(dropped, sandboxes.create_if_not_exists(spec()));
     assert!(dropped.is_err() && made.is_ok());

@@ -1,4 +1,4 @@
-//! Parsing arbitrary bytes from a guest must not panic, nor allocate much more than the estimate.
+//! Tests that parsing arbitrary bytes from a guest neither panics nor allocates more memory than estimated.
 
 use graph_core::checkpoint::{
     CheckpointId, CheckpointKey, CheckpointWrite, TaskEvent, TaskId, TaskRecord,
@@ -13,7 +13,7 @@ use sandbox_vm::protocol::{
 };
 use serde_json::Value;
 
-/// Parses bytes as the host does, up to the first error. Returns the number of messages.
+/// Parses bytes as the host does, until the first error. Returns the number of parsed messages.
 fn read(mut bytes: &[u8]) -> usize {
     let mut assembler = Assembler::default();
     let mut messages = 0;
@@ -34,7 +34,7 @@ fn read(mut bytes: &[u8]) -> usize {
     messages
 }
 
-/// Generates bytes similar to MessagePack, with many markers and wrong lengths.
+/// Generates bytes that resemble MessagePack, with many markers and wrong lengths.
 fn nearly_msgpack() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         3 => 0x80u8..0xa8,
@@ -44,8 +44,8 @@ fn nearly_msgpack() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(byte, 0..200)
 }
 
-/// Returns the memory that a value takes at most: a map's nodes have space for eleven entries and are at least half
-/// full.
+/// Returns an upper bound on the memory that a value takes. A map's nodes have space for eleven entries and are at
+/// least half full.
 fn memory(value: &Value) -> u64 {
     let own = size_of::<Value>() as u64;
     own + match value {

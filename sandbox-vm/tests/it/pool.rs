@@ -1,4 +1,4 @@
-//! The pool of ready sandboxes.
+//! Tests of the pool of ready sandboxes.
 
 use std::{
     collections::BTreeSet,
@@ -84,7 +84,7 @@ async fn max_sandboxes_bounds_the_count() {
     assert!(fourth.is_err(), "the pool has capacity for three only");
 }
 
-/// A snapshot is as large as a sandbox: it takes capacity, and is deleted when the pool is idle.
+/// A snapshot takes as much of the pool's capacity as a sandbox, and is deleted when the pool becomes idle.
 #[tokio::test]
 async fn snapshot_counts_as_sandbox_and_is_dropped_when_idle() {
     let backend = RestorableBackend(unrestorable());
@@ -123,7 +123,7 @@ async fn idle_pool_is_emptied() {
         .open();
     until(|| pool.metrics().ready == 2).await;
     until(|| pool.metrics().ready == 0 && sandboxes.list().is_empty()).await;
-    // The first caller waits for a sandbox to be created; the pool fills again.
+    // The first caller has to wait until a sandbox is created. The pool then fills again.
     drop(pool.acquire().await.unwrap());
     assert_eq!(pool.metrics().cold, 1);
     until(|| pool.metrics().ready == 2).await;
@@ -135,7 +135,7 @@ async fn dropping_the_pool_removes_ready_sandboxes() {
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
     until(|| pool.metrics().ready == 2).await;
     let taken = pool.acquire().await.unwrap();
-    // Another one may be starting.
+    // Another sandbox may be starting when the pool is dropped.
     drop(pool);
     let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
     until(|| sandboxes.list().len() == 1 && sandbox_dirs() == 1).await;
@@ -161,7 +161,7 @@ async fn lifetime_starts_at_acquire() {
     assert_eq!(sandbox.termination_reason(), Some(&TerminationReason::Limit(ExceededLimit::Idle)));
 }
 
-/// A back end whose snapshots cannot be restored, and whose guests take four times the memory of their limit.
+/// A back end whose snapshots cannot be restored. Its guests take four times their memory limit.
 #[derive(Clone, Debug)]
 struct UnrestorableBackend {
     inner: InProcess,
@@ -192,7 +192,7 @@ impl Backend for UnrestorableBackend {
     }
 }
 
-/// Like [`UnrestorableBackend`], but its snapshots can be restored, to a guest that accepts every request.
+/// Like [`UnrestorableBackend`], but its snapshots can be restored. A restored guest accepts every request.
 #[derive(Clone, Debug)]
 struct RestorableBackend(UnrestorableBackend);
 
@@ -245,7 +245,7 @@ async fn accept_everything(mut stream: DuplexStream) {
     }
 }
 
-/// Claims to have taken a snapshot, but writes nothing.
+/// Reports that a snapshot was taken, but writes nothing.
 #[derive(Debug)]
 struct EmptySnapshot;
 
@@ -269,7 +269,7 @@ async fn failing_snapshot_is_tried_once() {
     drop(pool.acquire().await.unwrap());
     until(|| pool.metrics().ready == 3).await;
     assert_eq!(backend.tried.load(Ordering::SeqCst), 1);
-    // The failed snapshot was deleted.
+    // The snapshot that could not be restored was deleted.
     let state = dir.path().join("state");
     until(|| std::fs::read_dir(&state).unwrap().count() == 3).await;
 }

@@ -1,4 +1,4 @@
-//! A start removes what crashed hosts left behind, even in other state directories.
+//! Tests that a start removes what crashed hosts left behind, even in other state directories.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use sandbox_vm::sandbox_dir;
 
 use crate::HOSTILE;
 
-/// Starts a host with live sandboxes in a state directory, and kills it.
+/// Starts a host with `count` live sandboxes in a state directory, and kills it.
 fn host(count: usize, state: &Path, default_state: &Path) {
     let mut host = Command::new(HOSTILE);
     host.args(["host", "jail", &count.to_string(), &state.display().to_string()]);
@@ -34,10 +34,10 @@ fn start_cleans_up_crashes_in_other_state_dirs() {
     assert_eq!(sandbox_dirs(&first), 2);
     host(1, &second, &default_state);
     assert_eq!((sandbox_dirs(&first), sandbox_dirs(&second)), (0, 1));
-    // An empty state directory is removed from the registry.
+    // The first state directory is now empty, so it is no longer in the registry.
     let known = fs::read_dir(default_state.join("states")).unwrap();
     let known = known.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
     assert_eq!(known.collect::<Vec<_>>(), std::slice::from_ref(&second));
-    // Otherwise its control groups would outlive the temporary directory.
+    // Clean up the second state directory; otherwise its control groups would outlive the temporary directory.
     assert_eq!(sandbox_dir::remove_orphans(&second), 1);
 }

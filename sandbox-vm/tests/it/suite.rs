@@ -1,4 +1,4 @@
-//! The conformance suite on the back ends of this machine.
+//! Runs the conformance suite on the back ends that this machine supports.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -14,12 +14,12 @@ async fn jail_passes_suite() {
     let report = testkit::run(HOSTILE, || Jail::program(HOSTILE)).await;
     eprintln!("jail: {report}");
     report.assert();
-    // As root, a jail gives every guarantee except snapshots; an unprivileged user may have no control groups.
+    // A root user's jail provides every guarantee except snapshots. An unprivileged user may have no control groups.
     let floor = if rustix::process::geteuid().is_root() { 45 } else { 40 };
     assert!(report.passed() > floor, "{report}");
 }
 
-/// Environment variable that makes the tests fail instead of skip if gVisor cannot be used.
+/// Environment variable that makes the tests fail, instead of being skipped, if gVisor cannot be used.
 const REQUIRE_GVISOR: &str = "GRAPH_REQUIRE_GVISOR";
 
 /// Returns the back end, or `None` if the test must be skipped because gVisor is neither installed nor required.
@@ -77,7 +77,7 @@ fn gvisor_passes_suite_as_unprivileged_user() {
     as_nobody("suite::gvisor_passes_suite");
 }
 
-/// As root, reruns one test of this program as user `nobody`.
+/// If this process runs as root, reruns one of this program's tests as user `nobody`.
 #[track_caller]
 fn as_nobody(test: &str) {
     use std::os::unix::{fs::chown, process::CommandExt};
@@ -99,7 +99,8 @@ fn as_nobody(test: &str) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
-    // Without isolation the suite would pass too, with almost nothing checked.
+    // Check that the guests were isolated. Without isolation, the suite would pass too, but it would check almost
+    // nothing.
     let checked = text.contains("checks passed") && !text.contains("has no network");
     assert!(checked || text.contains("SKIPPED"), "{text}");
 }

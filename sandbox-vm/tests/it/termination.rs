@@ -1,4 +1,4 @@
-//! Termination of sandboxes: independent of other sandboxes and of callers.
+//! Tests that a sandbox terminates independently of other sandboxes and of its callers.
 
 use std::{future::pending, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     sandboxes,
 };
 
-/// A back end in which guests named `stuck` cannot be killed.
+/// A back end whose guests cannot be killed if they are named `stuck`.
 #[derive(Debug)]
 struct UnkillableBackend(InProcess);
 

@@ -1,4 +1,4 @@
-//! A graph in a guest produces the same trace as in this process, and writes its logs to the workspace.
+//! Tests that a graph in a guest produces the same trace as in this process, and writes its logs to the workspace.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) async fn reference_trace() -> Trace {
     recorded.trace
 }
 
-/// Returns the debate for a guest, with every event that a trace needs.
+/// Returns a run of the debate that streams every event that a trace needs.
 pub(crate) fn debate() -> GraphRun {
     let input = json!({ "topic": "tea", "round": 0, "turns": [], "verdict": "" });
     GraphRun::new("debate")

@@ -1,4 +1,4 @@
-//! A graph in a VM produces the same trace as on the host, even if the VM is killed during the run.
+//! Tests that a graph in a VM produces the same trace as on the host, even if the VM is killed during the run.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ async fn killed_vm_is_replaced_with_identical_trace() {
     check_killed(vm).await;
 }
 
-/// Checks that killed VMs are replaced without a difference in the trace or in the calls made.
+/// Checks that killed VMs are replaced, and that this changes neither the trace nor the calls that are made.
 pub(crate) async fn check_killed(backend: impl Backend + 'static) {
     let (sandboxes, dir) = sandboxes(backend).await;
     let state = dir.path().join("state");
@@ -42,13 +42,13 @@ pub(crate) async fn check_killed(backend: impl Backend + 'static) {
     assert_eq!(guests, 3, "two VMs were killed");
     calls.assert_each_once();
     traces::assert_same(builder, &expected);
-    // The last VM wrote the last log, which contains the turns of all three VMs.
+    // The last VM wrote the last log, which contains the turns from all three VMs.
     let sandbox = sandboxes.get("graph").unwrap();
     let log: Value = sandbox.fs().read_json("logs/round-3.json").await.unwrap();
     assert_eq!(log, exit.state()["turns"]);
     sandbox.delete().await;
 
-    // The same with `Sandboxes::run_graph`.
+    // `Sandboxes::run_graph` has the same result.
     let (run, calls) = killing_run(&state);
     let replaced = sandboxes.run_graph(Spec::new("graph"), run, 3, drop).await.unwrap();
     calls.assert_each_once();
@@ -56,7 +56,7 @@ pub(crate) async fn check_killed(backend: impl Backend + 'static) {
     sandboxes.delete_all().await;
 }
 
-/// Runs a graph to its end in one VM after another. Returns its result and the number of VMs.
+/// Runs a graph to completion, in as many VMs as needed. Returns the result and the number of VMs.
 async fn run_to_completion(
     sandboxes: &Sandboxes,
     mut run: GraphRun,
@@ -75,10 +75,10 @@ async fn run_to_completion(
         }
         builder.begin_run(Value::Null);
     }
-    unreachable!("it is killed twice only")
+    unreachable!("the VM is killed only twice")
 }
 
-/// Returns a debate whose third and fifth calls kill its VM and are still answered.
+/// Returns a debate whose third and fifth calls kill the VM and are still answered.
 fn killing_run(state: &Path) -> (GraphRun, Calls) {
     let calls = Calls::default();
     let (count, state) = (calls.clone(), state.to_owned());
@@ -112,7 +112,7 @@ impl Calls {
     }
 }
 
-/// Kills the VM's process directly, bypassing the host.
+/// Kills the VM's process directly, without going through the sandbox.
 fn kill_machine(state: &Path) {
     let machines = machines(state);
     assert_eq!(machines.len(), 1, "{machines:?}");

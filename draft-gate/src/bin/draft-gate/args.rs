@@ -20,9 +20,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the tools of one worker over standard input and output (MCP)
+    /// Serve one worker's tools over standard input and output (MCP)
     Serve(Serve),
-    /// List change sets that await your decision or more drafts
+    /// List change sets that are waiting for your decision or for more drafts
     Pending,
     /// Review pending change sets interactively
     Review {
@@ -30,7 +30,7 @@ pub(crate) enum Command {
         #[arg(default_value = "")]
         set: String,
     },
-    /// Show a pending change set: risks, diff and the fingerprint for a verdict
+    /// Show a pending change set: its findings, its diff and the fingerprint to accept or reject it
     Show {
         /// Change set: its id or a unique prefix
         #[arg(default_value = "")]
@@ -42,27 +42,27 @@ pub(crate) enum Command {
     Reject {
         #[command(flatten)]
         reviewed: ReviewedSet,
-        /// Reason, shown to the worker
+        /// Reason to show to the worker
         #[arg(long)]
         reason: String,
     },
-    /// Replace the text of a draft by your own
+    /// Replace the text of a draft with your own
     Amend {
         #[command(flatten)]
         reviewed: ReviewedSet,
-        /// File of the set
+        /// Path of a file in the change set
         #[arg(long)]
         path: String,
-        /// File with the new text
+        /// File that contains the new text
         #[arg(long)]
         with: PathBuf,
     },
-    /// Drop an incomplete change set; its worker can restore the drafts
+    /// Drop an incomplete change set; the worker can restore its drafts
     Drop {
         /// Change set: its id or a unique prefix
         set: String,
     },
-    /// Print messages to the floor manager, or to a worker about a task
+    /// Print the messages for the floor manager, or for a worker about a task
     Inbox {
         /// Worker name; requires --task
         #[arg(long, requires = "task")]
@@ -73,27 +73,27 @@ pub(crate) enum Command {
     },
     /// Undo an accepted change set
     Undo {
-        /// Change set: its id or a unique prefix; `draft-gate log` lists them
+        /// Change set: its id or a unique prefix; `draft-gate log` lists the ids
         set: String,
     },
-    /// Judge submissions of servers that run with --no-judging
+    /// Judge submissions that are not judged yet, such as those from servers with --no-judging
     Judge,
     /// Print the log, one line per event
     Log,
     /// Verify that the log was not modified
     Verify {
-        /// Fail unless the log contains this head, which you saved earlier
+        /// Fail unless the log contains the line with this hash, which you saved earlier
         #[arg(long, value_name = "HASH")]
         head: Option<String>,
-        /// Accept the current end of the log after a loss; the loss is logged
+        /// Accept the current end of the log after a loss, and log the loss
         #[arg(long)]
         acknowledge_loss: bool,
     },
     /// Print statistics: decisions, edit times, violations, parse failures
     Stats,
-    /// Remove content of drafts that were decided or abandoned longer ago than the retention period
+    /// Remove the content of decided and abandoned drafts that are older than the retention period
     Prune,
-    /// Submit and judge the files in a model's text, for models without tools
+    /// Submit and judge the files in a model's text output, for models without tools
     Extract {
         /// Task id
         #[arg(long)]
@@ -101,7 +101,7 @@ pub(crate) enum Command {
         /// Worker name
         #[arg(long, default_value = "worker")]
         worker: String,
-        /// Text file; standard input if absent
+        /// File with the text (default: standard input)
         file: Option<PathBuf>,
     },
 }
@@ -111,7 +111,7 @@ pub(crate) struct Serve {
     /// Worker name
     #[arg(long, default_value = "worker")]
     pub(crate) worker: String,
-    /// Leave judging to `draft-gate judge`
+    /// Do not judge submissions; leave that to `draft-gate judge`
     #[arg(long)]
     pub(crate) no_judging: bool,
 }
@@ -120,7 +120,7 @@ pub(crate) struct Serve {
 pub(crate) struct ReviewedSet {
     /// Change set: its id or a unique prefix
     pub(crate) set: String,
-    /// Fingerprint (sight) that `draft-gate show` printed; at least its first 32 digits
+    /// At least the first 32 digits of the fingerprint that `draft-gate show` printed as `sight`
     #[arg(long = "sight", value_name = "FINGERPRINT")]
     pub(crate) fingerprint: String,
 }

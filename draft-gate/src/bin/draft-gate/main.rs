@@ -25,10 +25,11 @@ use crate::{
     render::{ColorMode, print_judgement},
 };
 
-/// Minimum number of fingerprint digits to type. With fewer, a worker could construct two changes that share them.
+/// Minimum number of fingerprint digits that a reviewer must type. With fewer digits, a worker could construct two
+/// changes whose fingerprints start with the same digits.
 const MIN_FINGERPRINT_DIGITS: usize = 32;
 
-/// Error of a command.
+/// An error that ends a command.
 type BoxError = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -88,8 +89,8 @@ fn run(cli: Cli) -> Result<(), BoxError> {
         Command::Prune => {
             let pruned = gate.prune()?;
             print_line(format_args!(
-                "removed {} decided change sets, {} abandoned drafts and sets, {} rejected drafts, \
-                 {} contents, {} inboxes, {} temporary files",
+                "removed decided change sets: {}, abandoned drafts and sets: {}, rejected drafts: {}, \
+                 contents: {}, inboxes: {}, temporary files: {}",
                 pruned.decided,
                 pruned.abandoned,
                 pruned.rejected,
@@ -102,8 +103,8 @@ fn run(cli: Cli) -> Result<(), BoxError> {
     }
 }
 
-/// Read-only commands skip verification, so that a modified log can be inspected. Commands that expect a gate do not
-/// create one in the wrong directory.
+/// Opens the gate. Read-only commands skip verification, so that a modified log can be inspected. Commands that need an
+/// existing gate do not create one, because the directory may be the wrong one.
 fn open(workspace: &Path, command: &Command) -> Result<Gate, Error> {
     if !matches!(command, Command::Serve(_) | Command::Extract { .. }) {
         let gate = Gate::open_unchecked(workspace)?;
@@ -135,13 +136,13 @@ fn serve(gate: Gate, args: &Serve) -> Result<(), BoxError> {
         server.serve(stdio()).await?.waiting().await?;
         Ok(())
     });
-    // Does not wait for the thread that reads standard input.
+    // Do not wait for the OS thread that reads standard input.
     runtime.shutdown_background();
     served
 }
 
-/// Judges this worker's submissions that a crash left unjudged. A set that cannot be judged is left to `draft-gate
-/// judge`.
+/// Judges this worker's submissions that a crash left unjudged. Reports a set that cannot be judged and leaves it to
+/// `draft-gate judge`.
 fn judge_leftovers(gate: &Gate, worker: &str) -> Result<(), BoxError> {
     for (set, judged) in gate.judge_all_of(worker)? {
         if let Err(error) = judged {
@@ -164,7 +165,8 @@ fn judge_all(gate: &Gate) -> Result<(), BoxError> {
         }
     }
     if n_failed > 0 {
-        Err(format!("{n_failed} change sets could not be judged").into())
+        let sets = if n_failed == 1 { "change set" } else { "change sets" };
+        Err(format!("{n_failed} {sets} could not be judged").into())
     } else {
         printed
     }
@@ -179,7 +181,7 @@ fn pending(gate: &Gate) -> Result<(), BoxError> {
         print_set(set, "")?;
     }
     for set in &incomplete {
-        print_set(set, "  (awaits more drafts; `draft-gate drop` removes it)")?;
+        print_set(set, "  (awaits more drafts; `draft-gate drop` drops it)")?;
     }
     Ok(())
 }
@@ -208,7 +210,8 @@ fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Resolves the typed id and fingerprint. The fingerprint must match the current state.
+/// Resolves the id and the fingerprint that the reviewer typed. Fails if the fingerprint does not match the current
+/// state.
 fn resolve(gate: &Gate, reviewed: &ReviewedSet) -> Result<(String, Digest), BoxError> {
     let set = gate.find_pending(&reviewed.set)?;
     if reviewed.fingerprint.len() < MIN_FINGERPRINT_DIGITS {
@@ -258,7 +261,7 @@ fn verify(
         )
         .into());
     }
-    print_line(format_args!("{} lines, unmodified; head {found}", verified.lines))
+    print_line(format_args!("the log is unmodified; lines: {}; head: {found}", verified.lines))
 }
 
 fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result<(), BoxError> {
@@ -274,7 +277,7 @@ fn extract(gate: &Gate, task: &str, worker: &str, file: Option<&Path>) -> Result
     print_decision(&gate.judge(&submitted.set)?)
 }
 
-/// Reads a text file named on the command line.
+/// Reads a text file that was specified on the command line.
 fn read_text(file: &Path) -> Result<String, BoxError> {
     let refused = |error| format!("cannot read `{}`: {error}; give a text file", file.display());
     Ok(fs::read_to_string(file).map_err(refused)?)

@@ -7,7 +7,7 @@ use std::{
 
 use crate::BoxError;
 
-/// Standard output was closed by its reader: the command ends without an error.
+/// Error for a standard output whose reader has closed it. It ends the command quietly, without an error message.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output was closed")]
 pub(crate) struct StdoutClosed;
@@ -27,7 +27,7 @@ pub(crate) fn print_line(text: impl Display) -> Result<(), BoxError> {
     print(format_args!("{text}\n"))
 }
 
-/// Writes a line to standard error; errors are ignored.
+/// Writes a line to standard error. Write errors are ignored.
 pub(crate) fn print_error(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }

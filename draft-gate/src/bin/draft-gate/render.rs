@@ -6,7 +6,7 @@ use draft_gate::{Finding, Judgement, Severity, escape_invisible};
 
 use crate::{BoxError, output::print};
 
-/// Whether output is colored.
+/// Whether the output is colored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ColorMode {
     Colored,
@@ -38,7 +38,7 @@ pub(crate) fn print_judgement(judgement: &Judgement, mode: ColorMode) -> Result<
     print(render_judgement(judgement, mode))
 }
 
-/// Renders a change set: findings by severity, the diff, and the fingerprint that a verdict must name.
+/// Renders a change set: its findings by severity, its diff, and the fingerprint that a verdict must contain.
 fn render_judgement(judgement: &Judgement, mode: ColorMode) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", mode.color(BOLD, &format!("change set {}", judgement.set)));

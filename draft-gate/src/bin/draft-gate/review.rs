@@ -77,7 +77,7 @@ fn ask(set: &PendingSet) -> Result<Answer, BoxError> {
     }
 }
 
-/// Opens the text of the draft in the reviewer's editor.
+/// Opens the text of a draft in the reviewer's editor and submits the edited text.
 fn amend(
     gate: &Gate,
     judgement: &Judgement,

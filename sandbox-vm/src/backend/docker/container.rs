@@ -1,4 +1,4 @@
-//! The container configuration that is sent to the engine.
+//! Builds the container configuration that is sent to the engine.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -16,8 +16,8 @@ use crate::{
 /// User and group of the guest: `nobody`.
 const NOBODY: &str = "65534:65534";
 
-/// Kernel files that are hidden: the paths that engines mask by default, and everything else that reveals something
-/// about the machine.
+/// Kernel files that are hidden from the guest. These are the paths that container engines mask by default, and further
+/// paths that reveal something about the machine.
 const MASKED_PATHS: [&str; 14] = [
     "/proc/acpi",
     "/proc/asound",
@@ -35,7 +35,7 @@ const MASKED_PATHS: [&str; 14] = [
     "/sys",
 ];
 
-/// Number of processes that the agent itself needs, besides what it runs.
+/// Number of processes that the agent itself needs, in addition to those of the programs that it runs.
 const AGENT_PROCESSES: u32 = 16;
 
 /// Returns the configuration of a guest's container.
@@ -64,14 +64,14 @@ pub(super) fn create_body(
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         open_stdin: Some(true),
-        // Standard input closes with the host's connection, however that ends, and then the agent exits.
+        // When the host's connection ends for any reason, standard input closes, and then the agent exits.
         stdin_once: Some(true),
         host_config: Some(HostConfig { mounts: mounts(spec), ..host_config(limits) }),
         ..ContainerCreateBody::default()
     })
 }
 
-/// The directories of the host that the guest can see.
+/// Returns the mounts for the host directories that the guest can see, or `None` if there are none.
 fn mounts(spec: &Spec) -> Option<Vec<Mount>> {
     let mount = |(name, from): (&String, &PathBuf)| Mount {
         target: Some(format!("/{name}")),
@@ -99,12 +99,12 @@ fn host_config(limits: &Limits) -> HostConfig {
         security_opt: strings(&["no-new-privileges:true"]),
         masked_paths: strings(&MASKED_PATHS),
         memory: Some(memory),
-        // Memory plus swap: no swap.
+        // The engine expects the sum of memory and swap here, so this value allows no swap.
         memory_swap: Some(memory),
         nano_cpus: Some((limits.cpus * 1e9) as i64),
         pids_limit: Some(limits.processes.saturating_add(AGENT_PROCESSES).into()),
         tmpfs: Some(HashMap::from([(WORKSPACE.to_owned(), workspace), ("/tmp".to_owned(), tmp)])),
-        // Otherwise the engine would write the channel to a log file.
+        // Otherwise the engine would write everything that the guest sends through the channel to a log file.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         ..HostConfig::default()
     }

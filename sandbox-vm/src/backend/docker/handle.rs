@@ -1,4 +1,4 @@
-//! Handle of a container.
+//! Handle to a container.
 
 use std::{
     collections::HashMap,
@@ -28,17 +28,18 @@ use crate::{
     sandbox_dir::{Leftover, LeftoverList},
 };
 
-/// A container, which may not have been created yet. It is removed with its sandbox directory, unless
-/// [`kill`](Handle::kill) has removed it.
+/// Handle to a container, which may not have been created yet. The container is removed together with its sandbox
+/// directory, unless [`kill`](Handle::kill) has already removed it.
 #[derive(Debug)]
 pub(super) struct DockerHandle {
     engine: Engine,
     name: String,
-    /// The list of the sandbox directory, and the container's entry in it.
+    /// The sandbox directory's list of leftovers, and the container's entry in that list.
     leftover: (Arc<LeftoverList>, Leftover),
     diagnostics: Option<Diagnostics>,
     started: Instant,
-    /// Highest observed memory use, because the engine reports only the current one. A std mutex: held for a moment.
+    /// Highest observed memory use in bytes. Tracked here because the engine reports only the current memory use. A std
+    /// mutex suffices, because it is held only briefly.
     peak_memory: Mutex<u64>,
     /// Time of the last out-of-memory event that was reported to the caller, in nanoseconds of the engine's clock.
     last_oom: AtomicI64,
@@ -99,7 +100,8 @@ impl Handle for DockerHandle {
     }
 
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        // The container's state keeps saying that memory ran out once it has; only events show that it happened again.
+        // Once memory has run out, the container's state reports this forever, so only events show that it happened
+        // again.
         let last_oom = self.last_oom.load(Ordering::Relaxed);
         let filters = HashMap::from([("container", vec![&*self.name]), ("event", vec!["oom"])]);
         let options = EventsOptionsBuilder::default().filters(&filters);
@@ -139,7 +141,7 @@ fn engine_timestamp(nanos: i64) -> String {
     format!("{}.{:09}", nanos / SECOND, nanos % SECOND)
 }
 
-/// Removes a container and returns whether the engine knew it.
+/// Removes a container and returns whether it existed.
 pub(super) async fn remove(engine: &Engine, name: &str) -> Result<bool, EngineError> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match engine.remove_container(name, Some(options)).await {

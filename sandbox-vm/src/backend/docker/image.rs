@@ -11,7 +11,7 @@ use crate::{Error, guest::WORKSPACE};
 
 const REPOSITORY: &str = "sandbox-vm-agent";
 
-/// Archive entries are padded to this size.
+/// Block size of a `tar` archive in bytes. Each entry is padded to a multiple of it.
 const BLOCK: usize = 512;
 
 /// Imports the image unless the engine already has it, and returns its name, which is derived from its content.

@@ -1,4 +1,4 @@
-//! Turns a container's standard streams into a channel, with its standard error kept separate.
+//! Turns a container's standard input and output into a channel, and captures its standard error separately.
 
 use std::future::poll_fn;
 
@@ -10,7 +10,7 @@ use crate::backend::diagnostics::Diagnostics;
 /// Capacity of a stream in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Connects the streams that the engine has attached. The connection closes when either side ends.
+/// Connects the streams that the engine has attached. The connection closes when either side closes its end.
 pub(super) fn connect(attached: AttachContainerResults) -> (DuplexStream, Diagnostics) {
     let (host_side, engine_side) = duplex(BUFFER);
     let (error, diagnostics) = duplex(BUFFER);

@@ -6,14 +6,15 @@ use serde_json::{Value, json};
 
 use crate::guest::WORKSPACE;
 
-/// Directory of the guest's root, next to the configuration.
+/// Name of the guest's root directory, next to the configuration file.
 pub(super) const ROOT_DIR: &str = "root";
 
 /// Capabilities that the agent needs until it has restricted itself: to change the owner of `/dev`, and to drop
 /// capabilities.
 const CAPABILITIES: [&str; 2] = ["CAP_CHOWN", "CAP_SETPCAP"];
 
-/// Returns the configuration of a guest whose root is in `base`, and whose agent gets these arguments.
+/// Returns the configuration of a guest whose root is the directory [`ROOT_DIR`] in `base`, and whose agent is started
+/// with the arguments `args`.
 pub(super) fn config(base: &Path, args: [String; 2]) -> Value {
     let root = base.join(ROOT_DIR);
     let [mark, args] = args;
@@ -41,7 +42,7 @@ pub(super) fn config(base: &Path, args: [String; 2]) -> Value {
         },
         "mounts": [
             { "destination": "/proc", "type": "proc", "source": "proc", "options": ["ro"] },
-            // Otherwise gVisor would mount devices and settings of its kernel here.
+            // Without this entry, gVisor would mount the devices and settings of its kernel here.
             { "destination": "/sys", "type": "tmpfs", "source": "none", "options": ["mode=0000", "ro"] },
             { "destination": "/dev", "type": "tmpfs", "source": "dev", "options": ["mode=0755"] },
             writable(WORKSPACE),

@@ -1,4 +1,4 @@
-//! The first program in gVisor: restricts itself and serves.
+//! The agent, which is the first program in gVisor. It restricts itself and then serves requests from the host.
 
 use std::{
     fs, io,
@@ -20,19 +20,20 @@ use crate::{
 /// A user that no process in the guest runs as.
 const NOBODY: u32 = 65_534;
 
-/// Restricts this process and serves until the host is done.
+/// Restricts this process and serves requests until the host ends the session.
 pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
     let channel = take_channel().map_err(StageError::new("take over its channel"))?;
     if plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
-        // Mapping it would create shared memory.
+        // Mapping `/dev/zero` would create shared memory, which the agent cannot measure.
         fs::remove_file("/dev/zero").map_err(StageError::new("remove /dev/zero"))?;
     }
     make_dev_unwritable().map_err(StageError::new("make /dev unwritable"))?;
     serve(&plan.bounds, channel, agent)
 }
 
-/// Makes `/dev` unwritable by giving it to another user. gVisor creates `/dev` in its own memory, where the guest's
-/// only user could otherwise fill it without limit. Writing to another user's directory requires capabilities.
+/// Makes `/dev` unwritable by changing its owner to another user. gVisor creates `/dev` in its own memory, which the
+/// guest's only user could otherwise fill without limit. Writing to another user's directory requires capabilities that
+/// the guest does not have.
 fn make_dev_unwritable() -> io::Result<()> {
     fs::remove_dir("/dev/shm")?;
     symlink("/tmp", "/dev/shm")?;

@@ -1,4 +1,4 @@
-//! The stage around gVisor: process 1 of the namespaces assembles the guest's root and becomes `runsc`.
+//! The stage around gVisor. Process 1 of the namespaces assembles the guest's root directory and then becomes `runsc`.
 
 use std::{fs, io, os::unix::process::CommandExt, path::Path, process::Command};
 
@@ -20,23 +20,25 @@ use crate::{
     spec::Image,
 };
 
-/// Path of `runsc` in its own root.
+/// Path of `runsc` in gVisor's own root directory.
 const RUNSC: &str = "/runsc";
 
-/// Where everything is assembled. Any directory works: only this process sees the mount.
+/// Directory in which the root directories are assembled. Any directory works, because only this process sees what is
+/// mounted there.
 const STAGING_DIR: &str = "/tmp";
 
-/// Directories of the host that contain only libraries, for an agent that needs some to start.
+/// Host directories that contain only libraries. A dynamically linked agent needs them to start.
 const LIBRARIES: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
-/// Builds the root of the guest and becomes `runsc`, which starts the guest in it. Returns only on failure.
+/// Builds the guest's root directory and replaces this process with `runsc`, which starts the guest in that directory.
+/// Returns only on failure.
 pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
     let step = |what: &'static str| StageError::new::<io::Error>(what);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(StageError::new("arrange to be killed when its parent ends"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StageError::new("make its mounts private"))?;
-    // Clone these before a mount covers them.
+    // Clone these mounts before another mount covers them.
     let mut entries = guest_entries(&plan.image)?;
     entries.extend(root::shared_dirs(&plan.shared_dirs)?);
     let runsc = runsc_entries(plan).map_err(step("find `runsc`"))?;
@@ -47,7 +49,7 @@ pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
     build_guest_root(&base.join(bundle::ROOT_DIR), plan, entries)
         .map_err(step("build the guest's root"))?;
     build_runsc_root(base, runsc).map_err(step("build gVisor's own root"))?;
-    // The processes of these namespaces; gVisor's parts find each other here.
+    // This `/proc` shows only the processes in these namespaces. gVisor's processes find each other through it.
     mount("proc", base.join("proc"), "proc", safe | MountFlags::NOEXEC, None)
         .map_err(StageError::new("mount /proc for gVisor"))?;
     let init = GuestArgs::GvisorInit(InitPlan { bounds: plan.bounds.clone() });
@@ -58,7 +60,7 @@ pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
     Err(StageError::new("start `runsc`")(exec_runsc()))
 }
 
-/// What gVisor needs from the host besides what its guest sees.
+/// Returns the host files that gVisor itself needs, in addition to those that its guest sees.
 fn runsc_entries(plan: &OuterPlan) -> io::Result<Vec<RootEntry>> {
     Ok(vec![
         root::clone_mount(&plan.runsc, RUNSC)?,
@@ -66,7 +68,7 @@ fn runsc_entries(plan: &OuterPlan) -> io::Result<Vec<RootEntry>> {
     ])
 }
 
-/// Builds a root for gVisor itself, so that code that breaks out of gVisor finds nothing there either.
+/// Builds a root directory for gVisor itself, so that code that breaks out of gVisor finds no host files there either.
 fn build_runsc_root(base: &Path, entries: Vec<RootEntry>) -> io::Result<()> {
     ["dev", "proc", "state", "tmp"].iter().try_for_each(|it| fs::create_dir(base.join(it)))?;
     root::mount_entries(base, entries)?;
@@ -79,12 +81,13 @@ fn build_guest_root(root: &Path, plan: &OuterPlan, entries: Vec<RootEntry>) -> i
     confine::mount_workspace(root, &plan.bounds)?;
     root::mount_entries(root, entries)?;
     confine::write_user_files(root)?;
-    // Mount points for gVisor.
+    // gVisor mounts its own file systems on these directories.
     ["dev", "proc", "sys"].iter().try_for_each(|it| fs::create_dir(root.join(it)))
 }
 
 fn guest_entries(image: &Image) -> Result<Vec<RootEntry>, StageError> {
-    // In the jail the agent is already running; here it is started again, so the program is required.
+    // In the jail, the agent is already running at this point. gVisor starts the agent's program again, so the guest's
+    // root directory has to contain it.
     let agent = root::agent_entry().map_err(StageError::new(
         "read the guest's program as user nobody; put it where every user can read it",
     ))?;
@@ -105,9 +108,11 @@ fn is_dynamically_linked() -> io::Result<bool> {
 /// Replaces this process with `runsc`. Returns only on failure.
 fn exec_runsc() -> io::Error {
     let mut command = Command::new(RUNSC);
-    // All of this is already in a control group and in an empty network namespace.
+    // gVisor sets up no control group and no network, because this process already runs in the guest's control group
+    // and in an empty network namespace.
     command.args(["--platform=systrap", "--network=none", "--ignore-cgroups", "--rootless"]);
-    // The root is read-only, and the workspace belongs to this guest alone.
+    // No overlay is needed, because the root is read-only. Exclusive access is safe, because the workspace belongs to
+    // this guest alone.
     command.args(["--overlay2=none", "--file-access-mounts=exclusive"]);
     command.args(["--root", "/state", "run", "--bundle", "/", "guest"]);
     command.env_clear().current_dir("/").exec()

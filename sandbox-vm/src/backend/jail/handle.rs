@@ -1,4 +1,4 @@
-//! Handle of a jailed guest.
+//! Handle to a jailed guest.
 
 use std::{
     io,
@@ -36,10 +36,11 @@ pub(in crate::backend) struct JailHandle {
     /// The outer stage. It is killed on drop, and the guest dies with it.
     outer: tokio::sync::Mutex<Option<Child>>,
     guest: Option<OwnedFd>,
-    /// Closing it ends the guest as well, even if this process is killed.
+    /// The host's end of the lifeline. When it closes, the guest ends. The kernel also closes it if this process is
+    /// killed.
     lifeline: Option<BufReader<ChildStdout>>,
     cgroup: Option<Cgroup>,
-    // Std mutexes: held for a moment, never across an await.
+    // Std mutexes suffice, because they are held only briefly and never across an await.
     last_hits: Mutex<LimitHits>,
     /// Highest observed memory use, for guests without a control group that measures it.
     peak_memory: Mutex<u64>,
@@ -100,12 +101,12 @@ impl JailHandle {
         Ok(pidfd_send_signal(guest, signal)?)
     }
 
-    /// What the guest writes outside its channel.
+    /// Returns the captured output that the guest has written outside its channel.
     pub(in crate::backend) fn diagnostics(&self) -> Option<&Diagnostics> {
         self.diagnostics.as_ref()
     }
 
-    /// Waits for the diagnostics of a guest that failed to start, and kills it.
+    /// Waits for the diagnostic output of a guest that failed to start, kills the guest, and returns the output.
     pub(in crate::backend) async fn collect_diagnostics_and_kill(&mut self) -> String {
         let diagnostics = self.diagnostic_output().await;
         self.kill().await;
@@ -120,7 +121,7 @@ impl Handle for JailHandle {
             // A frozen process does not die before it is thawed.
             let _ = cgroup.set_freezer(FreezerState::Thawed);
         }
-        // When process 1 dies, the kernel ends everything in its namespace before anyone is notified.
+        // When process 1 dies, the kernel ends everything in its namespace before it reports that process 1 has ended.
         if let Some(guest) = &self.guest
             && pidfd_send_signal(guest, Signal::KILL).is_ok()
             && let Ok(guest) = guest.try_clone()
@@ -128,13 +129,13 @@ impl Handle for JailHandle {
             let wait = move || sandbox_dir::wait_for_exit(&guest, KILL_TIMEOUT);
             let _ = tokio::task::spawn_blocking(wait).await;
         }
-        // The outer stage then notices and exits by itself, unless it is stopped.
+        // The outer stage notices that the guest has ended and exits by itself, unless it is stopped by a signal.
         if let Some(outer) = self.outer.lock().await.as_mut() {
             let _ = outer.start_kill();
             let _ = timeout(KILL_TIMEOUT, outer.wait()).await;
         }
         if let Some(cgroup) = self.cgroup.clone() {
-            // If the group cannot be removed, it is still on the sandbox directory's list.
+            // If the group cannot be removed now, it is removed later, because the sandbox directory still lists it.
             let _ = tokio::task::spawn_blocking(move || cgroup.remove()).await;
         }
     }
@@ -173,7 +174,7 @@ impl Handle for JailHandle {
 }
 
 impl JailHandle {
-    /// Measures the guest's processes directly.
+    /// Measures the guest's processes one by one, for guests without a control group.
     async fn sample_usage(&self) -> Option<Usage> {
         let outer = self.outer.lock().await.as_ref()?.id()?;
         let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;
@@ -193,7 +194,7 @@ impl JailHandle {
     }
 }
 
-/// Returns the parent of a process, if the kernel shows it to us.
+/// Returns the parent of a process, or `None` if `/proc` does not show it.
 fn parent_pid(pid: Pid) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
@@ -201,7 +202,7 @@ fn parent_pid(pid: Pid) -> Option<u32> {
 }
 
 impl Drop for JailHandle {
-    /// The control group is on the list of the sandbox directory and is removed with it.
+    /// Kills the guest. The sandbox directory lists its control group, which is removed together with that directory.
     fn drop(&mut self) {
         if let Some(guest) = &self.guest {
             let _ = pidfd_send_signal(guest, Signal::KILL);

@@ -1,4 +1,5 @@
-//! The inner stage: process 1 of the guest builds its root, restricts itself and serves.
+//! The inner stage. Process 1 of the guest builds its root directory, restricts itself and serves requests from the
+//! host.
 
 use std::{
     fs::File,
@@ -15,13 +16,14 @@ use crate::{
     guest::{Agent, serve_blocking},
 };
 
-/// Builds the jail around this process and serves in it until the host is done.
+/// Builds the jail around this process and serves requests in it until the host ends the session.
 pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
     let channel = enter_root(plan)?;
     serve(&plan.bounds, channel, agent)
 }
 
-/// Builds the root around this process and returns its channel. No restrictions are applied yet.
+/// Builds the root directory, switches this process to it, and returns the channel to the host. No restrictions are
+/// applied yet.
 pub(in crate::backend) fn enter_root(plan: &InitPlan) -> Result<StdStream, StageError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(StageError::new("arrange to be killed when its parent ends"))?;
@@ -31,7 +33,8 @@ pub(in crate::backend) fn enter_root(plan: &InitPlan) -> Result<StdStream, Stage
     Ok(channel)
 }
 
-/// Restricts a guest whose root is built, and serves on the channel until the host is done.
+/// Restricts this process, whose root directory is already built, and serves requests on the channel until the host
+/// ends the session.
 pub(in crate::backend) fn serve(
     bounds: &GuestLimits,
     channel: StdStream,

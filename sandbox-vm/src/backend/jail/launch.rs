@@ -1,4 +1,4 @@
-//! Starts the outer stage and opens the guest that it starts.
+//! Starts the outer stage and opens the guest process that the outer stage starts.
 
 use std::{
     io,
@@ -28,17 +28,17 @@ use crate::{
 /// How long the outer stage may take to report the guest's process id.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum length of that report in bytes.
+/// Maximum length in bytes of the line in which the outer stage reports the guest's process id.
 const MAX_LINE: u64 = 64;
 
-/// How to fix a program that does not become a guest.
+/// Advice for a program that was started as a guest but did not become one.
 const ENTER_HINT: &str = "call `guest::enter` first in its `main`";
 
-/// The back end that starts a guest, and the program that it runs.
+/// The back end that starts a guest, and the program that the guest runs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::backend) struct Launcher<'a> {
     pub(in crate::backend) backend: &'static str,
-    /// The program that runs both stages. It calls [`guest::enter`](crate::guest::enter) first.
+    /// The program that runs both stages. It has to call [`guest::enter`](crate::guest::enter) before anything else.
     pub(in crate::backend) program: &'a Path,
 }
 
@@ -53,8 +53,8 @@ pub(in crate::backend) fn create_cgroup(
     Ok(Cgroup::create(sandbox_dir.id(), limits))
 }
 
-/// Starts a guest in its own namespaces, as an unprivileged user. `next` is what process 1 of the namespaces becomes;
-/// it gets the channel as standard input.
+/// Starts a guest in its own namespaces, as an unprivileged user. `next` specifies what process 1 of the namespaces
+/// runs. That process gets the channel as its standard input.
 pub(in crate::backend) async fn launch(
     launcher: Launcher<'_>,
     cgroup: Option<Cgroup>,
@@ -65,7 +65,8 @@ pub(in crate::backend) async fn launch(
     Ok(Guest { channel: Box::new(channel), handle: Arc::new(handle) })
 }
 
-/// Like [`launch`], with open files that process 1 receives through its channel before anything else.
+/// Like [`launch`], but also passes open files to process 1, which receives them through its channel before any other
+/// data.
 pub(in crate::backend) async fn launch_with_files(
     launcher: Launcher<'_>,
     cgroup: Option<Cgroup>,
@@ -74,7 +75,7 @@ pub(in crate::backend) async fn launch_with_files(
     sandbox_dir: &SandboxDir,
 ) -> Result<(UnixStream, JailHandle), Error> {
     let start = |problem: String| Error::Start { backend: launcher.backend, problem };
-    // Otherwise a program that does not call `guest::enter` would start itself in an endless loop.
+    // Without this check, a program that does not call `guest::enter` would start itself in an endless loop.
     if guest::was_started_as_guest() {
         return Err(start(format!("this process was itself started as a guest; {ENTER_HINT}")));
     }
@@ -97,7 +98,7 @@ pub(in crate::backend) async fn launch_with_files(
     let mut lifeline = BufReader::new(
         lifeline.ok_or_else(|| start("the outer stage has no standard output".to_owned()))?,
     );
-    // The outer stage reports the guest's process id, or exits.
+    // The outer stage either reports the guest's process id or exits.
     let mut line = String::new();
     let mut limited = (&mut lifeline).take(MAX_LINE);
     let read = tokio::time::timeout(START_TIMEOUT, limited.read_line(&mut line)).await;
@@ -143,7 +144,7 @@ mod tests {
         spec::Spec,
     };
 
-    /// Returns the error from starting a script that does not know that it is a guest.
+    /// Starts a script that does not call `guest::enter` as a guest, and returns the error.
     async fn start(script: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");

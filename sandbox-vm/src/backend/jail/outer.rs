@@ -1,4 +1,5 @@
-//! The outer stage: becomes the user `nobody`, creates the namespaces, and starts the guest in them.
+//! The outer stage. It becomes the user `nobody` if it was started by root, creates the namespaces, and starts the
+//! guest in them.
 
 use std::{
     fs,
@@ -18,13 +19,14 @@ use crate::{guest::GuestArgs, sys};
 /// User and group that root switches to: `nobody`.
 const NOBODY: u32 = 65534;
 
-/// The word before the guest's process id on the lifeline.
+/// Word that precedes the guest's process id in the line that [`outer`] writes to the lifeline.
 pub(super) const GUEST_TAG: &str = "guest";
 
-/// Creates the namespaces, starts the guest, and stays until it ends.
+/// Creates the namespaces, starts the guest, and waits until the guest ends.
 ///
-/// Standard input is the channel, which is passed on to the guest. Standard output is the lifeline: this stage reports
-/// the guest's process id on it, and when its other end closes, because the host is gone, the guest ends.
+/// Standard input is the channel, which is passed on to the guest. Standard output is the *lifeline*. This stage writes
+/// the guest's process id to it. When the host process ends, the other end of the lifeline closes, and this stage then
+/// ends the guest.
 pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
     sys::set_cloexec_from(3)
         .map_err(StageError::new("mark its file descriptors as close-on-exec"))?;
@@ -32,7 +34,8 @@ pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
         let what = format!("join the control group through `{}`", file.display());
         fs::write(file, "0").map_err(StageError::new(what))?;
     }
-    // Open it while this process still has the right to, and before it enters namespaces in which it may not exist.
+    // Open the device while this process still has permission to do so, and before the process enters namespaces in
+    // which the device may not exist.
     let device = plan.next.device().map(|it| fs::File::options().read(true).write(true).open(it));
     let device = device.transpose().map_err(StageError::new("open the guest's device"))?;
     become_nobody(plan.next.device_group())
@@ -48,8 +51,8 @@ pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
     }
 }
 
-/// Root gives up all its rights before it does anything for the guest, except for the group of a device. Any other user
-/// keeps its identity.
+/// Becomes the user `nobody` if this process runs as root, so that it has no privileges when it starts to set up the
+/// guest. It keeps only the group that may use the guest's device. Any other user keeps its identity.
 fn become_nobody(device_group: Option<Gid>) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -76,20 +79,20 @@ fn enter_namespaces() -> Result<(), StageError> {
     let write = |file: &str, text: String| {
         fs::write(file, text).map_err(StageError::new(format!("write {file}")))
     };
-    // There is one user in the namespace: root inside, this unprivileged user outside.
+    // The namespace has a single user, which is root inside it and this unprivileged user outside.
     write("/proc/self/setgroups", "deny".to_owned())?;
     write("/proc/self/uid_map", format!("0 {user} 1"))?;
     write("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
-/// The first process started after `unshare` becomes process 1 of the new process namespace.
+/// Starts the guest. The first process started after `unshare` becomes process 1 of the new process namespace.
 fn start(next: &GuestArgs, device: Option<fs::File>) -> io::Result<std::process::Child> {
     let mut command = Command::new("/proc/self/exe");
     next.apply(&mut command)?;
     let stdout = device.map_or_else(Stdio::null, Stdio::from);
     command.env_clear().stdin(Stdio::inherit()).stdout(stdout).stderr(Stdio::inherit());
-    // Open it before the guest starts: the guest's `pivot_root` also moves this process, which shares its mount
-    // namespace, to the new root, where the file may not exist.
+    // Open `/dev/null` before the guest starts. The guest's `pivot_root` also moves this process to the new root,
+    // because both share a mount namespace, and the file may not exist there.
     let null = fs::File::open("/dev/null")?;
     let guest = command.spawn()?;
     // Only the guest keeps the channel open, so that the host sees it close when the guest ends.
@@ -99,14 +102,13 @@ fn start(next: &GuestArgs, device: Option<fs::File>) -> io::Result<std::process:
 
 fn report_guest_pid(guest: u32) -> io::Result<()> {
     let mut lifeline = io::stdout().lock();
-    // The tag tells the host that this line comes from a guest stage and not from a program that does not know about
-    // guests.
+    // The tag lets the host distinguish this line from the output of a program that does not call `guest::enter`.
     writeln!(lifeline, "{GUEST_TAG} {guest}")?;
     lifeline.flush()
 }
 
-/// Returns once the guest has ended. If the other end of the lifeline closes, this process exits immediately, and the
-/// guest with it, because it is killed when its parent ends.
+/// Returns once the guest has ended. If the other end of the lifeline closes, this process exits immediately. The
+/// kernel then kills the guest, because the guest has asked to be killed when its parent ends.
 fn wait_for_guest(guest: u32) -> io::Result<()> {
     let guest =
         i32::try_from(guest).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;

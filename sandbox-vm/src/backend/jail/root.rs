@@ -1,4 +1,5 @@
-//! The root of a jail: a small read-only tree that contains the image and nothing else of the host.
+//! The root directory of a jail. It is a small read-only tree that contains only the image, a few devices, and the host
+//! directories that are shared with the guest.
 
 use std::{
     collections::BTreeMap,
@@ -23,21 +24,22 @@ use crate::{
     sys,
 };
 
-/// Where the new root is assembled. Any directory works: only this process sees the mount.
+/// Directory in which the new root is assembled. Any directory works, because only this process sees what is mounted
+/// there.
 const STAGING_DIR: &str = "/tmp";
 
-/// Devices that are harmless.
+/// Harmless devices in `/dev` that guests can use.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Directories of the host with its programs and libraries.
+/// Host directories that contain the host's programs and libraries.
 const SYSTEM_DIRS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
-/// Builds the root and switches to it.
+/// Builds the root directory and switches this process to it.
 pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
     let step = |what: &'static str| StageError::new::<io::Error>(what);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StageError::new("make its mounts private"))?;
-    // Clone these before a mount covers them.
+    // Clone these mounts before another mount covers them.
     let mut entries = collect_entries(plan).map_err(step("find its image"))?;
     entries.extend(shared_dirs(&plan.shared_dirs)?);
     let base = Path::new(STAGING_DIR);
@@ -52,12 +54,13 @@ pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
     enter(base).map_err(step("switch to its root"))
 }
 
-/// Collects everything that the tree of a jail contains.
+/// Collects the entries of a jail's root directory, except for the shared directories.
 fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
-    // If the user `nobody` cannot reach the agent's file, the guest does without it: the agent is already running.
+    // If the user `nobody` cannot reach the agent's file, the guest does without the file, because the agent is already
+    // running.
     let mut entries: Vec<_> = agent_entry().into_iter().collect();
     for device in DEVICES {
-        // Mapping it would create shared memory.
+        // Mapping `/dev/zero` would create shared memory, which the agent cannot measure.
         if device == "zero" && plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
             continue;
         }
@@ -68,32 +71,33 @@ fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
     Ok(entries)
 }
 
-/// A clone of a mount of the host, detached from its tree.
+/// A clone of a host mount that is not attached to any directory yet.
 pub(in crate::backend) struct ClonedMount {
     tree: OwnedFd,
     to: PathBuf,
     is_dir: bool,
-    /// Whether it is already read-only and needs no remount after it is attached.
+    /// Whether the mount already has its final restrictions and needs no remount after it is attached.
     is_restricted: bool,
 }
 
 /// An entry in a guest's root.
 pub(in crate::backend) enum RootEntry {
     Tree(ClonedMount),
-    /// On most systems `/bin` is a link into `/usr`.
+    /// A symbolic link. On most systems, `/bin` is a link into `/usr`.
     Link {
         to: PathBuf,
         at: PathBuf,
     },
 }
 
-/// The current program, which is the guest's agent.
+/// Returns the entry for the current program, which is the guest's agent.
 pub(in crate::backend) fn agent_entry() -> io::Result<RootEntry> {
-    // By path, because the open file belongs to a mount of another namespace, which the kernel does not clone.
+    // Clone it by its path, because `/proc/self/exe` refers to a mount in another namespace, and the kernel does not
+    // clone such mounts.
     clone_mount(&fs::read_link("/proc/self/exe")?, "/agent")
 }
 
-/// What an image contains besides the agent.
+/// Returns the entries for an image, except for the agent.
 pub(in crate::backend) fn image_entries(image: &Image) -> io::Result<Vec<RootEntry>> {
     match image {
         Image::Python => host_dirs(&SYSTEM_DIRS),
@@ -101,7 +105,8 @@ pub(in crate::backend) fn image_entries(image: &Image) -> io::Result<Vec<RootEnt
     }
 }
 
-/// The host directories that are shared with the guest, by their names in its root.
+/// Returns the entries for the host directories that are shared with the guest. Each key is a directory's name in the
+/// guest's root directory.
 pub(in crate::backend) fn shared_dirs(
     dirs: &BTreeMap<String, PathBuf>,
 ) -> Result<Vec<RootEntry>, StageError> {
@@ -112,7 +117,8 @@ pub(in crate::backend) fn shared_dirs(
     ))
 }
 
-/// The given host directories that exist, at the same paths in the guest.
+/// Returns entries that place host directories at the same paths in the guest. Directories that do not exist are
+/// skipped.
 pub(in crate::backend) fn host_dirs(dirs: &[&str]) -> io::Result<Vec<RootEntry>> {
     let mut entries = Vec::new();
     for dir in dirs {
@@ -127,7 +133,7 @@ pub(in crate::backend) fn host_dirs(dirs: &[&str]) -> io::Result<Vec<RootEntry>>
     Ok(entries)
 }
 
-/// Clones the mount of a file or directory of the host, read-only, or of a device.
+/// Clones the mount of a host file, directory or device. The clone is read-only, except for a device.
 pub(in crate::backend) fn clone_mount(
     from: &Path,
     to: impl Into<PathBuf>,
@@ -139,8 +145,8 @@ pub(in crate::backend) fn clone_mount(
         if to.starts_with("/dev") { Ok(()) } else { sys::restrict_mount_tree(&recursive) };
     let (tree, is_restricted) = match restricted {
         Ok(()) => (recursive, true),
-        // An old kernel can restrict only one mount at a time. So mounts below this one are left out; if the kernel
-        // does not allow that, the call fails.
+        // An old kernel can restrict only one mount at a time, so the clone leaves out the mounts below this one. If
+        // the kernel refuses such a clone, this function fails.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             (open_clone(from, OpenTreeFlags::empty())?, false)
         }
@@ -184,9 +190,10 @@ pub(in crate::backend) fn mount_entries(base: &Path, entries: Vec<RootEntry>) ->
     Ok(())
 }
 
-/// Mounts a `/proc` with only the guest's own processes, without kernel settings.
+/// Mounts a `/proc` that shows only the guest's own processes and no kernel settings.
 ///
-/// In a container that hides parts of its own `/proc` the kernel may refuse; the guest then does without.
+/// If the host itself runs in a container that hides parts of `/proc`, the kernel may refuse this mount. The guest then
+/// has an empty `/proc`.
 fn mount_proc(base: &Path) -> io::Result<()> {
     let at = base.join("proc");
     fs::create_dir(&at)?;
@@ -200,10 +207,10 @@ fn enter(base: &Path) -> io::Result<()> {
     std::env::set_current_dir(WORKSPACE)
 }
 
-/// Makes a directory the read-only root. Nothing of the old root stays reachable.
+/// Makes `base` the read-only root directory of this process. Nothing in the old root remains reachable.
 pub(in crate::backend) fn pivot_into(base: &Path) -> io::Result<()> {
     std::env::set_current_dir(base)?;
-    // This stacks the old root on top of the new one, where it is then unmounted.
+    // This call stacks the old root on top of the new one. The next call unmounts it there.
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;

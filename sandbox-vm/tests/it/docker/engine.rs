@@ -1,5 +1,5 @@
-//! A fake container engine. It implements the used part of Docker's API, records requests, and runs the suite's guest
-//! as an ordinary process instead of in a container.
+//! A fake container engine. It implements the part of Docker's API that the back end uses, records requests, and runs
+//! the suite's guest as an ordinary process instead of in a container.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::HOSTILE;
 
-/// The recorded requests, and the images and containers of the engine.
+/// The engine's recorded requests, images and containers.
 #[derive(Default)]
 pub(super) struct FakeEngine {
     requests: Mutex<Vec<String>>,
@@ -49,7 +49,7 @@ struct Request {
 }
 
 impl FakeEngine {
-    /// Listens on a socket in this directory until the runtime ends.
+    /// Creates an engine that listens on a socket in this directory until the runtime shuts down.
     pub(super) fn listen(dir: &Path) -> (Arc<Self>, PathBuf) {
         let socket = dir.join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -63,7 +63,7 @@ impl FakeEngine {
         (engine, socket)
     }
 
-    /// Returns the requests so far, for example `POST /containers/x/start`.
+    /// Returns all requests received so far, for example `POST /containers/x/start`.
     pub(super) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -78,13 +78,13 @@ impl FakeEngine {
         self.is_stuck.store(stuck, Ordering::SeqCst);
     }
 
-    /// Makes requests to create containers get no response.
+    /// Makes the engine stop responding to requests to create containers.
     pub(super) fn make_silent(&self) {
         self.is_silent.store(true, Ordering::SeqCst);
     }
 
-    /// Records an out-of-memory event for every container. The kernel may kill any of its processes then, including the
-    /// agent.
+    /// Records an out-of-memory event for every container. After such an event, the kernel may kill any of a
+    /// container's processes, including the agent.
     pub(super) fn exhaust_memory(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
         for container in self.containers.lock().unwrap().values_mut() {
@@ -100,7 +100,7 @@ impl FakeEngine {
         }
     }
 
-    /// Returns the out-of-memory event of the container and period that the query names.
+    /// Returns the out-of-memory event for the container and period that the query specifies, if there was one.
     fn memory_events(&self, query: &str) -> Value {
         let value = |key| query.split('&').find_map(|it| it.strip_prefix(key)).unwrap();
         // A time is written as `seconds.nanoseconds`, with all nine digits of nanoseconds.
@@ -182,7 +182,7 @@ impl FakeEngine {
             }
             unknown => panic!("unexpected request: {unknown:?}"),
         };
-        // The body is empty if there is no answer, for example no events.
+        // If the answer is null, for example because there are no events, the body is empty.
         let answer = if answer.is_null() { String::new() } else { answer.to_string() };
         let length = answer.len();
         let head =
@@ -190,7 +190,7 @@ impl FakeEngine {
         let _ = stream.write_all(format!("{head}{answer}").as_bytes()).await;
     }
 
-    /// Starts the guest process of a container, and connects its streams to the attached connection.
+    /// Starts the guest process of a container and connects its streams to the attached connection.
     fn start(&self, name: &str) {
         let mut containers = self.containers.lock().unwrap();
         let container = containers.get_mut(name).unwrap();
@@ -212,8 +212,8 @@ impl FakeEngine {
     }
 }
 
-/// Prefixes each chunk of a container's output with the engine's stream header. Closes the connection at the end of
-/// standard output.
+/// Forwards a container's output and prefixes each chunk with the engine's stream header. Closes the connection at the
+/// end of standard output.
 async fn forward_framed(
     stream: u8,
     mut from: impl AsyncRead + Unpin,

@@ -1,4 +1,4 @@
-//! Replies to guests that do not read them must not accumulate on the host.
+//! Tests that replies to guests which do not read them do not accumulate on the host.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use super::*;
 async fn guest_that_does_not_read_blocks_no_caller() {
     let (sandboxes, _dir, _) = open(Script { reads: Reads::Hello, ..Script::SILENT }).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("x")).await.unwrap();
-    // More commands than the channel and the host's outbox can hold.
+    // Send more commands than fit into the channel and the host's outbox.
     let mut commands = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let sandbox = sandbox.clone();
@@ -33,7 +33,7 @@ async fn guest_that_does_not_read_blocks_no_caller() {
     assert!(outcomes.iter().all(|it| matches!(it, Err(Error::Timeout { .. }))), "{outcomes:?}");
 }
 
-/// Asserts that a guest that makes these calls for a graph and reads nothing is terminated.
+/// Asserts that a guest is terminated if it makes these calls for a graph run and reads nothing.
 async fn assert_terminated_for_not_reading(answer: fn(u64) -> Vec<u8>, run: GraphRun) {
     let script = Script { answer, reads: Reads::FirstCommand, ..Script::SILENT };
     let (sandboxes, _dir, killed) = open(script).await;
@@ -55,7 +55,7 @@ async fn unread_checkpoints_do_not_accumulate() {
         (0..500).flat_map(get).collect()
     };
     assert_terminated_for_not_reading(calls, GraphRun::new("g").thread("t", saver.clone())).await;
-    // Four are in the outbox, one is partially written, and two wait for space.
+    // Four checkpoints are in the outbox, one is partially written, and two are waiting for space.
     let reads = saver.reads.load(Ordering::SeqCst);
     assert!((2..=8).contains(&reads), "{reads} checkpoints of 30 MiB were read");
 }
@@ -64,15 +64,15 @@ async fn unread_checkpoints_do_not_accumulate() {
 async fn calls_are_not_made_while_answers_are_unread() {
     let calls = |id| (0..1000).flat_map(|nth| host_call(id, nth, Value::Null)).collect();
     let long = async |_: String, _: Value| Ok(json!("x".repeat(32 << 10)));
-    // There is space for 32 answers of this maximum size.
+    // There is memory for 32 answers of this maximum size.
     let policy = CallPolicy::new(long).allow("slow").max_answer(8 << 20);
     assert_terminated_for_not_reading(calls, GraphRun::new("g").call_policy(policy.clone())).await;
-    // As many are in the channel, and 64 are in the outbox.
+    // Another 32 answers may be in the channel, and 64 in the outbox.
     let made = policy.calls_made();
     assert!((96..=160).contains(&made), "{made} calls were made");
 }
 
-/// A paused guest is not expected to read.
+/// A paused guest must not be terminated for not reading, because it cannot read.
 #[tokio::test(start_paused = true)]
 async fn paused_guest_is_not_terminated_for_not_reading() {
     let calls = |id| {
@@ -95,7 +95,7 @@ async fn paused_guest_is_not_terminated_for_not_reading() {
     assert!(matches!(error, Error::Terminated { .. }), "{error}");
 }
 
-/// An in-memory checkpointer that counts reads. The guests here only read, so nothing else is implemented.
+/// An in-memory checkpointer that counts reads. The guests in these tests only read, so nothing else is implemented.
 #[derive(Debug, Default)]
 struct CountingSaver {
     inner: MemorySaver,
@@ -154,7 +154,7 @@ fn host_request(run: u64, nth: u64, call: HostCall) -> Vec<u8> {
     encode(Kind::Request, nth, &rmp_serde::to_vec_named(&HostCallRequest { run, call }).unwrap())
 }
 
-/// Returns a checkpoint of about this size in bytes.
+/// Returns a checkpoint with a size of about `bytes` bytes.
 fn checkpoint_of(bytes: usize) -> NewCheckpoint {
     let id = CheckpointId::next();
     let text = Value::from("x".repeat(bytes));
