@@ -68,14 +68,14 @@ pub enum Reason {
     UnknownFinding,
     /// The cited findings do not state the number, but other findings do.
     InOtherFindings {
-    /// The findings that state the number.
+        /// The findings that state the number.
         findings: Vec<FindingId>,
     },
     /// The cited findings do not state the number, but the data contains it.
     OnlyInData,
     /// Findings state the number, but the data does not contain it.
     OnlyInFindings {
-    /// The findings that state the number.
+        /// The findings that state the number.
         findings: Vec<FindingId>,
     },
     /// A source document or a finding contains a number that the data does not contain.

@@ -183,10 +183,6 @@ async fn run_from_checkpoint(
         (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
         _ => load::Loaded::default(),
     };
-    // This decision is made while the lease is held, so that two processes cannot both apply the input.
-    if let RunInput::StartOrContinue(update) = input {
-        input = if saved.is_empty() { RunInput::Fresh(update) } else { RunInput::Continue };
-    }
     let resume_values = load::take_resume_values(&mut input, &saved)?;
     let scope = Scope {
         run,

@@ -1,4 +1,4 @@
-//! AcceptsPayload connections and shuts down gracefully.
+//! Accepts connections and shuts down gracefully.
 
 mod write_timeout;
 
@@ -95,7 +95,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// AcceptsPayload a connection as soon as fewer than the maximum are open.
+/// Accepts a connection as soon as fewer than the maximum are open.
 async fn accept(
     listener: &TcpListener,
     free: &Arc<Semaphore>,

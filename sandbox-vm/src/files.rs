@@ -57,7 +57,7 @@ impl<'a> Files<'a> {
             return Err(self.refused(problem));
         }
         self.sandbox
-            .command(&GuestCommand::CheckpointWrite { path: path.to_owned(), bytes }, REPLY_TIMEOUT)
+            .command(&GuestCommand::Write { path: path.to_owned(), bytes }, REPLY_TIMEOUT)
             .await
     }
 

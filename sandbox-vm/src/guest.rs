@@ -252,7 +252,7 @@ impl AgentServer {
             GuestCommand::Read { path, limit } => {
                 encode_reply(&files::read(workspace, &path, limit)?)
             }
-            GuestCommand::CheckpointWrite { path, bytes } => {
+            GuestCommand::Write { path, bytes } => {
                 encode_reply(&files::write(workspace, &path, &bytes)?)
             }
             GuestCommand::List { path } => encode_reply(&files::list(workspace, &path)?),

@@ -285,7 +285,7 @@ fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
             "malformed",
             "not a database",
             "database of another program",
-            "newer one",
+            "newer version",
             "no such",
         ]
         .iter()

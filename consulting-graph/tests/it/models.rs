@@ -128,9 +128,10 @@ async fn concurrent_runs_do_not_affect_each_other() {
     let events = |run: &Run| -> BTreeSet<String> {
         let events = EventLog::read(&run.dir().join("events.jsonl")).unwrap();
         assert!(events.iter().zip(1..).all(|(it, seq)| it.seq == seq));
-        let events: BTreeSet<String> = events.iter().map(|it| format!("{:?}", it.event)).collect();
-        assert_eq!(events.len(), events.len());
-        events
+        let distinct: BTreeSet<String> =
+            events.iter().map(|it| format!("{:?}", it.event)).collect();
+        assert_eq!(distinct.len(), events.len());
+        distinct
     };
     let at_once = |seed| ResumeOptions {
         concurrency: 3,

@@ -39,11 +39,6 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Returns whether the thread has no checkpoint.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.checkpoint.is_none()
-    }
-
     pub(crate) fn into_checkpoint(self) -> Option<Checkpoint> {
         self.checkpoint
     }
@@ -247,6 +242,14 @@ impl Engine {
         nested: Option<bool>,
     ) -> Result<(), RunError> {
         let known = saved.checkpoint.is_some();
+        // The run holds the lease of its thread, so two processes cannot both apply the input. A subgraph decides by
+        // `nested` whether it continues.
+        let input = match input {
+            RunInput::StartOrContinue(update) if !known || nested.is_some() => {
+                RunInput::Fresh(update)
+            }
+            input => input,
+        };
         let resumes = known && nested.unwrap_or(!matches!(input, RunInput::Fresh(_)));
         self.resuming = nested.unwrap_or(resumes);
         self.replaying = saved.is_time_travel(&input);
@@ -262,7 +265,6 @@ impl Engine {
                 return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
             }
             RunInput::Continue if !known => return Err(RunError::EmptyInput),
-            // In a top-level run, the caller has already replaced `StartOrContinue` with `Fresh` or `Continue`.
             RunInput::Continue | RunInput::StartOrContinue(_) => {}
             RunInput::Command(command) => {
                 if command.update.is_none() && command.gotos.is_empty() && command.resume.is_none()

@@ -1,12 +1,14 @@
 //! Continuing a thread after a failure: finished tasks do not run again.
 
 use graph_core::{
-    Durability, Input, MemorySaver, RunError, RunOptions, START, State, StateGraph,
+    Context, Durability, Input, MemorySaver, NodeError, Persistence, RunError, RunOptions, START,
+    State, StateGraph,
     checkpoint::{CheckpointError, CheckpointId, Source},
 };
 
 use crate::support::{
-    InjectedError, Probe, Trail, chain, diamond, failed_node, path_of, trail, with_nodes,
+    InjectedError, Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, trail,
+    with_nodes,
 };
 
 #[tokio::test]
@@ -285,4 +287,22 @@ async fn an_incomplete_join_is_kept_between_runs() {
     assert_eq!(state.pending_joins, [("c".to_owned(), vec!["b".to_owned()])]);
     assert!(thread.run(input("b")).await.unwrap().is_done());
     assert_eq!(probe.trace(), "1: a | 4: b | 5: c");
+}
+
+#[tokio::test]
+async fn start_or_continue_starts_a_graph_that_a_node_calls() {
+    async fn call(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
+        let input = Input::start_or_continue(trail(["nested"]).into_update());
+        let inner = cx.run_graph(&diamond().compile()?, Persistence::Invocation, input).await?;
+        Ok(Trail::update().path(inner.map(|it| it.path).unwrap_or_default()))
+    }
+    let probe = Probe::default();
+    let graph = StateGraph::<Trail, Probe>::new()
+        .node(call)
+        .edge(START, call)
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let outcome = graph.thread("t", probe).start_or_continue(Trail::default()).await.unwrap();
+    assert_eq!(outcome.state(), &trail(["nested", "a", "b", "c", "d"]));
 }

@@ -24,7 +24,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// AcceptsPayload only plain names, which can be used in any statement; otherwise returns a description of the
+    /// Accepts only plain names, which can be used in any statement; otherwise returns a description of the
     /// problem.
     pub(super) fn new(name: &str) -> Result<Self, String> {
         let plain = |it: char| it.is_ascii_alphanumeric() || it == '_';

@@ -19,7 +19,7 @@ const FIELD: &str = "response";
 impl Llm {
     /// Answers repeated requests from a cache, as long as the entries last.
     ///
-    /// AcceptsPayload any cache for node results: in memory, in a SQLite file, on PostgreSQL. Responses are stored under
+    /// Accepts any cache for node results: in memory, in a SQLite file, on PostgreSQL. Responses are stored under
     /// the node name `llm:provider/model`, which is also the name to clear them by. Only complete responses are
     /// stored, not those that reached the token limit.
     ///

@@ -171,7 +171,7 @@ async fn session_ends_when_its_budget_is_spent() {
         let outcome = ended.outcome.unwrap();
         assert!(
             !outcome.success
-                && outcome.message.starts_with("the budget is spent: the call can come to"),
+                && outcome.message.starts_with("the budget is spent: the call can cost up to"),
             "{outcome:?}"
         );
         assert_eq!(

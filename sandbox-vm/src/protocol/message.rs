@@ -49,7 +49,7 @@ pub enum GuestCommand {
         limit: u64,
     },
     /// Writes a file and creates missing parent directories.
-    CheckpointWrite {
+    Write {
         /// Path below the workspace.
         path: String,
         /// New contents of the file.
