@@ -75,7 +75,7 @@ fn whole_reply_is_json() {
     check(&format!(r#"{{"scores": {OWN}}}"#), "3 4 5 6 json | `scores` was unwrapped");
     check(
         &serde_json::Value::from(OWN).to_string(),
-        "3 4 5 6 json | JSON inside a string was read",
+        "3 4 5 6 json | the JSON inside a string was parsed",
     );
 }
 
@@ -286,12 +286,12 @@ fn unambiguous_values_are_coerced() {
     assert_eq!(
         read.notes,
         [
-            "`left_out` is null and was left out",
+            "`left_out` is null and was omitted",
             "level: \"Very High\" read as \"very_high\"",
             "`more` is not in the schema and was dropped",
             "ready: \"Yes\" read as true",
             "share: \"0.25\" read as 0.25",
-            "tags: a single value was read as a list of one",
+            "tags: a single value was converted to a list with one item",
         ]
     );
 }
@@ -362,7 +362,7 @@ async fn value_from_truncated_reply_has_a_note() {
     let request = Request::new("Judge.").max_tokens(100);
     let judged = model([Rule::text(reply)]).generate_json::<Score>(request).await.unwrap();
     assert_eq!((judged.value.impact, judged.rung), (3, Rung::JsonExtracted));
-    assert_eq!(judged.notes, ["the reply was cut off after this"]);
+    assert_eq!(judged.notes, ["the reply was truncated after this value"]);
 }
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
