@@ -89,8 +89,8 @@ impl FakeProvider {
         *lock(&self.shared.recording) = Some((recording.to_owned(), before));
     }
 
-    /// Holds the call with this number when it arrives, and all later calls. The returned future completes when the
-    /// call has arrived.
+    /// Holds the call with this number when it arrives; later calls wait behind it. The returned future completes
+    /// when the call has arrived.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Errors for unusable model files explain the cause and the fix.
+//! Tests of the errors for unusable model files. Each error explains the cause and the fix.
 
 use std::path::Path;
 

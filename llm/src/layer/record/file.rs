@@ -112,8 +112,9 @@ pub(super) struct Contents {
     pub(super) lines: Vec<Line>,
     /// Indices into `lines` for each key, in the order in which the calls started.
     by_key: HashMap<Key, Vec<usize>>,
-    /// Number of bytes in complete lines. The next field is the number of bytes in the partial line after them.
+    /// Number of bytes in complete lines.
     complete_bytes: u64,
+    /// Number of bytes in the partial line after the complete lines, or 0 if there is none.
     partial_bytes: u64,
 }
 
