@@ -144,7 +144,7 @@ impl fmt::Display for ErrorKind {
             Self::NotFound => "unknown model or URL",
             Self::BadRequest => "the provider rejected the request",
             Self::Malformed => "the response cannot be parsed",
-            Self::Truncated => "the response ended early",
+            Self::Truncated => "the response was truncated",
             Self::ReasoningOnly => "all tokens were used for reasoning",
             Self::ResponseTooLarge => "the response is too large",
             Self::Unreachable => "cannot connect to the provider",
@@ -155,7 +155,7 @@ impl fmt::Display for ErrorKind {
             Self::Timeout(Phase::Total) => "the call timed out",
             Self::Budget => "the budget does not cover the call",
             Self::NotRecorded => "the call is not in the recording",
-            Self::File => "cannot use a file",
+            Self::File => "a file cannot be read or written",
         };
         f.write_str(description)
     }

@@ -107,7 +107,7 @@ impl EventFramer {
                 data.push('\n');
                 data.push_str(value);
             }
-            // Comments are fields with an empty name. The fields `id` and `retry` matter only to clients that reconnect.
+            // Comments are fields with an empty name. The fields `id` and `retry` are only for clients that reconnect.
             _ => {}
         }
     }

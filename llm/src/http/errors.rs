@@ -52,7 +52,8 @@ pub(super) fn connection_lost(error: &reqwest::Error, n_bytes: usize) -> CallErr
 /// Returns the error for a redirect. Redirects are not followed, because the API key and the prompt would be sent to
 /// the target.
 pub(super) fn redirected(headers: &HeaderMap) -> CallError {
-    let location = headers.get("location").and_then(|it| it.to_str().ok()).unwrap_or("an unknown URL");
+    let location =
+        headers.get("location").and_then(|it| it.to_str().ok()).unwrap_or("an unknown URL");
     let location = location.split(['?', '#']).next().unwrap_or_default();
     let message = format!(
         "the server redirects to {location}; the redirect is not followed because it would send the API key there; \

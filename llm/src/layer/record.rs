@@ -263,7 +263,8 @@ impl Model for NoModel {
     }
 
     async fn call(&self, _: &Request, _: &mut Listener<'_>) -> Result<Response, Error> {
-        let message = "the recording has no model that could make the call; wrap a model with `Llm::record`";
+        let message =
+            "the recording has no model that could make the call; wrap a model with `Llm::record`";
         Err(Error::new(ErrorKind::NotRecorded, self.id(), message))
     }
 }

@@ -152,7 +152,7 @@ impl NetworkConfig {
         let width = gguf.number("embedding_length")?;
         if heads == 0 || key_heads == 0 || heads % key_heads != 0 || width % (2 * heads) != 0 {
             return Err(gguf.error(format_args!(
-                "{heads} heads, {key_heads} of them with keys, do not divide a width of {width}"
+                "inconsistent sizes: {heads} query heads, {key_heads} key heads, width {width}"
             )));
         }
         let head_size = width / heads;

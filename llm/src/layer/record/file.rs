@@ -22,7 +22,7 @@ const VERSION: u32 = 1;
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
-    #[error("cannot use the recording `{path}`: {source}")]
+    #[error("cannot read or write the recording `{path}`: {source}")]
     File {
         /// Path of the file.
         path: PathBuf,

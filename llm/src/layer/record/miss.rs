@@ -16,7 +16,7 @@ pub(super) fn explain(path: &Path, contents: &Contents, key: Key, call: &Value) 
     let times = contents.with_key(key).len();
     if times > 0 {
         return format!(
-            "`{path}` contains only {times} calls like this one, but one more is made: {requested}; \
+            "`{path}` contains too few calls like this one ({times} recorded, one more requested): {requested}; \
              record the run again, or record the missing calls"
         );
     }

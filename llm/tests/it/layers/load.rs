@@ -54,7 +54,8 @@ async fn converse(stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
         let running = counts.running.fetch_add(counted, Ordering::Relaxed) + counted;
         counts.most.fetch_max(running, Ordering::Relaxed);
         sleep(Duration::from_millis(1)).await;
-        // The call is counted before the answer is sent, because the client makes its next call after the answer.
+        // The call is counted as finished before the answer is sent, because the client may start its next call as
+        // soon as it receives the answer.
         counts.running.fetch_sub(counted, Ordering::Relaxed);
         counts.answered.fetch_add(counted, Ordering::Relaxed);
         write(&mut stream, prompt).await?;

@@ -326,7 +326,7 @@ async fn extra_call_is_explained() {
     llm.generate("?").await.unwrap();
     llm.generate("?").await.unwrap();
     let error = llm.generate("?").await.unwrap_err();
-    assert!(error.message.contains("contains only 2 calls like this one"), "{error}");
+    assert!(error.message.contains("too few calls like this one (2 recorded, one more"), "{error}");
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
 
 fn put_response_format(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) {
     if let Some(older) = remove(config, "responseSchema") {
-        // An older field for the same schema.
+        // The codec writes the newer field for the same schema.
         config["responseJsonSchema"] = older;
     }
     if config["responseJsonSchema"].is_object() {
