@@ -6,7 +6,7 @@
 //! PROVIDER=ollama MODEL=qwen2.5-coder:7b cargo run -p llm --example ask -- "Why is the sky blue?"
 //! ```
 //!
-//! Without PROVIDER, a scripted model answers, so the example runs anywhere.
+//! If PROVIDER is not set, a scripted model answers, so the example runs without an API key.
 
 #![expect(clippy::print_stdout, reason = "an example prints its output")]
 
@@ -44,7 +44,7 @@ async fn ask() -> Result<(), Box<dyn Error>> {
     while let Some(piece) = stream.next().await {
         match piece {
             Piece::Text(text) => print!("{text}"),
-            Piece::Restart => println!("\n(the connection broke; retrying)"),
+            Piece::Restart => println!("\n(the call failed; retrying from the start)"),
             Piece::Reasoning(_) | Piece::ToolCall(_) => {}
         }
         io::stdout().flush()?;

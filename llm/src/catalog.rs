@@ -1,7 +1,8 @@
-//! The model catalog: prices and context windows as dated data.
+//! The model catalog: prices and context windows of models, each entry with a date.
 //!
-//! Model names and prices go stale within months, so they are kept in one file, `data/models.json`, which users can
-//! override with their own entries. Unknown values are absent: a guessed price would make budgets wrong.
+//! Model names and prices go stale within months, so they are kept in one data file, `data/models.json`. Users can
+//! override its entries with their own. Unknown values are left out rather than guessed, because a wrong price would
+//! make budgets wrong.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -20,28 +21,28 @@ use crate::{ModelId, Money, Usage};
 ///           "prices": [{ "input": 0.05, "output": 0.08 }] } ] }"#,
 /// )?;
 /// let catalog = Catalog::builtin().clone().with(own);
-/// let entry = catalog.entry(&ModelId::new("groq", "llama-9")).expect("it was just added");
+/// let entry = catalog.entry(&ModelId::new("groq", "llama-9")).expect("the entry was just added");
 /// let usage = Usage { input: 1_000_000, output: 500_000, ..Usage::default() };
 /// assert_eq!(entry.cost(&usage), Some(Money::from_dollars(0.09)));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalog {
-    /// By provider, then by model.
+    /// The entries, by provider and then by model.
     entries: BTreeMap<String, BTreeMap<String, CatalogEntry>>,
 }
 
-/// What the catalog knows about a model.
+/// Catalog data about a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogEntry {
     /// Date on which the entry was correct, such as `2026-11-15`.
     pub date: String,
-    /// Prices, those for shorter requests first; empty if unknown.
+    /// Prices by length of the request, those for shorter requests first. Empty if the prices are unknown.
     pub prices: Vec<Prices>,
-    /// Maximum number of tokens of request and response together, if known.
+    /// Size of the context window: the maximum number of tokens in request and response together, if known.
     pub context: Option<u64>,
-    /// Whether the model accepts a temperature; overrides the guess from its name. Newer models of some providers
-    /// reject every request that sets one. The built-in catalog relies on the names.
+    /// Whether the model accepts a temperature. Newer models of some providers reject every request that sets one.
+    /// `None`: guessed from the model's name, as for all models in the built-in catalog.
     pub temperature: Option<bool>,
 }
 
@@ -55,19 +56,20 @@ pub struct Prices {
     /// Price of response tokens, including reasoning.
     #[serde(deserialize_with = "dollars")]
     pub output: Money,
-    /// Price of request tokens read from a prompt cache; `input` if absent.
+    /// Price of request tokens read from a prompt cache. `None`: the same as `input`.
     #[serde(default, deserialize_with = "optional_dollars")]
     pub cached: Option<Money>,
-    /// Price of request tokens written to a prompt cache; `input` if absent.
+    /// Price of request tokens written to a prompt cache. `None`: the same as `input`.
     #[serde(default, deserialize_with = "optional_dollars")]
     pub cache_written: Option<Money>,
-    /// Longest request, in tokens, that these prices apply to: some models charge more for longer ones.
+    /// Length, in tokens, of the longest request that these prices apply to. Some models cost more for longer
+    /// requests. `None`: the prices apply to requests of any length.
     #[serde(default)]
     pub up_to_input: Option<u64>,
 }
 
 impl Catalog {
-    /// Returns the catalog that is built into this crate. Each entry carries its date.
+    /// Returns the catalog that is built into this crate.
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| {
             Catalog::from_json(include_str!("../data/models.json")).expect("the file is valid")
@@ -75,9 +77,9 @@ impl Catalog {
         &BUILTIN
     }
 
-    /// Parses a catalog: a date, and models with prices in dollars per million tokens.
+    /// Parses a catalog from JSON: a date, and a list of models with prices in dollars per million tokens.
     ///
-    /// The model name `*` matches all models of the provider that have no own entry.
+    /// The model name `*` matches all models of the provider that have no entry of their own.
     pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
         let CatalogFile { date, models } = serde_json::from_str(json)?;
         let mut catalog = Self::default();
@@ -88,7 +90,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Overrides entries of this catalog with those of another.
+    /// Adds the entries of another catalog. They replace existing entries for the same models.
     pub fn with(mut self, other: Self) -> Self {
         for (provider, models) in other.entries {
             self.entries.entry(provider).or_default().extend(models);
@@ -108,7 +110,7 @@ impl Catalog {
 }
 
 impl CatalogEntry {
-    /// Returns the cost of a call with this usage; `None` if the price is unknown.
+    /// Returns the cost of a call with this usage, or `None` if the price is unknown.
     pub fn cost(&self, usage: &Usage) -> Option<Money> {
         let fits = |it: &&Prices| it.up_to_input.is_none_or(|longest| usage.input <= longest);
         self.prices.iter().find(fits).map(|it| it.cost(usage))
@@ -125,7 +127,7 @@ impl Prices {
             + of(cached, self.cached.unwrap_or(self.input))
             + of(written, self.cache_written.unwrap_or(self.input))
             + of(usage.output, self.output);
-        // Round up, so that a call that costs anything never costs zero.
+        // The sum is rounded up, so that only a free call costs zero.
         Money::from_nanos(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 }

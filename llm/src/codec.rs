@@ -1,7 +1,7 @@
-//! Codecs: the wire formats of the providers.
+//! Codecs, which implement the wire formats of the providers.
 //!
-//! A codec is pure: it converts a [`Request`] to the body of an HTTP request, and bytes to a [`DecodedResponse`].
-//! It opens no connection, so recordings can test all of it.
+//! A codec converts a [`Request`] to the body of an HTTP request, and the bytes of a response to a [`DecodedResponse`].
+//! It opens no connection, so it can be tested completely with recorded responses.
 //!
 //! A streamed response is read by a [`StreamReader`]: an [`EventFramer`] splits its bytes into events, and the
 //! codec's [`StreamDecoder`] assembles the response from them.
@@ -42,16 +42,16 @@ mod schema;
 mod stream_reader;
 mod tools;
 
-/// Wire format of a family of providers.
+/// The wire format that one or more providers use.
 pub(crate) trait Codec: Send + Sync + fmt::Debug {
-    /// Returns whether a model accepts a temperature, judged by its name.
+    /// Returns whether a model accepts a temperature, judged by the name of the model.
     fn supports_temperature(&self, model: &str) -> bool {
         family::supports_temperature(model)
     }
 
-    /// Encodes a request for a model; `stream` asks for a streamed response.
+    /// Encodes a request for a model. If `stream` is true, the request asks for a streamed response.
     ///
-    /// The caller has already removed a temperature that the model rejects.
+    /// If the model rejects a temperature, the caller has already removed it from the request.
     fn encode(
         &self,
         model: &str,
@@ -64,12 +64,12 @@ pub(crate) trait Codec: Send + Sync + fmt::Debug {
 
     /// Decodes a response with an error status.
     ///
-    /// The providers' errors are similar enough for one implementation.
+    /// The errors of all providers are similar enough for one implementation.
     fn decode_error(&self, status: u16, headers: &dyn Headers, body: &[u8]) -> CallError {
         call_error::from_http(status, headers, body)
     }
 
-    /// Fails if the response shows that the server truncated the prompt.
+    /// Returns an error if the response shows that the server truncated the prompt.
     fn check_not_truncated(
         &self,
         _wire: &WireRequest,
@@ -85,28 +85,28 @@ pub(crate) trait Codec: Send + Sync + fmt::Debug {
     fn stream_decoder(&self) -> Box<dyn StreamDecoder>;
 }
 
-/// Decodes one streamed response, event by event.
+/// Decodes a streamed response, event by event.
 pub(crate) trait StreamDecoder: Send {
-    /// Decodes an event and sends its pieces to the listener.
+    /// Decodes an event and sends the pieces in it to the listener.
     fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError>;
 
-    /// Returns whether the response is complete, so that nothing more has to be read.
+    /// Returns whether the response is complete. If it is, the rest of the stream need not be read.
     fn is_done(&self) -> bool;
 
     /// Returns the whole response, or an error if the stream ended before the response was complete.
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError>;
 }
 
-/// An encoded request, without base URL and key.
+/// An encoded request, without the base URL and the API key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WireRequest {
-    /// Path and query after the provider's base URL. As in the provider's own clients, the base URL contains the
-    /// version for OpenAI and compatible servers (`https://api.openai.com/v1`) but not for the others
-    /// (`https://api.anthropic.com`).
+    /// Path and query to append to the provider's base URL. As in the providers' own clients, the base URL contains
+    /// the API version for OpenAI and compatible servers (`https://api.openai.com/v1`), but not for the other
+    /// providers (`https://api.anthropic.com`).
     pub(crate) path: String,
-    /// Headers required by the format.
+    /// Headers that the wire format requires.
     pub(crate) headers: Vec<(&'static str, String)>,
-    /// JSON body.
+    /// Body of the request, as JSON.
     pub(crate) body: Value,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct WireRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DecodedResponse {
     pub(crate) content: Vec<Part>,
-    /// The model as named in the response, if it is.
+    /// Name of the model, if the response states it.
     pub(crate) model: Option<String>,
     pub(crate) finish: Finish,
     /// Token counts, if the provider reports them.
@@ -123,7 +123,7 @@ pub(crate) struct DecodedResponse {
     pub(crate) cost: Option<Money>,
 }
 
-/// An error that is not yet attributed to a model.
+/// An error of a call. It is converted to an [`Error`] once the model and the HTTP status are known.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CallError {
     pub(crate) kind: ErrorKind,
@@ -144,7 +144,7 @@ impl CallError {
         }
     }
 
-    /// Adds the model and the HTTP status.
+    /// Converts the error to an [`Error`] with the model and the HTTP status.
     pub(crate) fn into_error(self, model: ModelId, status: Option<u16>) -> Error {
         let Self { kind, message, retry_after, request_id, should_retry } = self;
         Error { kind, model, message, status, retry_after, request_id, should_retry }
@@ -171,6 +171,6 @@ pub(crate) struct Event {
 
 /// Access to the headers of a response.
 pub(crate) trait Headers {
-    /// Returns the value of a header; the name is in lower case.
+    /// Returns the value of a header. The name must be in lower case.
     fn get(&self, name: &str) -> Option<&str>;
 }

@@ -19,13 +19,13 @@ pub struct Error {
     /// Status of the HTTP response, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How long the provider asks to wait before the next call.
+    /// How long to wait before the next call, if the provider specifies it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
-    /// The provider's id of the request, for its support.
+    /// The provider's id of the request. The provider's support may ask for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Whether the provider states explicitly that a retry helps or does not.
+    /// Whether a retry can succeed, if the provider states so explicitly. Overrides the default for `kind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
 }
@@ -55,7 +55,7 @@ pub enum ErrorKind {
     BadRequest,
     /// The response cannot be parsed.
     Malformed,
-    /// The response ended before it was complete.
+    /// The response was truncated: it ended before it was complete.
     #[serde(rename = "cut")]
     Truncated,
     /// The response is empty because the model used all its tokens for reasoning.
@@ -88,7 +88,7 @@ pub enum Phase {
     FirstByte,
     /// Waiting for the next bytes of the response.
     Idle,
-    /// The call as a whole.
+    /// The whole call, from connecting to the end of the response.
     #[serde(rename = "whole")]
     Total,
 }
@@ -107,7 +107,7 @@ impl Error {
         }
     }
 
-    /// Returns whether a retry may succeed.
+    /// Returns whether a retry may succeed, as stated by the provider or else judged by the kind of the error.
     pub fn is_retryable(&self) -> bool {
         self.should_retry.unwrap_or(match self.kind {
             ErrorKind::RateLimited
@@ -144,7 +144,7 @@ impl fmt::Display for ErrorKind {
             Self::NotFound => "unknown model or URL",
             Self::BadRequest => "the provider rejected the request",
             Self::Malformed => "the response cannot be parsed",
-            Self::Truncated => "the response ended early",
+            Self::Truncated => "the response was truncated",
             Self::ReasoningOnly => "all tokens were used for reasoning",
             Self::ResponseTooLarge => "the response is too large",
             Self::Unreachable => "cannot connect to the provider",
@@ -155,7 +155,7 @@ impl fmt::Display for ErrorKind {
             Self::Timeout(Phase::Total) => "the call timed out",
             Self::Budget => "the budget does not cover the call",
             Self::NotRecorded => "the call is not in the recording",
-            Self::File => "cannot use a file",
+            Self::File => "a file cannot be read or written",
         };
         f.write_str(description)
     }

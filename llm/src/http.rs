@@ -1,7 +1,7 @@
-//! The HTTP transport: combines a codec, a base URL and a key to a model.
+//! The HTTP transport: makes a model from a codec, a base URL and an API key.
 //!
-//! All timeouts except the connect timeout are enforced here rather than by the HTTP client, so that an error names
-//! the phase that timed out. Dropping a call closes its connection, which cancels it at the provider.
+//! All timeouts except the connect timeout are enforced here rather than by the HTTP client, so that an error states
+//! which phase timed out. Dropping a call closes its connection, which cancels the call at the provider.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Instant};
 
@@ -162,7 +162,7 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-/// The headers of a response, as codecs read them.
+/// Gives codecs access to the headers of a response.
 struct ResponseHeaders<'a>(&'a HeaderMap);
 
 impl Headers for ResponseHeaders<'_> {

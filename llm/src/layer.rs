@@ -1,7 +1,7 @@
 //! Layers: models that wrap another model. They can be stacked in any order.
 //!
-//! Each layer is added by a method of [`Llm`](crate::Llm); the last one added is the outermost. Where the order
-//! matters, the method's documentation says so.
+//! Each layer is added by a method of [`Llm`](crate::Llm). The layer that is added last is the outermost. If the order
+//! matters, the documentation of the method says so.
 
 pub use budget::{Budget, Spending};
 pub use rate_limit::{RateLimit, RateLimiter};

@@ -1,15 +1,14 @@
-//! One interface to language models.
+//! One interface to the language models of all providers.
 //!
-//! A [`Model`] has one method: it answers a [`Request`] with a [`Response`] and sends the pieces of the response to
-//! a [`Listener`] as they arrive. Everything between an application and a model is a model that wraps another one:
-//! retries, rate limiting, a budget, a cache, a recording, a journal. Applications use [`Llm`], a handle that is
-//! cheap to clone and has the methods that add these layers.
+//! A [`Model`] answers a [`Request`] with a [`Response`] and sends the pieces of the response to a [`Listener`] as they
+//! arrive. Retries, rate limiting, a budget, a cache, a recording and a journal are layers: models that wrap another
+//! model. Applications use [`Llm`], a handle that is cheap to clone and has methods that add these layers.
 //!
 //! ```
 //! use llm::{Backoff, Budget, Llm, RateLimit, RateLimiter, Rule, Script, Scripted};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-//! // A real provider: `create_provider("anthropic", None, None)?`, with the key in ANTHROPIC_API_KEY.
+//! // For a real provider: `create_provider("anthropic", None, None)?`, with the API key in ANTHROPIC_API_KEY.
 //! let model = Llm::new(Scripted::new(Script::new("parrot").rule(Rule::text("Because of the air.")))?);
 //! let (limiter, budget) = (RateLimiter::new(RateLimit::new(8)), Budget::of_tokens(20_000));
 //! let llm = model.rate_limit(&limiter).budget(&budget).retry(Backoff::default());
@@ -22,9 +21,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A provider's model sends each request once. The usual stack is the one above, innermost layer first: the rate
-//! limiter and the budget see every attempt because the retries wrap them. Put a cache, a recording or a journal
-//! outside of these, so that a stored response neither waits nor costs anything.
+//! A provider's model sends each request once. The example above adds the layers in the usual order, from the inside
+//! out: the retries wrap the rate limiter and the budget, so these two see every attempt. Add a cache, a recording or a
+//! journal after these layers, so that a stored response neither waits nor costs anything.
 
 #[cfg(feature = "local")]
 pub use crate::local::LocalModel;

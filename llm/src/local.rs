@@ -1,7 +1,8 @@
-//! Models that run inside the program, from a GGUF file, without a server or a key.
+//! Models that run inside the program, from a GGUF file, without a server or an API key.
 //!
-//! Uses candle, which is written in Rust; the alternative was llama.cpp through the crate `llama-cpp-2`. Tokens per
-//! second of CPU time on one thread, reading a prompt of about 390 tokens / generating 64 tokens:
+//! This module uses candle, which is written in Rust. The alternative was llama.cpp through the crate `llama-cpp-2`.
+//! The table compares tokens per second of CPU time on one OS thread. The first number is for processing a prompt of
+//! about 390 tokens, the second one for generating 64 tokens:
 //!
 //! | model (GGUF)                     | here     | llama.cpp |
 //! |----------------------------------|----------|-----------|
@@ -9,20 +10,21 @@
 //! | Qwen2.5-Coder 0.5B, `Q4_K_M`     | 24 / 9.0 | 45 / 13   |
 //! | Qwen2.5-Coder 1.5B, `Q4_K_M`     | 34 / 4.4 | 26 / 6.5  |
 //!
-//! Each value is a single run on a busy machine and only indicates the order of magnitude. The comparison favours
-//! candle, which used AVX-512 and AMX, while llama.cpp was a wheel built for AVX2 (xllamacpp 2026.10.11549); a
-//! native build of llama.cpp is faster still.
+//! Each value is from a single run on a busy machine and indicates only the order of magnitude. The comparison favours
+//! candle, which used AVX-512 and AMX, while llama.cpp was a wheel built for AVX2 (xllamacpp 2026.10.11549). A native
+//! build of llama.cpp is even faster.
 //!
 //! llama.cpp is thus almost always faster. However, its crate takes 13 minutes of CPU time to build and requires
 //! cmake, a C++ compiler and libclang, while candle requires only cargo. Ease of building was considered more
-//! important: users who need speed can run llama.cpp's server and call it over HTTP.
+//! important, because users who need speed can run llama.cpp's server and call it over HTTP.
 //!
-//! Two measures were necessary for these numbers. candle has no fast code for some quantizations, so their weights
-//! are converted when a model is opened; see [`gguf`]. And the network is implemented here, in one file, instead of
-//! using the crate `candle-transformers`: its models hide their KV caches, so they cannot return to a common prefix
-//! of two conversations.
+//! Two measures were necessary to reach these numbers. First, candle has no fast code for some quantizations, so
+//! weights with these quantizations are converted when a model is opened; see [`gguf`]. Second, the network is
+//! implemented here, in one file. The models of the crate `candle-transformers` do not expose their KV caches, so they
+//! cannot reuse the cached prefix that two conversations share.
 //!
-//! Responses with a [`Schema`](crate::Schema) are constrained to it token by token; see [`constraint`].
+//! If a request has a [`Schema`](crate::Schema), the response is constrained to the schema token by token; see
+//! [`constraint`].
 
 use std::{fmt, path::Path, sync::mpsc, thread, time::Instant};
 
@@ -43,8 +45,8 @@ mod vocabulary;
 
 /// A model from a GGUF file that runs on this machine's CPU.
 ///
-/// Answers one request at a time on its own thread; other requests wait. A call whose future is dropped stops
-/// before its next token.
+/// Answers one request at a time on its own OS thread; other requests wait. If the future of a call is dropped, the
+/// call stops before its next token.
 ///
 /// ```no_run
 /// # async fn demo() -> Result<(), llm::Error> {
@@ -62,14 +64,14 @@ pub struct LocalModel {
     jobs: mpsc::Sender<Job>,
 }
 
-/// A request to the model's thread.
+/// A request to the OS thread of the model.
 struct Job {
     request: Request,
     settings: Settings,
     events: UnboundedSender<EngineEvent>,
 }
 
-/// What the model's thread sends to the caller.
+/// An event that the OS thread of the model sends to the caller.
 enum EngineEvent {
     Text(String),
     Finished(Result<Completion, Failure>),
@@ -79,9 +81,9 @@ impl LocalModel {
     /// Provider name of local models.
     pub const PROVIDER: &'static str = "local";
 
-    /// Loads a model into memory. This blocks for seconds.
+    /// Loads a model from a GGUF file into memory. This blocks for several seconds.
     ///
-    /// The file contains everything needed: the network, the tokenizer and the chat template.
+    /// The file must contain the network, the tokenizer and the chat template, as GGUF files normally do.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
@@ -97,24 +99,26 @@ impl LocalModel {
         Ok(Self { id, settings, jobs })
     }
 
-    /// Limits the context window to this many tokens, for request and response together. The default and maximum is
-    /// what the model was trained for. A longer request is an error; a longer response is truncated.
+    /// Limits the context window to this many tokens, for request and response together. The default, which is also
+    /// the maximum, is the size that the model was trained for. A request that does not fit is an error; a response
+    /// that does not fit is truncated.
     pub fn context_window(mut self, tokens: usize) -> Self {
         self.settings.context_window = self.settings.context_window.min(tokens);
         self
     }
 
-    /// Sets how many conversations to keep in the KV cache; four by default.
+    /// Sets the number of conversations whose KV caches are kept. Four by default.
     ///
-    /// A request with the same prefix as one of them only has to process what is new; see
-    /// [`Usage::cached`](crate::Usage::cached). A cache grows with its conversation, by doubling. Qwen2.5 needs 25
-    /// kB per token with 0.5 billion parameters, and 57 kB with 1.5 billion.
+    /// If a request starts with the same tokens as a kept conversation, only the rest of the request has to be
+    /// processed; see [`Usage::cached`](crate::Usage::cached). The cache of a conversation grows by doubling. Qwen2.5
+    /// needs 25 kB per token with 0.5 billion parameters, and 57 kB per token with 1.5 billion.
     pub fn conversations(mut self, count: usize) -> Self {
         self.settings.conversations = count.max(1);
         self
     }
 
-    /// Sets nucleus sampling: the share of the total probability from which tokens are chosen; 0.95 by default.
+    /// Sets the parameter of nucleus sampling: tokens are chosen from the most likely ones that together have this
+    /// share of the total probability. 0.95 by default.
     pub fn top_p(mut self, share: f64) -> Self {
         self.settings.top_p = share;
         self
@@ -148,7 +152,7 @@ impl Model for LocalModel {
         let start = Instant::now();
         let (events, mut receiver) = unbounded_channel();
         let dead =
-            || self.error(ErrorKind::File, "the model's thread has died; open the file again");
+            || self.error(ErrorKind::File, "the model's thread has panicked; open the file again");
         let job = Job { request: request.clone(), settings: self.settings, events };
         self.jobs.send(job).map_err(|_| dead())?;
         loop {
@@ -182,7 +186,7 @@ fn run_jobs(mut engine: Engine, queue: &mpsc::Receiver<Job>) {
     while let Ok(Job { request, settings, mut events }) = queue.recv() {
         if !events.is_closed() {
             let answer = engine.answer(&request, settings, &mut events);
-            // The caller may have gone away.
+            // Ignore the error, because the caller may have dropped the call.
             let _ = events.send(EngineEvent::Finished(answer));
         }
     }

@@ -12,8 +12,8 @@ pub struct Message {
     pub parts: Vec<Part>,
     /// Whether the provider should cache the conversation up to the end of this message.
     ///
-    /// Providers with explicit cache breakpoints (Anthropic, at most four) get one here. The others cache equal
-    /// prefixes without being told.
+    /// For providers with explicit cache breakpoints (Anthropic, at most four), sets a breakpoint after this message.
+    /// The other providers cache equal prefixes automatically.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cache: bool,
 }
@@ -37,7 +37,7 @@ pub enum Part {
         /// The text.
         text: String,
     },
-    /// Reasoning of the model before its answer.
+    /// Reasoning that the model produced before its answer.
     Reasoning {
         /// The reasoning, as far as the provider discloses it.
         text: String,
@@ -64,7 +64,7 @@ pub enum Part {
 /// A tool call requested by the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Id of the call; its result carries the same id.
+    /// Id of the call. The result of the call has the same id.
     pub id: String,
     /// Name of the tool.
     pub name: String,
@@ -102,7 +102,7 @@ impl Message {
         Self { role, parts, cache: false }
     }
 
-    /// Marks the end of a prefix to cache: see [`cache`](Self::cache).
+    /// Marks this message as the end of a prefix to cache; see [`cache`](Self::cache).
     pub fn cached(mut self) -> Self {
         self.cache = true;
         self

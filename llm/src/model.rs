@@ -7,17 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Part, Request, Response, ResponseStream, ToolCall};
 
-/// Something that answers requests: a provider's model, a script, a recording, or a layer around another model.
+/// A model: anything that answers requests, such as a provider's model, a script, a recording, or a layer around
+/// another model.
 ///
-/// One method serves plain and streamed calls, so a layer is written once. Dropping the call's future cancels the
-/// call and closes its connection. Providers bill a cancelled streamed response roughly up to the last token sent,
-/// and a cancelled plain response often in full.
+/// One method serves both plain and streamed calls, so a layer has to be implemented only once. Dropping the future of
+/// a call cancels the call and closes its connection. Providers bill a cancelled streamed response roughly up to the
+/// last token sent, and a cancelled plain response often in full.
 #[async_trait]
 pub trait Model: Send + Sync + fmt::Debug {
-    /// Returns the provider and model that answer.
+    /// Returns the names of the provider and the model.
     fn id(&self) -> ModelId;
 
-    /// Answers a request. Sends each piece to the listener, if it accepts pieces, as it arrives.
+    /// Answers a request. If the listener accepts pieces, sends it each piece of the response as the piece arrives.
     async fn call(&self, request: &Request, listener: &mut Listener<'_>)
     -> Result<Response, Error>;
 }
@@ -54,7 +55,7 @@ pub enum Piece {
     Reasoning(String),
     /// A complete tool call.
     ToolCall(ToolCall),
-    /// The call failed and is retried: discard all earlier pieces.
+    /// The call failed and is being retried. The receiver must discard all earlier pieces.
     #[serde(rename = "again")]
     Restart,
 }
@@ -73,7 +74,7 @@ impl<'a> Listener<'a> {
         Self { on_piece: Some(on_piece), has_sent: false }
     }
 
-    /// Creates a listener that ignores pieces; the caller uses only the whole response.
+    /// Creates a listener that ignores pieces, for callers that need only the whole response.
     pub const fn null() -> Self {
         Self { on_piece: None, has_sent: false }
     }
@@ -83,7 +84,7 @@ impl<'a> Listener<'a> {
         self.on_piece.is_some()
     }
 
-    /// Sends a piece.
+    /// Sends a piece to the receiver, if there is one.
     pub fn send(&mut self, piece: Piece) {
         if let Some(on_piece) = &mut self.on_piece {
             self.has_sent = piece != Piece::Restart;
@@ -91,7 +92,7 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// Sends [`Piece::Restart`] if any piece was sent since the call began, because a failed call is retried.
+    /// Sends [`Piece::Restart`] if any piece was sent since the call began. Called before a failed call is retried.
     pub fn restart(&mut self) {
         if self.has_sent {
             self.send(Piece::Restart);
@@ -103,7 +104,7 @@ impl<'a> Listener<'a> {
         self.send_parts(&response.content);
     }
 
-    /// Sends parts. Skips reasoning without text, which providers return in encrypted form.
+    /// Sends parts as pieces. Skips reasoning without text, because it contains only encrypted provider data.
     pub(crate) fn send_parts(&mut self, parts: &[Part]) {
         for part in parts {
             match part {

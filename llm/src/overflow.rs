@@ -1,8 +1,8 @@
 //! Context overflow: shortens a conversation of rounds until it fits a model's context window.
 //!
-//! Keeps the first round and the last three; if that is still too long, the last two, then the last one. A summary
-//! replaces the rounds in between. It is computed without a model, so the same rounds always give the same request.
-//! Entries are never truncated: each is either kept or summarised.
+//! Keeps the first round and the last three rounds. If that is still too long, keeps the last two, and finally only the
+//! last one. A summary replaces the rounds in between. By default, the summary is computed without a model, so the same
+//! rounds always give the same request. Entries are never truncated: each one is either kept or summarised.
 
 pub use self::estimate::estimate_tokens;
 pub(crate) use self::estimate::text_tokens;
@@ -25,12 +25,12 @@ pub struct Round {
     pub entries: Vec<Entry>,
 }
 
-/// What one speaker said in a round.
+/// The contribution of one speaker to a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Name of the speaker.
     pub speaker: String,
-    /// What the speaker said.
+    /// Text of the contribution.
     pub text: String,
 }
 
@@ -48,7 +48,7 @@ pub enum TranscriptItem<'a> {
 pub struct ContextWindow {
     /// The model.
     pub model: ModelId,
-    /// Size of the window in tokens, including the response.
+    /// Size of the window in tokens, for request and response together.
     pub tokens: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct ContextWindow {
 pub struct FittedRequest {
     /// The request.
     pub request: Request,
-    /// Indices of the rounds that are only summarised; empty if all rounds fit.
+    /// Indices of the rounds that were replaced with a summary. Empty if all rounds fit.
     pub summarised: Range<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Entry {
 }
 
 impl ContextWindow {
-    /// Creates a window of this size.
+    /// Creates a window with this size in tokens.
     pub fn new(model: ModelId, tokens: u64) -> Self {
         Self { model, tokens }
     }
@@ -87,7 +87,7 @@ impl ContextWindow {
         Some(Self { model, tokens })
     }
 
-    /// Returns whether a request and its response fit, with 5 % of the window to spare.
+    /// Returns whether a request and its response fit the window and leave 5 % of it free.
     pub fn fits(&self, request: &Request) -> bool {
         let wanted = estimate_tokens(&self.model.provider, request)
             .saturating_add(u64::from(request.max_tokens));
@@ -95,7 +95,8 @@ impl ContextWindow {
     }
 }
 
-/// Builds a request from as many complete rounds as fit; `request` converts transcript items to a request.
+/// Builds a request that fits the context window and summarises as few rounds as possible. `request` converts
+/// transcript items to a request.
 ///
 /// ```
 /// use llm::{
@@ -134,10 +135,10 @@ pub fn fit_rounds(
     Err(too_long_error(window, rounds, request))
 }
 
-/// Like [`fit_rounds`], with summaries from the caller, which may use a model.
+/// Like [`fit_rounds`], but with a function that writes the summaries, for example with a model.
 ///
-/// `summarise` is called again whenever a different set of rounds has to be omitted, so cache its results by
-/// rounds. The heading is added to its result.
+/// `summarise` is called once for each set of rounds that is tried, so it should cache its results. It returns the
+/// summary without the heading.
 pub async fn fit_rounds_with(
     window: &ContextWindow,
     rounds: &[Round],
@@ -158,7 +159,8 @@ pub async fn fit_rounds_with(
     Err(too_long_error(window, rounds, request))
 }
 
-/// Returns the ranges of rounds to omit, from none to all but the first and the last round.
+/// Returns the ranges of rounds to summarise, in the order in which they are tried: from no rounds to all rounds except
+/// the first and the last.
 fn omission_ranges(n_rounds: usize) -> impl Iterator<Item = Range<usize>> {
     let shorter = [3, 2, 1].into_iter().map(move |kept| 1..n_rounds.saturating_sub(kept));
     std::iter::once(0..0).chain(shorter.filter(|it| !it.is_empty()))

@@ -1,4 +1,4 @@
-//! Providers by name.
+//! Creates models of providers, which are selected by name.
 
 use std::{env, fmt, sync::Arc};
 
@@ -19,15 +19,15 @@ mod address;
 mod error;
 mod spec;
 
-/// Creates a model from the names of its provider and itself, for example `create_provider("anthropic", None,
-/// None)`.
+/// Creates a model of the provider with this name, for example `create_provider("anthropic", None, None)`.
 ///
-/// Without a key, reads the provider's environment variable, such as `ANTHROPIC_API_KEY`. Without a model, uses the
-/// provider's default. Use [`Provider`] to set anything else, such as the base URL.
+/// If `key` is `None`, the API key is read from the provider's environment variable, such as `ANTHROPIC_API_KEY`. If
+/// `model` is `None`, the provider's default model is used. Use [`Provider`] to set anything else, such as the base
+/// URL.
 ///
 /// # Errors
 ///
-/// If the provider is unknown, or its key is neither given nor in the environment.
+/// Returns an error if the provider is unknown, or if its API key is neither given nor in the environment.
 pub fn create_provider(
     name: &str,
     key: Option<SecretString>,
@@ -39,7 +39,7 @@ pub fn create_provider(
     provider.build()
 }
 
-/// Settings to create a provider's model.
+/// Builder for a provider's model.
 ///
 /// ```
 /// use llm::{Provider, Timeouts};
@@ -71,7 +71,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// If the name is unknown.
+    /// Returns an error if the name is unknown.
     pub fn new(name: &str) -> Result<Self, SetupError> {
         let spec = spec::by_name(name).ok_or_else(|| SetupError::Unknown {
             name: name.to_owned(),
@@ -90,7 +90,7 @@ impl Provider {
         })
     }
 
-    /// Returns the first provider whose key is set in the environment.
+    /// Returns the first provider whose API key is set in the environment.
     pub fn from_env() -> Option<Self> {
         let is_set = |name: &&str| env::var_os(name).is_some_and(|it| !it.is_empty());
         let keyed = spec::names().filter_map(spec::by_name).filter(|it| it.needs_key);
@@ -103,37 +103,37 @@ impl Provider {
         self.spec.name
     }
 
-    /// Returns the provider's default model.
+    /// Returns the name of the provider's default model, if it has one.
     pub fn default_model(&self) -> Option<&'static str> {
         self.spec.default_model
     }
 
-    /// Sets the key, instead of the one in the environment.
+    /// Sets the API key to use instead of the one in the environment.
     pub fn key(mut self, key: impl Into<SecretString>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Returns the key that calls use: the configured one, or else the one in the environment. Programs use it to
-    /// redact the key in what they write.
+    /// Returns the API key that calls use: the configured one, or else the one in the environment. Programs need it
+    /// to redact the key in their output.
     pub fn effective_key(&self) -> Option<SecretString> {
         let env_key = || first_set(self.spec.key_variables, &|it| env::var(it).ok());
         self.key.clone().or_else(|| env_key().map(SecretString::from))
     }
 
-    /// Sets the model, instead of the provider's default.
+    /// Sets the name of the model to use instead of the provider's default.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Sets the base URL, instead of the one in the environment or the provider's default.
+    /// Sets the base URL to use instead of the one in the environment or the provider's default.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
         self
     }
 
-    /// Adds a header to every request, for example for a gateway. Its value is treated as a secret.
+    /// Adds a header to every request, for example for a gateway. The value of the header is treated as a secret.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<SecretString>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -151,7 +151,7 @@ impl Provider {
         self
     }
 
-    /// Sets the catalog with prices and model properties, instead of [`Catalog::builtin`].
+    /// Sets the catalog of prices and model properties to use instead of [`Catalog::builtin`].
     pub fn catalog(mut self, catalog: impl Into<Arc<Catalog>>) -> Self {
         self.catalog = Some(catalog.into());
         self
@@ -161,7 +161,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// If the provider does not offer it.
+    /// Returns an error if the provider has no Responses API.
     pub fn responses_api(mut self) -> Result<Self, SetupError> {
         if !self.spec.has_responses {
             return Err(SetupError::NoResponsesApi { provider: self.spec.name });
@@ -174,12 +174,12 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// If the key, the model or the base URL is missing or invalid.
+    /// Returns an error if the API key, the model or the base URL is missing or invalid.
     pub fn build(self) -> Result<Llm, SetupError> {
         self.build_with_env(&|variable| env::var(variable).ok())
     }
 
-    /// Like [`build`](Self::build), with an injected environment for tests.
+    /// Like [`build`](Self::build), but with the given environment, so that tests can inject one.
     fn build_with_env(self, environment: Environment<'_>) -> Result<Llm, SetupError> {
         let provider = self.spec.name;
         let model = self.model.clone().or_else(|| self.spec.default_model.map(str::to_owned));
@@ -247,7 +247,7 @@ impl Provider {
     }
 }
 
-/// Omits what may be secret: the key, the headers and the base URL.
+/// Omits the API key, the headers and the base URL, because they may be secret.
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Provider")
@@ -257,10 +257,10 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// Looks up an environment variable.
+/// Function that returns the value of an environment variable.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Returns the first of the variables that is set and not empty.
+/// Returns the value of the first variable that is set and not empty.
 fn first_set(variables: &[&str], environment: Environment<'_>) -> Option<String> {
     let values = variables.iter().filter_map(|it| environment(it));
     values.map(|it| it.trim().to_owned()).find(|it| !it.is_empty())
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::Model;
 
-    /// Builds a provider in an environment of these variables.
+    /// Builds a provider's model in an environment that contains only these variables.
     fn build(provider: Provider, variables: &[(&str, &str)]) -> Result<Llm, SetupError> {
         let value = |name: &str| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
@@ -386,7 +386,7 @@ mod tests {
         check_error(
             new("openai-compatible").base_url("http://here"),
             &[],
-            "openai-compatible has no default model; name a model",
+            "openai-compatible has no default model; specify a model",
         );
         for url in ["", "ftp://here", "http://", "file:///etc/passwd", "a b"] {
             check_error(
@@ -402,7 +402,7 @@ mod tests {
         );
         assert_eq!(
             new("groq").responses_api().unwrap_err().to_string(),
-            "groq has no Responses API; remove the call of `responses_api`"
+            "groq has no Responses API; remove the call to `responses_api`"
         );
     }
 }

@@ -16,7 +16,7 @@ use crate::{Message, message::is_false};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// System prompt. Precedes the conversation, so it is the first part of a cached prompt prefix.
+    /// System prompt. It precedes the conversation, so it is the first part of a cached prompt prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// The conversation so far. The model answers the last message.
@@ -26,7 +26,7 @@ pub struct Request {
     pub temperature: Option<f64>,
     /// Maximum number of tokens in the response, including reasoning.
     pub max_tokens: u32,
-    /// Stop sequences. The response ends before the first one that occurs.
+    /// Stop sequences. The response ends before the first stop sequence that would occur in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
     /// Tools that the model may call.
@@ -38,13 +38,13 @@ pub struct Request {
     /// JSON Schema that the response must conform to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
-    /// Seed for reproducible sampling, for providers that support it.
+    /// Seed for reproducible sampling. Used only for providers that support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// How much a reasoning model reasons before it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// Identifies requests with a common prefix, for providers that look up cached prefixes by such a key.
+    /// Key that requests with a common prefix share. Some providers use it to find the cached prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
     /// Whether to set a cache breakpoint after the tools and the system prompt; see [`Message::cache`].
@@ -57,7 +57,7 @@ pub struct Request {
 pub struct Tool {
     /// Name of the tool.
     pub name: String,
-    /// What the tool does and when to use it.
+    /// Description for the model: what the tool does and when to use it.
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
@@ -81,7 +81,7 @@ pub enum ToolChoice {
 /// A named JSON Schema for responses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schema {
-    /// Name of the schema: letters, digits, `_` and `-`.
+    /// Name of the schema, which consists of letters, digits, `_` and `-`.
     pub name: String,
     /// The JSON Schema.
     pub schema: Value,
@@ -91,7 +91,7 @@ pub struct Schema {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// No reasoning, for models that allow turning it off.
+    /// No reasoning, if the model allows turning it off.
     None,
     /// Little reasoning.
     Low,
@@ -102,7 +102,7 @@ pub enum Effort {
 }
 
 impl Request {
-    /// Default of [`max_tokens`](Self::max_tokens).
+    /// Default value of [`max_tokens`](Self::max_tokens).
     pub const MAX_TOKENS: u32 = 4096;
 
     /// Creates a request with a single user message.

@@ -16,7 +16,7 @@ use crate::{Message, ModelId, Part, Role, ToolCall, message};
 pub struct Response {
     /// Parts of the response, in order: text, reasoning, tool calls.
     pub content: Vec<Part>,
-    /// The provider, and the model as the provider names it in the response.
+    /// The provider and the model. The name of the model is the one that the provider states in the response.
     pub model: ModelId,
     /// Why the response ended.
     pub finish: Finish,
@@ -58,22 +58,22 @@ pub enum Finish {
     Length,
     /// The model requests tool calls.
     ToolCalls,
-    /// A reason specific to the provider.
+    /// Another reason, as stated by the provider.
     Other(String),
 }
 
 /// Token counts of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the request, including cached ones.
+    /// Number of tokens in the request, including cached ones.
     pub input: u64,
-    /// Tokens of the response, including reasoning.
+    /// Number of tokens in the response, including reasoning.
     pub output: u64,
-    /// Tokens of the request that were read from a prompt cache.
+    /// Number of request tokens that were read from a prompt cache.
     pub cached: u64,
-    /// Tokens of the request that were written to a prompt cache.
+    /// Number of request tokens that were written to a prompt cache.
     pub cache_written: u64,
-    /// Tokens of the response that were reasoning.
+    /// Number of response tokens that were reasoning.
     pub reasoning: u64,
 }
 
@@ -105,7 +105,8 @@ impl Sum for Usage {
 
 /// An amount of money in billionths of a US dollar.
 ///
-/// Integers keep sums exact: a price of one cent per million tokens is ten billionths per token.
+/// Amounts are integers, so sums are exact. For example, one cent per million tokens is ten billionths of a dollar per
+/// token.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -115,7 +116,7 @@ pub struct Money {
 }
 
 impl Money {
-    /// No money.
+    /// Zero dollars.
     pub const ZERO: Self = Self { nanos: 0 };
 
     /// Creates an amount from billionths of a dollar.

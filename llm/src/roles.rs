@@ -1,4 +1,4 @@
-//! Roles: which model an application uses for which role.
+//! Roles: configures which model an application uses for each of its roles.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Llm, ModelId};
 
-/// The model of each role, with a default for all other roles.
+/// The model id of each role, with a default for all other roles.
 ///
-/// Parsed from lines as below, or from a JSON object. The first `/` separates provider and model.
+/// Roles can be parsed from lines as in the example, or from a JSON object. The first `/` in a name separates the
+/// provider from the model.
 ///
 /// ```
 /// use llm::{ModelId, Roles};
@@ -29,7 +30,7 @@ pub struct Roles {
     roles: BTreeMap<String, ModelId>,
 }
 
-/// Roles that cannot be parsed.
+/// Error for roles that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RolesError {
@@ -61,7 +62,7 @@ pub enum RolesError {
     InvalidJson(String),
 }
 
-/// The models of all roles. Roles with the same model share one instance.
+/// The models of all roles, ready to call. Roles with the same model share one instance.
 #[derive(Clone, Debug)]
 pub struct RoleModels {
     default: Llm,
@@ -71,7 +72,7 @@ pub struct RoleModels {
 const DEFAULT: &str = "default";
 
 impl Roles {
-    /// Uses one model for all roles.
+    /// Creates roles that all use the same model.
     pub fn uniform(default: ModelId) -> Self {
         Self { default, roles: BTreeMap::new() }
     }
@@ -87,8 +88,8 @@ impl Roles {
         self.roles.get(role).unwrap_or(&self.default)
     }
 
-    /// Builds the models, each once, so that roles with the same model share its layers, such as a rate limiter or
-    /// a budget.
+    /// Builds the models with `make`. Each model is built once, so roles with the same model share its layers, such
+    /// as a rate limiter or a budget.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl From<Roles> for BTreeMap<String, String> {
     }
 }
 
-/// Splits a line into role and model; the model may be quoted.
+/// Splits a line into the role and the model. The model may be in quotes.
 fn parse_line(line: &str) -> Option<(&str, &str)> {
     let (role, name) = line.split_once('=')?;
     let (role, name) = (role.trim(), name.trim());

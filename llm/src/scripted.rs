@@ -1,8 +1,7 @@
 //! A model that follows a script, for tests, demonstrations and runs without an API key.
 //!
-//! Its provider is called `scripted` wherever a model is named. Its answers are deterministic: they depend only on
-//! the script's seed, the request, and how often the same request was made before, not on the order of concurrent
-//! calls.
+//! The provider name of such a model is `scripted`. Its answers are deterministic: they depend only on the script, the
+//! request, and how often the same request was made before. They do not depend on the order of concurrent calls.
 
 pub use self::{
     check::ScriptError,
@@ -48,7 +47,7 @@ use crate::{
 
 /// A model that follows a [`Script`].
 ///
-/// An analyst, a critic and a judge:
+/// A script for an analyst, a critic and a judge:
 ///
 /// ```
 /// use llm::{Llm, Request, Rule, Script, Scripted};
@@ -93,19 +92,22 @@ pub struct Scripted {
     name: String,
     seed: u64,
     script: CheckedScript,
-    /// Used for requests with a schema that match no rule.
+    /// Rule for requests that have a schema and match no rule of the script.
     default_rule: CheckedRule,
-    // A std mutex: locked to count, never across an await.
+    /// How often each request was made, by the hash of the request.
+    // A std mutex suffices, because it is locked only to count and never across an await.
     times: Mutex<HashMap<u64, u32>>,
 }
 
-/// A request, as the rules see it.
+/// A request and the data that rules derive from it.
 struct Call<'a> {
     request: &'a Request,
-    /// Seed of all random choices: derived from the script's seed, the request and its occurrence number.
+    /// Seed of all random choices for this call. It is derived from the script's seed, the request, and the
+    /// occurrence number of the request.
     key: u64,
+    /// Occurrence number of the request, starting at 1.
     time: u32,
-    /// Texts to search for captures.
+    /// Texts of the request that are searched for captures.
     texts: RequestTexts,
 }
 
@@ -113,7 +115,8 @@ impl Scripted {
     /// Provider name of scripted models.
     pub const PROVIDER: &'static str = "scripted";
 
-    /// Creates a model. Fails if a template of the script is invalid.
+    /// Creates a model that follows a script. Returns an error if the script is invalid, for example if a template
+    /// uses an unknown name.
     pub fn new(script: Script) -> Result<Self, ScriptError> {
         let checked = check::check(&script)?;
         let Script { name, seed, .. } = script;
@@ -163,7 +166,7 @@ impl Scripted {
         CaptureLookup::of(captures, self.seed).with(&self.script.captures, &call.texts)
     }
 
-    /// Removes what the script ignores from a text.
+    /// Removes all matches of the script's `ignore` expressions from a text.
     fn without_ignored<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.script.ignore.iter().fold(Cow::Borrowed(text), |text, regex| {
             match regex.replace_all(&text, "") {
@@ -173,8 +176,9 @@ impl Scripted {
         })
     }
 
-    /// Creates the source to fill templates from. The order of phrases is fixed per conversation, which is
-    /// identified by its system prompt and either its first message or its captures.
+    /// Creates the source that templates are filled from. The order of phrases is the same within a conversation. A
+    /// conversation is identified by its system prompt and by its first message, or by the rule's other captures if
+    /// the rule has a `turn`.
     fn source<'a>(
         &'a self,
         rule: &CheckedRule,
@@ -211,8 +215,8 @@ impl Scripted {
     fn no_rule(&self, call: &Call<'_>) -> Error {
         let start = |text: &str| text.chars().take(80).collect::<String>();
         let message = format!(
-            "no rule of the script matches this request; its system prompt starts with {:?}, its last message with {:?}; \
-             add a rule for it, or a rule without conditions at the end",
+            "no rule of the script matches the request, whose system prompt starts with {:?} and whose last user message \
+            starts with {:?}; add a rule for it, or add a rule without conditions at the end",
             start(call.request.system.as_deref().unwrap_or_default()),
             start(&capture::prompt(call.request)),
         );
@@ -243,7 +247,7 @@ impl Model for Scripted {
     }
 }
 
-/// The answer that a rule produces.
+/// The answer to a request, and the rule that produced it.
 struct Decision<'a> {
     rule: &'a Rule,
     content: Vec<Part>,
@@ -268,7 +272,7 @@ impl Scripted {
         Ok(Decision { rule: &rule.rule, content, cut, key })
     }
 
-    /// Returns the first matching rule and its captures.
+    /// Returns the first rule that applies to the call, with its captures.
     fn rule(&self, call: &Call<'_>) -> Option<(&CheckedRule, Captures)> {
         self.script.rules.iter().enumerate().find_map(|(n, rule)| {
             let captures = rule.captures(call, self.seed)?;
@@ -280,7 +284,8 @@ impl Scripted {
         })
     }
 
-    /// Sends the answer word by word with the rule's timing, or fails on the way.
+    /// Sends the answer word by word with the rule's delays. If the rule simulates a failure, stops after the
+    /// configured number of words and returns the error.
     async fn emit(
         &self,
         rule: &Rule,
@@ -334,7 +339,8 @@ fn pieces(part: &Part) -> Vec<Piece> {
     }
 }
 
-/// Truncates an answer at stop sequences and at the token limit; returns whether the latter applied.
+/// Truncates an answer at the first stop sequence and at the token limit. Returns the answer, and whether the token
+/// limit truncated it.
 fn shorten(content: Vec<Part>, request: &Request) -> (Vec<Part>, bool) {
     let mut cut = false;
     let content = content.into_iter().map(|part| match part {
@@ -353,7 +359,7 @@ fn shorten(content: Vec<Part>, request: &Request) -> (Vec<Part>, bool) {
     (content.collect(), cut)
 }
 
-/// Returns the length of the longest prefix of whole words within a number of tokens.
+/// Returns the length of the longest prefix that consists of whole words and has at most `max_tokens` tokens.
 fn fitting(text: &str, max_tokens: u32) -> usize {
     if text_tokens(Scripted::PROVIDER, text) <= u64::from(max_tokens) {
         return text.len();
@@ -381,7 +387,8 @@ fn usage(request: &Request, content: &[Part]) -> Usage {
 }
 
 impl CheckedRule {
-    /// Returns what a rule captures from a request, or `None` if its conditions do not hold.
+    /// Returns the rule's captures from a request. Returns `None` if a condition does not hold or a capture without
+    /// a fallback finds nothing.
     fn captures(&self, call: &Call<'_>, seed: u64) -> Option<Captures> {
         let Conditions { system, prompt, schema, times, .. } = &self.rule.when;
         let request = call.request;

@@ -13,15 +13,15 @@ use futures_core::Stream;
 
 use crate::{Error, Listener, Llm, Model, Piece, Request, Response, lock::lock};
 
-/// A response that is still arriving: a stream of pieces, and the whole response at its end.
+/// A response that is still arriving, as a stream of pieces. The whole response is available at the end of the stream.
 ///
 /// The call runs only while the stream is polled, so a slow reader slows the provider down. Dropping the stream
-/// cancels the call. Until it is read to its end or dropped, the stream holds its slot in a [rate
-/// limiter](Llm::rate_limit) and its reservation in a [budget](Llm::budget); an idle stream can therefore block
-/// other calls forever.
+/// cancels the call. Until the stream is read to its end or dropped, it holds its slot in a [rate
+/// limiter](Llm::rate_limit) and its reservation in a [budget](Llm::budget). A stream that is neither polled nor
+/// dropped can therefore block other calls forever.
 pub struct ResponseStream {
     call: Option<Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>>,
-    // A std mutex: locked briefly, never across an await.
+    // A std mutex suffices, because it is locked briefly and never across an await.
     pieces: Arc<Mutex<VecDeque<Piece>>>,
     response: Option<Result<Response, Error>>,
 }
@@ -42,7 +42,7 @@ impl ResponseStream {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the whole response. Reads the rest of the stream and discards unread pieces.
+    /// Waits for the end of the call and returns the whole response. Discards pieces that were not read.
     pub async fn response(mut self) -> Result<Response, Error> {
         loop {
             if let Some(response) = self.response.take() {

@@ -1,10 +1,11 @@
 //! Structured output: parses a reply into a value of a Rust type.
 //!
-//! Models are asked for JSON that conforms to a schema, and some comply. Other replies go down a ladder of
-//! fallbacks, the rungs of [`Rung`]: the whole reply is JSON, JSON is embedded in prose, labels in prose, a second
-//! call that asks for JSON only, and finally a default. The result names the rung that produced it and what was
-//! changed to make it fit. Everything is validated against the schema here, even replies from providers with strict
-//! schemas: their grammars are known not to enforce numeric ranges.
+//! Models are asked for JSON that conforms to a schema, but not all of them comply. Each reply is therefore parsed by
+//! several methods in turn, which form a fallback ladder (see [`Rung`]): parse the whole reply as JSON; find JSON
+//! embedded in prose; find labelled values in prose; make a second call that asks for JSON only; return a default.
+//! The result states which method produced the value and what was changed to make the value fit. Every value is
+//! validated against the schema here, even if the provider supports strict schemas, because the grammars of such
+//! providers are known not to enforce numeric ranges.
 
 pub use self::read::{Adjustment, Parsed, UnreadableError, read_json, read_json_as};
 
@@ -29,30 +30,32 @@ use crate::{Error, Finish, Llm, Message, Part, Request, Response, Role, Schema};
 pub struct Structured<T> {
     /// The value.
     pub value: T,
-    /// Rung of the fallback ladder that produced the value.
+    /// Method that produced the value.
     pub rung: Rung,
-    /// Changes that made the value fit the schema, and why earlier rungs failed if a later one was needed.
+    /// Changes that made the value fit the schema, and, if a second call or the default was needed, why the earlier
+    /// methods failed.
     pub notes: Vec<String>,
-    /// The last response. Usage, latency and cost are totals of all calls made.
+    /// The last response. Its usage, latency and cost are totals over all calls.
     pub response: Response,
 }
 
-/// Rung of the fallback ladder that produced a value, from the most to the least reliable.
+/// One method of the structured-output fallback ladder. The variants are ordered from the most to the least reliable
+/// method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
     /// The whole reply is JSON that conforms to the schema.
     Schema,
-    /// The whole reply is JSON that conforms after the changes listed in the notes.
+    /// The whole reply is JSON that conforms to the schema after the changes listed in the notes.
     Json,
-    /// JSON embedded in prose or in a code block.
+    /// The value is JSON that was embedded in prose or in a code block.
     JsonExtracted,
-    /// Labelled values in prose.
+    /// The value was assembled from labelled values in prose.
     #[serde(rename = "regex")]
     Labels,
-    /// The reply to a second call.
+    /// The value comes from the reply to a second call.
     Repaired,
-    /// The caller's default.
+    /// The value is the caller's default.
     Default,
 }
 
@@ -62,21 +65,21 @@ pub enum JsonError {
     /// The call failed.
     #[error(transparent)]
     Call(#[from] Error),
-    /// No rung produced a value.
+    /// No method produced a value.
     #[error("{}: {error}", .response.model)]
     Unreadable {
-        /// Why each rung failed.
+        /// Why each method failed.
         error: UnreadableError,
-        /// The last response, with the total cost of all calls.
+        /// The last response. Its cost is the total over all calls.
         response: Box<Response>,
     },
 }
 
 impl Llm {
-    /// Asks for a value of a type and tells the model its schema.
+    /// Asks the model for a value of type `T` and adds the schema of `T` to the request.
     ///
-    /// If the request has tools, the model may call them instead. The result is then [`JsonError::Unreadable`],
-    /// with the tool calls in its response.
+    /// If the request has tools, the model may call a tool instead of answering. The result is then
+    /// [`JsonError::Unreadable`], and its response contains the tool calls.
     ///
     /// ```
     /// use llm::{Llm, Rule, Rung, Script, Scripted, scripted::ViolationKind};
@@ -93,7 +96,7 @@ impl Llm {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// // A model that adds prose around its JSON, and writes a string where a list and a number are expected.
+    /// // A model that adds prose around its JSON and writes strings where a list and a number are expected.
     /// let answer = json!({"code": "print(1)", "dependencies": "numpy", "reasoning": "-", "confidence": "0.9"});
     /// let script = Script::new("coder").rule(Rule::json(answer).violation(ViolationKind::Prose));
     /// let llm = Llm::new(Scripted::new(script)?);
@@ -131,9 +134,9 @@ impl Llm {
         }
     }
 
-    /// Asks for a value of a type and returns a default if the model's replies contain none.
+    /// Asks the model for a value of type `T` and returns `default` if no value can be parsed from its replies.
     ///
-    /// Still fails if the first call fails.
+    /// Returns an error only if the first call fails.
     pub async fn generate_json_or<T: JsonSchema + DeserializeOwned>(
         &self,
         request: impl Into<Request>,
@@ -152,9 +155,10 @@ impl Llm {
     }
 }
 
-/// Adds the schema to a request, both for the provider and as text for models without schema support.
+/// Adds the schema to a request twice: as a parameter for the provider, and as text for models without schema
+/// support.
 ///
-/// The text is appended to the last message, so a cached prefix stays valid.
+/// The text is appended to the last message, so a cached prompt prefix stays valid.
 fn with_schema_prompt(mut request: Request, schema: &Schema) -> Request {
     let prompt = format!(
         "\n\nAnswer with JSON alone, without fences and without words around it. It has to fit this JSON Schema:\n{}",
@@ -167,7 +171,7 @@ fn with_schema_prompt(mut request: Request, schema: &Schema) -> Request {
     request.schema(schema.clone())
 }
 
-/// Continues the conversation with a request to fix the reply.
+/// Returns the request that asks the model to fix its reply. It continues the conversation.
 fn repair_request(request: Request, response: &Response, problem: &UnreadableError) -> Request {
     let cut = match response.finish {
         Finish::Length => " It was cut off because it was too long: be shorter.",
@@ -183,8 +187,8 @@ fn repair_request(request: Request, response: &Response, problem: &UnreadableErr
     request.message(Message::assistant(reply)).message(Message::user(prompt))
 }
 
-/// Returns the reply to quote in the repair request. Providers reject empty messages, and a very long reply is
-/// shortened to save tokens.
+/// Returns the reply as the repair request quotes it. An empty reply is replaced with a placeholder, because
+/// providers reject empty messages. A very long reply is shortened to save tokens.
 fn excerpt(reply: &str) -> String {
     const MAX: usize = 16_000;
     match reply.char_indices().nth(MAX) {

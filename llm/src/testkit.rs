@@ -1,8 +1,8 @@
-//! A fake provider on this machine, for tests of whole programs. It speaks OpenAI's protocol, answers with a model,
-//! and counts calls.
+//! A fake provider on this machine, for tests of whole programs. It implements OpenAI's protocol, answers calls with
+//! another model, such as a scripted one, and counts the calls.
 //!
-//! A program whose `OPENAI_COMPATIBLE_BASE_URL` points to it calls it over a real connection. A test can hold a
-//! call, kill the program, and check which calls are repeated.
+//! A program whose `OPENAI_COMPATIBLE_BASE_URL` points to the fake provider calls it over a real connection. A test can
+//! hold a call, kill the program, and check which calls are repeated.
 
 use std::{
     io,
@@ -20,10 +20,10 @@ use tokio::{
 
 use crate::{Llm, Message, Model, Request, Schema, lock::lock};
 
-/// Maximum time to wait for a call.
+/// Maximum time that a test waits for a call to arrive or for a caller to disconnect.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A fake provider, which answers calls sequentially.
+/// A fake provider, which answers one call at a time.
 #[derive(Debug)]
 pub struct FakeProvider {
     address: String,
@@ -35,18 +35,18 @@ struct Shared {
     model: Llm,
     /// Number of answered calls.
     answered: watch::Sender<usize>,
-    /// Number of the call to hold, starting at 1; all earlier calls are answered.
+    /// Number of the call to hold, starting at 1. All earlier calls are answered.
     held_call: watch::Sender<usize>,
-    /// Number of the held call once it has arrived; 0 before that and after its caller disconnects.
+    /// Number of the held call once it has arrived. 0 before that, and after its caller has disconnected.
     waiting_call: watch::Sender<usize>,
-    /// The caller's recording, and the number of calls answered before its first entry.
-    // A std mutex: locked to copy the value, never across an await.
+    /// Path of the caller's recording, and the number of calls that were answered before its first entry.
+    // A std mutex suffices, because it is locked only to copy the value and never across an await.
     recording: Mutex<Option<(PathBuf, usize)>>,
     turn: tokio::sync::Mutex<()>,
 }
 
 impl FakeProvider {
-    /// Starts to listen on a free local port and answers with a model.
+    /// Starts a provider that listens on a free local port and answers calls with `model`.
     pub async fn start(model: Llm) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = format!("http://{}/v1", listener.local_addr()?);
@@ -67,7 +67,7 @@ impl FakeProvider {
         Ok(Self { address, shared })
     }
 
-    /// Returns the base URL.
+    /// Returns the base URL of the provider.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -77,38 +77,39 @@ impl FakeProvider {
         *self.shared.answered.borrow()
     }
 
-    /// Delays each answer until the previous one is in the caller's recording, so that a test knows what a kill can
-    /// lose.
+    /// Delays each answer until the previous one is in the caller's recording. If the caller is killed, at most the
+    /// last answer is lost.
     pub fn sync_with_recording(&self, recording: &Path) {
         self.sync_with_recording_after(recording, 0);
     }
 
-    /// Like [`sync_with_recording`](Self::sync_with_recording), if the first `before` answers are recorded
-    /// elsewhere.
+    /// Like [`sync_with_recording`](Self::sync_with_recording), but for a recording that does not contain the first
+    /// `before` answers.
     pub fn sync_with_recording_after(&self, recording: &Path, before: usize) {
         *lock(&self.shared.recording) = Some((recording.to_owned(), before));
     }
 
-    /// Holds the call with this number from now on. The returned future resolves when the call arrives.
+    /// Holds the call with this number when it arrives; later calls wait behind it. The returned future completes
+    /// when the call has arrived.
     ///
     /// # Panics
     ///
-    /// If the call does not arrive within two minutes.
+    /// The future panics if the call does not arrive within two minutes.
     pub fn hold(&self, call: usize) -> impl Future<Output = ()> + use<> {
         self.shared.held_call.send_replace(call);
         wait_until_waiting(self.shared.waiting_call.subscribe(), call)
     }
 
-    /// Releases the held call and holds no further ones.
+    /// Releases the held call and stops holding calls.
     pub fn release(&self) {
         self.shared.held_call.send_replace(usize::MAX);
     }
 
-    /// Waits until the caller of the held call has disconnected. Its call does not count as answered.
+    /// Waits until the caller of the held call has disconnected. The held call does not count as answered.
     ///
     /// # Panics
     ///
-    /// If it is still connected after two minutes.
+    /// Panics if the caller is still connected after two minutes.
     pub async fn wait_for_disconnect(&self) {
         wait_until_waiting(self.shared.waiting_call.subscribe(), 0).await;
     }
@@ -135,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Answers a call when it is its turn; returns `None` if the caller disconnects.
+    /// Answers a call after all earlier calls. Returns `None` if the caller disconnects.
     async fn answer(&self, body: &Value, caller: &mut TcpStream) -> Option<String> {
         let turn = async {
             let turn = self.turn.lock().await;
@@ -170,13 +171,14 @@ impl Shared {
         Some(answer.to_string())
     }
 
-    /// Waits until the caller's recording, if there is one, contains this many answers.
+    /// Waits until the caller's recording, if one is set, contains all of the first `calls` answers that belong in
+    /// it.
     async fn wait_until_recorded(&self, calls: usize) {
         loop {
             let Some((path, before)) = lock(&self.recording).clone() else { return };
             let calls = calls.saturating_sub(before);
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            // The first line is the header.
+            // The first line is the header, so a recording of n calls has n + 1 lines.
             if text.matches('\n').count() > calls || calls == 0 {
                 return;
             }
@@ -185,7 +187,7 @@ impl Shared {
     }
 }
 
-/// Returns when the caller disconnects.
+/// Waits until the caller disconnects.
 async fn disconnected(caller: &TcpStream) {
     let mut byte = [0];
     while caller.readable().await.is_ok() && !matches!(caller.peek(&mut byte).await, Ok(0) | Err(_))
@@ -193,7 +195,7 @@ async fn disconnected(caller: &TcpStream) {
     }
 }
 
-/// Reads the body of the next request; `None` at the end of the connection.
+/// Reads the body of the next request. Returns `None` if the connection is closed.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     let mut length = 0;
     loop {
@@ -214,7 +216,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// Converts an OpenAI request body to a request.
+/// Converts the body of an OpenAI chat request to a [`Request`].
 fn request(body: &Value) -> Request {
     let text = |it: &Value| match &it["content"] {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Parsing a reply never panics or hangs, and parsed values are in range.
+//! Fuzzes the parsing of replies, which must never panic or hang. Parsed values must be in range.
 
 #![no_main]
 

@@ -9,7 +9,7 @@ use crate::Request;
 mod decode;
 mod encode;
 
-/// Protocol version. The newer one rejects a temperature even for older models.
+/// Version of the protocol. A newer version exists, but it rejects a temperature even for older models.
 const VERSION: &str = "2023-06-01";
 
 /// Creates the codec of Anthropic's Messages API.

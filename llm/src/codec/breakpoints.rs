@@ -1,12 +1,12 @@
-//! Breakpoints of Anthropic's prompt cache, used directly and through OpenRouter.
+//! Breakpoints of Anthropic's prompt cache. They are used for Anthropic's own API and for OpenRouter.
 
 use crate::{Message, Request};
 
-/// Maximum number of breakpoints per request; the provider rejects more.
+/// Maximum number of breakpoints per request. The provider rejects requests with more.
 const MAX_BREAKPOINTS: usize = 4;
 
-/// Returns the messages and whether each gets a breakpoint. If there are too many, the last ones are the most
-/// useful.
+/// Returns the messages, and for each message whether it gets a breakpoint. If too many messages ask for one, only the
+/// last ones get it, because late breakpoints cover the longest prefixes.
 pub(super) fn messages(request: &Request) -> impl Iterator<Item = (&Message, bool)> {
     let n_wanted = request.messages.iter().filter(|it| it.cache).count();
     let n_allowed = MAX_BREAKPOINTS - usize::from(request.cache_system);

@@ -1,6 +1,6 @@
-//! Assembling responses.
+//! Assembles responses from their parts.
 //!
-//! All codecs use this builder for plain and streamed responses, so both give the same result and failures are
+//! All codecs use this builder for both plain and streamed responses, so both give the same result, and failures are
 //! detected in one place.
 
 use serde_json::Value;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::{CallError, DecodedResponse, json_util};
 use crate::{ErrorKind, Finish, Listener, Money, Part, Piece, ToolCall, Usage, message};
 
-/// Prefix of ids for tool calls that have none.
+/// Prefix of the ids that this crate generates for tool calls without an id.
 const GENERATED_ID_PREFIX: &str = "nameless-";
 
-/// Returns whether this crate generated the id, in which case it is not sent to the provider.
+/// Returns whether this crate generated the id of a tool call. Such ids are not sent to the provider.
 pub(super) fn is_generated_id(id: &str) -> bool {
     id.starts_with(GENERATED_ID_PREFIX)
 }
@@ -21,25 +21,25 @@ pub(super) fn is_generated_id(id: &str) -> bool {
 pub(super) struct ResponseBuilder {
     content: Vec<Part>,
     pub(super) model: Option<String>,
-    /// Why the response ended; `None` until it is complete.
+    /// Why the response ended. `None` until the response is complete.
     pub(super) finish: Option<Finish>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Money>,
     /// Text of a refusal by the model or the provider.
     refusal: Option<String>,
-    /// Error of a tool call with invalid arguments.
+    /// Error for a tool call with invalid arguments, if there was one.
     invalid_call: Option<CallError>,
 }
 
 impl ResponseBuilder {
-    /// Sets the model's name if the provider gives one.
+    /// Sets the name of the model if the provider states it.
     pub(super) fn set_model(&mut self, model: &Value) {
         if let Some(model) = model.as_str().filter(|it| !it.is_empty()) {
             self.model = Some(model.to_owned());
         }
     }
 
-    /// Appends text.
+    /// Appends text to the response and sends it to the listener.
     pub(super) fn text(&mut self, more: &str, listener: &mut Listener<'_>) {
         if more.is_empty() {
             return;
@@ -51,7 +51,7 @@ impl ResponseBuilder {
         listener.send(Piece::Text(more.to_owned()));
     }
 
-    /// Appends reasoning.
+    /// Appends reasoning to the response and sends it to the listener.
     pub(super) fn reasoning(&mut self, more: &str, listener: &mut Listener<'_>) {
         if more.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl ResponseBuilder {
         }
     }
 
-    /// Attaches opaque provider data for the whole reasoning to the first reasoning part.
+    /// Attaches opaque provider data to the first reasoning part. The data belongs to the whole reasoning.
     pub(super) fn attach_opaque_to_first(&mut self, opaque: Value) {
         let first = self.content.iter_mut().find_map(|it| match it {
             Part::Reasoning { opaque, .. } => Some(opaque),
@@ -96,7 +96,7 @@ impl ResponseBuilder {
         listener.send(Piece::ToolCall(call));
     }
 
-    /// Adds a tool call with its arguments as text.
+    /// Adds a tool call whose arguments are JSON text.
     pub(super) fn tool_call_from_text(
         &mut self,
         id: &str,
@@ -113,7 +113,8 @@ impl ResponseBuilder {
         }
     }
 
-    /// Returns an id for the next tool call if the provider gives none; the tool's result has to refer to it.
+    /// Returns an id for the next tool call, for providers that send none. The result of the tool must refer to the
+    /// call by an id.
     pub(super) fn generated_id(&self) -> String {
         let n_calls = self.content.iter().filter(|it| matches!(it, Part::ToolCall(_))).count();
         format!("{GENERATED_ID_PREFIX}{n_calls}")
@@ -144,7 +145,7 @@ impl ResponseBuilder {
         };
         let has_calls = self.content.iter().any(|it| matches!(it, Part::ToolCall(_)));
         match self.invalid_call {
-            // If the response reached the token limit, incomplete arguments are expected.
+            // Invalid arguments are an error unless the response was truncated at the token limit.
             Some(error) if finish != Finish::Length => return Err(error),
             None if finish == Finish::Length && has_only_reasoning => {
                 let message =
@@ -153,11 +154,11 @@ impl ResponseBuilder {
             }
             _ => {}
         }
-        // Some providers report a plain stop for responses with tool calls.
+        // Some providers report `stop` as the finish reason of responses with tool calls.
         let finish = if has_calls && finish == Finish::Stop { Finish::ToolCalls } else { finish };
         let Self { content, model, usage, cost, .. } = self;
         // Every request and every non-empty response has tokens, so a count of zero means that the server does not
-        // count.
+        // report counts.
         let is_counted = usage.input > 0 && (usage.output > 0 || content.is_empty());
         let usage = is_counted.then_some(usage);
         Ok(DecodedResponse { content, model, finish, usage, cost })

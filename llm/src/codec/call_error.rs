@@ -1,7 +1,8 @@
-//! Mapping of provider errors to [`ErrorKind`].
+//! Maps provider errors to [`ErrorKind`].
 //!
-//! Providers identify an error by its status, a code, a type, or only by its message, and not always consistently.
-//! This module collects all names in the body and matches them from the most to the least specific.
+//! Providers identify an error by its HTTP status, a code, a type, or only by its message, and not always consistently.
+//! This module collects all codes, types and reasons in the body (here called names) and matches them from the most to
+//! the least specific.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,20 +29,20 @@ pub(super) fn from_http(status: u16, headers: &dyn Headers, body: &[u8]) -> Call
     error
 }
 
-/// Decodes an error in place of a response: with a success status, or in the middle of a stream.
+/// Decodes an error that was sent instead of a response, with a success status or in the middle of a stream.
 pub(super) fn from_body(body: &Value) -> CallError {
     let body_error = ErrorBody::from_json(body);
     let status = body_error.status;
     body_error.into_call_error(status, None)
 }
 
-/// The parts of an error body that matter here.
+/// The parts of an error body that are used to classify and describe the error.
 #[derive(Default)]
 struct ErrorBody {
     message: String,
-    /// Types, codes and reasons, in lower case.
+    /// Types, codes and reasons of the error, in lower case.
     names: Vec<String>,
-    /// Status given in the body itself.
+    /// HTTP status that the body itself states.
     status: Option<u16>,
     retry_after: Option<Duration>,
     request_id: Option<String>,
@@ -53,7 +54,7 @@ impl ErrorBody {
     }
 
     fn from_json(body: &Value) -> Self {
-        // Gemini wraps errors of a stream in a list.
+        // Gemini wraps errors in a stream in a list.
         let body = body.get(0).unwrap_or(body);
         let error = body.get("error").unwrap_or(body);
         let mut body_error = Self::from_text(&message(body, error));
@@ -81,7 +82,7 @@ impl ErrorBody {
 
     fn into_call_error(self, status: Option<u16>, retry_after: Option<Duration>) -> CallError {
         let kind = match status {
-            // Credit is used up, unless the provider says when to retry.
+            // Status 402 means that the credit is used up, unless the provider says when to retry.
             Some(402) if retry_after.is_none() => ErrorKind::QuotaExhausted,
             Some(402) => ErrorKind::RateLimited,
             _ => self.kind(status),
@@ -106,15 +107,15 @@ impl ErrorBody {
     }
 }
 
-/// An error kind, the names providers give it, and phrases in messages without such a name.
+/// An error kind, the names that providers use for it, and phrases that identify it in messages without such a name.
 type Names = (ErrorKind, &'static [&'static str], &'static [&'static str]);
 
-/// Names that are more specific than any status; the first match wins.
+/// Names that are more specific than any status. The first match is used.
 const SPECIFIC_NAMES: &[Names] = &[
     (
         ErrorKind::QuotaExhausted,
         &["insufficient_quota", "billing", "spend_limit", "credit", "perday"],
-        // Not "quota exceeded": Google also uses it for limits per minute.
+        // "quota exceeded" is not listed, because Google also uses it for limits per minute.
         &["credit balance is too low"],
     ),
     (
@@ -143,7 +144,7 @@ const SPECIFIC_NAMES: &[Names] = &[
     (ErrorKind::NotFound, &["not_found_error", "model_not_found"], &["is not a valid model id"]),
 ];
 
-/// Names with several meanings, which count only if the status is not specific.
+/// Names with several meanings. They are used only if the status is not specific.
 const GENERIC_NAMES: &[Names] = &[
     (ErrorKind::RateLimited, &["rate_limit", "resource_exhausted", "too_many_requests"], &[]),
     (
@@ -161,20 +162,20 @@ fn kind_by_status(status: Option<u16>) -> ErrorKind {
         Some(413) => ErrorKind::RequestTooLong,
         Some(429) => ErrorKind::RateLimited,
         Some(501) => ErrorKind::BadRequest,
-        // Timeout, conflict, no capacity, cancelled, or an internal error. Without a status, the provider accepted
-        // the request and then failed.
+        // Timeout, conflict, no capacity, cancelled, or an internal error. If there is no status, the provider
+        // accepted the request and then failed.
         Some(408 | 409 | 498 | 499 | 500..) | None => ErrorKind::Overloaded,
         Some(_) => ErrorKind::BadRequest,
     }
 }
 
-/// Returns the error message, wherever this provider puts it.
+/// Returns the error message. Providers put it in different fields.
 fn message(body: &Value, error: &Value) -> String {
     let candidates =
         [&error["message"], error, &body["message"], &body["detail"], &body["detail"][0]["msg"]];
     let text = candidates.into_iter().find_map(Value::as_str);
     let text = text.map_or_else(|| body.to_string(), str::to_owned);
-    // A router's own message only says that an upstream provider failed.
+    // The message of a router only says that an upstream provider failed, so the upstream message is appended.
     match error["metadata"]["raw"].as_str() {
         Some(raw) => format!("{text}: {raw}"),
         None => text,
@@ -193,7 +194,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 
-/// Returns the time until a date, by the provider's clock if it sends a `date` header.
+/// Returns the time until a date. `now` is the provider's `date` header; without it, the local clock is used.
 fn until(date: &str, now: Option<&str>) -> Option<Duration> {
     let date = httpdate::parse_http_date(date.trim()).ok()?;
     let now = now.and_then(|it| httpdate::parse_http_date(it).ok()).unwrap_or_else(SystemTime::now);
@@ -265,19 +266,21 @@ mod tests {
             json!({ "type": "invalid_request_error", "code": null, "message": "Invalid URL" });
         check(404, &vague, ErrorKind::NotFound);
         check(401, &vague, ErrorKind::Auth);
-        // Groq's reply if the request alone exceeds the tokens per minute: waiting does not help.
+        // Groq sends this error if the request alone exceeds the tokens per minute. With status 413, it must not count
+        // as a rate limit, because waiting does not help.
         let too_large = json!({ "type": "tokens", "code": "rate_limit_exceeded", "message": "Request too large" });
         check(413, &too_large, ErrorKind::RequestTooLong);
         check(429, &too_large, ErrorKind::RateLimited);
         check(429, &json!({ "type": "server_error" }), ErrorKind::RateLimited);
         check(503, &vague, ErrorKind::Overloaded);
         check(501, &vague, ErrorKind::BadRequest);
-        // Specific names win over any status.
+        // Specific names take precedence over any status.
         check(403, &json!({ "code": "content_policy_violation" }), ErrorKind::Refused);
         check(404, &json!({ "code": "insufficient_quota" }), ErrorKind::QuotaExhausted);
     }
 
-    /// Google's errors for quotas per minute and per day differ only in the quota's id.
+    /// A quota per minute is a rate limit, and a quota per day is exhausted. Google's errors for the two differ only in
+    /// the id of the quota.
     #[test]
     fn quotas_per_minute_and_per_day_differ() {
         let error = |quota: &str| {

@@ -1,7 +1,8 @@
-//! Recordings of real providers, run through the codecs.
+//! Tests the codecs with recorded HTTP interactions.
 //!
-//! The tests accept any recordings in the same format and depend on no file names. The recordings of real providers
-//! are not in the repository; `LLM_CASSETTES` names their directory. A few small hand-written ones are always run.
+//! The tests accept any recordings in the same format and do not depend on file names. The recordings of real providers
+//! are not in the repository; `LLM_CASSETTES` specifies their directory. A few small hand-written recordings are always
+//! used.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +18,7 @@ mod neutral;
 mod recording;
 mod shape;
 
-/// Larger than any event of any recording.
+/// Maximum size of an event; larger than any event in any recording.
 const MAX_EVENT: usize = 16 << 20;
 
 #[test]
@@ -125,7 +126,7 @@ fn cassette_truncated_streams_are_errors() {
 fn cassette_errors_decode() {
     let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.status >= 400) {
-        // Endpoints that generate no text have errors of the same form.
+        // Endpoints that do not generate text have no codec, but their errors have the same form.
         let codec = recording.codec().unwrap_or_else(super::anthropic);
         let error =
             codec.decode_error(recording.status, &recording.headers, recording.body.as_bytes());
@@ -166,8 +167,8 @@ fn cassette_requests_match_recorded_ones() {
     );
 }
 
-/// Snapshots the paths that our requests can contain. Any other path in a recorded request counts as unsupported,
-/// so a codec must not lose one of these.
+/// The JSON paths that our requests can contain must match a snapshot. Any other path in a recorded request counts as
+/// unsupported, so a codec that lost one of these paths would otherwise go unnoticed.
 #[test]
 fn cassette_request_paths_match_snapshot() {
     let codecs = [
@@ -183,7 +184,7 @@ fn cassette_request_paths_match_snapshot() {
     let mut text = String::new();
     for codec in codecs {
         writeln!(text, "{codec:?}").unwrap();
-        // The contents of schemas come from the caller.
+        // Paths inside schemas are skipped, because the contents of schemas come from the caller.
         for path in shape::expressible(&*codec).iter().filter(|it| !it.contains("/properties")) {
             writeln!(text, "  {path}").unwrap();
         }
@@ -201,7 +202,7 @@ fn cassette_other_endpoints_are_counted() {
     tally.print("skipped endpoints");
 }
 
-/// The pieces of a response and the response itself.
+/// The pieces of a streamed response, and the response itself.
 #[derive(Debug, PartialEq)]
 struct StreamOutcome {
     pieces: Vec<Piece>,
@@ -216,7 +217,7 @@ impl StreamOutcome {
         Self { pieces, response }
     }
 
-    /// Checks that the concatenated pieces equal the response.
+    /// Checks that the concatenated pieces are equal to the response.
     #[track_caller]
     fn check_pieces(&self, recording: &Recording) {
         let Ok(answer) = &self.response else { return };
@@ -256,9 +257,9 @@ fn read<'b>(
     reader.finish(listener)
 }
 
-/// Checks that every split yields the same events, and returns the number of splits. Each split re-reads only the
-/// event that it falls into, because nothing else changes. The ends of long events are split everywhere, the middle
-/// at intervals, or everywhere in the nightly run.
+/// Checks that the framer yields the same events wherever the bytes are split, and returns the number of splits. Each
+/// split reads only the event that it falls into, because the other events are not affected. Long events are split at
+/// every byte near their ends, and at intervals in the middle. The nightly run splits them at every byte.
 fn check_framing(recording: &Recording, codec: &dyn Codec) -> usize {
     let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some();
     let mut n_cuts = 0;
@@ -288,14 +289,14 @@ fn check_framing(recording: &Recording, codec: &dyn Codec) -> usize {
     n_cuts
 }
 
-/// Returns how often to re-read a body as a whole: short ones often, long ones a few times, so that all take about
-/// the same time.
+/// Returns how often to read a whole body with different splits. Short bodies are read often and long bodies a few
+/// times, so that all of them take about the same time.
 fn n_full_reads(len: usize) -> usize {
     (60_000 / len.max(1)).clamp(4, 100)
 }
 
-/// Returns the end of the response in the body. It is followed by line endings, and sometimes by a redundant end
-/// marker.
+/// Returns the position in the body at which the response is complete. Only line endings, and sometimes a redundant end
+/// marker, follow it.
 fn end_of_response(recording: &Recording) -> usize {
     let body = recording.body.trim_end();
     if recording.path.ends_with("/responses") {
@@ -304,7 +305,7 @@ fn end_of_response(recording: &Recording) -> usize {
     body.len()
 }
 
-/// Returns `n` offsets, evenly spread over a length.
+/// Returns `n` offsets that are evenly spread over the range from 0 to `len`.
 fn spread(len: usize, n: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |it| len * it / n)
 }
@@ -339,7 +340,8 @@ fn total(body: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Returns an error message unless the body explains why a response with a success status is an error.
+/// Checks an error that was decoded from a response with a success status. Returns a message unless the body explains
+/// the error.
 fn error_problem(recording: &Recording, error: &CallError) -> Option<String> {
     let signs: &[&str] = match error.kind {
         ErrorKind::Refused => &[
@@ -369,7 +371,7 @@ fn error_problem(recording: &Recording, error: &CallError) -> Option<String> {
     (!is_said).then(|| format!("{}: {error:?}", recording.file))
 }
 
-/// Returns the error kinds that a status may have.
+/// Returns the error kinds that a response with this status may be mapped to.
 fn kinds_of(status: u16) -> &'static [ErrorKind] {
     use ErrorKind::{
         Auth, BadRequest, NotFound, Overloaded, QuotaExhausted, RateLimited, Refused,
@@ -389,7 +391,7 @@ fn kinds_of(status: u16) -> &'static [ErrorKind] {
     }
 }
 
-/// Counts by provider, printed as one line each.
+/// Counts by provider. Each provider is printed on one line.
 #[derive(Default)]
 struct Tally {
     counts: BTreeMap<String, BTreeMap<String, usize>>,

@@ -1,7 +1,7 @@
 //! Splits a byte stream into events.
 //!
-//! Chunks have arbitrary lengths and may end inside a line ending or a character. Lines are therefore collected as
-//! bytes and decoded only when complete.
+//! The bytes arrive in chunks of arbitrary length, which may end inside a line ending or a character. Lines are
+//! therefore collected as bytes and decoded only when they are complete.
 
 use std::mem;
 
@@ -15,9 +15,9 @@ pub(crate) struct EventFramer {
     max_event_bytes: usize,
     /// The current, incomplete line.
     line: Vec<u8>,
-    /// Whether the last byte was a carriage return, so that a line feed belongs to it.
+    /// Whether the last byte was a carriage return. If a line feed follows, it belongs to the same line ending.
     after_return: bool,
-    /// Whether the first line has ended; a byte order mark can only precede it.
+    /// Whether the first line has ended. Only the first line can start with a byte order mark.
     is_begun: bool,
     name: String,
     /// Data lines of the current, incomplete event.
@@ -59,9 +59,10 @@ impl EventFramer {
         Ok(events)
     }
 
-    /// Returns the incomplete event at the end of the stream, because some servers omit the last line ending.
+    /// Returns the event at the end of the stream that no line ending follows. Some servers omit the last line
+    /// ending.
     ///
-    /// The event may be cut off anywhere; only the decoder can tell whether it is usable.
+    /// The event may be truncated at any byte; only the decoder can tell whether it is usable.
     pub(crate) fn finish(mut self) -> Option<Event> {
         let event = self.end_line();
         event.or_else(|| self.end_event())
@@ -106,12 +107,12 @@ impl EventFramer {
                 data.push('\n');
                 data.push_str(value);
             }
-            // Comments have an empty name; `id` and `retry` are for reconnecting clients.
+            // Comments are fields with an empty name. The fields `id` and `retry` are only for clients that reconnect.
             _ => {}
         }
     }
 
-    /// Returns the event unless it has no data.
+    /// Ends the current event and returns it, unless it has no data.
     fn end_event(&mut self) -> Option<Event> {
         let name = mem::take(&mut self.name);
         let data = self.data.take().filter(|it| !it.trim().is_empty())?;
@@ -133,7 +134,7 @@ mod tests {
         events.into_iter().map(|it| (it.name, it.data)).collect()
     }
 
-    /// Splits the text at every pair of offsets, and into single bytes.
+    /// Checks that the events are the same if the text is split at any two offsets or into single bytes.
     #[track_caller]
     fn check(framing: Framing, text: &[u8], expect: &[(&str, &str)]) {
         let expect: Vec<_> =

@@ -25,7 +25,7 @@ impl Codec for Gemini {
         stream: bool,
     ) -> Result<WireRequest, CallError> {
         let method = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
-        // Google's list of models has this prefix.
+        // The names in Google's list of models have this prefix.
         let model = model.strip_prefix("models/").unwrap_or(model);
         let path = format!("/v1beta/models/{model}:{method}");
         let body = Value::Object(encode::body(model, request));

@@ -1,15 +1,15 @@
-//! Lenient access to JSON from providers: missing values and values of other types count as empty.
+//! Lenient access to JSON from providers. Missing values and values of unexpected types count as empty.
 
 use serde_json::Value;
 
 use super::CallError;
 use crate::ErrorKind;
 
-/// Maximum number of characters to keep of a provider's text. It is much longer than what an error shows, because
-/// secrets are redacted later and part of a truncated secret would remain.
+/// Maximum number of characters to keep of a provider's text. An error message is truncated further after secrets are
+/// redacted. This limit is much higher, so that the text of an error message does not end inside a secret.
 const MAX_CHARS: usize = 16 << 10;
 
-/// Parses a body or an event.
+/// Parses the JSON of a response body or of an event.
 pub(super) fn parse(text: &[u8]) -> Result<Value, CallError> {
     serde_json::from_slice(text).map_err(|error| {
         let text = capped(&String::from_utf8_lossy(text));
@@ -22,22 +22,22 @@ pub(super) fn malformed(message: &str) -> CallError {
     CallError::new(ErrorKind::Malformed, message)
 }
 
-/// Returns the string field with this name; empty if there is none.
+/// Returns the string field with this name, or an empty string if there is none.
 pub(super) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// Returns the array field with this name; empty if there is none.
+/// Returns the array field with this name, or an empty slice if there is none.
 pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the number at this JSON pointer; zero if there is none.
+/// Returns the number at this JSON pointer, or zero if there is none.
 pub(super) fn count(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Parses tool arguments given as text; an empty text or `null` means no arguments.
+/// Parses the arguments of a tool call from JSON text. An empty text or `null` means that there are no arguments.
 pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
     if matches!(text.trim(), "" | "null") {
         return Ok(Value::Object(serde_json::Map::new()));
@@ -51,7 +51,7 @@ pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
     }
 }
 
-/// Returns the beginning of a text, without control characters.
+/// Returns the first [`MAX_CHARS`] characters of a text, without control characters.
 pub(super) fn capped(text: &str) -> String {
     let text = text.trim();
     let mut start: String =

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, which most providers and servers implement with small differences.
+//! OpenAI's chat completions API, which most other providers and servers also implement, with small differences.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ mod decode;
 mod encode;
 mod quirks;
 
-/// Creates the codec of chat completions with a provider's quirks.
+/// Creates the codec of the chat completions API for a provider with these quirks.
 pub(crate) fn openai_chat(quirks: Quirks) -> Box<dyn Codec> {
     Box::new(OpenAiChat { quirks })
 }

@@ -1,4 +1,4 @@
-//! OpenAI's Responses API, which sends a model's reasoning back to it.
+//! OpenAI's Responses API. Unlike chat completions, it lets a conversation include the model's earlier reasoning.
 
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
-//! Sample requests that use all features, for tests.
+//! Sample requests for tests. Together they use all features.
 
 use serde_json::json;
 
 use crate::{Effort, Message, Part, Request, Role, Schema, Tool, ToolCall, ToolChoice};
 
-/// A conversation that uses all features that can be combined.
+/// Returns a conversation that uses all features that can be combined in one request.
 pub(super) fn request() -> Request {
     let call = ToolCall {
         id: "call-1".to_owned(),
@@ -15,7 +15,7 @@ pub(super) fn request() -> Request {
     let thought =
         |text: &str, opaque| Part::Reasoning { text: text.to_owned(), opaque: Some(opaque) };
     let answer = vec![
-        // One reasoning part per provider; the other providers ignore it.
+        // There is one reasoning part for each provider, which the other providers ignore.
         thought("signed", json!({ "signature": "of the thought" })),
         thought("", json!({ "type": "redacted_thinking", "data": "hidden" })),
         thought(
@@ -60,7 +60,7 @@ pub(super) fn request() -> Request {
         .schema(Schema { name: "river".to_owned(), schema: form() })
 }
 
-/// Requests that together use all features, each for models of all families.
+/// Returns requests that together use all features. Each request is paired with models of all families.
 pub(super) fn requests() -> Vec<(&'static str, Request)> {
     let rich = request();
     let mut unforced =
@@ -87,12 +87,12 @@ pub(super) fn requests() -> Vec<(&'static str, Request)> {
     models.into_iter().flat_map(each).collect()
 }
 
-/// Parameters of the sample tool.
+/// Returns the JSON Schema of the sample tool's parameters.
 pub(super) fn parameters() -> serde_json::Value {
     json!({ "type": "object", "properties": { "river": { "type": "string" } }, "required": ["river"] })
 }
 
-/// Schema of the response, including keywords that some providers do not support.
+/// Returns the schema of the response, which includes keywords that some providers do not support.
 pub(super) fn form() -> serde_json::Value {
     json!({
         "$schema": "https://json-schema.org/builder/2020-12/schema",

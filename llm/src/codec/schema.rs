@@ -1,26 +1,26 @@
 //! Adapts JSON Schemas to the subset that each provider supports.
 //!
-//! In the parts it can express, an adapted schema allows no more than the original. Constraints that it cannot
-//! express are added to the descriptions for the model to read. The caller validates responses against the original
-//! schema.
+//! Constraints that a provider's subset cannot express are removed from the schema and added to the descriptions for
+//! the model to read. The adapted schema may therefore allow values that the original does not allow, so the caller
+//! validates responses against the original schema.
 
 use serde_json::{Map, Value, json};
 
 /// JSON Schema subset of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// OpenAI's strict mode: every property is required, and no others are allowed.
+    /// OpenAI's strict mode. Every property is required, and additional properties are not allowed.
     OpenAi,
-    /// Anthropic's: no other properties are allowed, and no numeric bounds.
+    /// Anthropic's subset. Additional properties are not allowed, and numeric bounds are not supported.
     Anthropic,
-    /// Gemini's.
+    /// Gemini's subset, which supports most keywords.
     Gemini,
 }
 
-/// Converts a schema to a dialect; `None` if the dialect cannot express it.
+/// Converts a schema to a dialect. Returns `None` if the dialect cannot express the schema.
 pub(super) fn adapt(schema: &Value, dialect: Dialect) -> Option<Value> {
     let mut adapted = dialect.schema(schema)?;
-    // The root must be an object itself, not a reference to one.
+    // The root schema must describe an object itself; a reference to such a schema is not allowed.
     if dialect != Dialect::Gemini && (adapted["type"] != "object" || adapted.get("$ref").is_some())
     {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn adapt(schema: &Value, dialect: Dialect) -> Option<Value> {
     Some(adapted)
 }
 
-/// Returns a schema unchanged except for `$schema`, for providers that support all of JSON Schema.
+/// Returns a schema without `$schema` and otherwise unchanged, for providers that support all of JSON Schema.
 pub(super) fn plain(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(map) = schema.as_object_mut() {
@@ -41,11 +41,11 @@ pub(super) fn plain(schema: &Value) -> Value {
 impl Dialect {
     fn schema(self, schema: &Value) -> Option<Value> {
         let Value::Object(given) = schema else {
-            // A boolean schema: anything or nothing is valid.
+            // A boolean schema, which allows either everything or nothing. Only Gemini supports it.
             return (self == Self::Gemini).then(|| schema.clone());
         };
         if let (Some(to), true) = (given.get("$ref"), self != Self::Gemini) {
-            // A reference may only be accompanied by its definitions.
+            // Next to a reference, only the definitions are allowed.
             let definitions = given.get("$defs").map(|it| self.schemas(it));
             let mut reference = Map::from_iter([("$ref".to_owned(), to.clone())]);
             if let Some(definitions) = definitions {
@@ -76,7 +76,7 @@ impl Dialect {
         match keyword {
             "properties" | "$defs" | "definitions" => same(self.schemas(value)?),
             "items" | "additionalProperties" if value.is_object() => same(self.schema(value)?),
-            // `anyOf` is less strict than `oneOf`, but the closest supported keyword.
+            // `oneOf` is not supported. `anyOf` is less strict, but it is the closest supported keyword.
             "oneOf" if self != Self::Gemini => {
                 Some(KeywordMapping::Keep("anyOf".to_owned(), self.each(value)?))
             }
@@ -105,7 +105,8 @@ impl Dialect {
         }
     }
 
-    /// Returns whether a format is supported. schemars' names of Rust number types, such as `uint8`, are not.
+    /// Returns whether a format is supported. Formats that schemars derives from Rust number types, such as `uint8`,
+    /// are not supported.
     fn supports_format(self, format: &Value) -> bool {
         let formats: &[&str] = match self {
             Self::Gemini => &["date-time", "date", "time", "float", "double", "int32", "int64"],
@@ -135,7 +136,7 @@ impl Dialect {
         schemas.as_array()?.iter().map(|it| self.schema(it)).collect()
     }
 
-    /// Disallows additional properties; for OpenAI also makes all properties required.
+    /// Disallows additional properties. For OpenAI, also makes all properties required.
     fn close_object(self, schema: &mut Map<String, Value>) -> Option<()> {
         let kind = schema.get("type");
         let is_object = kind.is_some_and(|it| {
@@ -159,7 +160,7 @@ impl Dialect {
     }
 }
 
-/// What happens to a keyword: keep it, describe it in words, or omit it.
+/// How a keyword is converted: it is kept, described in words, or omitted.
 enum KeywordMapping {
     Keep(String, Value),
     Describe,

@@ -1,9 +1,9 @@
-//! Reads a streamed response from bytes.
+//! Decodes a streamed response from bytes.
 
 use super::{CallError, Codec, DecodedResponse, Event, EventFramer, Framing, StreamDecoder};
 use crate::{ErrorKind, Listener};
 
-/// Reads a streamed response from byte chunks of any length.
+/// Decodes a streamed response from chunks of bytes, which may have any length.
 pub(crate) struct StreamReader<'c> {
     codec: &'c dyn Codec,
     framer: EventFramer,
@@ -11,13 +11,13 @@ pub(crate) struct StreamReader<'c> {
     form: BodyForm,
 }
 
-/// What the body turned out to be.
+/// Form of the body, which is detected from its first characters.
 enum BodyForm {
-    /// Only whitespace so far.
+    /// The form is still unknown, because only whitespace has arrived.
     Unknown,
-    /// A stream, as requested.
+    /// A streamed response, as requested.
     Stream,
-    /// A response that is not streamed: some servers ignore the request to stream, and some send errors this way.
+    /// A response that is not streamed. Some servers ignore the request to stream, and some send errors in this form.
     Whole(Vec<u8>),
 }
 
@@ -28,7 +28,7 @@ impl<'c> StreamReader<'c> {
         Self { codec, framer, decoder: codec.stream_decoder(), form: BodyForm::Unknown }
     }
 
-    /// Reads bytes and sends the pieces in them to the listener.
+    /// Decodes bytes and sends the pieces in them to the listener.
     pub(crate) fn push(
         &mut self,
         bytes: &[u8],
@@ -45,12 +45,13 @@ impl<'c> StreamReader<'c> {
         Ok(())
     }
 
-    /// Returns whether the response is complete, so that nothing more has to be read.
+    /// Returns whether the response is complete. If it is, the rest of the stream need not be read.
     pub(crate) fn is_done(&self) -> bool {
         self.decoder.is_done()
     }
 
-    /// Returns the whole response after the last byte, or an error if the stream ended too early.
+    /// Returns the whole response, or an error if the stream ended before the response was complete. Call this method
+    /// after the last byte.
     pub(crate) fn finish(
         mut self,
         listener: &mut Listener<'_>,
@@ -83,7 +84,8 @@ impl<'c> StreamReader<'c> {
 
     fn detect_form(&mut self, bytes: &[u8]) {
         let BodyForm::Unknown = self.form else { return };
-        // No line of server-sent events starts with a brace; every line of the other framing does.
+        // No line of server-sent events starts with a brace or a bracket, so such a body is a whole response. With
+        // the other framing, every line starts with a brace, so the forms cannot be distinguished.
         self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
             None => BodyForm::Unknown,
             Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => {

@@ -1,4 +1,4 @@
-//! Encoding of tools in the form that several protocols share.
+//! Encodes tools and tool results in the form that several protocols share.
 
 use std::borrow::Cow;
 
@@ -15,10 +15,11 @@ pub(super) fn chat_tool(tool: &Tool) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-/// Encodes a user message for a chat: first each tool result as a message of its own, since results must directly
-/// follow the calls, then the text if there is any or if there are no results.
+/// Encodes a user message as chat messages. Each tool result becomes a separate message; these come first, because
+/// results must directly follow the calls. The text becomes the last message. It is omitted if it is empty and there
+/// are results.
 ///
-/// `result` maps id and name of a call to the key and value by which its result refers to it.
+/// `result` maps the id and the name of a call to the key and the value by which the result refers to the call.
 pub(super) fn chat_user_messages<'a>(
     message: &'a Message,
     result: impl Fn(&'a str, &'a str) -> (&'static str, &'a str),
@@ -39,7 +40,7 @@ pub(super) fn chat_user_messages<'a>(
     messages
 }
 
-/// Returns a tool's result as text, for protocols that cannot mark a failure.
+/// Returns the result of a tool as text, for protocols that cannot mark a result as failed.
 pub(super) fn result_text(content: &str, failed: bool) -> Cow<'_, str> {
     if failed { format!("The tool failed: {content}").into() } else { content.into() }
 }

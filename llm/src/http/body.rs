@@ -1,4 +1,4 @@
-//! Reading the response body within limits of time and size.
+//! Reads the response body within time and size limits.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,11 @@ use tokio::time::timeout;
 use super::{Limits, Timeouts, errors};
 use crate::{ErrorKind, Phase, codec::CallError};
 
-/// Maximum number of bytes to read of an error response; the message is at its beginning.
+/// Maximum number of bytes to read from an error response. The message is at the beginning, so this suffices.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// How long to wait for the end of a body that was read completely. A reusable connection is worth a short wait.
+/// Maximum time to wait for the end of the body after the response is complete. The connection can be reused only if
+/// the body is read to its end.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The body of a response.
@@ -25,7 +26,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Creates the body of the response to a request that was sent at `start`.
+    /// Wraps the response to a request that was sent at `start`.
     pub(super) fn new(
         response: reqwest::Response,
         start: Instant,
@@ -43,7 +44,7 @@ impl Body {
         self.response.headers()
     }
 
-    /// Returns the next piece; `None` at the regular end of the body.
+    /// Returns the next piece of the body, or `None` if the body is complete.
     pub(super) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, CallError> {
         let (phase, limit) = self.next_timeout();
         let waited = if phase == Phase::FirstByte { self.start.elapsed() } else { Duration::ZERO };
@@ -66,7 +67,7 @@ impl Body {
         Ok(bytes)
     }
 
-    /// Reads the body of an error response up to a limit. Ignores a connection that breaks meanwhile.
+    /// Reads the body of an error response up to a limit. If the connection breaks, returns what was read so far.
     pub(super) async fn error_body(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Ok(Some(piece)) = self.next().await {
@@ -79,7 +80,7 @@ impl Body {
         bytes
     }
 
-    /// Reads to the end and discards the data, so that the connection can be reused.
+    /// Reads the rest of the body and discards it, so that the connection can be reused.
     pub(super) async fn drain(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.next().await {} };
         // If this takes longer, dropping the body closes the connection.

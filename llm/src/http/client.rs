@@ -17,23 +17,23 @@ pub(crate) fn client(base: &Url, timeouts: Timeouts) -> Result<reqwest::Client, 
         .tls_backend_preconfigured(tls_config(base.scheme())?)
         .connect_timeout(timeouts.connect)
         .redirect(redirect::Policy::none())
-        // The retry layer alone decides whether a call is made, and paid for, again.
+        // Only the retry layer may repeat a call, because every attempt may have to be paid for.
         .retry(reqwest::retry::never())
         .referer(false)
         // Some gateways reject requests without a user agent.
         .user_agent(concat!(env!("CARGO_PKG_NAME"), "-rs/", env!("CARGO_PKG_VERSION")));
-    // A proxy cannot reach a server on this machine.
+    // Requests to this machine bypass the proxy, because the proxy cannot reach a server on this machine.
     let client = if is_loopback(base) { client.no_proxy() } else { client };
     Ok(client.build()?)
 }
 
-/// Creates an HTTP client for other servers, with the same settings as for models: system certificates, no retries,
-/// no redirects.
+/// Creates an HTTP client for a server that is not a model provider, with the same settings as for models: it uses
+/// the system's certificates, does not retry, and does not follow redirects.
 pub fn http_client(base: &Url) -> Result<reqwest::Client, ClientError> {
     client(base, Timeouts::default())
 }
 
-/// An HTTP client that cannot be created.
+/// Error for an HTTP client that cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -49,17 +49,17 @@ fn tls_config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?;
     if scheme == "http" {
-        // A server on this machine must work even if no certificates are installed.
+        // Plain HTTP needs no certificates, so a server on this machine works even if none are installed.
         let builder = builder.with_root_certificates(RootCertStore::empty());
         return Ok(builder.with_no_client_auth());
     }
-    // Load the certificates once, since that takes longer than everything else here.
+    // The certificates are loaded only once, because loading them takes longer than everything else here.
     static SYSTEM: OnceLock<ClientConfig> = OnceLock::new();
     if let Some(config) = SYSTEM.get() {
         return Ok(config.clone());
     }
-    // Use the system's certificates: they include a company's own authority, which its proxy signs with, and
-    // revoked authorities disappear without a new build of this program.
+    // The system's certificates include a company's own certificate authority, which its proxy may sign with.
+    // Also, authorities that are no longer trusted disappear without a new build of this program.
     let config = builder.with_platform_verifier()?.with_no_client_auth();
     Ok(SYSTEM.get_or_init(|| config).clone())
 }

@@ -1,4 +1,4 @@
-//! Endpoints: base URL, key and extra headers.
+//! Endpoints of providers: base URL, API key and extra headers.
 
 use std::{cmp::Reverse, fmt};
 
@@ -10,18 +10,18 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::codec::WireRequest;
 
-/// How a provider expects the API key.
+/// How a provider expects the API key to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Auth {
     Bearer,
-    /// In a header with this lower-case name.
+    /// In the header with this name, which is in lower case.
     Header(&'static str),
 }
 
-/// Shorter values are not treated as secrets, because they may occur in any text.
+/// Minimum length of a secret. Shorter values are not redacted, because they may occur in any text by chance.
 const MIN_SECRET: usize = 8;
 
-/// Base URL, key and extra headers of a provider.
+/// Base URL, API key and extra headers of a provider.
 pub(crate) struct Endpoint {
     base: Url,
     key: Option<(Auth, SecretString)>,
@@ -35,7 +35,7 @@ impl Endpoint {
         Self { base, key, headers, secrets }
     }
 
-    /// Builds the HTTP request with its URL and key.
+    /// Builds an HTTP request with its URL, API key, headers and body.
     pub(super) fn request(
         &self,
         client: &reqwest::Client,
@@ -49,12 +49,12 @@ impl Endpoint {
             let (name, value) = auth.header(key);
             call = call.header(name, value);
         }
-        // The user's headers come last, so they replace those set above.
+        // The user's headers are added last, so they replace the headers set above.
         call.headers(self.headers.clone()).body(wire.body.to_string())
     }
 
-    /// Returns the secrets sent with a request: the key, and values in the headers and the URL that may be keys.
-    /// Longest first, since a longer one may contain a shorter one.
+    /// Returns the secrets that are sent with every request: the API key, and values in the headers and the URL that
+    /// may be keys. Longer secrets come first, because a longer one may contain a shorter one.
     pub(super) fn secrets(&self) -> &[SecretString] {
         &self.secrets
     }
@@ -64,7 +64,7 @@ impl Endpoint {
         self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// Appends a path and query to the base URL, which may have a query itself, as with gateways.
+    /// Appends a path and query to the base URL. The base URL of a gateway may have a query of its own.
     fn url(&self, path: &str) -> Url {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut url = self.base.clone();
@@ -85,7 +85,7 @@ fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<S
     for (_, value) in base.query_pairs() {
         secrets.push(value.into_owned());
     }
-    // Also as they are written in the URL, which may be percent-encoded.
+    // The values are also secret in the form in which they appear in the URL, which may be percent-encoded.
     let written = base.query().into_iter().flat_map(|it| it.split('&'));
     secrets.extend(written.filter_map(|it| Some(it.split_once('=')?.1.to_owned())));
     secrets.extend(base.password().map(str::to_owned));
@@ -95,7 +95,7 @@ fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<S
     secrets.into_iter().map(SecretString::from).collect()
 }
 
-/// Returns the credentials of a header value with an authentication scheme, such as `Bearer`.
+/// Returns the credentials in a header value that starts with an authentication scheme, such as `Bearer`.
 fn credentials(header: &str) -> Option<&str> {
     let (scheme, credentials) = header.split_once(' ')?;
     let is_scheme = ["bearer", "basic", "token"].iter().any(|it| scheme.eq_ignore_ascii_case(it));
@@ -116,7 +116,7 @@ impl Auth {
     }
 }
 
-/// Omits key, query and headers, which may be secret.
+/// Omits the API key, the query and the headers, because they may be secret.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = format!("{}://{}{}", self.base.scheme(), self.host(), self.base.path());

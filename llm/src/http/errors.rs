@@ -1,4 +1,4 @@
-//! Errors of the HTTP transport, and messages of providers in a form that is safe to display.
+//! Errors of the HTTP transport. Also makes error messages from providers safe to display.
 
 use std::{error::Error as _, time::Duration};
 
@@ -12,7 +12,7 @@ const MAX_CHARS: usize = 1000;
 
 /// Removes control characters and secrets from a text and limits its length.
 pub(super) fn sanitize(text: String, secrets: &[SecretString]) -> String {
-    // Redact before truncating: part of a key is already too much.
+    // Secrets are redacted before the text is truncated; otherwise part of a secret could remain.
     let text = without_secrets(text, secrets);
     let mut chars = text.chars().map(|it| if it.is_control() { ' ' } else { it });
     let mut sanitized: String = chars.by_ref().take(MAX_CHARS).collect();
@@ -49,19 +49,20 @@ pub(super) fn connection_lost(error: &reqwest::Error, n_bytes: usize) -> CallErr
     CallError::new(ErrorKind::Truncated, message)
 }
 
-/// Returns the error for a redirect. Redirects are not followed, because the key and the prompt would go to the
-/// target.
+/// Returns the error for a redirect. Redirects are not followed, because the API key and the prompt would be sent to
+/// the target.
 pub(super) fn redirected(headers: &HeaderMap) -> CallError {
-    let location = headers.get("location").and_then(|it| it.to_str().ok()).unwrap_or("nowhere");
+    let location =
+        headers.get("location").and_then(|it| it.to_str().ok()).unwrap_or("an unknown URL");
     let location = location.split(['?', '#']).next().unwrap_or_default();
     let message = format!(
-        "the server redirects to {location}, which is not followed because the key would be sent there; \
+        "the server redirects to {location}; the redirect is not followed because it would send the API key there; \
          if that is the right server, make it the base URL"
     );
     CallError::new(ErrorKind::NotFound, message)
 }
 
-/// Returns the innermost cause. The outer errors only repeat the URL with its query, which may contain secrets.
+/// Returns the innermost cause of an error. The outer errors only add the URL, whose query may contain secrets.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     while let Some(inner) = cause.and_then(|it| it.source()) {

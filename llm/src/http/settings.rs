@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-/// Time limits of the phases of a call.
+/// Time limits for the phases of a call.
 ///
-/// The defaults suit reasoning models, which may be silent for minutes. Interactive applications should use shorter
-/// ones.
+/// The defaults suit reasoning models, which may send nothing for minutes. Interactive applications should use shorter
+/// limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Connecting, including the TLS handshake. 10 seconds by default.
+    /// Maximum time to connect, including the TLS handshake. 10 seconds by default.
     pub connect: Duration,
-    /// From sending the request to the first byte of the response body. 5 minutes by default, because a response
-    /// that is not streamed arrives only when it is complete.
+    /// Maximum time from sending the request to the first byte of the response body. 5 minutes by default, because
+    /// a response that is not streamed arrives only when it is complete.
     pub first_byte: Duration,
-    /// Between two pieces of the response. 2 minutes by default.
+    /// Maximum time between two pieces of the response. 2 minutes by default.
     pub idle: Duration,
-    /// The call as a whole. 15 minutes by default.
+    /// Maximum time for the whole call. 15 minutes by default.
     pub total: Duration,
 }
 
@@ -33,9 +33,9 @@ impl Default for Timeouts {
 /// Size limits of a response. The defaults are far above what any model produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Whole response body, in bytes. 64 MiB by default.
+    /// Maximum size of the response body, in bytes. 64 MiB by default.
     pub body_bytes: usize,
-    /// One event of a streamed response, in bytes. 8 MiB by default.
+    /// Maximum size of one event in a streamed response, in bytes. 8 MiB by default.
     pub event_bytes: usize,
 }
 

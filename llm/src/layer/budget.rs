@@ -1,4 +1,5 @@
-//! The budget: limits on tokens and money, reserved before a call and charged after it.
+//! The budget: limits on tokens and money. The maximum cost of a call is reserved before the call, and the actual cost
+//! is charged after it.
 
 mod account;
 
@@ -15,19 +16,19 @@ use crate::{
     Response, Usage, overflow,
 };
 
-/// Limits on what a set of calls may cost in total. Clones share the same budget, as do all models that use it.
+/// Limits on the total cost of a set of calls. Clones share the same budget, as do all models that use it.
 ///
 /// Before a call, the budget reserves the call's maximum cost: the estimated tokens of the request plus
 /// `max_tokens`, at the catalog's prices. After the call, the actual usage replaces the reservation. Concurrent
-/// calls together therefore stay within the limits as far as the estimates hold. Usage beyond an estimate is
-/// charged too and reduces what is left for later calls.
+/// calls together therefore stay within the limits as long as no call uses more than its estimate. Usage beyond an
+/// estimate is charged too and leaves less for later calls.
 ///
-/// A call that would fit if concurrent calls released their reservations waits for them, first come, first served.
-/// A call that does not fit next to the amount already spent fails with [`ErrorKind::Budget`]. So does a call with
-/// an unknown price if the budget limits money.
+/// If a call does not fit only because of the reservations of concurrent calls, it waits until they are released.
+/// Waiting calls are served in order of arrival. If a call does not fit in addition to the amount already spent, it
+/// fails with [`ErrorKind::Budget`]. So does a call with an unknown price if the budget limits money.
 ///
-/// Unknown costs are charged at the full reservation: of calls that are dropped, that fail after the provider may
-/// have started to answer, or whose provider reports no usage.
+/// A call whose actual cost is unknown is charged its full reservation. This applies to calls that are dropped, that
+/// fail after the provider may have started to answer, or whose provider reports no usage.
 #[derive(Clone, Debug)]
 pub struct Budget {
     catalog: Arc<Catalog>,
@@ -36,26 +37,26 @@ pub struct Budget {
 
 #[derive(Debug)]
 struct Shared {
-    /// FIFO queue of waiting calls; the holder of the lock is next to reserve.
+    /// FIFO queue of waiting calls. The call that holds the lock is the next one to reserve.
     queue: FifoMutex<()>,
     /// Notified when a reservation is released.
     released: Notify,
-    // A std mutex: locked briefly, never across an await.
+    // A std mutex suffices, because it is locked briefly and never across an await.
     account: Mutex<Account>,
 }
 
 impl Budget {
-    /// Limits the total number of tokens of requests and responses.
+    /// Creates a budget that limits the total number of tokens in requests and responses.
     pub fn of_tokens(tokens: u64) -> Self {
         Self::of(Some(tokens), None)
     }
 
-    /// Limits the total cost, at the prices of the built-in catalog.
+    /// Creates a budget that limits the total cost, at the prices of the built-in catalog.
     pub fn of_money(money: Money) -> Self {
         Self::of(None, Some(money))
     }
 
-    /// Limits both tokens and money.
+    /// Creates a budget that limits both tokens and money, at the prices of the built-in catalog.
     pub fn of_both(tokens: u64, money: Money) -> Self {
         Self::of(Some(tokens), Some(money))
     }
@@ -77,10 +78,11 @@ impl Budget {
         self
     }
 
-    /// Charges the calls in a recording, except the first `skip` ones, which were paid for elsewhere.
+    /// Charges the calls in a recording to this budget, except for the first `skip` calls, which were charged
+    /// elsewhere.
     ///
-    /// Failed calls are charged as they would have been when they were made. Every use of this method charges
-    /// again.
+    /// Failed calls are charged as if they had been made with this budget. Calling this method twice charges the
+    /// calls twice.
     pub fn charge_recording(self, recording: &Recording, skip: usize) -> Self {
         for call in recording.recorded_calls(skip) {
             let amount = self.max_cost(&call.model, &call.request).unwrap_or_default();
@@ -90,12 +92,13 @@ impl Budget {
         self
     }
 
-    /// Returns the amount spent so far, without the reservations of calls in flight.
+    /// Returns the amount spent so far. Reservations of calls in flight are not included.
     pub fn spent(&self) -> Spending {
         lock(&self.shared.account).spent()
     }
 
-    /// Waits for this call's turn, then until it fits next to the calls in flight.
+    /// Reserves the maximum cost of a call. Waits for the call's turn, and then until the call fits in addition to
+    /// the calls in flight.
     async fn reserve(&self, model: ModelId, request: &Request) -> Result<Reservation<'_>, Error> {
         let amount = self.max_cost(&model, request)?;
         let _turn = self.shared.queue.lock().await;
@@ -117,12 +120,12 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// If the budget limits money and the model's price is unknown.
+    /// Returns an error if the budget limits money and the model's price is unknown.
     pub fn max_cost(&self, model: &ModelId, request: &Request) -> Result<Spending, Error> {
         let (input, output) =
             (overflow::estimate_tokens(&model.provider, request), u64::from(request.max_tokens));
         let read = Usage { input, output, ..Usage::default() };
-        // Writing to a prompt cache costs more than reading.
+        // It is unknown whether the provider writes the request to its prompt cache, so the higher price applies.
         let written = Usage { cache_written: input, ..read };
         let money = self.price(model, &read).max(self.price(model, &written));
         if money.is_none() && lock(&self.shared.account).limits_money() {
@@ -140,7 +143,8 @@ impl Budget {
 const NO_PRICE: &str = "the model's price is unknown, so a money budget cannot be enforced; \
     limit tokens instead, or add the price to a catalog";
 
-/// Reserved amount of a call in flight. Dropping it charges `used`, which is the full amount until it is settled.
+/// Reserved amount of a call in flight. Dropping the reservation charges `used`, which is the full amount unless
+/// [`settle`](Self::settle) has replaced it with the actual cost.
 struct Reservation<'a> {
     budget: &'a Budget,
     amount: Spending,
@@ -171,10 +175,10 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Returns whether the provider rejected the call before it started to answer, so that the call cost nothing.
+/// Returns whether a failed call cost nothing, because it was rejected before the provider started to answer.
 ///
 /// An error inside a response with a success status is not such a rejection. Neither is a recording or journal that
-/// cannot be written, because the call itself may have succeeded.
+/// could not be written, because the call itself may have succeeded.
 fn is_free(error: &Error) -> bool {
     let has_started = error.status.is_some_and(|it| (200..300).contains(&it));
     let is_rejection = matches!(
@@ -197,10 +201,13 @@ fn is_free(error: &Error) -> bool {
 impl Llm {
     /// Limits calls to a budget and charges their cost to it.
     ///
-    /// Inside of [retries](Llm::retry) the budget sees every attempt, outside of them only the call as a whole.
-    /// Outside of a [cache](Llm::cache) it also reserves for cached responses, which then cost nothing. A stream
-    /// holds its reservation until it is read to its end or dropped. Use a budget only once in a stack of layers:
-    /// the second layer would wait for the reservation of the first forever.
+    /// If [retries](Llm::retry) wrap this layer, the budget sees every attempt; if this layer wraps the retries, it
+    /// sees only the call as a whole. If this layer wraps a [cache](Llm::cache), it also makes a reservation for
+    /// cached responses, although they cost nothing in the end. A stream holds its reservation until the stream is
+    /// read to its end or dropped.
+    ///
+    /// Do not add the same budget twice to a stack of layers, because the inner layer might wait forever for the
+    /// reservation of the outer one.
     pub fn budget(self, budget: &Budget) -> Self {
         Self::new(BudgetedModel { inner: self, budget: budget.clone() })
     }

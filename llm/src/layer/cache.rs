@@ -17,18 +17,18 @@ use crate::{Error, Finish, Listener, Llm, Model, ModelId, Money, Request, Respon
 const FIELD: &str = "response";
 
 impl Llm {
-    /// Answers repeated requests from a cache, as long as the entries last.
+    /// Answers repeated requests from a cache.
     ///
-    /// Accepts any cache for node results: in memory, in a SQLite file, on PostgreSQL. Responses are stored under
-    /// the node name `llm:provider/model`, which is also the name to clear them by. Only complete responses are
-    /// stored, not those that reached the token limit.
+    /// Accepts any cache for node results: in memory, in a SQLite file, or in PostgreSQL. Responses are stored under
+    /// the node name `llm:provider/model`; use this name to clear them. Only complete responses are stored, not those
+    /// that reached the token limit.
     ///
     /// A cached response reports zero tokens and zero cost.
     pub fn cache(self, cache: Arc<dyn Cache>) -> Self {
         Self::new(CachedModel { inner: self, cache, lifetime: None })
     }
 
-    /// Like [`cache`](Self::cache), with a maximum lifetime of entries.
+    /// Like [`cache`](Self::cache), but entries expire after `lifetime`.
     pub fn cache_for(self, cache: Arc<dyn Cache>, lifetime: Duration) -> Self {
         Self::new(CachedModel { inner: self, cache, lifetime: Some(lifetime) })
     }
@@ -80,7 +80,7 @@ fn encode(response: &Response) -> CachedResult {
     CachedResult { writes: vec![write], gotos: Vec::new() }
 }
 
-/// Decodes a stored response; returns `None` if another version of this crate stored it in a different form.
+/// Decodes a stored response. Returns `None` if another version of this crate stored it in a different format.
 fn decode(cached: CachedResult) -> Option<Response> {
     let write = cached.writes.into_iter().find(|it| it.field == FIELD)?;
     serde_json::from_value(write.value).ok()

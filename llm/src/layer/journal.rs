@@ -1,4 +1,4 @@
-//! The journal: model calls of a graph node that are not repeated when the run resumes.
+//! The journal: stores the model calls of a graph node, so that they are not repeated when the graph run resumes.
 
 use std::{
     fmt,
@@ -12,14 +12,14 @@ use super::key::{Key, Occurrences};
 use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response};
 
 impl Llm {
-    /// Runs each call as a [journaled task](Context::task) of the node that runs in this context.
+    /// Runs each call as a [journaled task](Context::task) of the node that `cx` belongs to.
     ///
     /// When the node runs again after a crash, a retry or an interrupt, completed calls return their stored
     /// responses and are not paid for again. Identical calls are matched by their order, so create the journal once
     /// per node execution and clone it.
     ///
-    /// A [budget](Llm::budget) outside of this layer counts the cost of the whole thread, one inside only the cost
-    /// of this run.
+    /// A [budget](Llm::budget) that wraps this layer is also charged for responses from the journal, so it counts the
+    /// cost of the whole thread. A budget inside this layer counts only the cost of this graph run.
     ///
     /// ```
     /// # use graph_core::{Context, NodeError};
@@ -84,7 +84,7 @@ impl<C: Send + Sync + 'static> Model for JournaledModel<C> {
 }
 
 /// Occurrence number of a call among identical calls. Only responses are journaled, so a call that fails or is
-/// dropped releases its number. A node that runs again then looks up each response under the same number.
+/// dropped releases its number. When the node runs again, it therefore finds each response under the same number.
 struct OccurrenceNumber<'a> {
     occurrences: &'a Occurrences,
     key: Key,
@@ -104,7 +104,7 @@ fn into_node_error(error: Error) -> NodeError {
     if error.is_retryable() { error.into() } else { NodeError::terminal(error) }
 }
 
-/// Returns the error of the call itself, or an error that describes why journaling failed.
+/// Returns the original error if the call failed, or else an error that describes why journaling failed.
 fn from_node_error(error: &NodeError, model: ModelId) -> Error {
     if let Some(error) = error.downcast_ref::<Error>() {
         return error.clone();

@@ -1,7 +1,7 @@
-//! Call keys: which requests count as identical.
+//! Call keys, which determine whether two calls are identical.
 //!
 //! Two calls are identical if they send the same request to the same model. Settings for the provider's prompt
-//! cache do not affect the response and are not part of the key.
+//! cache do not affect the response, so they are not part of the key.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -50,7 +50,7 @@ impl FromStr for Key {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let problem = "a key has 64 hexadecimal digits";
+        let problem = "a call key must consist of 64 hexadecimal digits";
         let mut bytes = [0; 32];
         if text.len() != 2 * bytes.len() {
             return Err(problem);
@@ -69,10 +69,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Number of calls made per key.
+/// Assigns occurrence numbers to calls with the same key.
 #[derive(Debug, Default)]
 pub(super) struct Occurrences {
-    // A std mutex: locked briefly, never across an await.
+    // A std mutex suffices, because it is locked briefly and never across an await.
     counts: Mutex<HashMap<Key, Numbers>>,
 }
 
@@ -83,7 +83,7 @@ struct Numbers {
 }
 
 impl Occurrences {
-    /// Returns the occurrence number of the next call with this key, starting at 0.
+    /// Returns the lowest occurrence number, starting at 0, that no other call with this key has.
     pub(super) fn next(&self, key: Key) -> usize {
         let mut counts = lock(&self.counts);
         let numbers = counts.entry(key).or_default();
@@ -93,7 +93,7 @@ impl Occurrences {
         })
     }
 
-    /// Releases the number of a call without a response; the next call with this key reuses it.
+    /// Releases the number of a call that got no response. The next call with this key reuses the number.
     pub(super) fn release(&self, key: Key, nth: usize) {
         lock(&self.counts).entry(key).or_default().released.insert(nth);
     }
@@ -111,13 +111,14 @@ pub(super) fn call_json(model: &ModelId, request: &Request) -> Value {
         message.remove("cache");
     }
     let model = serde_json::to_value(model).expect("two strings are valid JSON");
-    // `json!` would copy the request.
+    // The map is built by hand, because `json!` would copy the request.
     Value::Object(Map::from_iter([("model".to_owned(), model), ("request".to_owned(), request)]))
 }
 
-/// Serialises JSON canonically: no whitespace, fields sorted by name.
+/// Serialises JSON in a canonical form: without whitespace, and with fields sorted by name.
 ///
-/// The field order of `Value` depends on whether any crate of the program enables serde_json's `preserve_order`.
+/// serde_json alone does not guarantee an order, because its `preserve_order` feature changes the order of fields, and
+/// any crate in the program may enable that feature.
 pub(super) fn canonical(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     write_canonical(value, &mut out);

@@ -1,4 +1,4 @@
-//! Rate limiting: concurrent calls, requests per minute and tokens per minute.
+//! Rate limiting: limits concurrent calls, requests per minute and tokens per minute.
 
 mod meter;
 
@@ -29,7 +29,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Sets the maximum number of concurrent calls, at least one.
+    /// Creates limits with this maximum number of concurrent calls, which is at least one.
     pub fn new(concurrency: usize) -> Self {
         Self {
             concurrency: concurrency.clamp(1, Semaphore::MAX_PERMITS),
@@ -39,7 +39,7 @@ impl RateLimit {
         }
     }
 
-    /// Limits the number of calls that start within any 60 seconds, at least one.
+    /// Limits the number of calls that start within any 60 seconds. The limit is at least one.
     pub fn requests_per_minute(mut self, requests: u64) -> Self {
         self.requests_per_minute = Some(requests.max(1));
         self
@@ -47,16 +47,16 @@ impl RateLimit {
 
     /// Limits the number of tokens used within any 60 seconds.
     ///
-    /// A call starts when its estimate fits: the tokens of the request plus `max_tokens`. When it ends, the
-    /// reported usage replaces the estimate. A call whose estimate exceeds the limit starts when no other call
-    /// counts towards it.
+    /// A call starts when its estimate fits, which is the number of tokens in the request plus `max_tokens`. When the
+    /// call ends, the reported usage replaces the estimate. A call whose estimate alone exceeds the limit starts when
+    /// no other call counts towards the limit.
     pub fn tokens_per_minute(mut self, tokens: u64) -> Self {
         self.tokens_per_minute = Some(tokens.max(1));
         self
     }
 
-    /// Sets how long calls wait at most when the provider asks for a pause. If the pause is longer, they fail. One
-    /// minute by default.
+    /// Sets the maximum time that calls wait when the provider asks for a pause. If the pause lasts longer, calls
+    /// fail immediately. One minute by default.
     pub fn max_wait(mut self, longest: Duration) -> Self {
         self.max_wait = longest;
         self
@@ -65,9 +65,10 @@ impl RateLimit {
 
 /// A rate limiter for all calls to one provider. Clones share the same state, as do all models that use it.
 ///
-/// Calls start in the order in which they arrive. A waiting call holds only its position in the queue; the first in
-/// line also holds its slot among the concurrent calls. A dropped call releases its slot and the tokens reserved
-/// for its response. When a provider [asks for a pause](Error::retry_after), all calls wait until it is over.
+/// Calls start in the order in which they arrive. A waiting call holds only its position in the queue; the first
+/// call in the queue may also hold one of the slots for concurrent calls. A dropped call releases its slot and the
+/// tokens reserved for its response. When a provider [asks for a pause](Error::retry_after), all calls wait until the
+/// pause is over.
 #[derive(Clone)]
 pub struct RateLimiter {
     shared: Arc<Shared>,
@@ -75,17 +76,17 @@ pub struct RateLimiter {
 
 struct Shared {
     max_wait: Duration,
-    /// FIFO queue of waiting calls; the holder of the lock is next to start.
+    /// FIFO queue of waiting calls. The call that holds the lock is the next one to start.
     queue: FifoMutex<()>,
     permits: Semaphore,
-    /// Notified when a call ends, since it may have used less than its reservation.
+    /// Notified when a call ends, because the call may have used less than its reservation.
     released: Notify,
-    // A std mutex: locked briefly, never across an await.
+    // A std mutex suffices, because it is locked briefly and never across an await.
     meter: Mutex<Meter>,
 }
 
 impl RateLimiter {
-    /// Creates a rate limiter.
+    /// Creates a rate limiter with these limits.
     pub fn new(limit: RateLimit) -> Self {
         let RateLimit { concurrency, requests_per_minute, tokens_per_minute, max_wait } = limit;
         let meter = Meter::new(requests_per_minute, tokens_per_minute);
@@ -109,7 +110,8 @@ impl fmt::Debug for RateLimiter {
 }
 
 impl Shared {
-    /// Waits for this call's turn and for free capacity. Fails with the remaining pause if it exceeds `max_wait`.
+    /// Waits for the call's turn and for free capacity. If the provider asked for a pause and the rest of the pause
+    /// exceeds `max_wait`, returns the rest as the error.
     async fn admit(&self, input: u64, output: u64) -> Result<Permit<'_>, Duration> {
         let _turn = self.queue.lock().await;
         let slot = self.permits.acquire().await.expect("the semaphore is never closed");
@@ -142,13 +144,13 @@ impl Shared {
     }
 }
 
-/// An admitted call. Dropping it frees its slot and counts its tokens.
+/// Permit of an admitted call. Dropping it releases the slot and counts the tokens that the call used.
 struct Permit<'a> {
     limiter: &'a Shared,
-    /// Second in which the call was admitted.
+    /// Second in which the call was admitted, counted from the start of the meter.
     second: u64,
     reserved: u64,
-    /// Tokens used at least: those of the request. The response's tokens are added when they are known.
+    /// Number of tokens used: at first those in the request, and the reported usage once it is known.
     used: u64,
     _slot: SemaphorePermit<'a>,
 }
@@ -163,7 +165,7 @@ impl Drop for Permit<'_> {
 impl Llm {
     /// Sends all calls through a rate limiter, which several models of a provider can share.
     ///
-    /// A stream holds its slot until it is read to its end or dropped.
+    /// A stream holds its slot until the stream is read to its end or dropped.
     pub fn rate_limit(self, limiter: &RateLimiter) -> Self {
         Self::new(RateLimitedModel { inner: self, limiter: limiter.clone() })
     }

@@ -14,10 +14,10 @@ const BEARER: (&str, usize) = ("bearer ", 8);
 
 /// Redacts registered secrets and text that looks like an API key.
 ///
-/// Redaction is idempotent, so a request that quotes a redacted response is matched in a replay.
+/// Redaction is idempotent. A request that quotes a redacted response is therefore found in a replay.
 #[derive(Clone, Default)]
 pub(super) struct Redaction {
-    /// Sorted by length, longest first, since one secret may contain another.
+    /// Registered secrets, sorted by length, longest first, because a secret may contain a shorter one.
     secrets: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Redaction {
         Some(out)
     }
 
-    /// Fast check that rules out most texts.
+    /// Returns false only if the text contains no secrets. This check is fast and rules out most texts.
     fn may_contain_secrets(&self, text: &str) -> bool {
         KEY_PREFIXES.iter().any(|(start, _)| text.contains(start))
             || text.contains("earer ")
@@ -79,7 +79,8 @@ impl Redaction {
             || self.secrets.iter().any(|it| text.contains(it.as_str()))
     }
 
-    /// If the text starts with a secret, returns how many bytes of it to keep and its length.
+    /// If the text starts with a secret, returns the number of leading bytes to keep, such as those of `Bearer `, and
+    /// the length of the secret.
     fn secret_at_start(&self, text: &str, before: Option<char>) -> Option<(usize, usize)> {
         if text.starts_with(PLACEHOLDER) {
             return None;
@@ -87,7 +88,7 @@ impl Redaction {
         if let Some(secret) = self.secrets.iter().find(|it| text.starts_with(it.as_str())) {
             return Some((0, secret.len()));
         }
-        // Not a key if it starts inside a word, for example in base64.
+        // Text inside a longer word, for example in base64, is not an API key.
         if before.is_some_and(|it| it.is_alphanumeric() || matches!(it, '-' | '_' | '+' | '/')) {
             return None;
         }
@@ -111,7 +112,7 @@ impl fmt::Debug for Redaction {
     }
 }
 
-/// Returns the number of leading bytes that are ASCII letters, digits or allowed marks.
+/// Returns the number of leading bytes that are ASCII letters or digits, or for which `is_mark` returns true.
 fn token_length(text: &str, is_mark: impl Fn(u8) -> bool) -> usize {
     text.bytes().take_while(|it| it.is_ascii_alphanumeric() || is_mark(*it)).count()
 }

@@ -12,13 +12,13 @@ use tokio::time::sleep;
 
 use crate::{Error, Listener, Llm, Model, ModelId, Request, Response};
 
-/// Maximum jitter as a fraction of the wait. It spreads out calls that failed at the same time.
+/// Maximum jitter, as a fraction of the wait. Jitter spreads out the retries of calls that failed at the same time.
 const JITTER: f64 = 0.25;
 
 /// How often to retry a failed call and how long to wait before each retry.
 ///
-/// The first wait is one second; every further wait is twice as long as the previous one. A wait requested by the
-/// provider takes precedence. Random jitter lengthens each wait by up to a quarter and never shortens it.
+/// By default, the first wait is one second. Every further wait is twice as long as the previous one. A wait requested
+/// by the provider takes precedence. Random jitter lengthens each wait by up to a quarter and never shortens it.
 #[derive(Clone)]
 pub struct Backoff {
     max_retries: u32,
@@ -28,7 +28,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Sets the maximum number of retries: with 3 there are up to 4 attempts.
+    /// Creates a backoff with this maximum number of retries. Three retries mean up to four attempts.
     pub fn new(max_retries: u32) -> Self {
         Self {
             max_retries,
@@ -44,21 +44,21 @@ impl Backoff {
         self
     }
 
-    /// Sets the maximum wait before a retry, without jitter. One minute by default.
+    /// Sets the maximum wait before a retry, not counting the jitter. One minute by default.
     ///
-    /// A call fails immediately if its provider asks for a longer wait.
+    /// A call fails immediately if the provider asks for a longer wait.
     pub fn max_wait(mut self, longest: Duration) -> Self {
         self.max_wait = longest;
         self
     }
 
-    /// Sets the source of random numbers from 0 to 1 for the jitter.
+    /// Sets the function that returns random numbers from 0 to 1 for the jitter.
     pub fn random(mut self, draw: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Arc::new(draw);
         self
     }
 
-    /// Returns the wait after this many attempts, or the reason not to retry.
+    /// Returns how long to wait after this many attempts, or the reason not to retry.
     fn wait(&self, attempts: u32, error: &Error) -> Result<Duration, String> {
         if !error.is_retryable() {
             return Err(String::new());
@@ -81,7 +81,7 @@ impl Backoff {
 }
 
 impl Default for Backoff {
-    /// Three retries, after one, two and four seconds.
+    /// Returns a backoff with three retries, after one, two and four seconds.
     fn default() -> Self {
         Self::new(3)
     }
@@ -100,8 +100,8 @@ impl fmt::Debug for Backoff {
 impl Llm {
     /// Retries failed calls if they are [retryable](Error::is_retryable).
     ///
-    /// A [rate limiter](Llm::rate_limit) or a [budget](Llm::budget) inside of this layer sees every attempt;
-    /// outside of it, it sees a single call.
+    /// If this layer wraps a [rate limiter](Llm::rate_limit) or a [budget](Llm::budget), they see every attempt. If
+    /// they wrap this layer, they see a single call.
     pub fn retry(self, backoff: Backoff) -> Self {
         Self::new(RetriedModel { inner: self, backoff })
     }
@@ -148,7 +148,7 @@ fn with_attempts(mut error: Error, attempts: u32, reason: &str) -> Error {
 }
 
 fn random_fraction() -> f64 {
-    // Every `RandomState` has different keys.
+    // Every `RandomState` has different random keys, so the hash is random.
     let bits = RandomState::new().hash_one(0) >> 11;
     bits as f64 / (1u64 << 53) as f64
 }

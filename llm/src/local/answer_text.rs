@@ -1,19 +1,19 @@
-//! The text of a growing answer: decodes the bytes of tokens to characters and detects stop sequences.
+//! The text of an answer that is being generated: decodes the bytes of tokens to characters and detects stop sequences.
 
-/// The text of an answer.
+/// The text of an answer that is being generated.
 #[derive(Debug, Default)]
 pub(super) struct AnswerText {
     text: String,
     /// Bytes of an incomplete character.
     pending: Vec<u8>,
-    /// Length of the text that was already emitted.
+    /// Length of the text that has already been emitted, in bytes.
     emitted: usize,
 }
 
 impl AnswerText {
-    /// Appends the bytes of a token; returns whether a stop sequence was reached.
+    /// Appends the bytes of a token. Returns whether the text now contains a stop sequence.
     pub(super) fn push(&mut self, bytes: &[u8], stop: &[String]) -> bool {
-        // A stop sequence may have started earlier, but never in the emitted text.
+        // A stop sequence may start in an earlier token, but never in text that has already been emitted.
         self.pending.extend(bytes);
         self.decode_pending();
         let found = stop.iter().filter(|it| !it.is_empty());
@@ -24,7 +24,8 @@ impl AnswerText {
         found.is_some()
     }
 
-    /// Returns the text that can be emitted now: everything except a possible start of a stop sequence.
+    /// Returns the new text that can be emitted now. Withholds the end of the text if it may be the start of a stop
+    /// sequence.
     pub(super) fn take_ready(&mut self, stop: &[String]) -> &str {
         let new = &self.text[self.emitted..];
         let withheld =
@@ -33,7 +34,8 @@ impl AnswerText {
         &self.text[from..self.emitted]
     }
 
-    /// Returns the remaining text at the end of the answer. Replaces an incomplete character.
+    /// Returns the remaining text at the end of the answer. Replaces an incomplete character with the replacement
+    /// character.
     pub(super) fn take_rest(&mut self) -> &str {
         if !self.pending.is_empty() {
             self.pending.clear();
@@ -46,7 +48,7 @@ impl AnswerText {
         self.text
     }
 
-    /// Decodes complete characters and keeps the bytes of an incomplete one.
+    /// Decodes the complete characters among the pending bytes and keeps the bytes of an incomplete one.
     fn decode_pending(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         let incomplete = {
@@ -67,12 +69,12 @@ impl AnswerText {
     }
 }
 
-/// Returns whether more bytes can complete a character.
+/// Returns whether the bytes end with an incomplete character that further bytes can complete.
 fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Returns how much of the end of a text is the start of a stop sequence.
+/// Returns the length, in bytes, of the longest end of the text that is a proper prefix of a stop sequence.
 fn partial_match_length(text: &str, word: &str) -> usize {
     let lengths = (1..word.len()).rev().filter(|it| word.is_char_boundary(*it));
     lengths.into_iter().find(|it| text.ends_with(&word[..*it])).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Chat formats: each family of models delimits messages with its own special tokens.
+//! Chat formats. Each family of models delimits messages with its own special tokens.
 
 use crate::{Message, Part, Request, Role};
 
@@ -9,11 +9,11 @@ use super::{
 
 /// Chat format of a family of models.
 pub(super) struct ChatFormat {
-    /// Token before the whole conversation.
+    /// Token before the whole conversation, if the format has one.
     begin: Option<u32>,
     /// Token before the role.
     header_start: u32,
-    /// What follows the role.
+    /// Separator between the role and the message.
     header_end: HeaderEnd,
     /// Token after a message.
     end: u32,
@@ -21,13 +21,13 @@ pub(super) struct ChatFormat {
     ends: Vec<u32>,
 }
 
-/// What separates the role from the message.
+/// Separator between the role and the message.
 enum HeaderEnd {
     Newline,
     Token(u32),
 }
 
-/// Tokens that end an answer, besides the one named in the file.
+/// Tokens that end an answer, in addition to the one that the file specifies.
 const END_TOKENS: [&str; 5] =
     ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"];
 
@@ -81,7 +81,7 @@ impl ChatFormat {
         self.ends.contains(&token)
     }
 
-    /// Encodes a request as tokens, up to where the answer starts.
+    /// Encodes a request as tokens, up to the point where the answer starts.
     pub(super) fn tokens(
         &self,
         request: &Request,
@@ -132,7 +132,7 @@ fn token(gguf: &Gguf, key: &str) -> Option<u32> {
     gguf.optional_number(key)?.try_into().ok()
 }
 
-/// Returns the text of a message. Tools are not supported.
+/// Returns the text of a message, or an error if the message contains tool calls or tool results.
 fn message_text(message: &Message) -> Result<String, ErrorMessage> {
     let is_tool = |part: &Part| matches!(part, Part::ToolCall(_) | Part::ToolResult { .. });
     if message.parts.iter().any(is_tool) {

@@ -1,8 +1,8 @@
 //! Constrained decoding: restricts generated JSON to a schema, byte by byte.
 //!
-//! Of the tokens that the model may choose, only those that continue valid JSON are allowed, so even a small model
-//! produces valid output. Schemas that cannot be enforced this way (arbitrary values or keys) leave the model
-//! unconstrained; the answer is then parsed like that of a provider without schema support.
+//! The model may choose only tokens that continue valid JSON, so even a small model produces valid output. Some schemas
+//! cannot be enforced in this way, for example those with arbitrary values or keys. For such a schema, the model is not
+//! constrained, and the answer is parsed like the answer of a provider without schema support.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use self::shape::Shape;
 
 mod shape;
 
-/// JSON that is being generated.
+/// State of JSON that is being generated.
 #[derive(Clone, Debug)]
 pub(super) struct JsonConstraint {
-    /// The open values, innermost last.
+    /// The values that are not complete yet, from the outermost to the innermost.
     open: Vec<OpenValue>,
 }
 
-/// A value that is being generated.
+/// A value that is not complete yet.
 #[derive(Clone, Debug)]
 struct OpenValue {
     shape: Arc<Shape>,
@@ -30,19 +30,19 @@ struct OpenValue {
 #[derive(Clone, Debug)]
 enum State {
     Start,
-    /// The first bytes of one of several choices.
+    /// The bytes so far, which are the start of at least one choice.
     Chosen(Vec<u8>),
     Number(NumberState),
-    /// Number of characters of a string, and the bytes of an incomplete last character.
+    /// Number of characters in the string so far, and the bytes of an incomplete last character.
     Text(usize, Vec<u8>),
-    /// Number of characters of a string, followed by a backslash.
+    /// Number of characters in the string so far. The last byte was a backslash.
     Escape(usize),
-    /// Index of the current field or item, and the position in it.
+    /// Index of the current field or item, and the position within it.
     Inside(usize, Position),
 }
 
 /// Position within a field or an item. One space is allowed before a key and before a value, because models tend to
-/// write it; unlimited whitespace would let them continue forever.
+/// write it. More whitespace is not allowed, because a model could write it forever.
 #[derive(Clone, Copy, Debug)]
 enum Position {
     GapBeforeKey,
@@ -62,17 +62,17 @@ enum NumberState {
     Fraction(usize),
 }
 
-/// Maximum number of consecutive digits.
+/// Maximum number of consecutive digits in a number.
 const MAX_DIGITS: usize = 15;
 
-/// Effect of a byte on the innermost value.
+/// Effect of a byte on the innermost open value.
 enum Step {
     Continue(State),
-    /// The byte is the last one of the value.
+    /// The byte is the last byte of the value.
     Close,
-    /// The value ended before the byte.
+    /// The value ended before the byte, so the byte belongs to the outer value.
     EndBefore,
-    /// The byte starts an inner value; then this value continues in the given state.
+    /// The byte starts an inner value with the given shape. After it, this value continues in the given state.
     Open(Arc<Shape>, State),
     /// The byte determines which of several shapes the value has.
     Select(Arc<Shape>),
@@ -80,7 +80,8 @@ enum Step {
 }
 
 impl JsonConstraint {
-    /// Creates a constraint for a schema of an object or an array, if it can be enforced.
+    /// Creates a constraint for a schema. Returns `None` if the schema does not describe an object or an array, or if
+    /// it cannot be enforced.
     pub(super) fn new(schema: &Value) -> Option<Self> {
         let shape = Shape::read(schema)?;
         let closes = matches!(shape, Shape::Record(_) | Shape::List { .. });
@@ -92,7 +93,7 @@ impl JsonConstraint {
         self.clone().push(bytes)
     }
 
-    /// Appends bytes; returns whether they are a valid continuation.
+    /// Appends bytes. Returns whether they are a valid continuation.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         bytes.iter().all(|byte| self.push_byte(*byte))
     }
@@ -256,7 +257,7 @@ impl OpenValue {
     }
 }
 
-/// Continues an incomplete character that has these bytes so far.
+/// Adds a byte to an incomplete character, of which `open` contains the bytes so far.
 fn character(count: usize, open: &[u8], byte: u8) -> Step {
     let open = [open, &[byte]].concat();
     match std::str::from_utf8(&open) {
@@ -292,7 +293,7 @@ mod tests {
         }
     }
 
-    /// An object with a field of this schema.
+    /// Returns the schema of an object with one field, which has the given schema.
     fn field(schema: &Value) -> Value {
         json!({"type": "object", "properties": {"it": schema}})
     }

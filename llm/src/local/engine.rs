@@ -1,4 +1,4 @@
-//! The inference engine: answers one request at a time.
+//! The inference engine, which answers one request at a time.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{ErrorKind, Finish, Request, Usage};
 
-/// A loaded model.
+/// A loaded model and its cached conversations.
 pub(super) struct Engine {
     vocabulary: Vocabulary,
     chat: ChatFormat,
@@ -22,7 +22,7 @@ pub(super) struct Engine {
     conversations: Vec<Conversation>,
 }
 
-/// Tokens that the network has processed, and their KV cache.
+/// The tokens of a conversation that the network has processed, and their KV cache.
 #[derive(Default)]
 struct Conversation {
     tokens: Vec<u32>,
@@ -37,7 +37,7 @@ pub(super) struct Settings {
     pub(super) top_p: f64,
 }
 
-/// Receives the text of an answer, and tells whether the caller still waits for it.
+/// Receives the text of an answer. `is_closed` returns whether the caller has stopped waiting for the answer.
 pub(super) trait TextSink {
     fn write(&mut self, text: &str);
     fn is_closed(&self) -> bool;
@@ -51,24 +51,24 @@ pub(super) struct Completion {
     pub(super) usage: Usage,
 }
 
-/// Why there is no answer.
+/// Reason why a request was not answered.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The caller no longer waits for it.
+    /// The caller has stopped waiting for the answer.
     Cancelled,
     Failed(ErrorKind, String),
 }
 
-/// Number of prompt tokens to process at once; cancellation is checked between batches.
+/// Number of prompt tokens to process in one batch. Cancellation is checked between batches.
 const BATCH_TOKENS: usize = 64;
 
-/// Default temperature.
+/// Default sampling temperature.
 const TEMPERATURE: f64 = 0.7;
 
 impl Engine {
     pub(super) fn load(path: &Path) -> Result<Self, ErrorMessage> {
         let mut gguf = Gguf::open(path)?;
-        // Load the network first: it has the best error messages for unsupported files.
+        // The network is loaded first, because it has the best error messages for unsupported files.
         let network = Network::load(&mut gguf)?;
         let vocabulary = Vocabulary::load(&gguf)?;
         let chat = ChatFormat::load(&gguf, &vocabulary)?;
@@ -121,14 +121,16 @@ impl Engine {
         Ok(prompt)
     }
 
-    /// Removes the cached conversation with the longest common prefix from the cache and truncates it to that
-    /// prefix. The last token of the prompt is always processed again, since the answer starts from it.
+    /// Takes the conversation that has the longest common prefix with the prompt out of the cache, and truncates it to
+    /// that prefix. The prefix never includes the last token of the prompt, because that token must be processed to
+    /// predict the first token of the answer.
     fn take_best_conversation(&mut self, prompt: &[u32], settings: Settings) -> Conversation {
         let prompt = &prompt[..prompt.len() - 1];
         let shared =
             |it: &Conversation| it.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let best = (0..self.conversations.len()).max_by_key(|at| shared(&self.conversations[*at]));
-        // A short common prefix is not worth replacing a conversation, as long as there is room for a new one.
+        // A conversation with only a short common prefix is kept as it is, as long as there is room for a new
+        // conversation.
         let best = best.filter(|at| {
             let worth = shared(&self.conversations[*at]);
             2 * worth >= prompt.len() || 2 * worth >= self.conversations[*at].tokens.len()
@@ -184,7 +186,7 @@ impl Engine {
         Ok((text.into_text(), finish, written))
     }
 
-    /// Chooses the next token; `None` if the answer ends.
+    /// Chooses the next token. Returns `None` if the answer ends.
     fn choose(
         &self,
         sampler: &mut Sampler,

@@ -1,4 +1,4 @@
-//! GGUF files: metadata and weights.
+//! Reads the metadata and the weights in GGUF files.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use candle_core::{
     },
 };
 
-/// Describes what is wrong with a file and what to do.
+/// Message that describes what is wrong with a file and what to do.
 pub(super) type ErrorMessage = String;
 
 /// An open GGUF file.
@@ -41,7 +41,7 @@ impl Gguf {
         &self.architecture
     }
 
-    /// Creates an error message that names the file.
+    /// Creates an error message that starts with the path of the file.
     pub(super) fn error(&self, what: impl std::fmt::Display) -> ErrorMessage {
         format!("{}: {what}", self.path.display())
     }
@@ -73,19 +73,19 @@ impl Gguf {
         matches!(self.content.metadata.get(key), Some(Value::Bool(true)))
     }
 
-    /// Returns an integer that may be missing.
+    /// Returns the integer with this key, or `None` if it is missing or not an integer.
     pub(super) fn optional_number(&self, key: &str) -> Option<usize> {
         self.content.metadata.get(key).and_then(as_usize)
     }
 
-    /// Returns an integer under the architecture's name, such as `llama.context_length`.
+    /// Returns the integer whose key is `key` with the architecture as prefix, such as `llama.context_length`.
     pub(super) fn number(&self, key: &str) -> Result<usize, ErrorMessage> {
         let key = self.key(key);
         let number = self.optional_number(&key);
         number.ok_or_else(|| self.error(format_args!("`{key}` is missing or not an integer")))
     }
 
-    /// Returns a float under the architecture's name.
+    /// Returns the float whose key is `key` with the architecture as prefix.
     pub(super) fn float(&self, key: &str) -> Result<f32, ErrorMessage> {
         match self.content.metadata.get(&self.key(key)) {
             Some(Value::F32(number)) => Ok(*number),
@@ -94,12 +94,12 @@ impl Gguf {
         }
     }
 
-    /// Returns a key under the architecture's name.
+    /// Returns a key with the architecture as prefix.
     pub(super) fn key(&self, key: &str) -> String {
         format!("{}.{key}", self.architecture)
     }
 
-    /// Returns a string that may be missing.
+    /// Returns the string with this key, or `None` if it is missing or not a string.
     pub(super) fn optional_text(&self, key: &str) -> Option<&str> {
         self.text(key).ok()
     }
@@ -108,15 +108,15 @@ impl Gguf {
         self.content.tensor_infos.contains_key(name)
     }
 
-    /// Returns weights as stored, quantized.
+    /// Returns weights with the quantization that they have in the file.
     pub(super) fn stored_weights(&mut self, name: &str) -> Result<QTensor, ErrorMessage> {
         let weights = self.content.tensor(&mut self.file, name, &Device::Cpu);
         weights.map_err(|error| self.error(format_args!("weights `{name}`: {error}")))
     }
 
-    /// Returns weights to compute with. Quantizations without fast code in candle are converted to eight bits,
-    /// which made prompt processing about six times faster for the two models it was measured with. This costs
-    /// memory and changes a weight by at most 0.4 % of the largest one in its block.
+    /// Returns weights in a quantization that is fast to compute with. Quantizations for which candle has no fast
+    /// code are converted to eight bits. In measurements with two models, this made prompt processing about six times
+    /// faster. The conversion costs memory and changes a weight by at most 0.4 % of the largest weight in its block.
     pub(super) fn weights(&mut self, name: &str) -> Result<QTensor, ErrorMessage> {
         let weights = self.stored_weights(name)?;
         match weights.dtype() {
@@ -136,7 +136,7 @@ impl Gguf {
     }
 }
 
-/// Converts an integer of any width; `None` if it is negative or not an integer.
+/// Converts an integer of any width. Returns `None` if the value is negative or not an integer.
 pub(super) fn as_usize(value: &Value) -> Option<usize> {
     match *value {
         Value::U8(it) => Some(it.into()),

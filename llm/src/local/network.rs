@@ -1,7 +1,8 @@
-//! The transformer network: from tokens to the probabilities of the next token.
+//! The transformer network, which computes the logits of the next token from the tokens before it.
 //!
-//! The two architectures are the same decoder with two differences: qwen2 adds biases to queries, keys and values,
-//! and pairs the dimensions of rotary embeddings differently (see [`RotaryPairing`]).
+//! Two architectures are supported, `llama` and `qwen2`. They are the same decoder with two differences: qwen2 adds
+//! biases to queries, keys and values, and pairs the dimensions of rotary embeddings differently (see
+//! [`RotaryPairing`]).
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use candle_nn::{
 
 use super::gguf::{ErrorMessage, Gguf};
 
-/// Weights of a model.
+/// Weights and hyperparameters of a network.
 pub(super) struct Network {
     embedding: Arc<QTensor>,
     layers: Vec<Layer>,
@@ -28,12 +29,12 @@ pub(super) struct Network {
 /// Hyperparameters of a network.
 struct NetworkConfig {
     heads: usize,
-    /// Number of key and value heads, which are shared by groups of query heads.
+    /// Number of key and value heads. Each of them is shared by a group of query heads.
     key_heads: usize,
     head_size: usize,
     epsilon: f32,
     pairing: RotaryPairing,
-    /// Rotation per position of each pair of dimensions.
+    /// Angle, in radians, by which each pair of dimensions is rotated per position.
     frequencies: Vec<f32>,
     context: usize,
 }
@@ -63,20 +64,21 @@ struct Linear {
     bias: Option<Tensor>,
 }
 
-/// Keys and values of processed tokens, so that each further token costs the work of one token.
+/// Keys and values of processed tokens. With the cache, only new tokens have to be processed.
 #[derive(Default)]
 pub(super) struct KvCache {
     layers: Vec<LayerKvCache>,
     length: usize,
 }
 
-/// Keys and values of one layer: heads × capacity × head size, filled up to the cache's length.
+/// Keys and values of one layer. The shape of both tensors is heads × capacity × head size, and only the first
+/// [`KvCache::length`] positions are in use.
 struct LayerKvCache {
     keys: Tensor,
     values: Tensor,
 }
 
-/// Initial capacity of a cache in tokens; it doubles when full.
+/// Initial capacity of a cache, in tokens. The capacity doubles when the cache is full.
 const INITIAL_CAPACITY: usize = 256;
 
 impl Network {
@@ -103,7 +105,8 @@ impl Network {
         self.config.context
     }
 
-    /// Processes tokens after those in the cache; returns the hidden state of the last one.
+    /// Processes tokens that follow those in the cache, and adds them to the cache. Returns the hidden state of the
+    /// last token.
     pub(super) fn process(&self, tokens: &[u32], kv_cache: &mut KvCache) -> Result<Tensor> {
         let from = kv_cache.length;
         kv_cache.reserve(self, tokens.len())?;
@@ -116,7 +119,7 @@ impl Network {
         x.narrow(0, tokens.len() - 1, 1)
     }
 
-    /// Returns the logits of the next token.
+    /// Returns the logits of the next token, given the hidden state of the last one.
     pub(super) fn predict(&self, last: &Tensor) -> Result<Vec<f32>> {
         let last = rms_norm(last, &self.norm, self.config.epsilon)?;
         self.output.forward(&last)?.squeeze(0)?.to_vec1()
@@ -149,7 +152,7 @@ impl NetworkConfig {
         let width = gguf.number("embedding_length")?;
         if heads == 0 || key_heads == 0 || heads % key_heads != 0 || width % (2 * heads) != 0 {
             return Err(gguf.error(format_args!(
-                "{heads} heads, {key_heads} of them with keys, do not divide a width of {width}"
+                "inconsistent sizes: {heads} query heads, {key_heads} key heads, width {width}"
             )));
         }
         let head_size = width / heads;
@@ -175,7 +178,7 @@ fn frequencies(gguf: &mut Gguf, head_size: usize) -> std::result::Result<Vec<f32
     let base = gguf.float("rope.freq_base").unwrap_or(10_000.0);
     let turn = |index| base.powf(-(index as f32) / head_size as f32);
     let mut frequencies: Vec<f32> = (0..head_size).step_by(2).map(turn).collect();
-    // Llama 3.1 and later slow down some rotations.
+    // For Llama 3.1 and later, the file contains factors that slow down some rotations.
     if gguf.has_tensor("rope_freqs.weight") {
         let slower = gguf.plain_weights("rope_freqs.weight")?;
         let slower = slower.to_vec1::<f32>().map_err(|error| gguf.error(error))?;
@@ -235,7 +238,7 @@ impl Layer {
         let keys = cache.keys.narrow(1, 0, positions.from + count)?;
         let values = cache.values.narrow(1, 0, positions.from + count)?;
 
-        // The query heads of a group are adjacent, so they can attend to their shared keys as one head.
+        // The query heads of a group are adjacent and share their keys, so they can be processed as one head.
         let grouped = (key_heads, heads / key_heads * count, head_size);
         let scale = 1.0 / (head_size as f64).sqrt();
         let scores = (queries.reshape(grouped)?.matmul(&keys.transpose(1, 2)?)? * scale)?;
@@ -248,7 +251,7 @@ impl Layer {
 }
 
 impl Linear {
-    /// Loads the weights with this name, and the bias if there is one.
+    /// Loads the weights with this name, and the bias if the file contains one.
     fn load(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, ErrorMessage> {
         let weights = QMatMul::from_qtensor(gguf.weights(&format!("{name}.weight"))?);
         let weights = weights.map_err(|error| gguf.error(error))?;
@@ -266,13 +269,13 @@ impl Linear {
     }
 }
 
-/// Positions of the tokens that are being processed.
+/// Positions of the tokens that are being processed, with the data for rotary embeddings and masking.
 struct Positions<'a> {
     pairing: &'a RotaryPairing,
     from: usize,
     cosines: Tensor,
     sines: Tensor,
-    /// Causal mask, which hides later tokens; `None` for a single token.
+    /// Causal mask, which hides later tokens. `None` for a single token, which has no later tokens.
     mask: Option<Tensor>,
 }
 

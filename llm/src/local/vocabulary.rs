@@ -1,4 +1,4 @@
-//! The vocabulary: converts text to tokens and tokens to bytes.
+//! The vocabulary of a model. Converts text to tokens and tokens to bytes.
 
 use tokenizers::{
     Tokenizer,
@@ -23,19 +23,19 @@ pub(super) struct Vocabulary {
     names: Vec<String>,
 }
 
-/// What a token represents.
+/// The meaning of a token.
 enum Token {
-    /// Bytes of text, possibly incomplete characters.
+    /// Bytes of text. They may contain incomplete characters.
     Bytes(Box<[u8]>),
     /// A special token, such as the end of a message.
     Special,
 }
 
-/// GGUF's token type of special tokens.
+/// Token type of special tokens in GGUF files.
 const CONTROL: usize = 3;
-/// GGUF's token type of unused tokens.
+/// Token type of unused tokens in GGUF files.
 const UNUSED: usize = 5;
-/// GGUF's token type of tokens that represent their own text.
+/// Token type in GGUF files for tokens whose name is their text.
 const USER_DEFINED: usize = 4;
 
 impl Vocabulary {
@@ -76,7 +76,7 @@ impl Vocabulary {
         u32::try_from(index).ok()
     }
 
-    /// Returns the bytes of a token; `None` for a special token.
+    /// Returns the bytes of a token, or `None` for a special token.
     pub(super) fn bytes(&self, token: u32) -> Option<&[u8]> {
         match self.tokens.get(token as usize)? {
             Token::Bytes(bytes) => Some(bytes),
@@ -95,8 +95,8 @@ impl Token {
     }
 }
 
-/// Returns the byte that a character of a token's name represents: printable bytes represent themselves, the others
-/// are mapped to the characters from 256 on.
+/// Returns the byte that a character in the name of a token represents. Printable bytes are represented by the
+/// character with the same code. The other bytes are represented by the characters from U+0100 on.
 fn byte_of(name: char) -> Option<u8> {
     let prints = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     match u8::try_from(name) {
@@ -114,7 +114,7 @@ fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, ErrorMessage> {
     };
     let merges: Option<Vec<_>> =
         gguf.texts("tokenizer.ggml.merges")?.into_iter().map(pair).collect();
-    let merges = merges.ok_or_else(|| gguf.error("a merge of the tokenizer is not a pair"))?;
+    let merges = merges.ok_or_else(|| gguf.error("a merge rule of the tokenizer is not a pair"))?;
     let bpe = BPE::builder().vocab_and_merges(ids, merges);
     let bpe = bpe.ignore_merges(rules.match_whole_words).build();
     let mut tokenizer = Tokenizer::new(bpe.map_err(|error| gguf.error(error))?);
@@ -125,11 +125,11 @@ fn tokenizer(gguf: &Gguf, names: &[&str]) -> Result<Tokenizer, ErrorMessage> {
     Ok(tokenizer)
 }
 
-/// How text is split into words before tokens are matched.
+/// Rules for splitting text into words before the words are converted to tokens.
 struct PreTokenizerRules {
     normalize: bool,
     pre_tokenizer: PreTokenizerWrapper,
-    /// Whether a word that is a token itself is used as it is.
+    /// Whether a word that is a token itself becomes that token, without applying the merge rules.
     match_whole_words: bool,
 }
 
@@ -178,7 +178,8 @@ impl PreTokenizerRules {
     }
 }
 
-/// Returns the word pattern of qwen2 and llama 3, which differ in the maximum number of digits per word.
+/// Returns the regular expression for words in qwen2 and llama 3. The two differ only in the maximum number of digits
+/// per word.
 fn word_pattern(digits: u32) -> String {
     [
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",

@@ -1,16 +1,16 @@
-//! Token estimates without the provider's tokenizer.
+//! Estimates numbers of tokens without the provider's tokenizer.
 
 use serde_json::Value;
 
 use crate::{Message, Part, Request};
 
-/// Estimates the number of tokens of a request at a provider. Errs on the high side.
+/// Estimates the number of tokens that a provider counts for a request. The estimate errs on the high side.
 ///
 /// The number of ASCII characters per token depends on the provider; every other character counts as two tokens.
 /// Messages, tools and schemas add a fixed overhead. Compared with 895 recorded requests to seven real providers,
-/// the estimate was too low once, by 4 %. For half of the requests, most of them short, it was more than twice too
-/// high; longer English prose comes out 33 % to 67 % too high. It does not include what providers add on their
-/// side, such as instructions for reasoning (a fifth of a short request), files, and prompts cached by name.
+/// the estimate was too low once, by 4 %. For half of the requests, most of them short, it was more than twice the
+/// actual number; for longer English prose, it is 33 % to 67 % too high. The estimate does not include tokens that
+/// providers add, such as instructions for reasoning (a fifth of a short request), files, and prompts cached by name.
 pub fn estimate_tokens(provider: &str, request: &Request) -> u64 {
     let rate = Rate::of(provider);
     let messages: f64 = request.messages.iter().map(|it| rate.message(it)).sum();
@@ -25,16 +25,16 @@ pub fn estimate_tokens(provider: &str, request: &Request) -> u64 {
     (Rate::REQUEST + system + messages + tools + schema + forms).ceil() as u64
 }
 
-/// Estimates the tokens of a text.
+/// Estimates the number of tokens in a text.
 pub(crate) fn text_tokens(provider: &str, text: &str) -> u64 {
     Rate::of(provider).text(text).ceil() as u64
 }
 
 /// Tokenizer parameters of a provider.
 struct Rate {
-    /// ASCII characters per token.
+    /// Number of ASCII characters per token.
     letters: f64,
-    /// Tokens that the provider adds to requests with tools or a schema.
+    /// Number of tokens that the provider adds to requests with tools or a schema.
     forms: f64,
 }
 
@@ -45,7 +45,7 @@ impl Rate {
 
     fn of(provider: &str) -> Self {
         match provider {
-            // OpenRouter forwards to Anthropic, among others.
+            // OpenRouter may forward a request to Anthropic.
             "anthropic" | "openrouter" => Self { letters: 2.25, forms: 700.0 },
             _ => Self { letters: 3.0, forms: 100.0 },
         }

@@ -1,8 +1,8 @@
-//! Summaries of rounds without a model: each speaker's first sentence, concessions and citations.
+//! Summarises rounds without a model. A summary contains each speaker's first sentence, concessions and citations.
 
 use super::Round;
 
-/// Maximum number of characters per sentence, since some texts have no full stop.
+/// Maximum number of characters to keep of a sentence. Some texts have no full stop.
 const MAX_SENTENCE: usize = 300;
 
 /// Phrases that indicate a concession.
@@ -21,7 +21,7 @@ const CONCEDING: [&str; 12] = [
     "valid concern",
 ];
 
-/// Summarises rounds under a heading; empty if there are no rounds.
+/// Returns a summary of the rounds, with a heading. It is empty if there are no rounds.
 pub(crate) fn summarise(rounds: &[Round]) -> String {
     let entries = rounds.iter().flat_map(|round| {
         round
@@ -32,7 +32,7 @@ pub(crate) fn summarise(rounds: &[Round]) -> String {
     under_heading(rounds, &entries.collect::<Vec<_>>().join("\n"))
 }
 
-/// Puts a summary under a heading that names its rounds.
+/// Adds a heading to a summary that states which rounds it covers.
 pub(crate) fn under_heading(rounds: &[Round], summary: &str) -> String {
     match rounds {
         [] => String::new(),
@@ -59,7 +59,7 @@ fn shorten(text: &str) -> String {
     short
 }
 
-/// Splits a text into sentences, at `.`, `?` or `!` before whitespace, at wide punctuation, and at line ends.
+/// Splits a text into sentences: at `.`, `?` or `!` before whitespace, at full-width punctuation, and at line ends.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let ends = |it: char| matches!(it, '.' | '!' | '?');
     let wide_ends = |it: char| matches!(it, '。' | '！' | '？');
@@ -107,7 +107,7 @@ fn cited(text: &str) -> Vec<&str> {
     ids
 }
 
-/// Returns whether the text is an id: letters and digits, a hyphen, digits.
+/// Returns whether the text is an id, which consists of letters and digits, a hyphen, and digits.
 fn is_id(text: &str) -> bool {
     let alphanumeric = |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric());
     text.len() <= 16

@@ -1,8 +1,9 @@
-//! Parsing of base URLs as people write them.
+//! Parses base URLs in the forms that people write them.
 
 use reqwest::Url;
 
-/// Parses a URL. Without a scheme, as in `OLLAMA_HOST`, it is an http URL with this default port.
+/// Parses a URL. If the text has no scheme, as in `OLLAMA_HOST`, it is parsed as an http URL, and `port` is the default
+/// port.
 pub(super) fn parse(text: &str, port: Option<u16>) -> Option<Url> {
     let text = text.trim();
     let mut url = if text.contains("://") {
@@ -14,14 +15,15 @@ pub(super) fn parse(text: &str, port: Option<u16>) -> Option<Url> {
         }
         url
     };
-    // Clients cannot connect to the wildcard address that a server listens on.
+    // A server may listen on the wildcard address, but clients should connect to the loopback address instead.
     if url.host_str() == Some("0.0.0.0") {
         url.set_host(Some("127.0.0.1")).ok()?;
     }
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
 
-/// Returns whether the address names a port. A parsed `Url` omits the scheme's default port.
+/// Returns whether the address specifies a port. A parsed `Url` does not tell, because it omits the default port of
+/// the scheme.
 fn names_port(address: &str) -> bool {
     let machine = address.split('/').next().unwrap_or_default();
     let port = machine.rsplit_once(':').map_or("", |(_, port)| port);

@@ -1,8 +1,8 @@
 //! Errors in a provider's configuration.
 
-/// A provider that cannot be used as configured.
+/// Error for a provider that cannot be used as configured.
 ///
-/// The messages never contain a key, nor a URL, which may contain one.
+/// The messages never contain an API key. They do not contain URLs either, because a URL may contain a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
@@ -14,7 +14,7 @@ pub enum SetupError {
         /// The known names, separated by commas.
         known: String,
     },
-    /// The key is missing.
+    /// The API key is missing.
     #[error("no API key for {provider}; set {variables} or pass the key")]
     NoKey {
         /// The provider.
@@ -22,7 +22,7 @@ pub enum SetupError {
         /// The environment variables to set.
         variables: String,
     },
-    /// The key is not a valid header value.
+    /// The API key is not a valid header value.
     #[error(
         "the API key for {provider} contains characters that are not allowed in a header; check for a copied line break"
     )]
@@ -31,7 +31,7 @@ pub enum SetupError {
         provider: &'static str,
     },
     /// No model is configured, and the provider has no default.
-    #[error("{provider} has no default model; name a model")]
+    #[error("{provider} has no default model; specify a model")]
     NoModel {
         /// The provider.
         provider: &'static str,
@@ -61,7 +61,7 @@ pub enum SetupError {
         name: String,
     },
     /// The provider has no Responses API.
-    #[error("{provider} has no Responses API; remove the call of `responses_api`")]
+    #[error("{provider} has no Responses API; remove the call to `responses_api`")]
     NoResponsesApi {
         /// The provider.
         provider: &'static str,

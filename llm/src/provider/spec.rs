@@ -1,4 +1,4 @@
-//! The supported providers and their properties, as data.
+//! A table of the supported providers and their properties.
 
 use crate::{
     codec::{self, Codec, Quirks},
@@ -9,18 +9,18 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct ProviderSpec {
     pub(super) name: &'static str,
-    /// Model names go stale: these were low-priced models in November 2026.
+    /// Name of the default model. The defaults were low-priced models in November 2026; model names go stale.
     pub(super) default_model: Option<&'static str>,
     pub(super) api: Api,
     pub(super) has_responses: bool,
     pub(super) base_url: Option<&'static str>,
-    /// Environment variables with another base URL, in order of precedence.
+    /// Environment variables that override the base URL, in order of precedence.
     pub(super) base_variables: &'static [&'static str],
-    /// Default port of a base URL without one.
+    /// Default port for a base URL that specifies no port.
     pub(super) port: Option<u16>,
     pub(super) auth: Auth,
     pub(super) needs_key: bool,
-    /// Environment variables with the key, in order of precedence.
+    /// Environment variables that may contain the API key, in order of precedence.
     pub(super) key_variables: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! Searches requests for conditions of rules and for captures.
+//! Searches requests for the texts that conditions and captures of rules specify.
 
 use std::{
     cell::RefCell,
@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{Request, Role};
 
-/// Maximum length of a capture by pattern, which is meant for names, ids and sentences.
+/// Maximum length, in bytes, of a text captured by a `{}` pattern. Such patterns are meant for names, ids and
+/// sentences.
 const MAX_CAPTURE: usize = 400;
 
 /// Captured texts by name.
@@ -28,7 +29,7 @@ pub(crate) fn prompt(request: &Request) -> String {
     messages.find(|it| it.role == Role::User).map(crate::Message::text).unwrap_or_default()
 }
 
-/// Returns whether the pieces of a pattern between its `*` occur in this order, ignoring case.
+/// Returns whether a text contains a pattern, ignoring case. Each `*` in the pattern matches any text.
 pub(crate) fn occurs(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
     let mut rest = text.as_str();
@@ -41,7 +42,7 @@ pub(crate) fn occurs(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// A parsed capture.
+/// A parsed and validated [`Capture`].
 #[derive(Clone, Debug)]
 pub(crate) struct Finder {
     pattern: Pattern,
@@ -50,13 +51,13 @@ pub(crate) struct Finder {
 
 #[derive(Clone, Debug)]
 enum Pattern {
-    /// Text before and after the captured part.
+    /// The texts before and after the captured part.
     Place(String, String),
     Regex(Regex, Option<Template>),
 }
 
 impl Finder {
-    /// Parses a capture.
+    /// Parses and validates a capture.
     pub(crate) fn parse(capture: &Capture) -> Result<Self, String> {
         let pattern = match capture {
             Capture::Find(find) | Capture::FindOr { find, .. } => match find.split_once("{}") {
@@ -77,7 +78,7 @@ impl Finder {
         Ok(Self { pattern, or: capture.or().map(str::to_owned) })
     }
 
-    /// Returns whether the regular expression has a group with this name or number.
+    /// Returns whether the capture is a regular expression that has a group with this name or number.
     pub(crate) fn has_group(&self, name: &str) -> bool {
         match &self.pattern {
             Pattern::Place(..) => false,
@@ -85,7 +86,7 @@ impl Finder {
         }
     }
 
-    /// Returns a group of the first match.
+    /// Returns the text of a group in the first match of the regular expression.
     fn find_group(&self, texts: &[String], name: &str) -> Option<String> {
         match &self.pattern {
             Pattern::Place(..) => None,
@@ -95,7 +96,7 @@ impl Finder {
         }
     }
 
-    /// Returns all distinct matches in order of the texts, or the fallback if there are none.
+    /// Returns all distinct matches, in the order of the texts. If there are none, returns the fallback, if any.
     pub(crate) fn find(&self, texts: &[String], seed: u64) -> Vec<String> {
         let mut seen = HashSet::new();
         let all = texts.iter().flat_map(|text| match &self.pattern {
@@ -110,7 +111,7 @@ impl Finder {
     }
 }
 
-/// Returns the groups of a regular expression, by number and by name.
+/// Returns the numbers and names of a regular expression's groups.
 fn groups(regex: &Regex) -> Vec<String> {
     let numbers = (0..regex.captures_len()).map(|it| it.to_string());
     numbers.chain(regex.capture_names().flatten().map(str::to_owned)).collect()
@@ -122,13 +123,13 @@ fn check_groups(regex: &Regex, shape: Option<&Template>) -> Result<(), String> {
     match names.iter().find(|name| !groups.iter().any(|it| it == *name)) {
         None => Ok(()),
         Some(name) => Err(format!(
-            "uses `{{{name}}}` in its `as`, which is not one of its groups: {groups:?}"
+            "uses `{{{name}}}` in its `as`, which is not one of its groups; the groups are {groups:?}"
         )),
     }
 }
 
 fn places(before: &str, after: &str, text: &str) -> Vec<String> {
-    // Limit the search per match, so that long lines do not take quadratic time.
+    // The search after each match is limited, because it would take quadratic time on long lines otherwise.
     let near = 2 * MAX_CAPTURE + after.len();
     let found = text.match_indices(before).filter_map(|(at, _)| {
         let rest = &text[at + before.len()..];
@@ -151,7 +152,7 @@ fn matches(regex: &Regex, shape: Option<&Template>, text: &str, seed: u64) -> Ve
             Some((name, vec![text]))
         });
         let groups: Captures = taken.collect();
-        // The result depends only on the matched text, not on its position.
+        // The seed is derived from the matched text, so equal matches give equal results wherever they occur.
         let key = mix(seed, it.get(0)?.as_str().as_bytes());
         let found = CaptureLookup::of(&groups, seed);
         let lists = BTreeMap::new();
@@ -166,7 +167,7 @@ fn group(captures: &regex::Captures<'_>, name: &str) -> Option<String> {
     found.map(|it| it.as_str().to_owned())
 }
 
-/// Texts of a request, and the captures found in them so far.
+/// Texts of a request, and the captures found in them so far, by name.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTexts {
     pub(crate) all: Vec<String>,
@@ -174,7 +175,8 @@ pub(crate) struct RequestTexts {
 }
 
 impl RequestTexts {
-    /// Collects the last message, then the system prompt, then the other messages from the newest.
+    /// Collects the texts in the order in which they are searched: the last message, the system prompt, then the
+    /// other messages from the newest to the oldest.
     pub(crate) fn of(request: &Request) -> Self {
         let mut messages = request.messages.iter().rev().map(crate::Message::text);
         let last = messages.next();
@@ -183,7 +185,8 @@ impl RequestTexts {
     }
 }
 
-/// Looks up captures: those of the rule, and on demand those of the script.
+/// Looks up captured texts by name. The rule's captures are already known; the script's captures are searched for
+/// when they are used.
 pub(crate) struct CaptureLookup<'a> {
     taken: &'a Captures,
     seed: u64,
@@ -199,7 +202,7 @@ impl<'a> CaptureLookup<'a> {
         self.seed
     }
 
-    /// Adds captures that are searched for on demand.
+    /// Adds captures that are searched for in `texts` when they are used.
     pub(crate) fn with(
         self,
         finders: &'a BTreeMap<String, Finder>,
@@ -208,7 +211,7 @@ impl<'a> CaptureLookup<'a> {
         Self { finders: Some((finders, texts)), ..self }
     }
 
-    /// Returns all captured texts with a name; `None` if there are none.
+    /// Returns all captured texts with this name, or `None` if there are none.
     pub(crate) fn get(&self, name: &str) -> Option<Rc<[String]>> {
         if let Some(taken) = self.taken.get(name) {
             return Some(taken.as_slice().into());

@@ -1,4 +1,4 @@
-//! Validates a script when it is loaded, so that a misspelled name does not fail a run halfway.
+//! Validates a script when a model is created from it, so that a misspelled name does not make a later call fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::{
 pub struct ScriptError {
     /// Name of the script.
     pub script: String,
-    /// Where the problem is: a list, a capture, or a rule by its number, starting at 1.
+    /// Where the problem is: `ignore`, `captures`, a list by its name, or a rule by its number, starting at 1.
     pub location: String,
     /// What is wrong and what to write instead.
     pub problem: String,
@@ -56,7 +56,7 @@ pub(crate) enum CheckedAnswer {
     },
 }
 
-/// Parses all templates of a script and checks the names in them.
+/// Parses all templates of a script and checks that the names in them exist.
 pub(crate) fn check(script: &Script) -> Result<CheckedScript, ScriptError> {
     let at = |location: String| {
         move |problem| ScriptError { script: script.name.clone(), location, problem }
@@ -98,12 +98,12 @@ fn entry(phrase: &Phrase) -> Result<Entry, String> {
 fn check_rule(rule: &Rule, shared: &Finders, lists: &Lists) -> Result<CheckedRule, String> {
     let captures = read_captures(&rule.captures)?;
     if let Some(turn) = rule.turn.as_ref().filter(|it| !rule.captures.contains_key(*it)) {
-        return Err(format!("`turn` names `{turn}`, which is not a capture of the rule"));
+        return Err(format!("`turn` refers to `{turn}`, which is not a capture of this rule"));
     }
     let chances =
         [rule.violation.map(|it| it.chance), rule.failure.map(|it| it.chance), rule.when.chance];
     if let Some(chance) = chances.into_iter().flatten().find(|it| !(0.0..=1.0).contains(it)) {
-        return Err(format!("a chance of {chance} is not between 0 and 1"));
+        return Err(format!("`chance` is {chance}, but must be between 0 and 1"));
     }
     let answer = match &rule.answer {
         Answer::Schema => CheckedAnswer::Schema,
@@ -120,8 +120,8 @@ fn check_rule(rule: &Rule, shared: &Finders, lists: &Lists) -> Result<CheckedRul
     Ok(CheckedRule { rule: rule.clone(), captures, answer })
 }
 
-/// Checks that labels occur in some list, and that each name is a capture or a list whose phrases pass the same
-/// check.
+/// Checks that each label in a template occurs in some list, and that each name is a capture or a list. The phrases
+/// of such a list are checked in the same way.
 fn check_template<'a>(
     template: &'a Template,
     captures: &Finders,
@@ -179,7 +179,7 @@ fn check_acyclic<'a>(
     if path.contains(&name) {
         return Err(format!("`{{{name}}}` refers to itself"));
     }
-    // Real scripts nest lists only a few levels deep.
+    // The limit is far above what scripts need: they nest lists only a few levels deep.
     if path.len() > 16 {
         return Err("lists are nested too deeply".to_owned());
     }
@@ -201,7 +201,7 @@ impl CheckedAnswer {
         }
     }
 
-    /// Returns whether everything that the answer uses is available.
+    /// Returns whether every capture, phrase and label that the answer uses is available.
     pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
             Self::Schema => true,

@@ -1,16 +1,16 @@
 //! Generates random values that conform to a schema.
 //!
-//! Supports the keywords that schemars generates except `pattern`; a type with a pattern needs its own rule.
+//! Supports the keywords that schemars generates except `pattern`. For a type with a pattern, the script needs a rule.
 
 use serde_json::{Map, Value};
 
 use super::{phrases, seeded_rng::SeededRng};
 use crate::structured::fit::{check, resolve};
 
-/// Below this depth, only required properties are filled, and arrays are as short as possible.
+/// Values nested deeper than this have only their required properties, and arrays among them are as short as possible.
 const SOFT_DEPTH: usize = 4;
 
-/// Below this depth nothing is filled, because the type is infinite.
+/// Values nested deeper than this are null. Only a type that always contains itself reaches this depth.
 const MAX_DEPTH: usize = 40;
 
 /// Generates a random value that conforms to a schema.
@@ -58,7 +58,7 @@ impl<'a> SchemaFiller<'a> {
             "integer" => self.integer(schema),
             "number" => self.number(schema),
             "boolean" => Value::Bool(self.rng.happens(0.5)),
-            // Without a type, the value is that of its subschema.
+            // A schema without a type takes the value of its first subschema.
             _ => parts.into_iter().next().unwrap_or_default(),
         }
     }
@@ -77,7 +77,8 @@ impl<'a> SchemaFiller<'a> {
         }
     }
 
-    /// Picks one of several alternatives. At depth, picks one without references, so that the value ends.
+    /// Generates a value for one of several alternatives. Below [`SOFT_DEPTH`], prefers alternatives without
+    /// references, so that a recursive type ends.
     fn form(&mut self, forms: &'a [Value], name: &str) -> Value {
         let ends = |it: &&Value| !it.to_string().contains("$ref");
         let shallow: Vec<&Value> = match self.depth > SOFT_DEPTH {
@@ -114,7 +115,7 @@ impl<'a> SchemaFiller<'a> {
         Value::Object(members)
     }
 
-    /// Adds entries to a map.
+    /// Adds members that are not listed in `properties`, if the schema describes such members.
     fn free_members(&mut self, schema: &'a Map<String, Value>, members: &mut Map<String, Value>) {
         let numbered = schema.get("patternProperties").and_then(Value::as_object);
         let (values, keys): (&Value, fn(usize) -> String) = match (
@@ -142,7 +143,8 @@ impl<'a> SchemaFiller<'a> {
         let wanted = some.max(least).max(first.len()).min(most);
         let unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
         let mut items = Vec::new();
-        // Bounded, because a set of three distinct booleans cannot exist.
+        // The number of attempts is limited, because there may be too few distinct values: a set of three booleans
+        // cannot exist.
         for _ in 0..wanted.saturating_mul(8) {
             if items.len() == wanted {
                 break;
@@ -172,7 +174,7 @@ impl<'a> SchemaFiller<'a> {
         }
     }
 
-    /// Generates an integer in its range; a small one without a range.
+    /// Generates an integer in the schema's range, or a small integer if the schema has no range.
     fn integer(&mut self, schema: &Map<String, Value>) -> Value {
         let least = schema.get("minimum").and_then(Value::as_i64);
         let above = schema.get("exclusiveMinimum").and_then(Value::as_i64);
@@ -181,7 +183,7 @@ impl<'a> SchemaFiller<'a> {
         let below = schema.get("exclusiveMaximum").and_then(Value::as_i64);
         let most = most.or(below.map(|it| it.saturating_sub(1)));
         let least = least.unwrap_or_else(|| most.map_or(0, |it| it.min(0)));
-        // Do not use the whole range of the integer type.
+        // At most 100 above the minimum, because the range may be that of the whole integer type.
         let most = most.unwrap_or(i64::MAX).min(least.saturating_add(100));
         let step = schema.get("multipleOf").and_then(Value::as_i64).unwrap_or(1).max(1);
         let (first, last) = (least.div_euclid(step), most.div_euclid(step));
@@ -198,7 +200,7 @@ impl<'a> SchemaFiller<'a> {
         let step = schema.get("multipleOf").and_then(Value::as_f64);
         let number = least + (most - least) * (0.05 + 0.9 * self.rng.unit());
         let number = step.map_or(number, |it| (number / it).round() * it);
-        // Round to two decimals, which looks more natural, unless that leaves a narrow range.
+        // Two decimals look more natural, so the number is rounded unless the rounded number violates the schema.
         let short = Value::from((number * 100.0).round() / 100.0);
         match check(&Value::Object(schema.clone()), &short) {
             Ok(()) => short,

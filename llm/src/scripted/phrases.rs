@@ -38,7 +38,7 @@ const NAMES: [&str; 8] = [
 const WORDS: [&str; 8] =
     ["margin", "pricing", "supply", "retention", "capital", "delivery", "demand", "focus"];
 
-/// Generates a text for a property with this name and format.
+/// Generates a text for a property with the given `format` keyword (may be empty) and name.
 pub(crate) fn text(format: &str, name: &str, rng: &mut SeededRng) -> String {
     let (n, day) = (rng.between(1, 99), rng.between(10, 28));
     match format {
@@ -69,12 +69,12 @@ pub(crate) fn text(format: &str, name: &str, rng: &mut SeededRng) -> String {
     }
 }
 
-/// Generates a generic sentence of a business report.
+/// Generates a generic sentence that could appear in a business report.
 pub(crate) fn sentence(rng: &mut SeededRng) -> String {
     format!("{} {}.", pick(&SUBJECTS, rng), pick(&VERBS, rng))
 }
 
-/// Returns the key of the n-th entry of a map.
+/// Returns a distinct key for each `n`, to use as the key of the n-th entry of a map.
 pub(crate) fn key(n: usize) -> String {
     match n / WORDS.len() {
         0 => WORDS[n].to_owned(),

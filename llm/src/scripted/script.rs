@@ -1,4 +1,4 @@
-//! Scripts: rules as data, for files and code.
+//! Scripts of scripted models. A script is plain data that can be read from a file or built in code.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::ErrorKind;
 
-/// Script of a scripted model: rules that are tried in order.
+/// Script of a [`Scripted`](crate::Scripted) model: rules that are tried in order.
 ///
 /// A script is plain data in any format that serde supports, such as JSON or TOML:
 ///
@@ -24,8 +24,8 @@ use crate::ErrorKind;
 /// answer = { text = "On {ticker}: {doubt} {doubt}" }
 /// ```
 ///
-/// A longer script parses tables and builds JSON from them. `margin` is captured when it is used, and its groups
-/// have names. Phrases that use something missing from the request are skipped:
+/// A longer script reads values from tables in the request and builds JSON from them. The capture `margin` has named
+/// groups. Phrases that use a capture that is missing from the request, such as `growth` here, are skipped:
 ///
 /// ```
 /// # use llm::{Llm, Request, Script, Scripted};
@@ -64,42 +64,44 @@ use crate::ErrorKind;
 pub struct Script {
     /// Name of the model.
     pub name: String,
-    /// Seed of all random choices. The same seed gives the same answers.
+    /// Seed of all random choices. With the same seed, the same request gets the same answer.
     #[serde(default)]
     pub seed: u64,
     /// Regular expressions for text that must not affect answers, such as a run id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
-    /// Captures that templates of all rules may use. They are evaluated when a template uses them. A name without a
-    /// match and without a list of the same name is missing; see [`lists`](Self::lists).
+    /// Captures that the templates of all rules may use. A capture is searched for when a template uses it. If it
+    /// finds nothing, the list with the same name is used; if there is no such list either, the name is missing, and
+    /// the choices and phrases that use it are skipped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Capture>,
-    /// Phrases that templates refer to by the list's name. Phrases are templates themselves. Those that use
-    /// something missing are skipped.
+    /// Lists of phrases, by the name that templates use. Phrases are templates themselves. A phrase that uses a
+    /// missing name is skipped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lists: BTreeMap<String, Vec<Phrase>>,
-    /// The rules. The first one whose conditions hold answers.
+    /// The rules. The first rule whose conditions hold determines the answer.
     #[serde(default)]
     pub rules: Vec<Rule>,
 }
 
-/// An entry of a list.
+/// A phrase in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Phrase {
     /// A template.
     Text(String),
-    /// JSON whose strings are templates, for use in templates that consist of the list's name.
+    /// JSON whose strings are templates. A template that consists only of the list's name becomes this JSON.
     Json {
         /// The JSON.
         value: Value,
-        /// Label by which `{place label}` refers to the entry once it is in an array of the answer.
+        /// Label of the phrase. `{place label}` is replaced with the position of the phrase in an array of the
+        /// answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         label: Option<String>,
     },
 }
 
-/// A rule: conditions, an answer, and optional defects of it.
+/// A rule: its conditions, its answer, and optional simulated defects such as a failure or a delay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
@@ -108,13 +110,13 @@ pub struct Rule {
     /// Captures from the request, by name. The rule applies only if all captures without `or` are found.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Capture>,
-    /// Name of the capture whose number, such as a round number, advances the lists, so that phrases do not repeat
-    /// soon. By default, the number of earlier assistant messages is used.
+    /// Name of a capture that contains the number of the turn, such as a round number. Each turn starts one phrase
+    /// later in every list, so phrases rarely repeat. By default, the number of earlier assistant messages is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
     /// The answer.
     pub answer: Answer,
-    /// Format violation of the answer.
+    /// Simulated violation of the requested format.
     #[serde(rename = "flaw", skip_serializing_if = "Option::is_none")]
     pub violation: Option<Violation>,
     /// Simulated failure of the call.
@@ -126,24 +128,26 @@ pub struct Rule {
     pub word_ms: u64,
 }
 
-/// Conditions of a rule; absent ones always hold.
+/// Conditions of a rule. A condition that is absent always holds.
 ///
-/// Texts must occur in the request, ignoring case; `*` matches anything: `round*of 10`.
+/// `system` and `prompt` must occur in the request, ignoring case. A `*` in them matches any text, as in
+/// `round*of 10`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Conditions {
-    /// Text in the system prompt.
+    /// Text that the system prompt must contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Text in the last message.
+    /// Text that the last user message must contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// Name of the requested schema.
+    /// Name that the requested schema must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// First and last occurrence number of this request for which the rule applies, starting at 1.
+    /// First and last occurrence number of the request, starting at 1, for which the rule applies.
     ///
-    /// Only identical requests are counted: a count of all requests would depend on the order of concurrent calls.
+    /// Only identical requests are counted, because a count of all requests would depend on the order of concurrent
+    /// calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<[u32; 2]>,
     /// Probability, from 0 to 1, that the rule applies if all other conditions hold.
@@ -155,21 +159,23 @@ pub struct Conditions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Capture {
-    /// The text at `{}`, up to the text after it or the end of the line: `Ticker: {}`, `[F{}]`.
+    /// Captures the text at `{}` in a pattern such as `Ticker: {}` or `[F{}]`. The captured text ends where the text
+    /// after `{}` occurs, or at the end of the line if the pattern ends with `{}`.
     Find(String),
-    /// The same, with a fallback.
+    /// Like [`Find`](Self::Find), but with a fallback.
     FindOr {
-        /// The pattern.
+        /// The pattern, with one `{}`.
         find: String,
         /// Fallback if nothing is found.
         or: String,
     },
-    /// Matches of a regular expression: its first group, or the whole match if it has none. Templates can also
-    /// refer to the groups of the first match: `{margin.now}`, or `{margin.0}` for the whole match.
+    /// Captures the matches of a regular expression: the first group of each match, or the whole match if there is
+    /// no group. If the capture belongs to the script, templates can also use the groups of its first match, as in
+    /// `{margin.now}`, or `{margin.0}` for the whole match.
     Regex {
         /// The regular expression.
         regex: String,
-        /// Template that combines the groups, by name or number, into one text.
+        /// Template for the captured text, which refers to the groups by name or number.
         #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
         shape: Option<String>,
         /// Fallback if nothing is found.
@@ -187,8 +193,8 @@ pub enum Answer {
     Schema,
     /// A template.
     Text(String),
-    /// JSON whose strings are templates. A template that is only a range, such as `"{1..10}"`, becomes a number;
-    /// one that is only a list's name becomes the JSON of its entry.
+    /// JSON whose strings are templates. A template that consists only of a range, such as `"{1..10}"`, becomes a
+    /// number. A template that consists only of a list's name becomes the JSON of the next phrase in the list.
     Json(Value),
     /// A tool call, with arguments as in [`Json`](Self::Json).
     Tool {
@@ -199,7 +205,7 @@ pub enum Answer {
     },
 }
 
-/// How an answer violates the requested format.
+/// A simulated violation of the requested format.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Violation {
@@ -214,15 +220,15 @@ pub struct Violation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViolationKind {
-    /// Wrapped in a code block.
+    /// The answer is wrapped in a code block.
     Fenced,
-    /// Surrounded by prose.
+    /// The answer is surrounded by prose.
     Prose,
-    /// Truncated: the last third is missing.
+    /// The answer is truncated: its last third is missing.
     Broken,
-    /// Numbers and booleans of JSON as strings.
+    /// The numbers and booleans in the JSON are strings.
     WrongTypes,
-    /// Empty.
+    /// The answer is empty.
     Empty,
 }
 
@@ -230,7 +236,7 @@ pub enum ViolationKind {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Error kind.
+    /// Kind of the returned error.
     pub kind: ErrorKind,
     /// Probability, from 0 to 1.
     #[serde(default = "always")]
@@ -238,7 +244,7 @@ pub struct Failure {
     /// Number of words of the answer to send before failing.
     #[serde(default)]
     pub after_words: usize,
-    /// Wait that the error asks for, in milliseconds.
+    /// Value of [`retry_after`](crate::Error::retry_after) in the error, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
@@ -248,7 +254,7 @@ fn always() -> f64 {
 }
 
 impl Script {
-    /// Creates a script without rules, which answers only requests with a schema.
+    /// Creates a script without rules. Until rules are added, the model answers only requests with a schema.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -265,7 +271,7 @@ impl Script {
         self
     }
 
-    /// Adds a capture for all rules.
+    /// Adds a capture that the templates of all rules may use.
     pub fn capture(mut self, name: impl Into<String>, capture: Capture) -> Self {
         self.captures.insert(name.into(), capture);
         self
@@ -281,7 +287,7 @@ impl Script {
         self
     }
 
-    /// Adds a rule after the others.
+    /// Adds a rule, which is tried after the rules added before.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
@@ -289,27 +295,27 @@ impl Script {
 }
 
 impl Rule {
-    /// Answers with a template.
+    /// Creates a rule that answers with a template.
     pub fn text(template: impl Into<String>) -> Self {
         Self::answer(Answer::Text(template.into()))
     }
 
-    /// Answers with JSON whose strings are templates.
+    /// Creates a rule that answers with JSON whose strings are templates.
     pub fn json(value: Value) -> Self {
         Self::answer(Answer::Json(value))
     }
 
-    /// Answers with generated values that conform to the request's schema.
+    /// Creates a rule that answers with generated values that conform to the request's schema.
     pub fn schema() -> Self {
         Self::answer(Answer::Schema)
     }
 
-    /// Calls a tool.
+    /// Creates a rule that answers with a tool call.
     pub fn tool(name: impl Into<String>, arguments: Value) -> Self {
         Self::answer(Answer::Tool { name: name.into(), arguments })
     }
 
-    /// Fails with an error of this kind.
+    /// Creates a rule that fails every call with an error of this kind.
     pub fn failure(kind: ErrorKind) -> Self {
         let failure = Failure { kind, chance: 1.0, after_words: 0, retry_after_ms: None };
         Self::schema().with_failure(failure)
@@ -319,43 +325,43 @@ impl Rule {
         Self { answer, ..Self::default() }
     }
 
-    /// Applies only if the system prompt contains this text.
+    /// Makes the rule apply only if the system prompt contains this text.
     pub fn when_system(mut self, text: impl Into<String>) -> Self {
         self.when.system = Some(text.into());
         self
     }
 
-    /// Applies only if the last message contains this text.
+    /// Makes the rule apply only if the last user message contains this text.
     pub fn when_prompt(mut self, text: impl Into<String>) -> Self {
         self.when.prompt = Some(text.into());
         self
     }
 
-    /// Applies only if the schema with this name is requested.
+    /// Makes the rule apply only if the schema with this name is requested.
     pub fn when_schema(mut self, name: impl Into<String>) -> Self {
         self.when.schema = Some(name.into());
         self
     }
 
-    /// Applies only to the first `n` occurrences of a request.
+    /// Makes the rule apply only to the first `n` occurrences of a request.
     pub fn first_occurrences(mut self, n: u32) -> Self {
         self.when.times = Some([1, n]);
         self
     }
 
-    /// Applies with this probability, from 0 to 1.
+    /// Makes the rule apply with this probability, from 0 to 1, if its other conditions hold.
     pub fn when_chance(mut self, chance: f64) -> Self {
         self.when.chance = Some(chance);
         self
     }
 
-    /// Adds a capture: see [`Capture::Find`].
+    /// Adds a capture with a pattern; see [`Capture::Find`].
     pub fn capture(mut self, name: impl Into<String>, pattern: impl Into<String>) -> Self {
         self.captures.insert(name.into(), Capture::Find(pattern.into()));
         self
     }
 
-    /// Adds a capture with a fallback.
+    /// Adds a capture with a pattern and a fallback; see [`Capture::FindOr`].
     pub fn capture_or(
         mut self,
         name: impl Into<String>,
@@ -367,7 +373,7 @@ impl Rule {
         self
     }
 
-    /// Sets the capture that advances the lists: see [`turn`](Self::turn).
+    /// Sets the capture that contains the number of the turn; see [`turn`](Self::turn).
     pub fn turn(mut self, capture: impl Into<String>) -> Self {
         self.turn = Some(capture.into());
         self
@@ -393,7 +399,7 @@ impl Rule {
 }
 
 impl Capture {
-    /// Captures the matches of a regular expression: see [`Capture::Regex`].
+    /// Creates a capture for the matches of a regular expression; see [`Capture::Regex`].
     pub fn regex(regex: impl Into<String>) -> Self {
         Self::Regex { regex: regex.into(), shape: None, or: None }
     }

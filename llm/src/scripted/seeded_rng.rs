@@ -1,8 +1,8 @@
-//! Seeded deterministic random numbers.
+//! Generates deterministic pseudorandom numbers from a seed.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A seeded deterministic random number generator.
+/// A deterministic random number generator. The same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct SeededRng {
     state: u64,
@@ -13,12 +13,12 @@ impl SeededRng {
         Self { state: key }
     }
 
-    /// Creates an independent generator for a purpose.
+    /// Creates a generator that is independent of the generators for other purposes with the same key.
     pub(crate) fn of(key: u64, purpose: &str) -> Self {
         Self::new(mix(key, purpose.as_bytes()))
     }
 
-    /// Returns the next number, by SplitMix64.
+    /// Returns the next 64-bit number of the SplitMix64 sequence.
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -27,7 +27,7 @@ impl SeededRng {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `n`; zero if `n` is zero.
+    /// Returns a number below `n`, or zero if `n` is zero.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         if n == 0 { 0 } else { (self.next() % n as u64) as usize }
     }
@@ -41,7 +41,7 @@ impl SeededRng {
         self.unit() < probability
     }
 
-    /// Returns an integer between two bounds, inclusive.
+    /// Returns an integer from `least` to `most`, inclusive.
     pub(crate) fn between(&mut self, least: i64, most: i64) -> i64 {
         let span = most.saturating_sub(least).max(0) as u64;
         least.saturating_add((self.next() % span.saturating_add(1)) as i64)
@@ -57,7 +57,7 @@ impl SeededRng {
     }
 }
 
-/// Derives a key from a key and bytes.
+/// Derives a new key from a key and some bytes.
 pub(crate) fn mix(key: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, key)
 }

@@ -1,4 +1,4 @@
-//! The data that templates are filled with: captures, lists and random choices.
+//! The source that templates are filled from: captures, lists and random choices.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -11,7 +11,7 @@ use super::{
     tree::Tree,
 };
 
-/// The lists of a script.
+/// The lists of a script, by name.
 pub(crate) type Lists = BTreeMap<String, Vec<Entry>>;
 
 /// An entry of a list.
@@ -21,18 +21,18 @@ pub(crate) struct Entry {
     pub(crate) label: Option<String>,
 }
 
-/// The data that templates are filled with.
+/// Everything that the templates of one answer are filled from.
 pub(crate) struct TemplateSource<'a> {
     found: &'a CaptureLookup<'a>,
     lists: &'a Lists,
     pub(crate) rng: SeededRng,
-    /// Seed of the order of a list's phrases, fixed per conversation.
+    /// Seed for the order of phrases in lists. It is the same for all answers of a conversation.
     order: u64,
-    /// Progress of the conversation.
+    /// Number of the turn in the conversation. Each turn starts one phrase later in every list.
     turn: usize,
-    /// Number of uses of each name in this answer.
+    /// How often each name has been used in this answer.
     used: BTreeMap<String, usize>,
-    /// Positions of labelled entries in their arrays, starting at 1.
+    /// Positions, starting at 1, of labelled entries in the arrays of this answer, by label.
     places: BTreeMap<String, usize>,
 }
 
@@ -53,7 +53,8 @@ impl<'a> TemplateSource<'a> {
         self.found.seed()
     }
 
-    /// Returns whether there is a capture or a phrase with this name.
+    /// Returns whether there is a captured text with this name, or a list with this name that has a phrase that can
+    /// be filled.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.found.get(name).is_some() || !self.phrases(name).is_empty()
     }
@@ -63,7 +64,7 @@ impl<'a> TemplateSource<'a> {
         self.found.get(name)?.first().cloned()
     }
 
-    /// Returns the position of the entry with this label.
+    /// Returns the position of the entry with this label, if the answer already contains that entry.
     pub(crate) fn place(&self, label: &str) -> Option<usize> {
         self.places.get(label).copied()
     }
@@ -74,13 +75,13 @@ impl<'a> TemplateSource<'a> {
         phrases.iter().filter(|it| it.tree.can_fill(self)).collect()
     }
 
-    /// Returns the first captured text, or else the next phrase.
+    /// Returns the first captured text with this name, or else the next phrase of the list with this name.
     pub(crate) fn first(&mut self, name: &str) -> String {
         self.capture(name).unwrap_or_else(|| as_text(self.phrase(name)))
     }
 
-    /// Returns the next phrase of a list. The order is shuffled once per conversation and each turn starts one
-    /// phrase later, so phrases repeat late although nothing is remembered.
+    /// Returns the next phrase of a list, filled. The order of phrases is shuffled once per conversation, and each
+    /// turn starts one phrase later, so phrases rarely repeat although no state is kept between calls.
     pub(crate) fn phrase(&mut self, name: &str) -> Value {
         let phrases = self.phrases(name);
         let n = phrases.len();
@@ -93,7 +94,8 @@ impl<'a> TemplateSource<'a> {
         phrases[order[place % n]].tree.fill(self)
     }
 
-    /// Returns one of all captured texts, a different one each time.
+    /// Returns one of the captured texts with this name, or else the next phrase. Repeated uses in an answer return
+    /// different texts until all of them have been used.
     pub(crate) fn any(&mut self, name: &str) -> String {
         let Some(all) = self.found.get(name) else {
             return as_text(self.phrase(name));
@@ -103,7 +105,7 @@ impl<'a> TemplateSource<'a> {
         all[order[used % all.len()]].clone()
     }
 
-    /// Returns all captured texts or phrases.
+    /// Returns all captured texts with this name, or else all phrases.
     pub(crate) fn all(&mut self, name: &str) -> Vec<String> {
         match self.found.get(name) {
             Some(captures) => captures.to_vec(),
@@ -111,7 +113,8 @@ impl<'a> TemplateSource<'a> {
         }
     }
 
-    /// Returns the first few captured texts or phrases; the number is chosen between `least` and `most`.
+    /// Returns the first captured texts with this name, or else the first phrases. Their number is chosen at random
+    /// from `least` to `most`.
     pub(crate) fn some(&mut self, name: &str, least: i64, most: i64) -> Vec<Value> {
         let captures: Option<Rc<[String]>> = self.found.get(name);
         let phrases = if captures.is_none() { self.phrases(name) } else { Vec::new() };

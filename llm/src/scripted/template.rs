@@ -1,21 +1,21 @@
 //! Templates: text with placeholders for captures, phrases, choices and numbers.
 //!
-//! | placeholder | replaced by |
+//! | placeholder | replaced with |
 //! |---|---|
 //! | `{ticker}` | the first captured text with this name, or the next phrase of the list with this name |
-//! | `{margin.now}` | a group of the first match of this capture, which must be a regular expression |
-//! | `{any fact}` | one of all captured texts with this name, a different one each time |
+//! | `{margin.now}` | the group `now` in the first match of the capture `margin`, which must be a regular expression |
+//! | `{any fact}` | one of the captured texts with this name, a different one for each use |
 //! | `{all fact}` | all captured texts or phrases with this name, separated by commas |
 //! | `{good\|fair\|poor}` | one of these choices, which are templates themselves |
-//! | `{3..9}`, `{0.50..0.95}` | a number in this range, with as many decimals |
-//! | `{2..4 of fact}` | the first 2 to 4 captured texts or phrases with this name, or fewer if there are not as many |
-//! | `{if now < before: fell\|rose}` | the first choice if the number in one capture is less than in the other, or than a literal number; else the second |
+//! | `{3..9}`, `{0.50..0.95}` | a number in this range, with as many decimals as the bounds |
+//! | `{2..4 of fact}` | the first 2 to 4 captured texts or phrases with this name, or all of them if there are fewer |
+//! | `{if now < before: fell\|rose}` | the first choice if the number in the first capture is less than the number in the second, else the second choice; either side may be a literal number |
 //! | `{by title: good\|poor}` | one of these choices, always the same for the same captured text |
 //! | `{place debt}` | the position, starting at 1, of the phrase with this label in an earlier array of the answer |
 //! | `{{`, `}}` | a literal brace |
 //!
-//! A template *can be filled* if everything it uses is available. Choices and phrases that cannot be filled are
-//! skipped.
+//! A template *can be filled* if every capture, phrase and label that it uses is available. Choices and phrases that
+//! cannot be filled are skipped.
 
 use serde_json::{Number, Value};
 
@@ -92,12 +92,12 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// Returns the names it uses, including those in choices.
+    /// Returns the names that the template uses, including those in choices.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.parts.iter().flat_map(Part::names).collect()
     }
 
-    /// Returns the labels whose positions it uses.
+    /// Returns the labels that the template's `{place …}` placeholders refer to.
     pub(crate) fn labels(&self) -> Vec<&str> {
         let labels = self.parts.iter().flat_map(|part| match part {
             Part::Place(label) => vec![label.as_str()],
@@ -106,18 +106,18 @@ impl Template {
         labels.collect()
     }
 
-    /// Returns whether everything it uses is available.
+    /// Returns whether every capture, phrase and label that the template uses is available.
     pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         self.parts.iter().all(|it| it.can_fill(source))
     }
 
-    /// Fills the placeholders.
+    /// Returns the text with all placeholders filled.
     pub(crate) fn fill(&self, source: &mut TemplateSource<'_>) -> String {
         self.parts.iter().map(|it| it.fill(source)).collect()
     }
 
-    /// Fills the placeholders. A template that consists of one placeholder becomes its value: a number, or the JSON
-    /// of a list entry.
+    /// Returns the filled template as JSON. A template that consists of a single placeholder becomes the value of
+    /// that placeholder, such as a number or the JSON of a list entry. Any other template becomes a string.
     pub(crate) fn fill_value(&self, source: &mut TemplateSource<'_>) -> Value {
         match self.parts.as_slice() {
             [part] => part.fill_value(source),
@@ -205,7 +205,7 @@ impl Part {
 
     fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
-            // `Some` can be empty if nothing is available.
+            // `Some` is empty if nothing is available, so it can always be filled.
             Self::Text(_) | Self::Number { .. } | Self::Some { .. } => true,
             Self::Name(name) | Self::Any(name) | Self::All(name) => source.has(name),
             Self::Place(label) => source.place(label).is_some(),
@@ -218,7 +218,7 @@ impl Part {
         }
     }
 
-    /// Returns the selected choice.
+    /// Returns the choice to use: the one that the comparison or the captured text determines, or a random one.
     fn chosen(&self, source: &mut TemplateSource<'_>) -> Option<&Template> {
         let fitting: Vec<&Template> =
             self.choices().iter().filter(|it| it.can_fill(source)).collect();
@@ -277,7 +277,7 @@ impl Part {
     }
 }
 
-/// Converts JSON to text; strings lose their quotes.
+/// Converts JSON to text. A string is returned without quotes.
 pub(crate) fn as_text(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -310,7 +310,7 @@ fn less(left: &Operand, right: &Operand, source: &TemplateSource<'_>) -> Option<
     Some(left.number(source)? < right.number(source)?)
 }
 
-/// Returns the first number of a text, ignoring units: `-$1,200m` is -1200.
+/// Returns the first number in a text, ignoring units: `-$1,200m` gives -1200.
 fn first_number(text: &str) -> Option<f64> {
     let start = text.find(|it: char| it.is_ascii_digit())?;
     let sign = if text[..start].trim_end_matches('$').ends_with('-') { "-" } else { "" };
@@ -319,7 +319,7 @@ fn first_number(text: &str) -> Option<f64> {
     format!("{sign}{}", digits.trim_end_matches(['.', ',']).replace(',', "")).parse().ok()
 }
 
-/// Parses `if a < b: choices`.
+/// Parses `if a < b: choices` into the two operands and the text of the choices.
 fn comparison(inside: &str) -> Option<(Operand, Operand, &str)> {
     let (sides, choices) = inside.strip_prefix("if ")?.split_once(':')?;
     let (left, right) = sides.split_once('<')?;
@@ -332,7 +332,7 @@ fn is_name(text: &str) -> bool {
     text.split_once('.').map_or_else(|| plain(text), |(name, group)| plain(name) && plain(group))
 }
 
-/// Returns the position of the brace that closes the first one.
+/// Returns the position of the brace that closes the first opening brace.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0;
     for (at, it) in text.bytes().enumerate() {
@@ -375,7 +375,7 @@ fn range(least: &str, most: &str) -> Option<Part> {
     (least <= most).then_some(Part::Number { least, most, decimals })
 }
 
-/// Formats a number of units with decimals.
+/// Formats a fixed-point number: 125 units with 2 decimals are `1.25`.
 fn decimal(units: i64, decimals: u32) -> String {
     if decimals == 0 {
         return units.to_string();

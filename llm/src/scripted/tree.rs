@@ -29,7 +29,7 @@ impl Tree {
         })
     }
 
-    /// Returns all templates in it.
+    /// Returns all templates in the tree.
     pub(crate) fn templates(&self) -> Vec<&Template> {
         match self {
             Self::Plain(_) => Vec::new(),
@@ -39,12 +39,12 @@ impl Tree {
         }
     }
 
-    /// Returns the names that its templates use.
+    /// Returns the names that the templates in the tree use.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.templates().into_iter().flat_map(Template::names).collect()
     }
 
-    /// Returns whether everything that it uses is available.
+    /// Returns whether every capture, phrase and label that the templates use is available.
     pub(crate) fn can_fill(&self, source: &TemplateSource<'_>) -> bool {
         match self {
             Self::Plain(_) => true,
@@ -54,7 +54,7 @@ impl Tree {
         }
     }
 
-    /// Fills the templates.
+    /// Returns the JSON with all templates filled.
     pub(crate) fn fill(&self, source: &mut TemplateSource<'_>) -> Value {
         match self {
             Self::Plain(value) => value.clone(),

@@ -1,4 +1,4 @@
-//! Makes answers violate the requested format as real models do.
+//! Makes answers violate the requested format in the ways that real models do.
 
 use serde_json::Value;
 

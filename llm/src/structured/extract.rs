@@ -1,31 +1,33 @@
-//! Finds JSON in a text: balanced brackets whose contents parse.
+//! Finds JSON in a text by searching for balanced brackets whose contents parse as JSON.
 
 use std::{collections::VecDeque, ops::Range};
 
 use serde_json::Value;
 
-/// Maximum bracket depth, the same as serde_json's.
+/// Maximum nesting depth of brackets; the same limit as in serde_json.
 const MAX_DEPTH: usize = 128;
 
-/// Maximum number of candidates. The answer is one of the last values of a reply.
+/// Maximum number of candidates. If there are more, only the last ones are kept, because the answer is usually near
+/// the end of a reply.
 const MAX_FOUND: usize = 32;
 
-/// Maximum length of a property name.
+/// Maximum length of a property name, in bytes.
 const MAX_NAME: usize = 256;
 
 /// JSON found in a text.
 pub(crate) struct Candidate {
     pub(crate) json: Json,
-    /// Position in the text; for broken JSON only its start.
+    /// Position in the text. For broken JSON, the range covers only the opening bracket.
     pub(crate) range: Range<usize>,
-    /// Whether it is on a quoted line, one that starts with `>`.
+    /// Whether the JSON starts on a quoted line, which is a line that starts with `>`.
     pub(crate) quoted: bool,
 }
 
 /// Complete or broken JSON.
 pub(crate) enum Json {
     Whole(Value),
-    /// An object that is truncated or malformed, with the positions of its complete members.
+    /// An object that is truncated or malformed. The ranges are the positions of the complete objects and arrays
+    /// inside it.
     Broken(Vec<Range<usize>>),
 }
 
@@ -38,11 +40,11 @@ impl Json {
     }
 }
 
-/// Returns the outermost objects and arrays in a text, in order; if there are many, only the last ones. Includes
-/// broken objects whose first property satisfies `is_name`.
+/// Returns the outermost objects and arrays in a text, in order. If there are more than [`MAX_FOUND`], returns only
+/// the last ones. Includes broken objects if `is_name` returns true for their first property name.
 ///
-/// Tries every opening bracket, because brackets and quotes in prose need not be balanced. The total effort is
-/// bounded by a multiple of the text's length, which ordinary replies do not reach.
+/// Tries every opening bracket, because brackets and quotes in prose need not be balanced. The search stops after
+/// reading a multiple of the text's length; ordinary replies do not reach this limit.
 pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Candidate> {
     let mut effort = 8 * text.len() + (1 << 16);
     let mut found = VecDeque::new();
@@ -103,14 +105,15 @@ fn first_name(text: &str) -> Option<&str> {
     name[end + 1..].trim_start().starts_with(':').then_some(&name[..end])
 }
 
-/// Returns whether a text ends like JSON before a member of an object or an item of an array.
+/// Returns whether a text ends the way JSON does directly before an object member's value or an array item.
 fn ends_before_member(text: &str) -> bool {
     let text = text.trim_end();
     let is_named = |it: &str| it.trim_end().ends_with('"');
     text.ends_with(['[', ',']) || text.strip_suffix(':').is_some_and(is_named)
 }
 
-/// Returns whether the text after an opening bracket can be JSON; quickly rejects most brackets in prose.
+/// Returns whether a text that starts with an opening bracket can be JSON. Looks only at the first character inside
+/// the bracket, which suffices to reject most brackets in prose.
 fn may_begin(text: &str) -> bool {
     let inside = text[1..].trim_start().bytes().next();
     match inside {
@@ -121,7 +124,8 @@ fn may_begin(text: &str) -> bool {
     }
 }
 
-/// Returns the length up to the matching closing bracket, or how many bytes were read if there is none.
+/// Returns the length of the text up to and including the matching closing bracket. If there is none, returns the
+/// number of bytes that were read as the error.
 fn closing(bytes: &[u8]) -> Result<usize, usize> {
     let mut open = Vec::new();
     let mut in_string = false;

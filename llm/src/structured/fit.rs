@@ -1,8 +1,8 @@
-//! Validates a value against a schema and, if allowed, coerces it to fit.
+//! Validates a value against a schema and, if that is allowed, changes the value to fit.
 //!
-//! Supports the keywords that schemars generates. A full JSON Schema validator would add twenty crates, and
-//! coercion has to walk the schema anyway. `pattern` and the `format` of strings are shown to the model but not
-//! checked; types that need them check them when deserialized.
+//! Supports the keywords that schemars generates. A full JSON Schema validator would add twenty crates to the
+//! dependencies, and changing a value requires walking the schema anyway. The keywords `pattern` and `format` are sent
+//! to the model but are not checked here; a type that depends on them checks them when it is deserialized.
 
 use serde_json::{Map, Value};
 
@@ -11,10 +11,10 @@ use super::{
     range::{parse_scaled_number, violated_bound},
 };
 
-/// Maximum depth of schemas and values, since each level recurses.
+/// Maximum nesting depth of schemas and values. Each level is a recursive call, so the limit protects the stack.
 const MAX_DEPTH: usize = 160;
 
-/// Maximum number of values to visit.
+/// Maximum number of pairs of a schema and a value to check.
 const MAX_EFFORT: usize = 1 << 21;
 
 /// Checks that a value conforms to a schema.
@@ -22,22 +22,22 @@ pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     Fitter::new(schema, false).fit(schema, value).map(drop)
 }
 
-/// A change that made a value fit.
+/// A change that made a value fit the schema.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) text: String,
-    /// The changed number, if the change rounded or clamped one.
+    /// The number before and after the change, if the change rounded or clamped a number.
     pub(crate) adjusted: Option<Adjustment>,
 }
 
-/// Coerces a value to fit a schema if that is unambiguous, and returns the changes.
+/// Changes a value to fit a schema, if there is only one way to do so. Returns the new value and the changes.
 pub(crate) fn coerce(schema: &Value, value: &Value) -> Result<(Value, Vec<Note>), String> {
     let mut fitter = Fitter::new(schema, true);
     let value = fitter.fit(schema, value)?;
     Ok((value, fitter.notes))
 }
 
-/// Resolves a reference within the schema; schemars generates no other references.
+/// Resolves a reference to another part of the same schema. schemars generates no other references.
 pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
@@ -101,7 +101,8 @@ impl<'a> Fitter<'a> {
         for part in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
             value = self.fit(part, &value)?;
         }
-        // For `oneOf`, take the first match, as serde does: schemars generates mutually exclusive alternatives.
+        // For `oneOf`, the first match is used, as in serde. The alternatives that schemars generates are mutually
+        // exclusive.
         for forms in ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(*it)?.as_array()) {
             value = self.any(forms, &value)?;
         }
@@ -112,7 +113,7 @@ impl<'a> Fitter<'a> {
         let changing = self.may_coerce;
         let noted = self.notes.len();
         let mut problems = Vec::new();
-        // Prefer an alternative that fits without changes.
+        // The first pass allows no changes, so an alternative that fits without changes is preferred.
         for may_coerce in [false, true] {
             if may_coerce && !changing {
                 break;
@@ -208,11 +209,11 @@ impl<'a> Fitter<'a> {
                 if text.trim_start().starts_with(['{', '[']) =>
             {
                 let inner = serde_json::from_str(text).ok().filter(|it| is_type(wanted, it))?;
-                self.note("JSON inside a string was read".to_owned());
+                self.note("the JSON inside a string was parsed".to_owned());
                 return Some(inner);
             }
             ("array", Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Object(_)) => {
-                self.note("a single value was read as a list of one".to_owned());
+                self.note("a single value was converted to a list with one item".to_owned());
                 return Some(Value::Array(vec![value.clone()]));
             }
             _ => return None,
@@ -309,10 +310,10 @@ impl<'a> Fitter<'a> {
             let noted = self.notes.len();
             match self.fit_member(&key, inner, member) {
                 Ok(member) => drop(fitted.insert(key, member)),
-                // Many models write null for omitted properties.
+                // Many models write null instead of omitting a property.
                 Err(_) if self.may_coerce && member.is_null() && !is_required(schema, &key) => {
                     self.notes.truncate(noted);
-                    self.note(format!("`{key}` is null and was left out"));
+                    self.note(format!("`{key}` is null and was omitted"));
                 }
                 Err(problem) => return Err(problem),
             }
@@ -407,7 +408,8 @@ impl<'a> Fitter<'a> {
     }
 }
 
-/// Returns the schema of members that are not in `properties`. serde checks key patterns.
+/// Returns the schema for members that are not listed in `properties`. The patterns of `patternProperties` are
+/// not checked here; deserialization rejects invalid keys.
 fn additional_members(schema: &Map<String, Value>) -> &Value {
     let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
     match by_pattern.and_then(|it| it.values().next()) {
@@ -425,7 +427,8 @@ fn is_type(wanted: &str, value: &Value) -> bool {
     match wanted {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
-        // A float without a fraction is not an integer: serde does not deserialize one from it.
+        // A float without a fraction, such as `8.0`, is not an integer, because serde does not deserialize an integer
+        // from it.
         "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
         "string" => value.is_string(),

@@ -1,7 +1,8 @@
 //! Reads labelled values from prose: `**Impact:** 8`, `1. Impact (1-10): 8`, `| Impact | 8/10 |`.
 //!
-//! Only for schemas that are flat objects. The last value of a label wins, and quotations are ignored, because a
-//! judge quotes others before it gives its own scores. As a last resort, `impact is 8` counts too.
+//! Supports only schemas that are flat objects. If a label occurs several times, its last value is used. Quotations
+//! are ignored, because a judge may quote other scores before giving its own. Values in sentences, as in
+//! `impact is 8`, are used only for labels that occur in no other form.
 
 use serde_json::{Map, Value};
 
@@ -24,8 +25,9 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Returns the order of precedence of label forms: first a form in which all required labels occur, and of two such
-/// forms the one that occurs last. Numbers in sentences may refer to something else, so they only fill gaps.
+/// Returns the label forms in order of precedence. A form in which all required labels have values precedes one in
+/// which some are missing; if that does not decide, the form that occurs last in the text comes first. Numbers in
+/// sentences may refer to something else, so they are used only if no other form has a value.
 fn precedence(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
     let weight = |form: Form| {
         let is_whole = missing(fields, &last_values(fields, text, label_matches, form)).is_empty();
@@ -38,7 +40,7 @@ fn precedence(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Fo
     }
 }
 
-/// Returns the last value of each label in one form.
+/// Returns the last value of each label that is written in the given form.
 fn last_values(
     fields: &[Field],
     text: &str,
@@ -78,7 +80,7 @@ enum Kind {
     Text,
 }
 
-/// A label and the position of its value.
+/// A label found in the text: the index of its field, and the positions of the label and of its value.
 struct LabelMatch {
     field: usize,
     label: usize,
@@ -97,7 +99,8 @@ enum Form {
     InSentence,
 }
 
-/// Returns the properties of a flat object. Skips optional properties that are not flat.
+/// Returns the properties of a flat object, or `None` if a required property is not flat. Skips optional properties
+/// that are not flat.
 fn fields(schema: &Value) -> Option<Vec<Field>> {
     let properties = schema.get("properties")?.as_object().filter(|it| it.len() <= 64)?;
     let required = schema.get("required").and_then(Value::as_array);
@@ -124,7 +127,7 @@ impl Kind {
             return Some(Self::Choice(choices));
         }
         if let Some(forms) = schema.get("anyOf").and_then(Value::as_array) {
-            // An optional value of a named type.
+            // schemars writes an optional value of a named type as `anyOf` of the type and null.
             let mut forms = forms.iter().filter(|it| it.get("type") != Some(&"null".into()));
             return match (forms.next(), forms.next()) {
                 (Some(form), None) => Self::of(root, form, references.checked_sub(1)?),
@@ -177,7 +180,8 @@ fn choices(schema: &Value) -> Option<Vec<String>> {
     forms.iter().map(|it| named(it.get("const")?)).collect()
 }
 
-/// Parses a number that stands alone: not the start of a range, of a longer number, or of a quantity with a unit.
+/// Parses the number at the start of a text. Returns `None` if the number is the start of a range, of a longer
+/// number, or of a quantity with a unit.
 fn number(text: &str) -> Option<Value> {
     let (written, rest) = coerce::leading_number(text)?;
     let mut after = rest.chars();
@@ -213,7 +217,8 @@ fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
         }
         let mut length = next.len_utf8();
         if let Some((inner, quotation)) = quotations.at(text, at) {
-            // A quoted label is a key of broken JSON. Other quotations are someone else's words.
+            // A quoted label is taken as a key of broken JSON. Other quotations are skipped, because they repeat
+            // what someone else wrote.
             let folded = coerce::normalize(inner);
             if let Some(field) = fields.iter().position(|it| it.label == folded)
                 && let Some(value) = value_start(&text[at + quotation..])
@@ -251,14 +256,15 @@ fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
 /// Finds quotations that end on the same line.
 #[derive(Default)]
 struct QuotationFinder {
-    /// For each kind of mark, the position up to which no closing mark exists, so that nothing is searched twice.
+    /// For each kind of quotation mark, the position before which no closing mark exists. It avoids searching the
+    /// same text twice.
     unclosed: [usize; 3],
 }
 
 impl QuotationFinder {
     const MARKS: [(char, char); 3] = [('"', '"'), ('“', '”'), ('«', '»')];
 
-    /// Returns the contents and the total length of a quotation that starts here.
+    /// Returns the contents and the total length of the quotation that starts at `at`, if there is one.
     fn at<'t>(&mut self, text: &'t str, at: usize) -> Option<(&'t str, usize)> {
         let rest = &text[at..];
         let kind = Self::MARKS.iter().position(|it| rest.starts_with(it.0))?;
@@ -276,7 +282,8 @@ impl QuotationFinder {
     }
 }
 
-/// Returns the length of a label at the start of a text, regardless of its spacing and case.
+/// Returns the length of a normalised label at the start of a text, ignoring case, spaces, hyphens and underscores.
+/// Returns `None` if the text does not start with the label.
 fn label_length(text: &str, label: &str) -> Option<usize> {
     let mut label = label.chars().peekable();
     let mut gap = 0;
@@ -296,7 +303,8 @@ fn label_length(text: &str, label: &str) -> Option<usize> {
     label.peek().is_none().then_some(text.len())
 }
 
-/// Returns where the value after a label starts: after remarks such as `(1-10)`, emphasis and a separator.
+/// Returns the position of the value after a label, which follows optional emphasis, an optional remark such as
+/// `(1-10)`, and a separator. Returns `None` if there is no separator.
 fn value_start(text: &str) -> Option<usize> {
     let mut rest = text.trim_start_matches(is_markup);
     if let Some(more) = SCORE_WORDS.iter().find_map(|it| after_word(rest, it)) {
@@ -313,7 +321,8 @@ fn value_start(text: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Returns where the number after a label in a sentence starts: after a few words, or in parentheses.
+/// Returns the position of the number after a label in a sentence. Up to three words and an opening parenthesis may
+/// precede the number.
 fn number_in_sentence(text: &str) -> Option<usize> {
     let mut rest = text.trim_start_matches(is_markup);
     for _ in 0..3 {
@@ -332,7 +341,7 @@ fn is_markup(it: char) -> bool {
     matches!(it, ' ' | '\t' | '*' | '_' | '`' | '"' | '”' | '\'' | '’')
 }
 
-/// Returns the text after a word, ignoring case.
+/// Returns the text after a word if the text starts with that word, ignoring case.
 fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let (start, rest) = text.split_at_checked(word.len())?;
     let ends = !rest.starts_with(char::is_alphanumeric);

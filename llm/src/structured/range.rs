@@ -1,4 +1,4 @@
-//! Numeric ranges.
+//! Checks numbers against the ranges of a schema.
 
 use serde_json::{Map, Value};
 
@@ -6,9 +6,9 @@ use super::coerce;
 
 /// A bound that a number violates.
 pub(crate) struct Bound {
-    /// The nearest allowed number, if there is one.
+    /// The nearest allowed number. `None` for an exclusive bound on a number that is not an integer.
     pub(crate) nearest: Option<Value>,
-    /// Description of the violation.
+    /// Description of the violation, such as `above the allowed 10`.
     pub(crate) rule: String,
 }
 
@@ -35,7 +35,8 @@ pub(crate) fn violated_bound(
     })
 }
 
-/// Parses a number in a string. If it names a scale, as in `8/10`, the scale must be the schema's maximum.
+/// Parses a text that consists of a number. If the text states a scale, as in `8/10`, and the schema has a maximum,
+/// the two must be equal.
 pub(crate) fn parse_scaled_number(schema: &Map<String, Value>, text: &str) -> Option<f64> {
     let written = coerce::parse_number(text)?;
     let most = schema.get("maximum").and_then(Value::as_f64);

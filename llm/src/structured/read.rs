@@ -1,4 +1,4 @@
-//! The rungs that need no further call: parsing a value from the text of a reply.
+//! Parses a value from the text of a reply, with the methods of the fallback ladder that need no second call.
 
 use std::fmt;
 
@@ -19,18 +19,19 @@ use crate::Schema;
 pub struct Parsed<T> {
     /// The value.
     pub value: T,
-    /// Rung of the fallback ladder that produced the value.
+    /// Method that produced the value.
     pub rung: Rung,
-    /// Changes that made the value fit: rounded and clamped numbers, text read as numbers, respelled keys.
+    /// Changes that made the value fit the schema, such as rounded and clamped numbers, strings that were converted
+    /// to numbers, and respelled keys.
     pub notes: Vec<String>,
-    /// The numbers among these that were rounded or clamped, each once.
+    /// The numbers that were rounded or clamped. A number that was both rounded and clamped appears once.
     pub adjustments: Vec<Adjustment>,
 }
 
 /// A number that was rounded or clamped to fit the schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adjustment {
-    /// Path of the number, such as `scores.impact`; empty if the value itself is a number.
+    /// Path of the number, such as `scores.impact`. Empty if the whole value is a number.
     pub path: String,
     /// The original value: a number, or a string that contains one.
     pub original: Value,
@@ -41,13 +42,13 @@ pub struct Adjustment {
 /// A reply from which no value could be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableError {
-    /// The rungs that were tried and why each failed.
+    /// The methods that were tried, and why each of them failed.
     pub attempts: Vec<(Rung, String)>,
 }
 
-/// Parses a value from a reply, whether it is plain JSON, embedded in prose, or given as labels.
+/// Parses a value from a reply that is JSON, contains JSON in prose, or contains labelled values in prose.
 ///
-/// Takes time proportional to the length of the text.
+/// The running time is proportional to the length of the text.
 ///
 /// ```
 /// use llm::{Rung, read_json};
@@ -89,7 +90,7 @@ pub fn read_json_as(schema: &Schema, text: &str) -> Result<Parsed<Value>, Unread
     read(&schema.schema, text, false)
 }
 
-/// Like [`read_json`], with an explicit schema, and for a reply that may be truncated.
+/// Like [`read_json`], but with an explicit schema. If `is_cut` is true, the reply was truncated at the token limit.
 pub(crate) fn read<T: DeserializeOwned>(
     schema: &Value,
     text: &str,
@@ -105,7 +106,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     }
     let from_prose = |rung, value, mut notes: Vec<Note>| {
         if is_cut {
-            let text = "the reply was cut off after this".to_owned();
+            let text = "the reply was truncated after this value".to_owned();
             notes.push(Note { text, adjusted: None });
         }
         Parsed::new(value, rung, notes)
@@ -157,14 +158,14 @@ fn parse_extracted<T: DeserializeOwned>(
     }
 }
 
-/// Returns the last object that matches the schema's property names, complete or broken. A reply that quotes
-/// another answer does so before its own, so an earlier object is never used if the last one is unreadable.
+/// Returns the index of the last object that matches the schema, complete or broken. Earlier objects are never used,
+/// not even if the last one cannot be parsed: a reply that quotes another answer quotes it before its own answer.
 fn last_object(schema: &Value, found: &[Candidate]) -> Option<usize> {
     found.iter().rposition(|it| !it.quoted && matches_schema(schema, &it.json))
 }
 
-/// Returns the last value that fits, preferably without changes. Used for schemas without property names; prose
-/// contains brackets too, such as `[1]`.
+/// Returns the last value that fits the schema, preferably one that fits without changes. Used for schemas without
+/// property names. A value that does not fit is skipped, because brackets such as `[1]` also occur in prose.
 fn last_value<T: DeserializeOwned>(
     schema: &Value,
     found: &[Candidate],
@@ -185,8 +186,8 @@ fn last_value<T: DeserializeOwned>(
     Err(problem.unwrap_or_else(|| "no JSON of this form in the reply".to_owned()))
 }
 
-/// Removes all matching objects but the last one, and the members of broken objects: their keys are not labels of
-/// the answer.
+/// Removes all objects that match the schema except the last one, and all complete objects and arrays inside broken
+/// objects. Their keys must not be mistaken for labels of the answer.
 fn without_other_objects(schema: &Value, text: &str, found: &[Candidate]) -> String {
     let last = last_object(schema, found);
     let others = found.iter().enumerate().flat_map(|(n, found)| match &found.json {
@@ -205,14 +206,14 @@ fn without_other_objects(schema: &Value, text: &str, found: &[Candidate]) -> Str
     prose
 }
 
-/// Removes the last word, which may be incomplete in a truncated reply: 1 may be the start of 10.
+/// Removes the last word of a truncated reply, because the word may be incomplete: `1` may be the start of `10`.
 fn without_last_word(text: &str) -> &str {
     let is_between = |it: char| it.is_whitespace() || ",;|{}".contains(it);
     text.rfind(is_between).map_or("", |end| &text[..end])
 }
 
-/// Returns whether JSON found in prose matches the schema: it, or an object inside it, has one of the schema's
-/// names.
+/// Returns whether JSON found in prose matches the schema. It does if the object, or an object directly inside it,
+/// has one of the schema's property names. Broken objects always match.
 fn matches_schema(schema: &Value, json: &Json) -> bool {
     let has_name = |it: &Map<String, Value>| has_name(schema, it);
     match json {
@@ -228,7 +229,7 @@ fn has_name(schema: &Value, members: &Map<String, Value>) -> bool {
         .is_none_or(|names| members.keys().any(|it| names.contains(&coerce::normalize(it))))
 }
 
-/// Returns the normalised property names of the schema.
+/// Returns the normalised property names of the schema, or `None` if the schema has no properties.
 fn names(schema: &Value) -> Option<Vec<String>> {
     let properties = schema.get("properties")?.as_object()?;
     Some(properties.keys().map(|it| coerce::normalize(it)).collect())
@@ -243,7 +244,8 @@ fn fit_and_deserialize<T: DeserializeOwned>(
     Ok((value, notes))
 }
 
-/// Fits a value, or a member of it that wraps the answer, as in `{"scores": {…}, "reasoning": "…"}`.
+/// Fits a value to the schema. If that fails, tries each member that is an object or an array, because some models
+/// wrap the answer, as in `{"scores": {…}, "reasoning": "…"}`.
 fn fit_or_unwrap<T: DeserializeOwned>(
     schema: &Value,
     value: &Value,
@@ -252,7 +254,8 @@ fn fit_or_unwrap<T: DeserializeOwned>(
     let Some(outer) = value.as_object().filter(|it| it.len() <= 16) else {
         return whole;
     };
-    // If nothing is required, everything fits, even an object that only wraps the answer.
+    // If the schema requires no property, every object fits, even one that only wraps the answer. So the object must
+    // also have one of the schema's property names.
     if whole.is_ok() && has_name(schema, outer) {
         return whole;
     }
@@ -272,7 +275,7 @@ fn fit_or_unwrap<T: DeserializeOwned>(
     whole
 }
 
-/// Merges the members of an inner object with its siblings.
+/// Moves the members of an inner object up into the outer object, in place of `key`.
 fn merge_siblings(
     outer: &Map<String, Value>,
     key: &str,
@@ -288,7 +291,7 @@ impl<T> Parsed<T> {
     fn new(value: T, rung: Rung, notes: Vec<Note>) -> Self {
         let mut adjustments: Vec<Adjustment> = Vec::new();
         for next in notes.iter().filter_map(|it| it.adjusted.clone()) {
-            // A number that was first rounded and then clamped has one original value.
+            // A number that was first rounded and then clamped keeps its first original value.
             match adjustments.iter_mut().find(|it| it.path == next.path) {
                 Some(earlier) => earlier.adjusted = next.adjusted,
                 None => adjustments.push(next),

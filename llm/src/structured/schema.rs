@@ -1,14 +1,14 @@
-//! Schemas of Rust types.
+//! Generates the JSON Schemas of Rust types.
 
 use schemars::{JsonSchema, generate::SchemaSettings, transform::RecursiveTransform};
 
 use crate::Schema;
 
 impl Schema {
-    /// Generates the schema of a type.
+    /// Generates the JSON Schema of a type.
     ///
-    /// Omits schemars' names of number types (`"format": "uint8"`): some providers reject unknown formats, and the
-    /// ranges express the same.
+    /// Omits the `format` keyword that schemars adds to numbers (`"format": "uint8"`), because some providers reject
+    /// formats that they do not know. The ranges `minimum` and `maximum` state the same limits.
     ///
     /// ```
     /// #[derive(schemars::JsonSchema)]
@@ -41,7 +41,8 @@ fn drop_number_format(schema: &mut schemars::Schema) {
     }
 }
 
-/// Converts a type's name to one that providers accept: at most 64 letters, digits, `_` and `-`.
+/// Converts the name of a type to a schema name that providers accept: at most 64 characters, each of them a letter,
+/// a digit, `_` or `-`.
 fn name(of: &str) -> String {
     let allowed = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
     of.chars().take(64).map(allowed).collect()

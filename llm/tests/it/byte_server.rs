@@ -1,4 +1,4 @@
-//! A server that writes arbitrary bytes as scripted, for tests of truncated, stalled and invalid responses.
+//! A server that writes the bytes that a test specifies, for tests of truncated, stalled and invalid responses.
 
 mod answers;
 mod catalog;
@@ -27,19 +27,19 @@ use tokio::{
     time::sleep,
 };
 
-/// Action of the server for a request. After the last action it waits for the next request on the same connection,
-/// so an incomplete response is a stall.
+/// One action of the server. After the last action for a request, the server waits for the next request on the same
+/// connection, so an incomplete response looks to the client like a stalled one.
 #[derive(Clone, Debug)]
 pub(crate) enum Move {
     Write(Vec<u8>),
     Wait(Duration),
-    /// Closes the connection, as a program does that exits.
+    /// Closes the connection, like a program that exits.
     Close,
-    /// Resets the connection, as a machine does that crashes.
+    /// Resets the connection, like a machine that crashes.
     Reset,
 }
 
-/// A local server. It stops with the test's runtime.
+/// A local server. It stops when the test's runtime stops.
 #[derive(Debug)]
 pub(crate) struct ByteServer {
     address: SocketAddr,
@@ -47,7 +47,7 @@ pub(crate) struct ByteServer {
     n_open: watch::Receiver<usize>,
 }
 
-/// What the server has received.
+/// Connections and requests that the server has received.
 #[derive(Debug, Default)]
 struct Seen {
     n_connections: AtomicUsize,
@@ -55,7 +55,7 @@ struct Seen {
 }
 
 impl ByteServer {
-    /// Answers each request with the next script; repeats the last one.
+    /// Starts a server that answers each request with the next script, and repeats the last script.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Move>>) -> Self {
         let mut scripts: VecDeque<Vec<Move>> = scripts.into_iter().collect();
         Self::start_with(move |_| match scripts.len() {
@@ -66,7 +66,7 @@ impl ByteServer {
         .await
     }
 
-    /// Answers each request with the script that the closure returns.
+    /// Starts a server that answers each request with the script that the closure returns for it.
     pub(crate) async fn start_with(script: impl FnMut(&str) -> Vec<Move> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -82,7 +82,7 @@ impl ByteServer {
                 let (seen, script, open) = (its_seen.clone(), script.clone(), open.clone());
                 tokio::spawn(async move {
                     let next = |request: &str| (script.lock().unwrap())(request);
-                    // Some tests disconnect on purpose.
+                    // Errors are ignored, because some tests disconnect on purpose.
                     let _ = serve(stream, &seen, next).await;
                     open.send_modify(|it| *it -= 1);
                 });
@@ -95,7 +95,7 @@ impl ByteServer {
         format!("http://{}", self.address)
     }
 
-    /// Returns a provider for this server, with long timeouts.
+    /// Returns a provider that uses this server, with long timeouts.
     pub(crate) fn provider(&self, name: &str) -> Provider {
         let provider = Provider::new(name).unwrap().key(KEY).base_url(self.url());
         provider.model("m").timeouts(LONG_TIMEOUTS)
@@ -130,7 +130,7 @@ impl ByteServer {
     }
 }
 
-/// A distinctive key, so that a leak is easy to find.
+/// A distinctive API key, so that a leak is easy to find.
 pub(crate) const KEY: &str = "sk-very-secret-0123456789";
 
 /// Timeouts that no test reaches.
@@ -162,7 +162,7 @@ async fn serve(
     Ok(())
 }
 
-/// Reads the next request; `None` if the client has closed the connection.
+/// Reads the next request. Returns `None` if the client has closed the connection.
 async fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Option<String>> {
     loop {
         if let Some(end) = end_of_request(bytes) {

@@ -1,4 +1,4 @@
-//! Layers around a fake model.
+//! Tests of the layers, with a fake model inside.
 
 mod budget;
 mod cache;
@@ -29,7 +29,8 @@ use llm::{
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response, Error>> + Send>>;
 
-/// A fake model that calls a closure with the number of the call, starting at 0, and the text of the last message.
+/// A fake model. It answers with a closure that receives the number of the call, starting at 0, and the text of the
+/// last message.
 struct Fake {
     answer: Box<dyn Fn(usize, String) -> Answer + Send + Sync>,
     calls: Arc<AtomicUsize>,
@@ -60,7 +61,7 @@ impl Model for Fake {
     }
 }
 
-/// Creates a fake model from a closure, with a counter of its calls.
+/// Creates a fake model from a closure. Returns the model and the counter of its calls.
 fn fake<F>(answer: impl Fn(usize, String) -> F + Send + Sync + 'static) -> (Llm, Arc<AtomicUsize>)
 where
     F: Future<Output = Result<Response, Error>> + Send + 'static,

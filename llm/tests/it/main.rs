@@ -1,4 +1,4 @@
-//! Integration tests of the crate, in one binary.
+//! Integration tests of the crate, combined in one binary.
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 #[cfg(feature = "http")]

@@ -20,7 +20,7 @@ fn rounds(n: u32, text: &str) -> Vec<Round> {
     (1..=n).map(|n| Round::new(n, entries(n))).collect()
 }
 
-/// Converts each entry to a message.
+/// Returns a request with one message for each entry and each summary.
 fn request(passages: &[TranscriptItem<'_>]) -> Request {
     let texts = passages.iter().flat_map(|passage| match passage {
         TranscriptItem::Round(round) => round.entries.iter().map(|it| it.text.clone()).collect(),
@@ -122,7 +122,7 @@ proptest! {
                 if !cut.is_empty() {
                     prop_assert_eq!(cut.start, 1);
                     prop_assert!((1..=3).contains(&(rounds.len() - cut.end)));
-                    // All rounds together would not have fitted.
+                    // Rounds are summarised only if all rounds together do not fit.
                     prop_assert!(!window.fits(&request(&rounds.iter().map(TranscriptItem::Round).collect::<Vec<_>>())));
                 }
                 let shown = texts(&fitted);

@@ -1,4 +1,4 @@
-//! Tests against third-party servers, which verify that the codecs implement the providers' protocols.
+//! Tests with third-party servers. They verify that the codecs implement the providers' protocols correctly.
 //!
 //! `cargo xtask test` downloads the servers. Without them the tests are skipped with a message.
 
@@ -16,20 +16,21 @@ use std::{
 
 use self::server::Server;
 
-/// A server for tests.
+/// A third-party server for tests.
 #[derive(Debug)]
 struct Peer {
     name: &'static str,
-    /// Its directory, which xtask creates; the names are in `xtask/src/peers.rs`.
+    /// Name of the server's directory, which xtask creates. The names are defined in `xtask/src/peers.rs`.
     folder: &'static str,
-    /// Environment variable that makes tests fail instead of skip if the server is missing.
+    /// Environment variable. If it is set and the server is missing, tests fail instead of being skipped.
     require: &'static str,
     start: fn(&Path) -> Server,
     started: OnceLock<Server>,
 }
 
 impl Peer {
-    /// Returns the server that all tests share, or prints which test is skipped.
+    /// Returns the server that all tests share. If it is not installed, prints that the test is skipped and returns
+    /// `None`.
     fn shared(&'static self) -> Option<&'static Server> {
         let folder = self.folder()?;
         Some(self.started.get_or_init(|| (self.start)(&folder)))
@@ -47,13 +48,13 @@ impl Peer {
         );
         assert!(env::var_os(self.require).is_none(), "{why}");
         let test = thread::current().name().unwrap_or("a test").to_owned();
-        // Write to the handle, because the output of macros is shown only for failing tests.
+        // Write to the stderr handle, because the test harness captures the output of `eprintln!` for passing tests.
         let _ = writeln!(io::stderr(), "SKIPPED: {test}: {why}");
         None
     }
 }
 
-/// Returns the directory of the servers, which is next to cargo's build output.
+/// Returns the directory of all servers, which is next to cargo's build output by default.
 fn peers() -> PathBuf {
     if let Some(folder) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(folder);

@@ -112,7 +112,7 @@ async fn first_occurrences_can_fail() {
         assert_eq!(error.model, ModelId::new("scripted", "debate"));
     }
     assert_eq!(say(&llm, "Judge it now").await, "Fair enough.");
-    // Another request is counted separately.
+    // Occurrences are counted per request, so another request fails again.
     assert!(llm.generate("Judge that now").await.is_err());
 }
 
@@ -238,7 +238,7 @@ async fn request_without_matching_rule_is_an_error() {
     let error: Error = model(Script::new("empty")).generate("Hello").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadRequest);
     assert!(error.message.contains("\"Hello\"") && error.message.contains("add a rule"), "{error}");
-    // A capture that is not found is a condition that does not hold.
+    // A rule does not apply if one of its captures finds nothing and has no fallback.
     let script = Script::new("asks").rule(Rule::text("{x}").capture("x", "X={}"));
     assert!(model(script).generate("Hello").await.is_err());
 }
@@ -248,7 +248,7 @@ async fn long_lines_are_searched_in_linear_time() {
     let script = Script::new("asks").rule(Rule::text("{x}").capture("x", "{} should"));
     let start = std::time::Instant::now();
     assert!(model(script).generate("word ".repeat(100_000)).await.is_err());
-    // Takes less than a second; with quadratic work it would take minutes.
+    // A linear search takes less than a second; a quadratic one would take minutes.
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 }
 
@@ -265,7 +265,7 @@ fn invalid_scripts_are_explained() {
         (script().rule(Rule::text("word}")), "rule 1: a `}` has no matching `{`"),
         (script().rule(Rule::text("{9..1}")), "`{9..1}` is not a valid range"),
         (script().rule(Rule::text("x").capture("y", "no place")), "needs exactly one `{}`"),
-        (script().rule(Rule::text("x").turn("round")), "`turn` names `round`"),
+        (script().rule(Rule::text("x").turn("round")), "`turn` refers to `round`"),
         (script().list("loop", ["{loop}"]), "list `loop`: `{loop}` refers to itself"),
         (script().list("none", [""; 0]).rule(Rule::text("{none}")), "the list `none` is empty"),
     ];

@@ -18,7 +18,7 @@ fn id() -> ModelId {
     ModelId::new("test", "words")
 }
 
-/// Repeats the text of the request word by word, one word per second.
+/// A model that repeats the text of the request, one word per second.
 #[derive(Debug, Default)]
 struct Slow {
     said: Arc<AtomicUsize>,

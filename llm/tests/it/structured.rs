@@ -1,4 +1,4 @@
-//! Tests of the fallback ladder from a reply to a value.
+//! Tests of structured output: the methods that parse a value from a reply.
 
 use llm::{
     ErrorKind, Finish, JsonError, Llm, Request, Rule, Rung, Script, Scripted, read_json,
@@ -22,7 +22,7 @@ struct Score {
     reasoning: String,
 }
 
-/// Parses a reply and shows the four scores, the rung and the notes.
+/// Parses a reply and returns the four scores, the method and the notes as text, or the error.
 fn scores(reply: &str) -> String {
     match read_json::<Score>(reply) {
         Ok(read) => {
@@ -75,7 +75,7 @@ fn whole_reply_is_json() {
     check(&format!(r#"{{"scores": {OWN}}}"#), "3 4 5 6 json | `scores` was unwrapped");
     check(
         &serde_json::Value::from(OWN).to_string(),
-        "3 4 5 6 json | JSON inside a string was read",
+        "3 4 5 6 json | the JSON inside a string was parsed",
     );
 }
 
@@ -136,7 +136,7 @@ fn incomplete_answer_is_not_replaced_by_a_quoted_one() {
             "{reply}\n{message}"
         );
     }
-    // Only the end of its last member is missing.
+    // An answer is used if only the end of its last member is missing.
     let reply =
         format!("The critic says {CRITICS}. Mine: {}", OWN.replace('}', ", \"reasoning\": \"The"));
     check(&reply, "3 4 5 6 regex");
@@ -176,12 +176,12 @@ fn labels_are_read_from_prose() {
         "3 4 9 9 regex",
     );
     check(
-        // Truncated in its last member.
+        // JSON that is truncated in its last member.
         r#"{"impact": 3, "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6, "reasoning": "The"#,
         "3 4 5 6 regex",
     );
     check(
-        // With a trailing comma and a comment.
+        // JSON with a trailing comma and a comment.
         "{\n  \"impact\": 3, // low\n  \"feasibility\": 4,\n  \"risk_adjusted_return\": 5,\n  \"strategic_alignment\": 6,\n}",
         "3 4 5 6 regex",
     );
@@ -244,7 +244,7 @@ fn unreadable_replies_are_explained_per_rung() {
         "the reply contains no value that fits the schema: json: `impact` is \"8%\", not of type integer; \
          json_extracted: `impact` is \"8%\", not of type integer; regex: no value follows the labels of: impact",
     );
-    // Four of five is not four of ten.
+    // `4/5` is rejected, because the schema's scale ends at 10.
     assert!(scores(&OWN.replace('3', "\"4/5\"")).contains("`impact` is \"4/5\""));
     assert!(
         scores("Impact: 1-10\nFeasibility: $4\nRisk-Adjusted Return: 5kg").contains("no label")
@@ -286,12 +286,12 @@ fn unambiguous_values_are_coerced() {
     assert_eq!(
         read.notes,
         [
-            "`left_out` is null and was left out",
+            "`left_out` is null and was omitted",
             "level: \"Very High\" read as \"very_high\"",
             "`more` is not in the schema and was dropped",
             "ready: \"Yes\" read as true",
             "share: \"0.25\" read as 0.25",
-            "tags: a single value was read as a list of one",
+            "tags: a single value was converted to a list with one item",
         ]
     );
 }
@@ -362,7 +362,7 @@ async fn value_from_truncated_reply_has_a_note() {
     let request = Request::new("Judge.").max_tokens(100);
     let judged = model([Rule::text(reply)]).generate_json::<Score>(request).await.unwrap();
     assert_eq!((judged.value.impact, judged.rung), (3, Rung::JsonExtracted));
-    assert_eq!(judged.notes, ["the reply was cut off after this"]);
+    assert_eq!(judged.notes, ["the reply was truncated after this value"]);
 }
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
@@ -377,7 +377,7 @@ fn member_of_truncated_object_is_not_the_answer() {
     for n_items in [1, 2, 100] {
         let reply = format!(r#"{{"name": "root", "children": [{}"#, item.repeat(n_items));
         assert!(read_json::<Tree>(&reply).is_err(), "{n_items}");
-        // A reply that starts over contains another answer.
+        // If the reply starts over, the second answer is used.
         let again =
             format!("{reply} no, that is too long:\n{{\"name\": \"root\", \"children\": []}}");
         assert_eq!(read_json::<Tree>(&again).unwrap().value.name, "root");

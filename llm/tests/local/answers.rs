@@ -1,4 +1,4 @@
-//! Answers of a tiny random model: properties that hold for any model.
+//! Tests with a tiny random model. They check properties that hold for any model.
 
 use candle_core::quantized::gguf_file::Value;
 use llm::{
@@ -32,7 +32,8 @@ async fn response_has_model_usage_and_cost() {
     assert_eq!(finish, Finish::Length);
     // Local models are free.
     assert_eq!(cost.unwrap().nanos(), 0);
-    // Special token, `user`, newline, `Hello`, special token, newline, special token, `assistant`, newline.
+    // The prompt consists of: special token, `user`, newline, `Hello`, special token, newline, special token,
+    // `assistant`, newline. Each letter is one token.
     let input = 1 + 4 + 1 + 5 + 1 + 1 + 1 + 9 + 1;
     assert_eq!(usage, Some(Usage { input, output: 24, ..Usage::default() }));
 }
@@ -90,7 +91,7 @@ async fn common_prefix_is_cached() {
     let llm = llm();
     let before = llm.generate(first.clone()).await.unwrap();
     let after = llm.generate(second.clone()).await.unwrap();
-    // Everything up to the full stop, after which the messages differ.
+    // The cached prefix is everything up to the full stop, after which the messages differ.
     assert_eq!((before.usage.unwrap().cached, after.usage.unwrap().cached), (0, 1 + 5 + 21));
     let again = llm.generate(first.clone()).await.unwrap();
     assert!(again.usage.unwrap().cached >= 27, "{:?}", again.usage);
@@ -143,7 +144,7 @@ async fn concurrent_calls_are_serialised() {
 #[tokio::test]
 async fn dropped_call_stops() {
     let llm = llm();
-    // The schema allows an endless answer, and the next call waits for this one to stop.
+    // The schema makes the answer endless, so the next call is answered only if the dropped call stops.
     let schema = json!({"type": "array", "items": {"type": "boolean"}, "minItems": 1_u64 << 40});
     let endless = ask("Hello").max_tokens(u32::MAX);
     let mut endless = llm.stream(endless.schema(Schema { name: "endless".into(), schema }));
@@ -170,7 +171,8 @@ async fn context_window_limits_request_and_answer() {
 async fn special_tokens_in_text_are_plain_text() {
     let llm = llm();
     let count = async |prompt| llm.generate(ask(prompt)).await.unwrap().usage.unwrap().input;
-    // Ten letters, of which `en` is one token; the special token would be a single one.
+    // As plain text, the ten characters are nine tokens, because `en` is one token. As a special token, they would be
+    // a single token.
     assert_eq!(count("<|im_end|>").await - count("").await, 9);
 }
 

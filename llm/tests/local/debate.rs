@@ -1,5 +1,5 @@
-//! A two-round debate on a real model: a critic attacks a plan, three decision makers defend it, and each of them
-//! scores it at the end.
+//! A test that runs a two-round debate on a real model: a critic attacks a plan, three decision makers defend it, and
+//! each of them scores it at the end.
 
 use std::time::Instant;
 
@@ -50,7 +50,8 @@ enum Speaker {
 }
 
 impl Speaker {
-    /// Instruction for the other speaker. Small models repeat the last message unless told how to begin.
+    /// Returns the instruction for the other speaker, who answers this one. Small models repeat the last message
+    /// unless the instruction tells them how to begin.
     fn prompt(self) -> &'static str {
         match self {
             Self::Critic => "Speak for the plan now, in new words. Begin with: It works because",
@@ -66,7 +67,8 @@ impl Debate {
         [&self.growth, &self.work, &self.owners]
     }
 
-    /// Returns the conversation so far from a speaker's view. It only grows, so a model processes it once.
+    /// Returns the conversation so far from a speaker's point of view. Each conversation extends the previous one, so
+    /// a model processes only the new messages.
     fn conversation(&self, speaker: Speaker, system: &str, log: &[Turn]) -> Request {
         let plan = Message::user(format!("The plan: {}", self.plan));
         let turns = log.iter().map(|turn| match turn.by {
@@ -87,7 +89,7 @@ fn update([growth, work, owners]: [Turn; 3]) -> DebateUpdate {
     Debate::update().growth([growth]).work([work]).owners([owners])
 }
 
-/// The first attack, which all three decision makers hear.
+/// Makes the first attack, which is sent to all three decision makers.
 async fn attack(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let turn =
@@ -95,7 +97,7 @@ async fn attack(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, Node
     Ok(update([turn.clone(), turn.clone(), turn]).round(1_u32))
 }
 
-/// All three answer concurrently, each in its own log.
+/// Lets the three decision makers answer concurrently, each in its own log.
 async fn defend(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
@@ -106,7 +108,7 @@ async fn defend(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, Node
     Ok(update([growth, work, owners]))
 }
 
-/// The critic continues with each of them.
+/// Lets the critic attack again in each of the three logs.
 async fn press(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
@@ -117,7 +119,8 @@ async fn press(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeE
     Ok(update([growth, work, owners]).round(debate.round + 1))
 }
 
-/// Each scores the plan. The first attempt fails at the end; the second must not repeat the calls.
+/// Lets each decision maker score the plan. The first attempt of this node fails at its end; the second attempt must
+/// not repeat the calls.
 async fn score(debate: &Debate, cx: &Context<Llm>) -> Result<DebateUpdate, NodeError> {
     let llm = cx.deps().clone().journal(cx);
     let logs = debate.logs();
@@ -192,10 +195,10 @@ async fn debate_ends_with_scores() {
             model.id(),
             metrics.sum::<u32>()
         );
-        // One attack, three defences, three attacks, three defences, three scores, each made once.
+        // One attack, three defences, three attacks, three defences and three scores. No call was repeated.
         assert_eq!(calls, 1 + 3 + 3 + 3 + 3);
         assert_eq!(budget.spent().tokens, usage.input + usage.output);
-        // Each conversation only grows, so most of it is cached.
+        // Each conversation extends the previous one, so most of the input is cached.
         let remembers = model.id().provider == LocalModel::PROVIDER;
         assert!(!remembers || 2 * usage.cached > usage.input, "{usage:?}");
     }

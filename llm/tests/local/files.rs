@@ -1,4 +1,4 @@
-//! Errors for unusable model files explain the cause and the fix.
+//! Tests of the errors for unusable model files. Each error explains the cause and the fix.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ fn unsupported_networks_are_rejected() {
     let scaled = Tiny::new("llama").with("llama.rope.scaling.type", string("yarn"));
     check(&scaled, "FILE: scaled positions (`yarn`) are not supported");
     let uneven = Tiny::new("llama").with("llama.attention.head_count_kv", Value::U32(3));
-    check(&uneven, "FILE: 4 heads, 3 of them with keys, do not divide a width of 64");
+    check(&uneven, "FILE: inconsistent sizes: 4 query heads, 3 key heads, width 64");
 }
 
 #[test]

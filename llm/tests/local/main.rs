@@ -1,5 +1,5 @@
-//! Tests of local models: unusable files, a tiny random model that the tests generate, and a real one, which takes
-//! minutes and runs only on request.
+//! Tests of local models: with unusable files, with a tiny random model that the tests generate, and with a real model,
+//! which takes minutes and is used only on request.
 #![cfg(feature = "local")]
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 

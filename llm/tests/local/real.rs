@@ -1,7 +1,8 @@
-//! Real models: which ones are available, and a test of structured output.
+//! Finds the real models that are available, and tests structured output with them.
 //!
-//! They take minutes, so they run only on request: `GRAPH_LOCAL_MODEL` names a GGUF file, `GRAPH_NIGHTLY=1` uses
-//! the one that `cargo xtask model` downloads, and `GRAPH_LLAMA_URL` is the URL of a llama.cpp server.
+//! Real models take minutes, so they are used only on request: `GRAPH_LOCAL_MODEL` is the path of a GGUF file,
+//! `GRAPH_NIGHTLY=1` selects the file that `cargo xtask model` downloads, and `GRAPH_LLAMA_URL` is the URL of a
+//! llama.cpp server.
 
 use std::{
     env,
@@ -68,10 +69,10 @@ fn local() -> Option<Llm> {
     Some(Llm::new(model))
 }
 
-/// Returns where `cargo xtask model` stores the default model.
+/// Returns the path at which `cargo xtask model` stores the default model.
 fn fetched() -> PathBuf {
     let peers = env::var_os("GRAPH_PEERS").map(PathBuf::from).unwrap_or_else(|| {
-        // This program is `target/debug/deps/local-…`.
+        // The path of this program is `target/debug/deps/local-…`.
         let program = env::current_exe().unwrap();
         program.ancestors().nth(3).unwrap().join("peers")
     });
@@ -97,7 +98,7 @@ fn server() -> Option<Llm> {
     None
 }
 
-/// Records the usage of the calls that reach a model.
+/// A layer that records the usage of the calls that reach a model.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     inner: Llm,

@@ -1,4 +1,5 @@
-//! A tiny model: a GGUF file in the same format as large ones, with random weights. Its answers are meaningless.
+//! Generates a tiny model: a GGUF file in the same format as those of large models, but with random weights. Its
+//! answers are meaningless.
 
 use std::{fs::File, path::PathBuf};
 
@@ -86,7 +87,7 @@ impl Tiny {
     fn weights(&mut self, architecture: &str, tokens: usize) {
         self.matrix("token_embd.weight", [tokens, WIDTH]);
         self.vector("output_norm.weight", WIDTH, 1.0);
-        // llama has its own output weights; qwen2 uses the embedding weights.
+        // In these tests, llama has separate output weights, and qwen2 uses the embedding weights for its output.
         if architecture == "llama" {
             self.matrix("output.weight", [tokens, WIDTH]);
         }
@@ -109,14 +110,15 @@ impl Tiny {
         }
     }
 
-    /// Adds weights quantized to five bits, as in real files; large enough for every layer to matter.
+    /// Adds a matrix of random weights, quantized to five bits as in real files. The weights are large enough for
+    /// every layer to affect the answer.
     fn matrix(&mut self, name: &str, shape: [usize; 2]) {
         let numbers: Vec<f32> = (0..shape[0] * shape[1]).map(|_| 0.3 * self.next()).collect();
         let tensor = Tensor::from_vec(numbers, shape.as_slice(), &Device::Cpu).unwrap();
         self.tensors.push((name.into(), QTensor::quantize(&tensor, GgmlDType::Q5_0).unwrap()));
     }
 
-    /// Adds weights around a number.
+    /// Adds a vector of random weights that are centred on `around`.
     fn vector(&mut self, name: &str, length: usize, around: f32) {
         let numbers: Vec<f32> = (0..length).map(|_| around + 0.3 * self.next()).collect();
         let tensor = Tensor::from_vec(numbers, length, &Device::Cpu).unwrap();

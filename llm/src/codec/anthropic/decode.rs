@@ -1,4 +1,4 @@
-//! Decoding of responses.
+//! Decodes responses.
 
 use serde_json::{Value, json};
 
@@ -32,17 +32,17 @@ pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     builder.finish()
 }
 
-/// Assembles a response from its content blocks, of which one is open at a time.
+/// Assembles a streamed response from its content blocks. Only one block is open at a time.
 #[derive(Debug, Default)]
 pub(super) struct BlockDecoder {
     builder: ResponseBuilder,
     open: Option<OpenBlock>,
-    /// Usage so far: later events repeat it with higher counts, and may omit fields.
+    /// Usage so far. Later events repeat the usage with higher counts and may omit fields.
     usage: Value,
     is_done: bool,
 }
 
-/// A content block that has not ended yet. Holds what is not yet in the builder.
+/// A content block that has not ended yet. Contains the data that has not yet been passed to the builder.
 #[derive(Debug)]
 enum OpenBlock {
     Text,
@@ -55,7 +55,7 @@ enum OpenBlock {
         name: String,
         input: String,
     },
-    /// A block type without an equivalent here, such as a server-side search.
+    /// A block type that this crate does not support, such as a server-side search.
     Unsupported,
 }
 
@@ -83,7 +83,7 @@ impl StreamDecoder for BlockDecoder {
                 self.is_done = true;
             }
             "error" => return Err(call_error::from_body(&event)),
-            // Keep-alive events, and event types that this version does not know.
+            // Keep-alive events, and event types that this crate does not know.
             _ => {}
         }
         Ok(())
@@ -183,7 +183,7 @@ fn stop(message: &Value, builder: &mut ResponseBuilder) {
     }
 }
 
-/// Converts usage. The provider's `input_tokens` exclude tokens read from or written to the cache.
+/// Converts the provider's token counts. Its `input_tokens` do not include tokens read from or written to the cache.
 fn usage(usage: &Value) -> Usage {
     let cached = json_util::count(usage, "/cache_read_input_tokens");
     let cache_written = json_util::count(usage, "/cache_creation_input_tokens");

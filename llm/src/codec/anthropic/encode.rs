@@ -1,4 +1,4 @@
-//! Encoding of requests.
+//! Encodes requests.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolChoice};
 
-/// Minimum thinking budget in tokens, for models that take a budget.
+/// Minimum thinking budget in tokens, for models that accept a thinking budget.
 const MIN_BUDGET: u32 = 1024;
 
 pub(super) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
@@ -26,7 +26,7 @@ pub(super) fn body(model: &str, request: &Request, stream: bool) -> Map<String, 
         put("system", json!([block]));
     }
     if request.cache_key.is_some() && !has_breakpoints(request) {
-        // The provider then sets a breakpoint at the end of each request.
+        // With this field, the provider sets a cache breakpoint at the end of the request.
         put("cache_control", ephemeral());
     }
     // Models reject a temperature while thinking is enabled.
@@ -85,7 +85,8 @@ fn role(message: &Message) -> &'static str {
     }
 }
 
-/// Encodes a part as a content block. Omits empty text, and thinking without a signature, since both are rejected.
+/// Encodes a part as a content block. Returns `None` for empty text and for thinking without a signature, because the
+/// provider rejects both.
 fn block(part: &Part) -> Option<Value> {
     match part {
         Part::Text { text } if text.is_empty() => None,
@@ -119,7 +120,8 @@ fn takes_breakpoint(block: &Value) -> bool {
 
 fn tools(request: &Request) -> Vec<Value> {
     let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
-    // Tools precede the system prompt, so its breakpoint covers them. Without a system prompt they need their own.
+    // Tools precede the system prompt, so the breakpoint of the system prompt covers them. Without a system prompt, the
+    // tools need their own breakpoint.
     if let (true, None, Some(last)) = (request.cache_system, &request.system, tools.last_mut()) {
         last["cache_control"] = ephemeral();
     }
@@ -140,7 +142,7 @@ fn tool_choice(choice: &ToolChoice) -> Option<Value> {
     }
 }
 
-/// Returns whether the model chooses its own amount of thinking for a given effort.
+/// Returns whether the model itself decides how much to think for a given effort, instead of accepting a budget.
 fn is_adaptive(model: &str) -> bool {
     family::claude_version(model) >= (4, 6)
 }
@@ -157,7 +159,7 @@ fn thinking(model: &str, request: &Request) -> Option<Value> {
         Effort::Medium => 4 * MIN_BUDGET,
         Effort::High => 16 * MIN_BUDGET,
     };
-    // Leave tokens for the answer.
+    // At most half of the tokens may be used for thinking, so that some are left for the answer.
     let most = (request.max_tokens / 2).max(MIN_BUDGET);
     let fits = request.max_tokens > MIN_BUDGET;
     fits.then(|| json!({ "type": "enabled", "budget_tokens": budget.min(most) }))
@@ -175,7 +177,8 @@ fn output(model: &str, request: &Request) -> Option<Value> {
     if let Some(effort) = effort {
         output.insert("effort".to_owned(), effort.into());
     }
-    // A schema that this dialect cannot express is only in the prompt; the caller validates the response.
+    // If this dialect cannot express the schema, the model sees it only in the prompt. The caller validates the
+    // response in any case.
     let schema =
         request.schema.as_ref().and_then(|it| schema::adapt(&it.schema, Dialect::Anthropic));
     if let Some(schema) = schema {

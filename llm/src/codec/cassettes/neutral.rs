@@ -1,7 +1,7 @@
-//! Parses recorded request bodies into our requests: the reverse of what the codecs do, for tests.
+//! Parses recorded request bodies into [`Request`]s, which is the reverse of what the codecs do. Used only in tests.
 //!
-//! Fields that our requests do not support are removed from the recorded body and noted. If a body can express the
-//! same in two forms, it is converted to the form that the codec writes.
+//! Fields that a [`Request`] does not support are removed from the recorded body and listed in the notes. If the
+//! protocol allows two forms of the same thing, the body is converted to the form that the codec writes.
 
 use serde_json::{Map, Value, json};
 
@@ -14,14 +14,14 @@ mod messages;
 mod ollama;
 mod responses;
 
-/// A recorded request in our form.
+/// A recorded request, parsed into a [`Request`].
 pub(super) struct ParsedRequest {
     pub(super) model: String,
     pub(super) request: Request,
     pub(super) stream: bool,
 }
 
-/// Parses a recorded body.
+/// Parses a recorded request body and removes unsupported fields from it.
 pub(super) fn read(
     protocol: Protocol,
     path: &str,
@@ -42,14 +42,14 @@ pub(super) fn read(
     ParsedRequest { model, request, stream }
 }
 
-/// Renames the newer field name of the token limit to the older one, which means the same.
+/// Renames the token limit `max_completion_tokens` to its older name `max_tokens`.
 pub(super) fn normalize_token_limit(body: &mut Value) {
     if let Some(limit) = remove(body, "max_completion_tokens") {
         body["max_tokens"] = limit;
     }
 }
 
-/// Sets what all protocols have in common: token limit, temperature, seed and stop sequences.
+/// Sets the options that all protocols have in common: token limit, temperature, seed and stop sequences.
 fn put_common(request: &mut Request, options: &mut Value, names: Names) {
     if let Some(limit) = options[names.max_tokens].as_u64() {
         request.max_tokens = u32::try_from(limit).unwrap();
@@ -57,13 +57,13 @@ fn put_common(request: &mut Request, options: &mut Value, names: Names) {
     request.temperature = options["temperature"].as_f64();
     request.seed = options["seed"].as_u64();
     if options[names.stop].is_string() {
-        // A single stop sequence may be given without a list.
+        // A single stop sequence may be a string instead of a list.
         options[names.stop] = json!([options[names.stop]]);
     }
     request.stop = texts(&options[names.stop]);
 }
 
-/// A protocol's names of common fields.
+/// The names that a protocol uses for common fields.
 #[derive(Clone, Copy)]
 struct Names {
     max_tokens: &'static str,
@@ -75,19 +75,19 @@ fn texts(list: &Value) -> Vec<String> {
     texts.filter_map(|it| it.as_str().map(str::to_owned)).collect()
 }
 
-/// Removes a field.
+/// Removes a field and returns its value, unless it is null.
 fn remove(value: &mut Value, name: &str) -> Option<Value> {
     value.as_object_mut().and_then(|it| it.remove(name)).filter(|it| !it.is_null())
 }
 
-/// Removes a field that our requests do not support, and notes it.
+/// Removes a field that a [`Request`] does not support, and adds `what` to the notes.
 fn remove_unsupported(value: &mut Value, name: &str, what: &str, notes: &mut Vec<String>) {
     if remove(value, name).is_some() {
         notes.push(what.to_owned());
     }
 }
 
-/// Removes and returns a list.
+/// Removes a field and returns the list in it.
 fn take_list(value: &mut Value, name: &str) -> Vec<Value> {
     match remove(value, name) {
         Some(Value::Array(items)) => items,
@@ -99,7 +99,7 @@ fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// Reads a text or a list of texts and merges them into one text. Removes and notes parts of other types.
+/// Reads a text, or a list of texts that are merged into one. Parts of other types are removed and listed in the notes.
 fn merge_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
     let content_text = match &value[name] {
         Value::String(content_text) => content_text.clone(),
@@ -123,7 +123,7 @@ fn part_text(part: &Value, notes: &mut Vec<String>) -> String {
     }
 }
 
-/// Parses tools, with or without a `function` wrapper.
+/// Parses the tools, which may be wrapped in `function` objects.
 fn tools(body: &mut Value, schema: &str, notes: &mut Vec<String>) -> Vec<Tool> {
     let mut tools = Vec::new();
     let mut kept = Vec::new();
@@ -148,7 +148,7 @@ fn tools(body: &mut Value, schema: &str, notes: &mut Vec<String>) -> Vec<Tool> {
     tools
 }
 
-/// Parses the tool choice; `auto` is the default and is removed.
+/// Parses the tool choice. Removes `auto`, because it is the default.
 fn tool_choice(body: &mut Value) -> ToolChoice {
     let choice = &body["tool_choice"];
     let name = choice["function"]["name"].as_str().or(choice["name"].as_str());

@@ -1,4 +1,4 @@
-//! Recorded HTTP interactions in YAML files.
+//! Reads recorded HTTP interactions from YAML files.
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use crate::codec::{
     Codec, Headers, Quirks, anthropic, gemini, ollama, openai_chat, openai_responses,
 };
 
-/// One request and its response.
+/// A recorded request and its response.
 #[derive(Debug)]
 pub(super) struct Recording {
     /// Name of the directory, which is the provider's name.
@@ -26,7 +26,7 @@ pub(super) struct Recording {
     pub(super) body: String,
 }
 
-/// Protocols of the codecs.
+/// The protocols that the codecs implement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Chat,
@@ -52,7 +52,7 @@ impl Recording {
     pub(super) fn protocol(&self) -> Option<Protocol> {
         let ends = |end| self.path.ends_with(end);
         match () {
-            // Without a request body it lists models, or is another protocol.
+            // A request without a body lists models or uses another protocol.
             () if self.request_body.is_empty() => None,
             () if ends("/chat/completions") => Some(Protocol::Chat),
             () if ends("/responses") => Some(Protocol::Responses),

@@ -1,8 +1,8 @@
-//! Compares our encoded request with the recorded one.
+//! Compares the requests that the codecs encode with recorded requests.
 //!
-//! Each recorded body is parsed into a request, encoded by our codec, and compared with the original, including
-//! values. A key that the codec writes for *some* request must be present if the recorded body has it. Any other
-//! key is unsupported and only counted.
+//! Each recorded body is parsed into a request, encoded by our codec, and compared with the original, including all
+//! values. If the recorded body has a key that the codec writes for at least one sample request, the encoded body must
+//! have it too. Any other key is unsupported and only counted.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) unsupported: Vec<String>,
 }
 
-/// Intended differences between our requests and the recorded ones, with the reasons.
+/// Intended differences between our requests and the recorded ones: path, kind of difference, and reason.
 const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
     use AllowedDifference::{Adapted, Added, Missing, Value};
     &[
@@ -74,7 +74,7 @@ const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
         ),
         ("generationConfig/responseMimeType", Added, "required with a schema"),
         ("contents/*/parts/*/functionResponse/response", Adapted, "results are text, not numbers"),
-        // Our effort is a level; the budget or level in the request depends on the model.
+        // Our effort is a level. Whether the request contains a budget or a level depends on the model.
         ("thinking", Added, "required with an effort"),
         ("thinking/type", Value, "newer models are adaptive, older ones have a budget"),
         ("thinking/budget_tokens", Value, "each effort has a fixed number of tokens"),
@@ -103,16 +103,16 @@ const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
     ]
 };
 
-/// How a path may differ.
+/// How our request may differ from the recorded one at a path.
 #[derive(Clone, Copy, PartialEq)]
 enum AllowedDifference {
-    /// Present although the recorded body does not have it.
+    /// The path may be present although the recorded body does not have it.
     Added,
-    /// May be absent.
+    /// The path may be absent although the recorded body has it.
     Missing,
-    /// May have another value of the same type.
+    /// The path may have another value of the same type.
     Value,
-    /// May have different contents of the same type.
+    /// The path may have different contents of the same type, such as an adapted schema.
     Adapted,
 }
 
@@ -125,7 +125,7 @@ const SCHEMAS: &[&str] = &[
     "format",
 ];
 
-/// Compares a recorded request with ours for the same call.
+/// Compares a recorded request with the request that our codec encodes for the same call.
 pub(super) fn compare(
     recording: &Recording,
     codec: &dyn Codec,
@@ -133,7 +133,7 @@ pub(super) fn compare(
     mut theirs: Value,
 ) -> Report {
     let mut report = Report::default();
-    let protocol = recording.protocol().expect("it has a codec");
+    let protocol = recording.protocol().expect("a recording with a codec has a protocol");
     let ParsedRequest { model, request, stream } =
         neutral::read(protocol, &recording.path, &mut theirs, &mut report.unsupported);
     let ours = match codec.encode(&model, &request, stream) {
@@ -220,7 +220,8 @@ fn is_allowed(path: &str, differ: AllowedDifference) -> bool {
     INTENDED_DIFFERENCES.iter().any(|(it, how, _)| *it == path && *how == differ)
 }
 
-/// Returns whether two texts contain the same JSON, as in tool arguments; an empty text is an empty object.
+/// Returns whether two texts, such as the arguments of tool calls, contain the same JSON. An empty text counts as an
+/// empty object.
 fn is_same_json(one: &str, other: &str) -> bool {
     let parse = |text: &str| -> Option<Value> {
         serde_json::from_str(if text.trim().is_empty() { "{}" } else { text }).ok()
@@ -228,7 +229,7 @@ fn is_same_json(one: &str, other: &str) -> bool {
     parse(one).is_some_and(|it| Some(it) == parse(other))
 }
 
-/// Returns every path that the codec writes for some request.
+/// Returns all paths that the codec writes for at least one of the sample requests.
 pub(super) fn expressible(codec: &dyn Codec) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for (model, request) in sample_requests::requests() {

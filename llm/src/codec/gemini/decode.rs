@@ -1,4 +1,4 @@
-//! Decoding of responses. The events of a stream have the form of whole responses.
+//! Decodes responses. The events of a stream have the same form as whole responses.
 
 use serde_json::{Value, json};
 
@@ -21,8 +21,8 @@ pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     chunks.builder.finish()
 }
 
-/// Assembles a response from its chunks. No final event marks the end of the stream, so only the finish reason
-/// tells whether the response is complete.
+/// Assembles a response from its chunks. The stream has no final event, so only the finish reason shows whether the
+/// response is complete.
 #[derive(Debug, Default)]
 pub(super) struct ChunkDecoder {
     builder: ResponseBuilder,
@@ -60,7 +60,7 @@ impl ChunkDecoder {
         for part in parts {
             self.part(part, listener);
         }
-        // Code execution at the provider also has a finish reason, but the response continues.
+        // A chunk with code that the provider executes also has a finish reason, but the response continues after it.
         let is_running = parts.last().is_some_and(|it| it["executableCode"].is_object());
         let reason = candidate["finishReason"].as_str().filter(|_| !is_running);
         self.builder.finish = match reason {
@@ -125,8 +125,8 @@ impl ChunkDecoder {
     }
 }
 
-/// Converts usage. The provider counts reasoning apart from the response, and its own tools' input apart from the
-/// request.
+/// Converts the provider's token counts. The provider does not include reasoning in its count for the response, nor
+/// the input of its own tools in its count for the request.
 fn usage(usage: &Value) -> Usage {
     let reasoning = json_util::count(usage, "/thoughtsTokenCount");
     let tools = json_util::count(usage, "/toolUsePromptTokenCount");

@@ -1,4 +1,4 @@
-//! Encoding of requests.
+//! Encodes requests.
 
 use serde_json::{Map, Value, json};
 
@@ -59,7 +59,7 @@ fn put_part(part: &Part, parts: &mut Vec<Value>) {
     }
 }
 
-/// Adds a signature to its thought, or to the text before it.
+/// Adds a thought with its signature. A signature without a thought is added to the text part before it.
 fn put_thought(text: &str, signature: &str, parts: &mut Vec<Value>) {
     let is_open = |it: &Value| it["text"].is_string() && it["thoughtSignature"].is_null();
     match parts.last_mut() {
@@ -102,7 +102,8 @@ fn config(model: &str, request: &Request) -> Map<String, Value> {
     }
     if let Some(schema) = &request.schema {
         put("responseMimeType", "application/json".into());
-        // A schema that this dialect cannot express is only in the prompt; the caller validates the response.
+        // If this dialect cannot express the schema, the model sees it only in the prompt. The caller validates the
+        // response in any case.
         if let Some(schema) = schema::adapt(&schema.schema, Dialect::Gemini) {
             put("responseJsonSchema", schema);
         }
@@ -113,7 +114,7 @@ fn config(model: &str, request: &Request) -> Map<String, Value> {
     config
 }
 
-/// Encodes the effort: newer models take a level, older ones a number of tokens.
+/// Encodes the effort. Newer models accept a level, and older ones a number of tokens.
 fn thinking(model: &str, effort: Effort) -> Value {
     let show = effort != Effort::None;
     if family::gemini_version(model) >= 3 {
@@ -126,7 +127,7 @@ fn thinking(model: &str, effort: Effort) -> Value {
         return json!({ "thinkingLevel": level, "includeThoughts": show });
     }
     let budget = match effort {
-        // Pro models cannot turn reasoning off; this is their minimum.
+        // Pro models cannot turn reasoning off. This is the smallest number that they accept.
         Effort::None if model.contains("pro") => 128,
         Effort::None => 0,
         Effort::Low => 1024,

@@ -1,4 +1,4 @@
-//! Decoding of responses. The lines of a stream have the form of whole responses.
+//! Decodes responses. The lines of a stream have the same form as whole responses.
 
 use serde_json::{Value, json};
 
@@ -85,7 +85,8 @@ impl LineDecoder {
     }
 }
 
-/// Converts usage. The input count includes cached tokens; older servers do not report those separately.
+/// Converts the server's token counts. The input count includes cached tokens; older servers do not report the number
+/// of cached tokens.
 fn usage(line: &Value) -> Usage {
     Usage {
         input: json_util::count(line, "/prompt_eval_count"),

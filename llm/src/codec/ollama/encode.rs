@@ -1,11 +1,11 @@
-//! Encoding of requests.
+//! Encodes requests.
 
 use serde_json::{Map, Value, json};
 
 use super::super::{CallError, schema, tools};
 use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
 
-/// Minimum context window to request, which is the server's default.
+/// Minimum context window to request, in tokens. It is the server's default.
 const MIN_WINDOW: u64 = 4096;
 
 pub(super) fn body(
@@ -22,7 +22,8 @@ pub(super) fn body(
     put("messages", messages.into());
     put("stream", stream.into());
     put("options", options(request, window).into());
-    // Newer servers then reject what does not fit, instead of silently dropping the oldest messages.
+    // With these two options, newer servers reject a request that does not fit, instead of silently dropping the oldest
+    // messages.
     put("truncate", false.into());
     put("shift", false.into());
     if !tools.is_empty() {
@@ -81,7 +82,7 @@ fn assistant(message: &Message) -> Value {
 fn tools(request: &Request) -> Result<Vec<Value>, CallError> {
     match &request.tool_choice {
         ToolChoice::Auto => Ok(request.tools.iter().map(tools::chat_tool).collect()),
-        // There is no such option, but the model cannot call tools that it does not know.
+        // The API cannot forbid tool calls. Without the tools, the model cannot call them.
         ToolChoice::None => Ok(Vec::new()),
         ToolChoice::Required | ToolChoice::Tool(_) => {
             let message = "Ollama cannot force a tool call; use `ToolChoice::Auto`";
@@ -107,18 +108,19 @@ fn options(request: &Request, window: u64) -> Map<String, Value> {
     options
 }
 
-/// Returns the context window to request, in tokens, for request and response together.
+/// Returns the size of the context window to request, in tokens, for request and response together.
 ///
-/// The server silently truncates what exceeds the window, so the estimate is generous: no tokenizer needs more than
-/// one token for two bytes of ordinary text. The server reloads the model if the window changes, so windows grow by
-/// doubling.
+/// The server silently drops messages that do not fit the window, so the estimate is generous: no tokenizer needs more
+/// than one token for two bytes of ordinary text. The server reloads the model if the size of the window changes, so
+/// the size is increased only by doubling.
 fn window(request: &Request, messages: &[Value], tools: &[Value]) -> u64 {
     let bytes: usize = messages.iter().chain(tools).map(|it| it.to_string().len()).sum();
     let tokens = (bytes as u64 / 2).saturating_add(u64::from(request.max_tokens));
     tokens.max(MIN_WINDOW).next_power_of_two()
 }
 
-/// Encodes the effort. Most models can only turn thinking on or off; gpt-oss has levels and cannot turn it off.
+/// Encodes the effort. For most models, thinking can only be turned on or off. gpt-oss has levels, and its thinking
+/// cannot be turned off.
 fn think(model: &str, effort: Effort) -> Value {
     let is_graded = model.contains("gpt-oss");
     match effort {

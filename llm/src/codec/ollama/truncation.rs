@@ -1,22 +1,22 @@
 //! Detects prompts that the server truncated.
 //!
-//! Requests ask for a sufficient context window, but the server uses a smaller one if the model or its
-//! configuration limits it. It then silently drops the oldest messages.
+//! Requests ask for a sufficient context window, but the server uses a smaller one if the model or the server's
+//! configuration limits it. The server then silently drops the oldest messages.
 
 use serde_json::Value;
 
 use super::super::{CallError, json_util};
 use crate::{ErrorKind, Usage};
 
-/// Fails if the server read fewer tokens than the prompt has words.
+/// Returns an error if the server read fewer tokens than the prompt has words.
 ///
-/// No tokenizer in use merges two words into one token, so there are no false positives. Ordinary text has four
-/// tokens per three words, so the check detects when more than a quarter is missing.
+/// No tokenizer in use merges two words into one token, so there are no false positives. Ordinary text has about four
+/// tokens per three words, so the check detects a truncation if more than a quarter of the prompt is missing.
 pub(super) fn check(body: &Value, usage: &Usage) -> Result<(), CallError> {
     let n_read = usage.input;
     let messages = json_util::list(body, "messages");
     let n_words: u64 = messages.iter().map(|it| n_words(json_util::text(it, "content"))).sum();
-    // Old servers do not count a cached prompt.
+    // Old servers report zero tokens for a cached prompt.
     if n_read == 0 || n_read >= n_words {
         return Ok(());
     }
@@ -53,7 +53,7 @@ mod tests {
         check_read(3002, 0, None);
         check_read(3001, 0, Some(ErrorKind::RequestTooLong));
         check_read(2050, 0, Some(ErrorKind::RequestTooLong));
-        // Cached tokens are included in the tokens read.
+        // The number of tokens read includes cached tokens.
         check_read(3500, 3450, None);
         check_read(2050, 2000, Some(ErrorKind::RequestTooLong));
         check_read(0, 0, None);

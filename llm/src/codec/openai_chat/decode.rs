@@ -1,4 +1,4 @@
-//! Decoding of responses.
+//! Decodes responses.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
         return Err(json_util::malformed(&format!("the response has no `message`: {body}")));
     }
     chunks.end_calls(listener);
-    // The body is complete, even if the server gives no finish reason.
+    // A body that is valid JSON is complete, even if the server sends no finish reason.
     chunks.builder.finish.get_or_insert(Finish::Stop);
     chunks.builder.finish()
 }
@@ -27,9 +27,9 @@ pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
 #[derive(Debug, Default)]
 pub(super) struct ChunkDecoder {
     builder: ResponseBuilder,
-    /// Tool calls; the text of their arguments arrives in pieces.
+    /// Tool calls so far. The text of their arguments arrives in pieces.
     calls: Vec<Call>,
-    /// Opaque reasoning data of a router, by index.
+    /// Opaque reasoning data from a router.
     details: Vec<Value>,
     is_done: bool,
 }
@@ -43,10 +43,11 @@ struct Call {
 }
 
 impl Call {
-    /// Returns whether a piece with this id, or without one, can belong to this call.
+    /// Returns whether a piece with this id can belong to this call. The id is empty if the piece has none.
     ///
-    /// Some servers give all calls the same index or none, so that only the ids distinguish them. Others generate a
-    /// new id for every piece, so a new id starts another call only if this call's arguments are complete.
+    /// Some servers send the same index, or no index, for all calls, so that only the ids distinguish them. Other
+    /// servers generate a new id for every piece, so a new id starts another call only if the arguments of this call
+    /// are complete.
     fn accepts_piece(&self, id: &str) -> bool {
         let is_same = id.is_empty() || self.id.is_empty() || self.id == id;
         is_same || json_util::arguments(&self.arguments).is_err()
@@ -87,7 +88,7 @@ impl ChunkDecoder {
         self.builder.set_model(&chunk["model"]);
         self.usage(&chunk["x_groq"]["usage"]);
         self.usage(&chunk["usage"]);
-        // Requests ask for one choice; if there are more, use the first.
+        // Requests ask for one choice. If there are more, the first one is used.
         let Some(choice) =
             json_util::list(chunk, "choices").iter().find(|it| json_util::count(it, "/index") == 0)
         else {
@@ -98,8 +99,8 @@ impl ChunkDecoder {
         }
         self.message(&choice[message], listener);
         if let Some(reason) = choice["finish_reason"].as_str() {
-            // For a truncated tool call, a router reports `tool_calls` although its upstream reports the token
-            // limit.
+            // For a truncated tool call, OpenRouter reports `tool_calls`, although the upstream provider reports that
+            // the token limit was reached.
             let native = json_util::text(choice, "native_finish_reason");
             let is_cut =
                 matches!(native, "length" | "max_output_tokens" | "max_tokens" | "MAX_TOKENS");
@@ -109,7 +110,7 @@ impl ChunkDecoder {
     }
 
     fn message(&mut self, message: &Value, listener: &mut Listener<'_>) {
-        // Two names for the same field; some servers send both.
+        // The field has two names, and some servers send both, so only one of them is read.
         let thoughts = ["reasoning", "reasoning_content"].map(|it| json_util::text(message, it));
         if let Some(thought) = thoughts.into_iter().find(|it| !it.is_empty()) {
             self.builder.reasoning(thought, listener);
@@ -131,7 +132,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// Adds a piece of a tool call. Some servers repeat id and name in every piece.
+    /// Adds a piece of a tool call. Some servers repeat the id and the name in every piece.
     fn call(&mut self, index: u64, id: &str, function: &Value) {
         let is_of = |it: &&mut Call| it.index == index && it.accepts_piece(id);
         let call = match self.calls.iter_mut().rfind(is_of) {
@@ -148,7 +149,7 @@ impl ChunkDecoder {
         call.arguments.push_str(json_util::text(function, "arguments"));
     }
 
-    /// Adds a piece of opaque reasoning data; concatenates the texts of pieces with the same index and type.
+    /// Adds a piece of opaque reasoning data. The texts of pieces with the same index and type are concatenated.
     fn detail(&mut self, piece: &Value) {
         let same = |it: &&mut Value| it["index"] == piece["index"] && it["type"] == piece["type"];
         let known =
@@ -181,7 +182,8 @@ impl ChunkDecoder {
         }
     }
 
-    /// Ends all tool calls. Only the end of the response tells that their arguments are complete.
+    /// Passes all tool calls to the builder. This happens at the end of the response, because the arguments may be
+    /// incomplete before that.
     fn end_calls(&mut self, listener: &mut Listener<'_>) {
         let details = std::mem::take(&mut self.details);
         if !details.is_empty() {
@@ -194,7 +196,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// Sets the usage. If it is sent several times, the last one counts the whole response.
+    /// Sets the usage. If the server sends it several times, the last one covers the whole response.
     fn usage(&mut self, usage: &Value) {
         if !usage.is_object() {
             return;
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
     use crate::{Part, Piece};
 
-    /// Checks the tool calls in a stream of these pieces, shown as `id name arguments`.
+    /// Checks which tool calls are assembled from a stream of these pieces. The calls are shown as `id name arguments`.
     #[track_caller]
     fn check(pieces: &[Value], expect: &[&str]) {
         let mut sent = Vec::new();

@@ -1,4 +1,4 @@
-//! Encoding of requests.
+//! Encodes requests.
 
 use serde_json::{Map, Value, json};
 

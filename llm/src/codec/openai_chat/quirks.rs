@@ -1,25 +1,25 @@
-//! Differences between providers that implement OpenAI's chat completions.
+//! Differences between the providers that implement OpenAI's chat completions API.
 
 use serde_json::{Map, Value, json};
 
 use super::super::{family, schema, schema::Dialect};
 use crate::{Effort, Schema};
 
-/// Differences of a provider.
+/// Differences between a provider's API and OpenAI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quirks {
     vendor: Vendor,
     /// Field name of the token limit.
     pub(super) max_tokens_field: &'static str,
-    /// Whether a stream reports usage only on request.
+    /// Whether a stream reports usage only if the request asks for it.
     pub(super) requests_stream_usage: bool,
-    /// Whether it accepts a cache key.
+    /// Whether the provider accepts a cache key.
     pub(super) supports_cache_key: bool,
-    /// Whether it forwards cache breakpoints to models that support them.
+    /// Whether the provider forwards cache breakpoints to models that support them.
     pub(super) supports_breakpoints: bool,
-    /// Whether reasoning details must be sent back.
+    /// Whether reasoning details must be sent back in the next request.
     pub(super) returns_reasoning_details: bool,
-    /// Field in which reasoning text is sent back, if it is.
+    /// Field in which reasoning text is sent back. `None`: it is not sent back.
     pub(super) reasoning_field: Option<&'static str>,
 }
 
@@ -32,7 +32,7 @@ enum Vendor {
 }
 
 impl Quirks {
-    /// OpenAI.
+    /// Quirks of OpenAI.
     pub(crate) const OPENAI: Self = Self {
         vendor: Vendor::OpenAi,
         max_tokens_field: "max_completion_tokens",
@@ -43,11 +43,11 @@ impl Quirks {
         reasoning_field: None,
     };
 
-    /// Groq.
+    /// Quirks of Groq.
     pub(crate) const GROQ: Self =
         Self { vendor: Vendor::Groq, supports_cache_key: false, ..Self::OPENAI };
 
-    /// OpenRouter, which always reports usage.
+    /// Quirks of OpenRouter, which always reports usage.
     pub(crate) const OPENROUTER: Self = Self {
         vendor: Vendor::OpenRouter,
         max_tokens_field: "max_tokens",
@@ -58,7 +58,7 @@ impl Quirks {
         reasoning_field: None,
     };
 
-    /// llama.cpp's server, vLLM, and other servers that users run themselves.
+    /// Quirks of llama.cpp's server, vLLM, and other self-hosted servers.
     pub(crate) const SERVER: Self = Self {
         vendor: Vendor::Server,
         max_tokens_field: "max_tokens",
@@ -69,9 +69,9 @@ impl Quirks {
         reasoning_field: Some("reasoning_content"),
     };
 
-    /// Returns whether a model accepts a temperature, judged by its name.
+    /// Returns whether a model accepts a temperature, judged by the name of the model.
     pub(super) fn supports_temperature(&self, model: &str) -> bool {
-        // Operators of own servers may use any model name.
+        // A self-hosted server may use any model name, so the name says nothing about the model.
         self.vendor == Vendor::Server || family::supports_temperature(model)
     }
 
@@ -80,7 +80,7 @@ impl Quirks {
         self.vendor != Vendor::OpenAi || !family::is_openai_reasoning(model)
     }
 
-    /// Adds the reasoning effort for models that accept it.
+    /// Adds the reasoning effort to the body if the model accepts it.
     pub(super) fn put_effort(&self, model: &str, effort: Effort, body: &mut Map<String, Value>) {
         let (key, value) = match self.vendor {
             Vendor::OpenAi if family::is_openai_reasoning(model) => {
@@ -106,13 +106,13 @@ impl Quirks {
         body.insert(key.to_owned(), value);
     }
 
-    /// Adds the schema of the response.
+    /// Adds the schema of the response to the body.
     pub(super) fn put_schema(&self, model: &str, schema: &Schema, body: &mut Map<String, Value>) {
         let Schema { name, schema } = schema;
         let has_schemas = self.vendor != Vendor::Groq || model.contains("gpt-oss");
         let strict = schema::adapt(schema, Dialect::OpenAi);
         let format = match strict {
-            // Groq's older models only support JSON without a schema.
+            // Groq's older models support only JSON mode without a schema.
             _ if !has_schemas => json!({ "type": "json_object" }),
             Some(schema) => {
                 let schema = json!({ "name": name, "strict": true, "schema": schema });
@@ -126,7 +126,7 @@ impl Quirks {
         };
         body.insert("response_format".to_owned(), format);
         if self.vendor == Vendor::OpenRouter {
-            // Otherwise OpenRouter may choose a host without schema support.
+            // Without this option, OpenRouter may choose a host that does not support schemas.
             body.insert("provider".to_owned(), json!({ "require_parameters": true }));
         }
     }

@@ -1,4 +1,4 @@
-//! Decoding of responses.
+//! Decodes responses.
 
 use serde_json::Value;
 
@@ -27,7 +27,8 @@ pub(super) fn body(response: &Value) -> Result<DecodedResponse, CallError> {
     builder.finish()
 }
 
-/// Sends the pieces of a response and takes the whole response from the final event.
+/// Decodes a streamed response. Sends pieces from the events to the listener, and takes the whole response from the
+/// final event.
 #[derive(Debug, Default)]
 pub(super) struct EventDecoder {
     answer: Option<Result<DecodedResponse, CallError>>,
@@ -52,7 +53,7 @@ impl StreamDecoder for EventDecoder {
                 self.answer = Some(body(&event["response"]));
             }
             "error" => return Err(call_error::from_body(&event)),
-            // Starts and ends of parts, and event types without an equivalent here.
+            // Events for the start or end of a part, and event types that this crate does not support.
             _ => {}
         }
         Ok(())
@@ -107,7 +108,7 @@ fn finish(response: &Value, builder: &mut ResponseBuilder) -> Option<Finish> {
             None
         }
         ("incomplete", other) => Some(Finish::Other(other.to_owned())),
-        // In progress or cancelled.
+        // The response is still in progress or was cancelled.
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Encoding of requests.
+//! Encodes requests.
 
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,8 @@ pub(super) fn body(
         put("instructions", system.as_str().into());
     }
     if family::is_openai_reasoning(model) {
-        // Without storage, reasoning must be returned so that the next request can send it back.
+        // Nothing is stored at the provider, so the response must contain the reasoning for the next request to send
+        // back.
         put("include", json!(["reasoning.encrypted_content"]));
     }
     if let Some(temperature) = request.temperature {
@@ -57,7 +58,7 @@ pub(super) fn body(
     Ok(body)
 }
 
-/// Encodes a message as items in order: text, tool calls, tool results and reasoning.
+/// Encodes a message as a list of items, in the order of its parts: text, tool calls, tool results and reasoning.
 fn items(message: &Message) -> Vec<Value> {
     let mut items: Vec<Value> = Vec::new();
     let (role, kind) = match message.role {
@@ -68,7 +69,7 @@ fn items(message: &Message) -> Vec<Value> {
         match part {
             Part::Text { text } => {
                 let content_part = json!({ "type": kind, "text": text });
-                // Reasoning items also have a `content`, which must not receive text.
+                // Reasoning items also have a `content` list, but text must not be added to it.
                 let message = items.last_mut().filter(|it| it["type"] == "message");
                 match message.and_then(|it| it["content"].as_array_mut()) {
                     Some(content) => content.push(content_part),
@@ -78,7 +79,7 @@ fn items(message: &Message) -> Vec<Value> {
                 }
             }
             Part::Reasoning { opaque, .. } => {
-                // The provider stores no reasoning, so only items with their encrypted content are useful.
+                // The provider stores no reasoning, so only items that contain their encrypted content are useful.
                 let has_content = |it: &&Value| it["encrypted_content"].is_string();
                 items.extend(opaque.iter().find(has_content).cloned());
             }

@@ -5,7 +5,7 @@ use crate::Money;
 /// An amount of tokens and money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
-    /// Tokens of requests and responses.
+    /// Number of tokens in requests and responses.
     pub tokens: u64,
     /// Cost, as far as prices are known.
     pub money: Money,
@@ -39,7 +39,7 @@ pub(super) enum ReserveOutcome {
     Reserved,
     /// The amount may fit once calls in flight release their reservations.
     Wait,
-    /// The amount does not fit next to the amount already spent, with the reason.
+    /// The amount does not fit in addition to the amount already spent. Contains the error message.
     Rejected(String),
 }
 
@@ -56,7 +56,7 @@ impl Account {
         self.spent
     }
 
-    /// Reserves an amount if it fits.
+    /// Reserves an amount if it fits in addition to the amounts already spent and reserved.
     pub(super) fn reserve(&mut self, amount: Spending) -> ReserveOutcome {
         if let Some(problem) = self.over_limit(self.spent.plus(amount), amount) {
             return ReserveOutcome::Rejected(problem);
@@ -69,7 +69,7 @@ impl Account {
         ReserveOutcome::Reserved
     }
 
-    /// Releases a reservation and spends `used` instead.
+    /// Releases a reservation and charges `used` instead.
     pub(super) fn settle(&mut self, reserved: Spending, used: Spending) {
         self.reserved = self.reserved.minus(reserved);
         self.spent = self.spent.plus(used);

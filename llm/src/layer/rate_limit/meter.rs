@@ -1,16 +1,16 @@
-//! Counts requests and tokens of the last minute in constant memory.
+//! Counts the requests and tokens of the last minute in constant memory.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One minute plus the current second.
+/// Number of seconds in a window: one minute plus the current second.
 const SECONDS: usize = 61;
 
-/// Pause to use if the requested one does not fit in an `Instant`.
+/// Length of the pause if the requested pause is too long for an `Instant`.
 const MAX_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Requests and tokens of the last minute, and the end of a pause requested by the provider.
+/// Counts the requests and tokens of the last minute, and knows when a pause requested by the provider ends.
 pub(super) struct Meter {
     start: Instant,
     requests: Option<Window>,
@@ -23,7 +23,7 @@ pub(super) struct Meter {
 pub(super) enum Admission {
     /// The call may start and is counted in this second.
     Granted { second: u64 },
-    /// A limit is reached; try again at this time.
+    /// A limit is reached. The call can be tried again at this time.
     Full { until: Instant },
     /// The provider asked for a pause until this time.
     Paused { until: Instant },
@@ -39,7 +39,7 @@ impl Meter {
         }
     }
 
-    /// Counts a call with this many tokens if the limits allow it.
+    /// Admits and counts a call with this many tokens if the limits allow it.
     pub(super) fn admit(&mut self, now: Instant, tokens: u64) -> Admission {
         if let Some(until) = self.paused_until.filter(|it| *it > now) {
             return Admission::Paused { until };
@@ -59,7 +59,7 @@ impl Meter {
         Admission::Granted { second }
     }
 
-    /// Replaces a call's reserved tokens by the tokens it used.
+    /// Replaces a call's reserved tokens with the tokens that it used.
     pub(super) fn settle(&mut self, second: u64, reserved: u64, used: u64) {
         if let Some(tokens) = &mut self.tokens {
             tokens.replace(second, reserved, used);
@@ -78,13 +78,13 @@ impl Meter {
     }
 }
 
-/// Amounts counted in each of the last seconds.
+/// Amounts counted in each of the last [`SECONDS`] seconds.
 ///
-/// Because of the resolution of one second, an amount leaves the window up to a second late but never early. The
-/// limit therefore holds in any 60 seconds.
+/// The resolution is one second, so an amount leaves the window up to a second late but never early. The limit
+/// therefore holds in any period of 60 seconds.
 struct Window {
     limit: u64,
-    /// Indexed by second modulo `SECONDS`.
+    /// Amount of each second, indexed by the second modulo `SECONDS`.
     amounts: [u64; SECONDS],
     newest: u64,
 }
@@ -94,9 +94,9 @@ impl Window {
         Self { limit, amounts: [0; SECONDS], newest: 0 }
     }
 
-    /// Moves the window to this second and drops what is older than a minute.
+    /// Moves the window to this second and drops amounts that are older than a minute.
     fn advance(&mut self, second: u64) {
-        // The meter is used under one lock, so time does not go backwards.
+        // The meter is used under a lock, so `second` never decreases.
         let passed = second.saturating_sub(self.newest).min(SECONDS as u64);
         for nth in 0..passed {
             self.amounts[index(second - nth)] = 0;
@@ -104,7 +104,7 @@ impl Window {
         self.newest = self.newest.max(second);
     }
 
-    /// Returns the first second in which the amount fits; the newest second if it fits now.
+    /// Returns the first second in which the amount fits. This is the newest second if the amount fits now.
     fn room_for(&self, amount: u64) -> u64 {
         let wanted = amount.min(self.limit);
         let mut counted = self.amounts.iter().fold(0, |sum: u64, it| sum.saturating_add(*it));
@@ -126,7 +126,7 @@ impl Window {
         *counted = counted.saturating_add(amount.min(self.limit));
     }
 
-    /// Replaces `reserved` by `used`, unless that second has left the window.
+    /// Replaces `reserved` with `used` in the given second, unless that second has left the window.
     fn replace(&mut self, second: u64, reserved: u64, used: u64) {
         if second + SECONDS as u64 > self.newest {
             let counted = &mut self.amounts[index(second)];

@@ -17,19 +17,19 @@ use crate::{Error, Listener, Response};
 
 const VERSION: u32 = 1;
 
-/// A recording that cannot be opened.
+/// Error for a recording that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
-    #[error("cannot use the recording `{path}`: {source}")]
+    #[error("cannot read or write the recording `{path}`: {source}")]
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A recording already exists where a new one should be created.
+    /// A new recording cannot be created because the file already exists.
     #[error(
         "`{0}` already exists; delete it to record again, or open it with `RecordMode::ReplayOrRecord`"
     )]
@@ -46,25 +46,25 @@ pub enum RecordingError {
     },
 }
 
-/// First line of the file.
+/// First line of a recording file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     llm_recording: u32,
     date: String,
 }
 
-/// Line of a call.
+/// A line of a recording file that describes a call.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line {
     /// Number of the call in the file, starting at 1, in order of completion.
     pub(super) number: usize,
     #[serde(deserialize_with = "key")]
     pub(super) key: Key,
-    /// Occurrence number among the calls with this key, starting at 0, in order of start.
+    /// Occurrence number among the calls with this key, starting at 0, in the order in which the calls started.
     pub(super) occurrence: usize,
-    /// Model and request.
+    /// The model and the request, as JSON.
     pub(super) call: Value,
-    /// Response or error.
+    /// The response or the error.
     pub(super) outcome: Outcome,
 }
 
@@ -77,7 +77,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Returns an outcome in its stored form.
+    /// Converts the outcome of a call to the JSON that is stored in the file.
     pub(super) fn stored(outcome: &Result<Response, Error>) -> Value {
         match outcome {
             Ok(response) => serde_json::json!({ "response": response }),
@@ -110,21 +110,22 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) lines: Vec<Line>,
-    /// Indices of the lines with each key, in order of start.
+    /// Indices into `lines` for each key, in the order in which the calls started.
     by_key: HashMap<Key, Vec<usize>>,
-    /// Number of bytes in complete lines, and in the partial line after them.
+    /// Number of bytes in complete lines.
     complete_bytes: u64,
+    /// Number of bytes in the partial line after the complete lines, or 0 if there is none.
     partial_bytes: u64,
 }
 
 impl Contents {
-    /// Reads a file.
+    /// Reads and parses a recording file.
     pub(super) fn read(path: &Path) -> Result<Self, RecordingError> {
         let bytes = std::fs::read(path).map_err(|source| file_error(path, source))?;
         Self::parse(path, &bytes)
     }
 
-    /// Reads a file. A missing file, or one without a complete first line, is empty.
+    /// Reads and parses a recording file. A file that does not exist or has no complete first line counts as empty.
     pub(super) fn read_if_exists(path: &Path) -> Result<Self, RecordingError> {
         match std::fs::read(path) {
             Ok(bytes) if bytes.contains(&b'\n') => Self::parse(path, &bytes),
@@ -158,13 +159,13 @@ impl Contents {
             self.by_key.entry(line.key).or_default().push(nth);
         }
         for lines in self.by_key.values_mut() {
-            // If a failed call was made again, its last line counts.
+            // If a failed call was made again, several lines have the same occurrence number. Only the last one counts.
             lines.sort_by_key(|it| (self.lines[*it].occurrence, Reverse(*it)));
             lines.dedup_by_key(|it| self.lines[*it].occurrence);
         }
     }
 
-    /// Drops retryable failures that were followed by another attempt.
+    /// Removes retryable failures that were followed by another attempt from the index.
     pub(super) fn without_retried(mut self) -> Self {
         for lines in self.by_key.values_mut() {
             let last = lines.last().copied();
@@ -173,7 +174,7 @@ impl Contents {
         self
     }
 
-    /// Returns the calls with this key, in order of start.
+    /// Returns the calls with this key, in the order in which they started.
     pub(super) fn with_key(&self, key: Key) -> CallsWithKey<'_> {
         CallsWithKey { contents: self, lines: self.by_key.get(&key).map_or(&[], Vec::as_slice) }
     }
@@ -216,12 +217,13 @@ fn check_header(line: &[u8]) -> Result<(), String> {
 pub(super) struct Writer {
     file: File,
     next_number: usize,
-    /// Whether writing a line failed. Nothing more is written then, because it would continue a partial line.
+    /// Whether writing a line failed. Nothing is written after a failure, because it would be appended to a partial
+    /// line.
     failed: bool,
 }
 
 impl Writer {
-    /// Creates a new file.
+    /// Creates a new file, or returns an error if the file already exists.
     pub(super) fn create(path: &Path) -> Result<Self, RecordingError> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
         let file = file.map_err(|source| match source.kind() {
@@ -231,7 +233,8 @@ impl Writer {
         Self::write_header(path, file)
     }
 
-    /// Opens a file to append after its last complete line, or creates it.
+    /// Opens a file and removes a partial last line, so that new lines are appended after the last complete one.
+    /// Creates the file if it does not exist.
     pub(super) fn append(path: &Path, contents: &Contents) -> Result<Self, RecordingError> {
         let file = OpenOptions::new().append(true).create(true).open(path);
         let file = file.map_err(|source| file_error(path, source))?;
@@ -252,7 +255,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Appends a call, given as JSON.
+    /// Appends a call. The model and the request are given as JSON.
     pub(super) fn add(
         &mut self,
         key: Key,
@@ -277,7 +280,7 @@ impl Writer {
         self.failed
     }
 
-    /// Writes a line with a single call, so that a crash leaves at most a partial line.
+    /// Writes a line with a single write call, so that a crash leaves at most one partial line.
     fn write_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("an earlier write failed"));
@@ -295,7 +298,8 @@ fn file_error(path: &Path, source: io::Error) -> RecordingError {
 fn date(time: SystemTime) -> String {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years start in March here, so that the leap day is the last day; day 0 is 1 March of year 0.
+    // In this calculation, years start in March, so that a leap day is the last day of its year. Day 0 is 1 March of
+    // year 0.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

@@ -1,4 +1,4 @@
-//! Error messages for calls that a recording does not contain: how they differ from the closest recorded call.
+//! Error messages for calls that a recording does not contain. They describe how the closest recorded call differs.
 
 use std::{cmp::Reverse, path::Path};
 
@@ -16,7 +16,7 @@ pub(super) fn explain(path: &Path, contents: &Contents, key: Key, call: &Value) 
     let times = contents.with_key(key).len();
     if times > 0 {
         return format!(
-            "`{path}` contains only {times} calls like this one, but one more is made: {requested}; \
+            "`{path}` contains too few calls like this one ({times} recorded, one more requested): {requested}; \
              record the run again, or record the missing calls"
         );
     }
@@ -41,14 +41,14 @@ fn prompt_text(call: &Value) -> String {
     parts.filter_map(|it| it["text"].as_str().or_else(|| it["content"].as_str())).collect()
 }
 
-/// Differences between a call and a recorded one.
+/// Differences between a requested call and a recorded call.
 #[derive(Default)]
 struct Difference {
     /// Number of differences.
     count: usize,
     /// Description of the first difference.
     first: String,
-    /// Number of equal bytes at the start and the end of the first difference.
+    /// Number of equal bytes at the start and at the end of the two texts in the first difference.
     common: usize,
 }
 
@@ -121,7 +121,7 @@ fn text(value: Option<&Value>) -> String {
     }
 }
 
-/// Returns the length in bytes of the common prefix, at a character boundary.
+/// Returns the length, in bytes, of the longest common prefix that ends at a character boundary.
 fn common_prefix(a: &str, b: &str) -> usize {
     let mut length = common_prefix_of(a.bytes(), b.bytes());
     while !a.is_char_boundary(length) || !b.is_char_boundary(length) {

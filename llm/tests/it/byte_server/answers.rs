@@ -1,4 +1,4 @@
-//! Small responses in the formats of the providers.
+//! Small responses in the wire formats of the providers.
 
 use llm::{Provider, Request};
 
@@ -9,13 +9,13 @@ use super::{ByteServer, Move};
 pub(super) struct Wire {
     pub(super) provider: &'static str,
     pub(super) responses_api: bool,
-    /// The response in one piece.
+    /// The response as a whole, not streamed.
     pub(super) whole: &'static str,
     /// The same response as a stream.
     pub(super) stream: &'static str,
 }
 
-/// The text of all responses. Its non-ASCII characters are also split in the middle.
+/// The text of all responses. It has non-ASCII characters, which some tests split in the middle.
 pub(super) const TEXT: &str = "Grüße!";
 
 pub(super) const WIRES: [Wire; 5] = [
@@ -86,18 +86,18 @@ pub(super) fn hello() -> Request {
 }
 
 impl Wire {
-    /// Returns this provider at a server.
+    /// Returns this provider, with its base URL set to a server.
     pub(super) fn provider(&self, server: &ByteServer) -> Provider {
         let provider = server.provider(self.provider);
         if self.responses_api { provider.responses_api().unwrap() } else { provider }
     }
 
-    /// Returns the response in one piece, with its length.
+    /// Returns the HTTP response that is not streamed, with a `Content-Length` header.
     pub(super) fn plain(&self) -> Vec<u8> {
         answer("200 OK", "", self.whole)
     }
 
-    /// Returns the stream with chunked transfer encoding.
+    /// Returns the streamed HTTP response with chunked transfer encoding.
     pub(super) fn chunked(&self) -> Vec<u8> {
         let mut bytes = self.head("Transfer-Encoding: chunked");
         // These chunks end inside events, lines and characters.
@@ -110,7 +110,7 @@ impl Wire {
         bytes
     }
 
-    /// Returns the stream without a length; only the end of the connection ends it.
+    /// Returns the streamed HTTP response without a length. Only the end of the connection marks its end.
     pub(super) fn unbounded(&self) -> Vec<u8> {
         let mut bytes = self.head("Connection: close");
         bytes.extend(self.stream.as_bytes());
@@ -123,7 +123,7 @@ impl Wire {
     }
 }
 
-/// Returns a response with a length. `headers` are complete header lines.
+/// Returns an HTTP response with a `Content-Length` header. `headers` are additional, complete header lines.
 pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n",
@@ -132,7 +132,7 @@ pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     (head + body).into_bytes()
 }
 
-/// Writes bytes and leaves the connection open.
+/// Returns a script that writes bytes and leaves the connection open.
 pub(super) fn write(bytes: impl Into<Vec<u8>>) -> Vec<Move> {
     vec![Move::Write(bytes.into())]
 }

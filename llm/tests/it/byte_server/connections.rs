@@ -1,4 +1,4 @@
-//! Reuse, closing and failure of connections.
+//! Tests of how connections are reused, closed and replaced.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn broken_connection_is_a_retryable_error() {
     llm.generate(hello()).await.unwrap();
     let error = llm.generate(hello()).await.unwrap_err();
     assert_eq!((error.kind, error.is_retryable()), (ErrorKind::Network, true), "{error}");
-    // A request that may have been answered and paid for is not repeated automatically.
+    // The request is not repeated automatically, because it may already have been answered and paid for.
     assert_eq!(server.requests().len(), 2);
 }
 

@@ -1,4 +1,5 @@
-//! Responses that are cut off or stall at every byte: the result is an error or complete, never a partial response.
+//! Tests with responses that are truncated or stall after every possible number of bytes. The result must be an error
+//! or the complete response, never a partial one.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ const STREAM: Case = Case {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     mode: CallMode,
-    /// Returns the complete response bytes.
+    /// Function that returns the bytes of the complete response.
     answer: fn(&Wire) -> Vec<u8>,
     /// What the server does after part of the response.
     then: &'static [Move],
@@ -40,7 +41,7 @@ struct Case {
 }
 
 impl Case {
-    /// Calls every provider once for every length of the response.
+    /// Calls every provider once for every number of bytes after which the response can be truncated.
     async fn check(self) {
         for wire in &WIRES {
             let n_bytes = (self.answer)(wire).len();
@@ -51,7 +52,7 @@ impl Case {
         }
     }
 
-    /// Checks the result of the first `length` bytes.
+    /// Checks the result of a call if the server sends only the first `length` bytes.
     async fn check_one(self, wire: &'static Wire, length: usize) {
         let bytes = (self.answer)(wire);
         let mut moves = write(&bytes[..length]);
@@ -63,7 +64,7 @@ impl Case {
             Ok(response) => check_full(&response, &place),
             Err(error) => {
                 assert!((self.is_expected)(&error), "{place}: {error}");
-                // A slow server may time out even with the complete response, but it cannot cut it off.
+                // Even a complete response may time out if the machine is slow, but it is never truncated.
                 assert!(length < bytes.len() || self.then.is_empty(), "{place}: {error}");
             }
         }
@@ -84,7 +85,7 @@ fn check_full(response: &Response, place: &str) {
     assert_eq!((response.usage.unwrap().input, response.usage.unwrap().output), (3, 2), "{place}");
 }
 
-/// Broken before or after the response headers.
+/// Returns whether the connection broke before or after the response headers.
 fn is_broken(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::Network | ErrorKind::Truncated)
 }

@@ -1,4 +1,4 @@
-//! Errors from providers.
+//! Tests of errors that providers return.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,8 @@ use super::{
     answers::{WIRES, answer, hello, write},
 };
 
-/// Calls every provider, plain and streamed, and returns the errors.
+/// Makes a plain and a streamed call to every provider and returns the errors. The server answers every request with
+/// this status, these headers and this body.
 async fn errors(status: &str, headers: &str, body: &str) -> Vec<Error> {
     let server = ByteServer::start([write(answer(status, headers, body))]).await;
     let mut errors = vec![];
@@ -91,14 +92,14 @@ async fn messages_are_safe_to_display() {
     }
 }
 
-/// Checks that no part of the key remains, wherever the text is truncated.
+/// No part of the API key remains in an error message, wherever the message is truncated.
 #[tokio::test]
 async fn truncated_messages_contain_no_part_of_the_key() {
     for n_before in [480, 490, 500, 570, 580, 590, 980, 990, 1000] {
         let text = format!("{}{KEY} {}", "x".repeat(n_before), "y".repeat(20_000));
         let cases = [
             ("401 Unauthorized", text.clone()),
-            // Also in place of a response.
+            // The same text with a success status, in place of a response.
             ("200 OK", text.clone()),
             ("200 OK", format!(r#"{{"error":{{"message":"{text}"}}}}"#)),
         ];
@@ -110,7 +111,7 @@ async fn truncated_messages_contain_no_part_of_the_key() {
     }
 }
 
-/// Checks that secrets in headers and in the URL are redacted like the key.
+/// Secrets in headers and in the URL are redacted, like the API key.
 #[tokio::test]
 async fn secrets_in_headers_and_url_are_redacted() {
     let body = "bearer-0123456789, whole-header-value, query+token/1=, query%2Btoken%2F1%3D, pass-0123456789, v1";
@@ -144,7 +145,7 @@ async fn invalid_bodies_are_retryable_errors() {
     }
 }
 
-/// Ollama silently drops what does not fit.
+/// A prompt that the server truncated is an error. Ollama reports none, but silently drops what does not fit.
 #[tokio::test]
 async fn truncated_prompt_is_detected() {
     let ollama = WIRES.iter().find(|it| it.provider == "ollama").unwrap();

@@ -1,4 +1,4 @@
-//! Timeouts of each phase. Sockets do not follow tokio's paused clock, so the times are short and real.
+//! Tests of the timeouts of each phase. Sockets do not follow tokio's paused clock, so the tests use short real times.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn endless_response_times_out() {
     server.n_open(0).await;
 }
 
-/// The server is slow but never silent for longer than the idle timeout.
+/// A response may take longer than the idle timeout, as long as no pause between its bytes is longer.
 #[tokio::test]
 async fn slow_response_does_not_time_out() {
     let idle = Duration::from_secs(2);
@@ -95,7 +95,7 @@ async fn stalled_tls_handshake_times_out() {
     check(&llm.generate(hello()).await.unwrap_err(), Phase::Connect);
 }
 
-/// A listener with a full queue does not accept connections.
+/// A connection that is not accepted times out. A listener with a full queue does not accept connections.
 #[tokio::test]
 async fn stalled_connect_times_out() {
     let socket = TcpSocket::new_v4().unwrap();

@@ -37,7 +37,7 @@ async fn actual_usage_is_charged() {
     }
     let spent = budget.spent();
     assert_eq!((spent.tokens, spent.money), (5_500, Money::from_dollars(0.0075)));
-    // 4,500 tokens are left, and another call needs up to 4,096 and its request, so one more fits.
+    // 4,500 tokens are left, and a call reserves 4,096 tokens plus those of its request, so one more call fits.
     llm.generate("?").await.unwrap();
     let error = llm.generate("?").await.unwrap_err();
     assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::Budget, 6));
@@ -73,7 +73,7 @@ async fn cost_of_cache_writes_is_reserved() {
     let (llm, calls) = fake(|_, _| async { Ok(answer("here")) });
     let request = Request::new("x".repeat(100_000)).max_tokens(1);
     let read = estimate_tokens("anthropic", &request);
-    // Enough to read the request, but not to write it to a cache.
+    // The budget covers the price of reading the request, but not that of writing it to a prompt cache.
     let money = Money::from_dollars((read as f64 * 1.2 + 5.0) / 1e6);
     let error = llm.budget(&Budget::of_money(money)).generate(request).await.unwrap_err();
     assert_eq!((error.kind, calls.load(Ordering::Relaxed)), (ErrorKind::Budget, 0));
@@ -166,7 +166,7 @@ async fn dropped_call_is_charged_in_full() {
 #[tokio::test(start_paused = true)]
 async fn calls_wait_for_reservations_of_others() {
     let (llm, most) = slow();
-    // Enough for three reservations at a time, and for the actual usage of all ten calls.
+    // The budget is enough for three reservations at a time, and for the actual usage of all ten calls.
     let budget = Budget::of_tokens(15_000);
     let llm = llm.budget(&budget);
     let mut calls = JoinSet::new();
@@ -180,7 +180,7 @@ async fn calls_wait_for_reservations_of_others() {
     assert_eq!(most.load(Ordering::Relaxed), 3);
 }
 
-/// Returns a model that takes a second per call, and the maximum number of concurrent calls.
+/// Returns a model that takes a second per call, and a counter with the maximum number of concurrent calls.
 fn slow() -> (Llm, Arc<AtomicUsize>) {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let peak = most.clone();
@@ -196,7 +196,7 @@ fn slow() -> (Llm, Arc<AtomicUsize>) {
     (llm, most)
 }
 
-/// Plan of one call of a random schedule.
+/// Plan for one call in a random schedule.
 #[derive(Clone, Debug)]
 struct Plan {
     comes_at: u64,
@@ -207,7 +207,7 @@ struct Plan {
 
 #[derive(Clone, Debug)]
 enum End {
-    /// Answered, using this many thousandths of its reservation.
+    /// The call is answered and uses this many thousandths of its reservation.
     Answered(u64),
     Refused,
     Cut,
@@ -233,7 +233,7 @@ struct Ran {
     budget: Budget,
 }
 
-/// Runs the calls; they use `times` as many tokens as planned.
+/// Runs the calls. Each call uses `times` as many tokens as planned.
 async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
     let cost = Arc::new(Mutex::new(vec![None; plans.len()]));
     let (owned, log) = (plans.to_vec(), cost.clone());
@@ -307,7 +307,7 @@ proptest! {
             let Some(Err(error)) = outcome.as_ref().filter(|_| ran.cost[number].is_none()) else {
                 continue;
             };
-            // A rejected call would not have fitted next to the final spending.
+            // A rejected call would not have fitted in addition to the amount spent in the end.
             prop_assert_eq!(error.kind, ErrorKind::Budget);
             let request = Request::new(number.to_string()).max_tokens(plans[number].max_tokens);
             prop_assert!(spent + reserved(&request) > limit);

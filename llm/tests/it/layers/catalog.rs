@@ -20,9 +20,9 @@ fn costs_follow_from_prices() {
     check(haiku, usage(1_000_000, 1_000_000, 0, 0), Some(0.1));
     check(haiku, usage(1_000_000, 0, 1_000_000, 0), Some(1.25));
     check(haiku, usage(1_000_000, 400_000, 500_000, 10), Some(0.1 + 0.04 + 0.625 + 0.000_05));
-    // A provider may report more cached tokens than the request has.
+    // The cost is also computed if a provider reports more cached tokens than the request has.
     check(haiku, usage(1_000_000, 3_000_000, 1_000_000, 0), Some(0.1));
-    // Without their own price, cached tokens cost as much as others.
+    // If there is no separate price for cached tokens, they cost as much as other tokens.
     check(("google", "gemini-3.5-flash-lite"), usage(1_000_000, 500_000, 0, 0), Some(0.3));
     check(("ollama", "anything"), usage(1_000_000, 0, 0, 1_000_000), Some(0.0));
     check(("groq", "openai/gpt-oss-20b"), usage(1_000_000, 0, 0, 1_000_000), Some(0.375));

@@ -22,14 +22,14 @@ struct Log {
     said: Vec<String>,
 }
 
-/// Dependencies of nodes: a model, and whether they fail at the end.
+/// Dependencies of the nodes: a model, and whether a node fails at its end.
 #[derive(Clone)]
 struct Deps {
     llm: Llm,
     fails: Arc<AtomicBool>,
 }
 
-/// Makes two identical calls and a different one, then may fail.
+/// Makes two identical calls and a different one, and then fails if the dependencies say so.
 async fn ask(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
     let llm = cx.deps().llm.clone().journal(cx);
     let (first, second) = tokio::join!(llm.generate("same"), llm.generate("same"));
@@ -89,7 +89,7 @@ async fn failed_calls_are_repeated() {
     );
 }
 
-/// Makes a call with a retry, one that times out, and another one, then may fail.
+/// Makes a call with a retry, a call that times out, and another call, and then fails if the dependencies say so.
 async fn insist(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
     let journal = cx.deps().llm.clone().journal(cx);
     let backoff = Backoff::new(1).first_wait(Duration::ZERO);
@@ -125,7 +125,8 @@ async fn calls_without_response_do_not_count() {
     assert_eq!(thread.state().await.unwrap().unwrap().values.said, ["1", "3"]);
 }
 
-/// Passes a model's error through a node; returns the kind that the node sees and whether the error is retryable.
+/// Checks that a node receives a model's error of this kind unchanged. Returns the kind, and whether the error is
+/// retryable for the node.
 async fn kinds(kind: ErrorKind) -> (ErrorKind, bool) {
     async fn look(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
         match cx.deps().llm.clone().journal(cx).generate("?").await {

@@ -1,4 +1,4 @@
-//! Ten thousand concurrent calls through a rate limiter to a server that counts them.
+//! Makes ten thousand concurrent calls through a rate limiter to a server that counts them.
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +25,7 @@ const CONCURRENCY: usize = 64;
 /// Prompt of calls that are cancelled. The server may still process them, but does not count them.
 const CANCELLED: &str = "given up";
 
-/// What the server has counted.
+/// Numbers that the server has counted.
 #[derive(Debug, Default)]
 struct Counts {
     /// Maximum number of open connections.
@@ -54,7 +54,8 @@ async fn converse(stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
         let running = counts.running.fetch_add(counted, Ordering::Relaxed) + counted;
         counts.most.fetch_max(running, Ordering::Relaxed);
         sleep(Duration::from_millis(1)).await;
-        // Count before the client can know that its call is over.
+        // The call is counted as finished before the answer is sent, because the client may start its next call as
+        // soon as it receives the answer.
         counts.running.fetch_sub(counted, Ordering::Relaxed);
         counts.answered.fetch_add(counted, Ordering::Relaxed);
         write(&mut stream, prompt).await?;
@@ -62,7 +63,7 @@ async fn converse(stream: TcpStream, counts: Arc<Counts>) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the body of a request; `None` at the end of the connection.
+/// Reads the body of the next request. Returns `None` if the connection is closed.
 async fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
     let (mut line, mut length) = (String::new(), 0);
     while stream.read_line(&mut line).await? > 0 {
@@ -103,7 +104,7 @@ async fn ten_thousand_concurrent_calls() {
         let (kept, cancelled) = (llm.clone(), llm.clone());
         calls.spawn(async move { kept.generate(number.to_string()).await.unwrap().text() });
         if number % 10 == 0 {
-            // In addition, a tenth as many calls are cancelled, most of them while they wait.
+            // In addition, a tenth as many calls are made and cancelled, most of them while they are waiting.
             let limit = Duration::from_micros(number as u64 * 10);
             dropped.spawn(async move { timeout(limit, cancelled.generate(CANCELLED)).await });
         }
@@ -111,7 +112,7 @@ async fn ten_thousand_concurrent_calls() {
     while counts.answered.load(Ordering::Relaxed) < CALLS / 4 {
         sleep(Duration::from_millis(1)).await;
     }
-    // By now every call has started, and most of them wait.
+    // By now all calls have been made, and most of them are waiting.
     let grown = resident().saturating_sub(before);
     let answers: BTreeSet<String> = calls.join_all().await.into_iter().collect();
     let cancelled = dropped.join_all().await.iter().filter(|it| it.is_err()).count();
@@ -135,7 +136,7 @@ async fn ten_thousand_concurrent_calls() {
     server.abort();
 }
 
-/// Returns the resident memory of the process, if the system reports it.
+/// Returns the resident memory of the process in bytes, or 0 if the system does not report it.
 fn resident() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|it| it.split_whitespace().nth(1)?.parse::<usize>().ok());

@@ -65,7 +65,8 @@ async fn requests_per_minute_are_limited() {
 
 #[tokio::test(start_paused = true)]
 async fn tokens_per_minute_are_limited() {
-    // A call reserves its request and 4,096 tokens, so two fit at first. Each uses 1,100 in the end.
+    // A call reserves 4,096 tokens plus those of its request, so two calls fit at first. Each call uses only 1,100
+    // tokens in the end.
     let (llm, calls) = slow(SECOND);
     let llm = llm.rate_limit(&RateLimiter::new(RateLimit::new(100).tokens_per_minute(10_000)));
     assert_eq!(seconds(&llm, &calls, 7).await, [0, 0, 1, 2, 3, 4, 61]);
@@ -161,13 +162,13 @@ async fn long_pause_is_an_error() {
     assert!(error.message.contains("raise `max_wait`"), "{error}");
 }
 
-/// Plan of one call of a random schedule.
+/// Plan for one call in a random schedule.
 #[derive(Clone, Debug)]
 struct Plan {
     comes_after: u64,
     takes: u64,
     max_tokens: u32,
-    /// Tokens used, in thousandths of the maximum.
+    /// Number of tokens used, in thousandths of `max_tokens`.
     uses: u64,
     dropped_after: Option<u64>,
 }
@@ -184,7 +185,7 @@ prop_compose! {
     }
 }
 
-/// A call as the model saw it.
+/// A call that reached the model.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     number: usize,
@@ -217,7 +218,7 @@ proptest! {
     }
 }
 
-/// Runs the calls; returns the calls that the model saw, the maximum concurrency, and the number of answered calls.
+/// Runs the calls. Returns the calls that reached the model, the maximum concurrency, and the number of answered calls.
 async fn run(plans: &[Plan], limit: RateLimit, tokens: u64) -> (Vec<Seen>, usize, usize) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -226,7 +227,7 @@ async fn run(plans: &[Plan], limit: RateLimit, tokens: u64) -> (Vec<Seen>, usize
     let (llm, _) = fake(move |_, prompt| {
         let number: usize = prompt.parse().unwrap();
         let plan = owned[number].clone();
-        // Responses stay within their maximum, so no call uses more than it reserved.
+        // Responses have at most `max_tokens` tokens, so no call uses more than it reserved.
         let used = (u64::from(plan.max_tokens) * plan.uses / 1_000).min(tokens);
         let (log, at) = (log.clone(), start.elapsed());
         let running = Running::new(&now, &peak);

@@ -31,8 +31,8 @@ fn replay(path: &PathBuf) -> Llm {
     Recording::open(path, RecordMode::Replay).unwrap().model(id())
 }
 
-/// Makes a thousand concurrent calls: 200 requests, each five times. Returns the outcomes as JSON, in order of the
-/// calls.
+/// Makes a thousand concurrent calls: 200 requests, each of them five times. Returns the outcomes as JSON, in the order
+/// of the calls.
 async fn thousand(llm: Llm) -> Vec<String> {
     let mut calls = JoinSet::new();
     for number in 0..1_000 {
@@ -53,7 +53,7 @@ async fn thousand(llm: Llm) -> Vec<String> {
     outcomes.into_iter().map(|it| it.1).collect()
 }
 
-/// Returns a model with unique responses, random order of completion, and occasional failures.
+/// Returns a model that gives unique responses, completes calls in random order, and sometimes fails.
 fn moody() -> (Llm, Arc<std::sync::atomic::AtomicUsize>) {
     fake(|number, prompt| async move {
         let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -82,10 +82,10 @@ async fn thousand_concurrent_calls_replay_exactly() {
     let replayed = thousand(model.record(&recording)).await;
     assert_eq!(calls.load(Ordering::Relaxed), 0);
     assert_eq!(replayed, recorded);
-    // And without any model.
+    // A replay also works without a model.
     let recording = Recording::open(&path, RecordMode::Replay).unwrap();
     assert_eq!(thousand(recording.model(id())).await, recorded);
-    // With several threads, identical calls start in any order, so only the set of responses is fixed.
+    // With several OS threads, identical calls start in any order, so only the set of responses is the same.
     let threads = tokio::task::spawn_blocking(move || {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
@@ -149,7 +149,7 @@ async fn secrets_are_not_recorded() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(!text.contains("sesame") && !text.contains(key), "{text}");
     assert!(!format!("{llm:?}").contains("sesame"));
-    // The same calls are found, including one whose prompt quotes a redacted response.
+    // The same calls are found in a replay, including one whose prompt quotes a redacted response.
     let llm = open(RecordMode::Replay).model(id());
     let first = llm.generate(prompt.as_str()).await.unwrap();
     assert_eq!(first.text(), "you said [secret] with [secret]");
@@ -193,7 +193,7 @@ async fn failed_calls_are_recorded_again() {
     for fails in [true, false, true] {
         assert_eq!(llm.generate("?").await.is_err(), fails);
     }
-    // A replay repeats the run unchanged.
+    // A replay returns the recorded failure.
     assert_eq!(replay(&path).generate("?").await, Err(error(ErrorKind::Auth)));
 
     for (mode, made) in
@@ -237,7 +237,7 @@ async fn dropped_calls_leave_no_gaps() {
     let (first, second, third) = tokio::join!(dropped(), dropped(), llm.generate("?"));
     assert!(first.is_err() && second.is_err());
     assert_eq!(replay(&path).generate("?").await, third);
-    // Appended calls come after it, both now and in a replay.
+    // Calls that are appended come after the recorded ones, both now and in a replay.
     let (model, _) = fake(|_, _| async { Ok(answer("added")) });
     let added = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
     assert_eq!(added.generate("?").await, third);
@@ -269,7 +269,7 @@ async fn replayed_responses_are_streamed() {
     assert_eq!(stream.response().await, Ok(answer("here")));
 }
 
-/// Records these prompts.
+/// Records one call for each of these prompts. Returns the temporary directory and the path of the recording.
 async fn recorded(prompts: &[&str]) -> (TempDir, PathBuf) {
     let (folder, path) = file();
     let (model, _) = fake(|_, prompt| async move { Ok(answer(prompt)) });
@@ -326,7 +326,7 @@ async fn extra_call_is_explained() {
     llm.generate("?").await.unwrap();
     llm.generate("?").await.unwrap();
     let error = llm.generate("?").await.unwrap_err();
-    assert!(error.message.contains("contains only 2 calls like this one"), "{error}");
+    assert!(error.message.contains("too few calls like this one (2 recorded, one more"), "{error}");
 }
 
 #[tokio::test]

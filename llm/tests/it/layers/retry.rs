@@ -15,13 +15,13 @@ use super::{answer, error, fake, rate_limited};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns a source of these numbers, then zeros.
+/// Returns a function that returns these numbers one after the other, and then zeros.
 fn draws(numbers: &'static [f64]) -> impl Fn() -> f64 + Send + Sync + 'static {
     let next = AtomicUsize::new(0);
     move || numbers.get(next.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(0.0)
 }
 
-/// Calls a model that fails with these errors and then answers; returns the outcome and the times of the calls in
+/// Calls a model that fails with these errors and then answers. Returns the outcome, and the times of the calls in
 /// milliseconds.
 async fn called(errors: Vec<Error>, backoff: Backoff) -> (Result<Response, Error>, Vec<u128>) {
     let times = Arc::new(Mutex::new(Vec::new()));

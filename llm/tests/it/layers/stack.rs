@@ -1,4 +1,4 @@
-//! Combinations of layers.
+//! Tests of combinations of layers.
 
 use std::{
     path::Path,

@@ -1,4 +1,4 @@
-//! Tests against aimock, which implements the protocols of all six providers and can inject faults.
+//! Tests with aimock, a server that implements the protocols of all six providers and can inject faults.
 
 use std::{path::Path, process::Command, sync::OnceLock, time::Duration};
 
@@ -26,7 +26,7 @@ fn program(folder: &Path) -> Command {
     )
 }
 
-/// The six providers and their paths at the server.
+/// The six providers and the paths of their base URLs at the server.
 const PROVIDERS: [(&str, &str); 6] = [
     ("anthropic", ""),
     ("openai", "/v1"),
@@ -36,7 +36,7 @@ const PROVIDERS: [(&str, &str); 6] = [
     ("ollama", ""),
 ];
 
-/// Returns all configurations: the providers, and OpenAI with the Responses API.
+/// Returns all configurations: the six providers, and OpenAI with the Responses API.
 fn providers(server: &Server) -> Vec<Provider> {
     let provider = |(name, path)| {
         let provider = Provider::new(name).unwrap().key("sk-mock");
@@ -101,7 +101,7 @@ async fn schema_responses() {
     }
 }
 
-/// Calls a tool and continues with its result, plain and streamed.
+/// The model calls a tool, and the conversation continues with the result, both in plain and in streamed calls.
 #[tokio::test]
 async fn tool_calls() {
     let Some(server) = AIMOCK.shared() else { return };
@@ -121,7 +121,7 @@ async fn tool_calls() {
             let call = response.tool_calls().next().unwrap().clone();
             assert_eq!(call.name, "weather", "{llm:?}");
             assert_eq!(call.arguments, json!({ "city": "Köln", "days": 2 }), "{llm:?}");
-            // aimock's Gemini has a finish reason that Google's does not have.
+            // For Gemini, aimock sends a finish reason that does not exist in Google's API.
             let is_odd = response.finish == Finish::Other("FUNCTION_CALL".to_owned());
             assert!(response.finish == Finish::ToolCalls || is_odd, "{response:?}");
             let request = request
@@ -157,14 +157,14 @@ async fn unknown_request_is_an_error() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
         for error in errors(&llm, "Nobody has an answer to this.").await {
-            // The body reports an invalid request, but the status an overloaded server.
+            // The body reports an invalid request, but the status says that the server is unavailable.
             assert_eq!((error.kind, error.status), (ErrorKind::Overloaded, Some(503)), "{error:?}");
             assert!(error.message.contains("no fixture matched"), "{error:?}");
         }
     }
 }
 
-/// Injects faults by a header and checks the resulting errors.
+/// Faults that aimock injects are retryable errors. A request header tells aimock which fault to inject.
 #[tokio::test]
 async fn injected_faults_are_retryable_errors() {
     let Some(server) = AIMOCK.shared() else { return };

@@ -1,4 +1,4 @@
-//! Tests against llama.cpp's server with a small real model: both OpenAI protocols and Anthropic's.
+//! Tests with llama.cpp's server and a small real model, over both of OpenAI's protocols and Anthropic's.
 
 use std::{net::TcpListener, path::Path, process::Command, sync::OnceLock, time::Duration};
 
@@ -21,7 +21,7 @@ fn program(folder: &Path, port: u16) -> Command {
     let model = folder.join("model.gguf");
     let mut program = server::program("python3", &[&script, &model, &port.to_string()]);
     program.env("PYTHONPATH", folder.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
-    // Idle threads must not compete for the CPU.
+    // With these settings, idle OS threads do not compete for the CPU.
     program.env("OMP_WAIT_POLICY", "passive").env("GOMP_SPINCOUNT", "0");
     program
 }
@@ -43,7 +43,7 @@ fn question() -> Request {
     Request::new("Which colour has the sky?").system("You answer briefly.").max_tokens(6)
 }
 
-/// Returns a request for a list of at least this many numbers, to get a response of any duration.
+/// Returns a request for a list of at least this many numbers, so that a test can choose how long the response takes.
 fn numbers(least: u32) -> Request {
     let schema = json!({ "type": "array", "items": { "type": "integer" }, "minItems": least });
     Request::new("Count.").schema(Schema { name: "numbers".to_owned(), schema })
@@ -129,7 +129,8 @@ async fn wrong_url_is_an_error() {
     assert_eq!((error.kind, error.status), (ErrorKind::NotFound, Some(404)), "{error:?}");
 }
 
-/// The server processes one request at a time: if the dropped one still ran, the next one would wait for it.
+/// A call that is dropped stops at the server. The server processes one request at a time, so if the dropped one were
+/// still running, the next one would wait for it.
 #[tokio::test]
 async fn dropped_call_frees_the_server() {
     let Some(server) = LLAMA.shared() else { return };
@@ -143,7 +144,7 @@ async fn dropped_call_frees_the_server() {
     assert!(n_cancelled() > before, "{}", server.log());
 }
 
-/// While it loads its model, the server answers that it is not ready, which is a retryable error.
+/// While the server loads its model, it answers that it is not ready, which is a retryable error.
 #[tokio::test]
 async fn loading_server_is_a_retryable_error() {
     let Some(folder) = LLAMA.folder() else { return };
@@ -152,7 +153,7 @@ async fn loading_server_is_a_retryable_error() {
     let server = Server::start_at(&program(&folder, port), url);
     let llm = openai(&server);
     let mut was_loading = false;
-    // The server answers the first of these requests when it is ready, so none is lost.
+    // The request is repeated until the server is ready.
     for _ in 0..2400 {
         match llm.generate(question().max_tokens(1)).await {
             Ok(_) => {

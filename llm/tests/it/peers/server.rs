@@ -1,4 +1,4 @@
-//! A server process that ends with the tests, however they end.
+//! A server process that is stopped when the tests end, even if they are killed.
 
 use std::{
     ffi::OsStr,
@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Shell script that runs the program and kills it when the other end of the pipe is closed. Destructors would not
-/// be enough: they do not run when the tests are killed or when `main` returns.
+/// Shell script that runs the program and kills it when the other end of the stdin pipe is closed. Destructors would
+/// not suffice, because they do not run when the tests are killed, nor for statics when `main` returns.
 const HOLD: &str = r#""$@" 2>&1 & cat >/dev/null; kill $!"#;
 
 /// A running server.
@@ -39,14 +39,14 @@ impl Server {
         }
     }
 
-    /// Starts a program with a given address and does not wait for it.
+    /// Starts a program that listens on a given address, and does not wait until it is ready.
     pub(super) fn start_at(program: &Command, url: String) -> Self {
         let (mut server, _) = Self::spawn(program);
         server.url = url;
         server
     }
 
-    /// Returns the output so far.
+    /// Returns the output of the program so far.
     pub(super) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -56,7 +56,8 @@ impl Server {
         command.args(["-c", HOLD, "hold"]).arg(program.get_program()).args(program.get_args());
         let variables = program.get_envs();
         command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-        // Signals to the tests' process group, such as Ctrl-C, must not kill the shell that cleans up.
+        // The shell gets its own process group, because it must survive signals to the group of the tests, such as
+        // Ctrl-C, to kill the program.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn().unwrap();
@@ -68,7 +69,7 @@ impl Server {
             for line in output.split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line).into_owned();
                 its_log.lock().unwrap().push_str(&format!("{line}\n"));
-                // There is no receiver once the address is known.
+                // Ignore the error, because the receiver is dropped once the address is known.
                 let _ = sender.send(line);
             }
         });

@@ -13,7 +13,7 @@ use super::{model, say};
 const TABLE: &str = "<data-7f3a>\n# Books\n\n| Line | 2024 | 2025 |\n| Revenue | $1,200m | $1,500m |\n\
                      | Net debt | $40m | -$15m |\n</data-7f3a>";
 
-/// Captures a line of the table: its name and its two numbers.
+/// Returns a capture for the table row with this name and its two numbers.
 fn line(name: &str) -> Capture {
     Capture::regex(format!(r"\| {name} \| (?<before>\S+) \| (?<now>\S+) \|"))
 }
@@ -78,7 +78,7 @@ async fn templates_with_missing_captures_are_skipped() {
     let list = ["{profit.now} earned", "{debt.now} owed", "{revenue.now} sold"];
     let llm = model(books().list("phrase", list).rule(Rule::text("{all phrase}")));
     assert_eq!(say(&llm, TABLE).await, "-$15m owed, $1,500m sold");
-    // If a capture finds nothing, a list of the same name is used.
+    // If a capture finds nothing, the list with the same name is used.
     let llm = model(books().list("profit", ["no profit"]).rule(Rule::text("{profit}")));
     assert_eq!(say(&llm, TABLE).await, "no profit");
 }
@@ -186,7 +186,7 @@ fn invalid_captures_and_labels_are_explained() {
             ),
             "the capture `x` uses `{b}` in its `as`, which is not one of its groups",
         ),
-        (Script::new("s").rule(Rule::text("x").when_chance(1.5)), "a chance of 1.5"),
+        (Script::new("s").rule(Rule::text("x").when_chance(1.5)), "`chance` is 1.5, but must be"),
     ];
     for (script, expected) in cases {
         let problem = problem(script);

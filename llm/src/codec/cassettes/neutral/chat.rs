@@ -1,4 +1,4 @@
-//! Chat completions as our requests.
+//! Parses the bodies of OpenAI's chat completions.
 
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ fn put_response_format(request: &mut Request, body: &mut Value, notes: &mut Vec<
         Some("json_schema") => {
             request.schema = Some(schema(&request_body["name"], &request_body["schema"]))
         }
-        // The only format that some of these models support.
+        // Some of these models support only this format.
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }

@@ -1,4 +1,4 @@
-//! Gemini's requests as our requests.
+//! Parses the bodies of Gemini's `generateContent` API.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     let mut request = Request::conversation(Vec::new());
     if body["systemInstruction"].is_object() {
         let content_text = merge_text(&mut body["systemInstruction"], "parts", notes);
-        // The role of the system instruction is ignored.
+        // The API ignores the role of the system instruction, so it is removed.
         body["systemInstruction"] = json!({ "parts": [{ "text": content_text }] });
         request.system = Some(content_text);
     }
@@ -43,7 +43,7 @@ fn message(content: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     let mut kept = Vec::new();
     for mut part in take_list(content, "parts") {
         if part["thought"] == false {
-            // The default.
+            // False is the default, so the field is removed.
             remove(&mut part, "thought");
         }
         let read = read_part(&mut part, notes);
@@ -99,7 +99,7 @@ fn read_part(part: &mut Value, notes: &mut Vec<String>) -> Vec<Part> {
 
 fn put_response_format(request: &mut Request, config: &mut Value, notes: &mut Vec<String>) {
     if let Some(older) = remove(config, "responseSchema") {
-        // The same in an older dialect.
+        // The codec writes the newer field for the same schema.
         config["responseJsonSchema"] = older;
     }
     if config["responseJsonSchema"].is_object() {
@@ -130,7 +130,7 @@ fn put_tools(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
         }
         for function in &mut functions {
             if let Some(parameters) = remove(function, "parameters") {
-                // The same in a newer dialect.
+                // The codec writes the newer field for the same schema.
                 function["parametersJsonSchema"] = parameters;
             }
             let parameters = function["parametersJsonSchema"].clone();
@@ -157,7 +157,7 @@ fn put_tool_choice(request: &mut Request, body: &mut Value, notes: &mut Vec<Stri
     }
     let calling = &mut body["toolConfig"]["functionCallingConfig"];
     if let Some(names) = remove(calling, "allowed_function_names") {
-        // The API accepts both spellings.
+        // The API accepts this field in snake case and in camel case.
         calling["allowedFunctionNames"] = names;
     }
     let names = texts(&calling["allowedFunctionNames"]);

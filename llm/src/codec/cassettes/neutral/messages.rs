@@ -1,4 +1,4 @@
-//! Anthropic's messages as our requests.
+//! Parses the bodies of Anthropic's Messages API.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     request
 }
 
-/// Merges the system texts into one, which is cached if one of them is.
+/// Merges the system texts into one. It gets a cache breakpoint if one of the texts has one.
 fn put_system(request: &mut Request, body: &mut Value) {
     let Some(mut system) = remove(body, "system").map(|it| json!({ "content": it })) else {
         return;
@@ -102,7 +102,7 @@ fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
     }
 }
 
-/// Reads the breakpoints of tools and the automatic breakpoint.
+/// Parses the cache breakpoints of tools and the automatic cache breakpoint.
 fn put_breakpoints(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
     let n_tools = request.tools.len();
     for (path, tool) in body["tools"].as_array_mut().into_iter().flatten().enumerate() {
@@ -136,7 +136,7 @@ fn put_thinking(request: &mut Request, body: &mut Value, notes: &mut Vec<String>
         request.effort = Some(effort);
     }
     if request.effort.is_some() {
-        // The only temperature allowed with thinking is the default.
+        // With thinking, the API allows only the default temperature.
         remove_unsupported(body, "temperature", "a temperature with thinking", notes);
         request.temperature = None;
     }

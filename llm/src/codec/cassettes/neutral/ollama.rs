@@ -1,4 +1,4 @@
-//! Ollama's chat as our requests.
+//! Parses the bodies of Ollama's chat API.
 
 use serde_json::Value;
 

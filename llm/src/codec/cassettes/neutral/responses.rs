@@ -1,4 +1,4 @@
-//! OpenAI's Responses API as our requests.
+//! Parses the bodies of OpenAI's Responses API.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         if matches!(role.as_str(), "system" | "developer") {
             let content_text = merge_text(&mut item, "content", notes);
             if is_first {
-                // Instructions may also be a message of the conversation.
+                // Instructions may also be the first message of the conversation.
                 body["instructions"] = content_text.into();
             } else {
                 notes.push(format!("a `{role}` message that is not the first"));
@@ -35,7 +35,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     body["input"] = kept.into();
     request.system = body["instructions"].as_str().map(str::to_owned);
     put_common(&mut request, body, Names { max_tokens: "max_output_tokens", stop: "stop" });
-    // The API has no seed.
+    // The API has no seed parameter.
     request.seed = None;
     request.tools = tools(body, "parameters", notes);
     request.tool_choice = tool_choice(body);
