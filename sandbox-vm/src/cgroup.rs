@@ -182,7 +182,7 @@ impl LimitHits {
     }
 }
 
-/// State of a group's processes.
+/// Whether the processes of a group are stopped or running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreezerState {
     /// Stopped.
@@ -203,7 +203,7 @@ pub fn remove_dir(dir: &Path, deadline: Instant) -> bool {
             Err(_) if Instant::now() >= deadline => return false,
             Err(_) => {}
         }
-        // A frozen process cannot die.
+        // Thaw the processes first, because a frozen process cannot die.
         thaw(dir);
         kill_all(dir);
         std::thread::sleep(Duration::from_millis(10));

@@ -73,7 +73,7 @@ impl Default for ExecLimits {
 /// Resources that a guest or a program has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Elapsed time.
+    /// Elapsed time since the start.
     pub wall: Duration,
     /// Processor time.
     pub cpu: Duration,
@@ -81,12 +81,12 @@ pub struct Usage {
     pub memory: u64,
 }
 
-/// The limit that was exceeded.
+/// A limit that a guest or a program has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ExceededLimit {
-    /// Memory.
+    /// Amount of memory.
     Memory,
     /// Processor time.
     CpuTime,

@@ -147,7 +147,9 @@ impl Guarantee {
             Self::MemoryLimit => "a kernel limits the guest's memory",
             Self::CpuShare => "a kernel limits the guest's share of the processors",
             Self::ProcessLimit => "a kernel limits the guest's processes",
-            Self::DiskLimit => "a kernel limits the size of the workspace and the number of files in it",
+            Self::DiskLimit => {
+                "a kernel limits the size of the workspace and the number of files in it"
+            }
             Self::Programs => "guests can run programs",
             Self::Pause => "guests can be paused",
             Self::Snapshot => "guests can be saved as snapshots",

@@ -32,7 +32,7 @@ const LOCK_FILE: &str = "lock";
 const LEFTOVERS_FILE: &str = "leftovers";
 
 /// Names of the entries that a sandbox directory may contain in addition to its lock file: the list of leftovers, the
-/// workspace of an agent without a root file system of its own, and a snapshot.
+/// workspace of an in-process agent, and the snapshot of a pool.
 const KNOWN_CONTENTS: [&str; 3] = [LEFTOVERS_FILE, "workspace", "template"];
 
 /// Prefix that the name of a sandbox directory has until its owner holds the lock. It prevents the directory from being

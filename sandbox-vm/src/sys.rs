@@ -31,7 +31,7 @@ pub(crate) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
 pub(crate) fn reseed_kernel_rng(source: &File) -> io::Result<()> {
     /// `_IO('R', 7)`, which the libc crate does not define.
     const RNDRESEEDCRNG: nix::libc::Ioctl = 0x5207;
-    // SAFETY: the call takes no pointer and changes nothing in this process; the descriptor is open because it is
+    // SAFETY: the call takes no pointer and changes nothing in this process. The descriptor is open because it is
     // borrowed.
     let result = unsafe { nix::libc::ioctl(source.as_raw_fd(), RNDRESEEDCRNG) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
