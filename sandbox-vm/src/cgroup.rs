@@ -1,13 +1,13 @@
 //! Control groups, with which the kernel limits the resources of a guest's processes. Supports cgroup versions 1 and 2.
 //!
-//! A guest's group is created below the group of this process. That works for root and for users to whom a part of the
-//! tree was delegated. Where it does not work, or a controller is missing, the back end does without it and says so in
-//! its report.
+//! A guest's group is created below the group of this process. That works for the root user and for users to whom a
+//! part of the cgroup tree was delegated. If it does not work, or if a controller is missing, the back end does without
+//! it, and its report does not list the corresponding guarantees.
 //!
-//! In version 2 a group that passes limits on to child groups must not contain processes itself, so the group of this
-//! process usually cannot have children. The guest's group is then created in the parent group, beside this process.
-//! The limits of a service therefore apply to its guests only if the parent group is the service's own, which systemd
-//! sets up with `Delegate=yes` and `DelegateSubgroup=`.
+//! In version 2, a group that enables controllers for its child groups must not contain processes itself, so the group
+//! of this process usually cannot have children. The guest's group is then created in the parent group, beside this
+//! process. The limits of a service therefore apply to its guests only if the parent group is the service's own, which
+//! systemd sets up with `Delegate=yes` and `DelegateSubgroup=`.
 
 mod tree;
 
@@ -27,13 +27,13 @@ use crate::limits::{ExceededLimit, Limits, Usage};
 /// Mount point of the cgroup file systems.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Prefix of the name of a guest's group; the guest's id follows.
+/// Prefix of the name of a guest's group. The guest's id follows the prefix.
 const PREFIX: &str = "sandbox-vm-";
 
-/// How long [`Cgroup::remove`] waits for the kernel to release a guest's processes.
+/// How long [`Cgroup::remove`] waits for the kernel to release the processes of a guest that has ended.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Something that a control group limits, counts or controls.
+/// A cgroup controller, which limits, counts or controls one kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {
     /// Limits memory.
@@ -48,10 +48,11 @@ pub enum Controller {
     Freezer,
 }
 
-/// Control group of one guest. It is removed only by [`remove`](Self::remove); after a crash the reaper removes it.
+/// Control group of one guest. It is not removed on drop, only by [`remove`](Self::remove) or, after a crash, by the
+/// reaper.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
-    /// Directory of each controller. In version 2 it is the same for all.
+    /// Directory of the group for each controller. In version 2, all controllers have the same directory.
     dirs: BTreeMap<Controller, PathBuf>,
     version: Version,
     created: Instant,
@@ -64,7 +65,7 @@ enum Version {
 }
 
 impl Cgroup {
-    /// Returns the directories that a guest's group may get, whether or not they can be created. Changes nothing.
+    /// Returns the directories that a guest's group may have, whether or not they can be created. Does not create them.
     pub fn candidate_dirs(id: &str) -> Vec<PathBuf> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
         let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
@@ -73,7 +74,8 @@ impl Cgroup {
         dirs
     }
 
-    /// Creates a group with the given limits. It may lack controllers; `None` if no controller is available at all.
+    /// Creates a group with the given limits. Some controllers may be missing from the group. Returns `None` if no
+    /// controller is available at all.
     pub fn create(id: &str, limits: &Limits) -> Option<Self> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
         tree.create(&cgroup_name(id), limits)
@@ -103,7 +105,7 @@ impl Cgroup {
         self.procs_files().iter().try_for_each(|it| fs::write(it, pid.to_string()))
     }
 
-    /// Returns what the group's processes have used.
+    /// Returns the resources that the group's processes have used so far.
     pub fn usage(&self) -> Usage {
         let number = |file: &str| self.read(file).and_then(|it| it.trim().parse::<u64>().ok());
         let (cpu, memory) = match self.version {
@@ -146,12 +148,12 @@ impl Cgroup {
         }
     }
 
-    /// Removes the group, whose processes must have ended, and returns whether it is gone. The kernel may take longer
-    /// than this waits; then the group is removed when the [`SandboxDir`](crate::sandbox_dir::SandboxDir) that lists it
-    /// is dropped.
+    /// Removes the group, whose processes must have ended, and returns whether that succeeded. If the kernel takes
+    /// longer than this function waits, the group is removed when the [`SandboxDir`](crate::sandbox_dir::SandboxDir)
+    /// that lists it is dropped.
     pub fn remove(&self) -> bool {
         let deadline = Instant::now() + REMOVAL_TIMEOUT;
-        // Try all of them even if one cannot be removed.
+        // Try to remove all directories even if one of them cannot be removed.
         self.dirs().iter().filter(|it| !remove_dir(it, deadline)).count() == 0
     }
 
@@ -160,7 +162,7 @@ impl Cgroup {
     }
 }
 
-/// How often the processes of a group have hit its limits.
+/// Number of times that the processes of a group have hit its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitHits {
     memory: u64,
@@ -168,7 +170,7 @@ pub struct LimitHits {
 }
 
 impl LimitHits {
-    /// Returns the limit that was hit since an earlier reading.
+    /// Returns a limit that was hit after the `earlier` reading, or `None` if none was hit.
     pub fn since(self, earlier: Self) -> Option<ExceededLimit> {
         if self.memory > earlier.memory {
             Some(ExceededLimit::Memory)
@@ -180,7 +182,7 @@ impl LimitHits {
     }
 }
 
-/// State of a group's processes.
+/// Whether the processes of a group are stopped or running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreezerState {
     /// Stopped.
@@ -189,9 +191,10 @@ pub enum FreezerState {
     Thawed,
 }
 
-/// Removes one directory of a group together with the processes still in it, and returns whether it is gone.
+/// Kills the processes that are still in one directory of a group, removes the directory, and returns whether that
+/// succeeded.
 ///
-/// The kernel takes a moment to release processes that have just ended, so this retries until the deadline.
+/// The kernel takes a moment to release processes that have just ended, so this function retries until the deadline.
 pub fn remove_dir(dir: &Path, deadline: Instant) -> bool {
     loop {
         match fs::remove_dir(dir) {
@@ -200,14 +203,14 @@ pub fn remove_dir(dir: &Path, deadline: Instant) -> bool {
             Err(_) if Instant::now() >= deadline => return false,
             Err(_) => {}
         }
-        // A frozen process cannot die.
+        // Thaw the processes first, because a frozen process cannot die.
         thaw(dir);
         kill_all(dir);
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Thaws the processes of one directory of a group.
+/// Thaws the processes in one directory of a group.
 pub(crate) fn thaw(dir: &Path) {
     for (file, word) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
         let file = fs::OpenOptions::new().write(true).open(dir.join(file));
@@ -215,8 +218,8 @@ pub(crate) fn thaw(dir: &Path) {
     }
 }
 
-/// Kills all processes of one directory of a group: at once with `cgroup.kill` where the kernel has it, otherwise one
-/// by one.
+/// Kills all processes in one directory of a group. Uses `cgroup.kill` if the kernel supports it, and otherwise kills
+/// them one by one.
 fn kill_all(dir: &Path) {
     let all = fs::OpenOptions::new().write(true).open(dir.join("cgroup.kill"));
     if all.and_then(|mut it| it.write_all(b"1")).is_ok() {
@@ -224,7 +227,8 @@ fn kill_all(dir: &Path) {
     }
     for pid in member_pids(dir) {
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        // Check again: from here on the pidfd refers to this process, even if its id is reused.
+        // Check the membership again, because the id may have been reused before the pidfd was opened. From here on,
+        // the pidfd always refers to the same process.
         if member_pids(dir).contains(&pid) {
             let _ = pidfd_send_signal(&process, Signal::KILL);
         }
@@ -236,8 +240,8 @@ fn member_pids(dir: &Path) -> Vec<Pid> {
     pids.lines().filter_map(|it| it.parse().ok()).filter_map(Pid::from_raw).collect()
 }
 
-/// Removes abandoned groups: those without processes that belong to no known guest and are older than `age`, the time
-/// that starting a guest may take.
+/// Removes abandoned groups. A group is abandoned if it contains no processes, belongs to no known guest, and is older
+/// than `age`, the maximum time that starting a guest may take.
 pub(crate) fn remove_unused(is_known: impl Fn(&str) -> bool, age: Duration) {
     let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
     tree.parents().for_each(|it| remove_unused_below(it, &is_known, age));
@@ -250,7 +254,7 @@ fn remove_unused_below(parent: &Path, is_known: &impl Fn(&str) -> bool, age: Dur
         let modified = entry.metadata().and_then(|it| it.modified()).ok();
         let is_old = modified.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > age);
         if is_old && !is_known(id) {
-            // The kernel refuses if the group contains a process.
+            // The kernel refuses to remove a group that contains a process.
             let _ = fs::remove_dir(entry.path());
         }
     }
@@ -296,7 +300,8 @@ mod tests {
         for name in all {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        // The kernel does not remove a group with processes; a directory that is not empty behaves the same.
+        // The kernel does not remove a group that contains processes. A directory that is not empty simulates such a
+        // group.
         fs::create_dir(root.path().join("sandbox-vm-used/below")).unwrap();
         for name in all.iter().filter(|it| !it.ends_with("young")) {
             fs::File::open(root.path().join(name)).unwrap().set_modified(hour_ago).unwrap();

@@ -1,8 +1,8 @@
-//! Guest images: a kernel, and the initramfs with the guest's files.
+//! Guest images. An image consists of a kernel and an initramfs archive with the guest's files.
 //!
 //! Images are built from Debian packages ([`build`]), which apt downloads and verifies, and are used by the back ends
-//! that boot their own kernel. The same packages always produce the same bytes. `manifest.json` lists every built file
-//! with its SHA-256; a file that differs from its entry is rejected.
+//! that boot their own kernel. The same packages always produce the same bytes. The file `manifest.json` lists every
+//! built file with its SHA-256. A file whose hash differs is rejected.
 
 use std::{
     collections::BTreeMap,
@@ -25,16 +25,16 @@ pub(crate) mod cpio;
 mod kernel;
 mod lz4;
 
-/// Kernel modules that the agent of a VM loads at start, in this order: the drivers of its channel to the host and of
-/// its source of randomness.
+/// Kernel modules that the agent of a VM loads when it starts, in this order. They are the drivers for its channel to
+/// the host and for its source of randomness.
 pub(crate) const MODULES: [&str; 5] =
     ["virtio", "virtio_ring", "virtio_mmio", "virtio_console", "virtio-rng"];
 
 const MANIFEST: &str = "manifest.json";
 const KERNEL: &str = "vmlinux";
-/// The file that marks a cargo target directory.
+/// Name of the file that marks a cargo target directory.
 const CARGO_TARGET_TAG: &str = "CACHEDIR.TAG";
-/// Increased when the layout of the directory changes.
+/// Version of the manifest. Increased when the layout of the directory changes.
 const VERSION: u32 = 1;
 
 /// A directory with guest images.
@@ -63,11 +63,11 @@ impl fmt::Debug for BootFiles {
     }
 }
 
-/// What was built, and from which packages.
+/// Description of the files that were built and of the packages that they were built from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     version: u32,
-    /// SHA-256 of each file.
+    /// SHA-256 of each file, by file name.
     files: BTreeMap<String, String>,
     /// SHA-256 of each package that the images were built from, by `name=version`.
     packages: BTreeMap<String, String>,
@@ -88,9 +88,9 @@ pub enum ImageError {
     /// The directory does not contain this image.
     #[error("`{dir}` does not contain the image `{image}`; build it with `sandbox-vm image build`")]
     Missing {
-        /// The directory.
+        /// Directory that was searched.
         dir: PathBuf,
-        /// The image.
+        /// Image that is missing.
         image: Image,
     },
     /// A file differs from the one that was built.
@@ -107,7 +107,7 @@ pub enum ImageError {
     /// A file cannot be read.
     #[error("cannot read `{path}`: {source}")]
     Io {
-        /// The file.
+        /// File that cannot be read.
         path: PathBuf,
         /// The cause.
         source: io::Error,
@@ -115,20 +115,21 @@ pub enum ImageError {
     /// The manifest cannot be read.
     #[error("`{path}` is not a valid manifest of guest images: {problem}")]
     Manifest {
-        /// The file.
+        /// Path of the manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
 }
 
-/// Environment variable that names the directory with the images.
+/// Name of the environment variable that specifies the directory with the images.
 pub const IMAGES_VARIABLE: &str = "SANDBOX_VM_IMAGES";
 
 impl Images {
-    /// Returns the directory where images are looked for and built: the value of [`IMAGES_VARIABLE`], else a
-    /// `guest-image` directory with a manifest in the cargo target directory of the running program, else
-    /// `sandbox-vm/images` in the user's data directory.
+    /// Returns the directory where images are looked for and built. This is the value of the environment variable
+    /// [`IMAGES_VARIABLE`] if it is set. Otherwise it is the directory `guest-image` in the cargo target directory of
+    /// the running program, if that contains a manifest. Otherwise it is `sandbox-vm/images` in the user's data
+    /// directory, or `None` if there is no data directory.
     pub fn default_dir() -> Option<PathBuf> {
         if let Some(dir) = env::var_os(IMAGES_VARIABLE) {
             return Some(dir.into());
@@ -172,7 +173,7 @@ impl Images {
         Ok(Self { dir, manifest })
     }
 
-    /// Reads the files that a guest of this image boots from, and verifies their hashes.
+    /// Reads the files that a guest with this image boots from, and verifies their hashes.
     pub fn boot_files(&self, image: &Image) -> Result<BootFiles, ImageError> {
         let name = initramfs_file(image).ok_or_else(|| self.missing(image))?;
         let kernel = self.read_verified(KERNEL, image)?;
@@ -214,7 +215,7 @@ fn check_ownership(dir: &Path) -> Result<(), ImageError> {
     }
 }
 
-/// Returns the name of the image's initramfs file.
+/// Returns the name of the image's initramfs file, or `None` for a named image.
 fn initramfs_file(image: &Image) -> Option<&'static str> {
     match image {
         Image::Base => Some("base.cpio"),

@@ -1,4 +1,4 @@
-//! Limits of a guest, what it used, and which limit ended it.
+//! Limits of a guest, the resources that it has used, and the limit that it has exceeded.
 
 use std::{fmt, time::Duration};
 
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// Maximum memory in bytes, including the files in the workspace.
     pub memory: u64,
-    /// Share of the processors: 0.5 is half of one processor.
+    /// Number of processors that the sandbox may use. 0.5 means half of the time of one processor.
     pub cpus: f64,
-    /// Maximum total processor time, where the back end can measure it.
+    /// Maximum total processor time. Enforced only if the back end can measure it.
     pub cpu_time: Option<Duration>,
-    /// Maximum number of concurrent processes and threads.
+    /// Maximum number of processes and OS threads that exist at the same time.
     pub processes: u32,
-    /// Maximum number of files in the workspace, and of files that one process may have open. Opening more files fails;
-    /// it does not end the process.
+    /// Maximum number of files in the workspace. Also the maximum number of files that one process may have open.
+    /// Opening more files fails but does not end the process.
     pub files: u32,
     /// Maximum size of the workspace in bytes.
     pub disk: u64,
     /// How long the sandbox may be idle before it is removed.
     pub idle: Duration,
-    /// Limits of one program, unless the program specifies its own.
+    /// Default limits for each program. A request to run a program can override them.
     pub exec: ExecLimits,
 }
 
@@ -46,15 +46,15 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[must_use]
 pub struct ExecLimits {
-    /// Maximum run time.
+    /// Maximum elapsed time.
     pub wall: Duration,
-    /// Maximum processor time, including its children.
+    /// Maximum processor time of the program and its children together.
     pub cpu_time: Duration,
     /// Maximum number of bytes written to standard output and standard error together.
     pub output: u64,
-    /// Maximum memory in bytes. `None`: the limit of the sandbox.
+    /// Maximum memory in bytes. If `None`, the limit of the sandbox applies.
     pub memory: Option<u64>,
-    /// Maximum number of processes and threads. `None`: the limit of the sandbox.
+    /// Maximum number of processes and OS threads. If `None`, the limit of the sandbox applies.
     pub processes: Option<u32>,
 }
 
@@ -70,10 +70,10 @@ impl Default for ExecLimits {
     }
 }
 
-/// Resources that were used.
+/// Resources that a guest or a program has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Elapsed time.
+    /// Elapsed time since the start.
     pub wall: Duration,
     /// Processor time.
     pub cpu: Duration,
@@ -81,12 +81,12 @@ pub struct Usage {
     pub memory: u64,
 }
 
-/// The limit that was exceeded.
+/// A limit that a guest or a program has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ExceededLimit {
-    /// Memory.
+    /// Amount of memory.
     Memory,
     /// Processor time.
     CpuTime,

@@ -1,8 +1,8 @@
-//! Measures what processes use, from `/proc`.
+//! Measures the resources that processes use, by reading `/proc`.
 //!
-//! In a guest this finds the limit that a program is about to exceed; where the back end has kernel limits, they act as
-//! a second line of defence. Programs that run concurrently in one guest are counted together. On the host it measures
-//! a guest that has no control group.
+//! In a guest, the agent uses these measurements to detect that a program exceeds a limit. If a kernel also enforces
+//! limits, these act as a second line of defence. Programs that run concurrently in one guest are counted together. On
+//! the host, this module measures guests that have no control group.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +13,7 @@ use std::{
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::Pid;
 
-/// Resources in use now.
+/// Resources that a set of processes uses at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) threads: u32,
@@ -27,14 +27,14 @@ pub(crate) struct Sample {
 pub(crate) enum ProcessSet {
     /// All processes except the agent, which is process 1.
     AllExceptAgent,
-    /// The processes of this process group.
+    /// All processes in this process group.
     Group(Pid),
     /// This process and all its descendants.
     Tree(Pid),
 }
 
 impl ProcessSet {
-    /// Reads the processes of the set that are running now.
+    /// Reads the statistics of the processes in the set that are running now, by process id.
     fn stats(self) -> HashMap<i32, Stat> {
         let mut processes = processes();
         match self {
@@ -51,7 +51,7 @@ impl ProcessSet {
     }
 }
 
-/// Measures what the running processes use. All values are zero where there is no `/proc`.
+/// Measures the resources that the running processes in the set use. All values are zero if there is no `/proc`.
 pub(crate) fn sample(set: ProcessSet) -> Sample {
     let mut sum = Sample::default();
     for (pid, stat) in set.stats() {
@@ -63,8 +63,9 @@ pub(crate) fn sample(set: ProcessSet) -> Sample {
     sum
 }
 
-/// Measures memory more exactly and more slowly, before something is ended because of it. Memory that several processes
-/// share counts once, and pages of files do not count; gVisor's kernel reports them as private to each process.
+/// Measures memory in bytes, more exactly and more slowly than [`sample`]. Called before a program is ended because of
+/// its memory use. Memory that several processes share counts once. Pages of files do not count, although gVisor's
+/// kernel reports them as private to each process.
 pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
     set.stats()
         .into_keys()
@@ -72,8 +73,8 @@ pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
         .sum()
 }
 
-/// Returns the memory of a process that is not backed by a file: its private memory and memory that it may share with
-/// others.
+/// Returns how much memory of a process is not backed by a file. This includes its private memory and memory that it
+/// may share with other processes.
 fn non_file_memory(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     // gVisor's kernel does not provide these lines.
@@ -81,8 +82,8 @@ fn non_file_memory(pid: i32) -> Option<u64> {
         .or_else(|| private_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
 }
 
-/// Like [`non_file_memory`], but counts only the process's proportional share of shared memory. `None` if it cannot be
-/// read: a process may hide its memory.
+/// Like [`non_file_memory`], but counts only the process's proportional share of shared memory. Returns `None` if this
+/// cannot be read, because a process may hide its memory.
 fn proportional_memory(pid: i32) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     let exact = |it: String| sum_kilobytes(&it, &["Pss_Anon:", "Pss_Shmem:"]);
@@ -90,7 +91,8 @@ fn proportional_memory(pid: i32) -> Option<u64> {
     exact.or_else(|| sum_kilobytes(&read("smaps")?, &["Anonymous:"]))
 }
 
-/// Sums all lines that start with one of these names. `None` if there are none.
+/// Sums the values of all lines that start with one of these names, and returns the sum in bytes, or `None` if there is
+/// no such line.
 fn sum_kilobytes(text: &str, names: &[&str]) -> Option<u64> {
     let value = |line: &str| {
         let value = names.iter().find_map(|it| line.strip_prefix(it))?;
@@ -123,16 +125,16 @@ fn descendants(processes: &HashMap<i32, Stat>, root: i32) -> HashSet<i32> {
     found
 }
 
-/// What the children used that this process has waited for.
+/// Resources used by the children that this process has waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReapedUsage {
-    /// Sum over all of them.
+    /// Total processor time of all these children.
     pub(crate) cpu: Duration,
-    /// Maximum over all of them.
+    /// Memory in bytes of the child that used most.
     pub(crate) memory: u64,
 }
 
-/// Returns what the children used that this process has waited for.
+/// Returns the resources used by the children that this process has waited for.
 pub(crate) fn reaped_usage() -> ReapedUsage {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return ReapedUsage::default() };
     let cpu = [usage.user_time(), usage.system_time()].map(|it| {
@@ -144,7 +146,7 @@ pub(crate) fn reaped_usage() -> ReapedUsage {
 }
 
 struct Stat {
-    /// Whether it is a kernel thread, which the first process of a VM can see.
+    /// Whether the process is a kernel thread. Kernel threads are visible to the first process in a VM.
     is_kernel_thread: bool,
     parent: i32,
     group: i32,
@@ -152,7 +154,7 @@ struct Stat {
     cpu: Duration,
 }
 
-/// The flag of kernel threads in the flags field of `/proc/PID/stat`.
+/// Bit that marks kernel threads in the flags field of `/proc/PID/stat`.
 const PF_KTHREAD: i64 = 0x0020_0000;
 
 impl Stat {
@@ -163,7 +165,7 @@ impl Stat {
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
         let ticks: i64 = (11..=14).map(|it| number(it).unwrap_or(0).max(0)).sum();
-        // The kernel reports hundredths of a second to user space, whatever its own tick rate is.
+        // The kernel reports hundredths of a second to user space, regardless of its own tick rate.
         let cpu = Duration::from_millis(10 * u64::try_from(ticks).unwrap_or(0));
         Some(Self {
             is_kernel_thread: number(6)? & PF_KTHREAD != 0,
@@ -175,7 +177,8 @@ impl Stat {
     }
 }
 
-/// Returns the private memory of a process from `/proc/PID/statm`, because shared memory would count several times.
+/// Returns the private memory of a process in bytes, from a line of `/proc/PID/statm`. Shared memory is left out,
+/// because it would count several times.
 fn private_memory(line: &str) -> Option<u64> {
     let mut pages = line.split_ascii_whitespace().skip(1).map(|it| it.parse::<u64>().ok());
     let (resident, shared) = (pages.next()??, pages.next()??);
@@ -226,12 +229,12 @@ mod tests {
         crate::sys::allocate_shared_memory(None, LEN as usize).unwrap();
         let (after, exact) = own_memory_samples();
         assert!(after >= before + LEN, "{before} became {after}");
-        // The memory is shared with no other process, so all of it counts. Other tests allocate memory between the
-        // readings.
+        // No other process shares the memory, so all of it counts. The upper bound has a margin, because other tests
+        // allocate memory between the two readings.
         assert!(exact >= LEN && exact <= after + LEN / 2, "{exact} of {after}");
     }
 
-    /// Memory of this process by the fast measurement and by the exact one.
+    /// Returns the memory of this process according to the fast measurement and according to the exact one.
     fn own_memory_samples() -> (u64, u64) {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         (super::non_file_memory(own).unwrap(), super::proportional_memory(own).unwrap())

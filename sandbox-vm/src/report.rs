@@ -1,25 +1,25 @@
-//! The capability report: which guarantees hold on this machine, as text and as data.
+//! The capability report, which lists the guarantees that hold on this machine. It is available as text and as data.
 
 use std::{collections::BTreeSet, fmt};
 
 use serde::Serialize;
 
-/// What one back end can do on this machine.
+/// Capabilities of one back end on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[must_use]
 pub struct Report {
     /// Name of the back end.
     pub backend: &'static str,
-    /// Why the back end cannot start guests here. `None` if it can.
+    /// Why the back end cannot start guests on this machine, or `None` if it can.
     pub problem: Option<String>,
-    /// What the back end guarantees.
+    /// Properties that the back end guarantees for its guests.
     pub guarantees: BTreeSet<Guarantee>,
-    /// What to install or change to get more.
+    /// Notes about the back end, and hints about what to install or change to get more guarantees.
     pub advice: Vec<String>,
 }
 
 impl Report {
-    /// Reports a back end that can start guests with these guarantees.
+    /// Creates the report of a back end that can start guests with these guarantees.
     pub fn available(
         backend: &'static str,
         guarantees: impl IntoIterator<Item = Guarantee>,
@@ -28,13 +28,13 @@ impl Report {
         Self { backend, problem: None, guarantees, advice: Vec::new() }
     }
 
-    /// Reports a back end that cannot start guests here.
+    /// Creates the report of a back end that cannot start guests on this machine.
     pub fn unavailable(backend: &'static str, problem: impl Into<String>) -> Self {
         let problem = Some(problem.into());
         Self { backend, problem, guarantees: BTreeSet::new(), advice: Vec::new() }
     }
 
-    /// Adds a hint what to install or change.
+    /// Adds a note about the back end, or a hint about what to install or change.
     pub fn with_advice(mut self, advice: impl Into<String>) -> Self {
         self.advice.push(advice.into());
         self
@@ -50,7 +50,8 @@ impl Report {
         self.guarantees.contains(&guarantee)
     }
 
-    /// Returns whether guests are isolated: no network, no files and no processes of the host.
+    /// Returns whether guests are isolated, which means that they have no network and no access to the host's files and
+    /// processes.
     pub fn is_isolated(&self) -> bool {
         let needed = [Guarantee::NoNetwork, Guarantee::NoHostFiles, Guarantee::OwnProcesses];
         self.is_available() && needed.iter().all(|it| self.has(*it))
@@ -86,24 +87,23 @@ impl fmt::Display for Report {
 pub enum Guarantee {
     /// The guest has its own kernel.
     OwnKernel,
-    /// Programs in the guest can make only system calls that are on an allow list, independent of which kernel answers
-    /// them.
+    /// Programs in the guest can make only system calls that are on an allow list, no matter which kernel handles them.
     FilteredCalls,
     /// The guest has no network.
     NoNetwork,
-    /// The guest sees no files of the host except those of its image.
+    /// The guest sees no host files except those of its image and of directories that are shared with it.
     NoHostFiles,
-    /// The guest cannot see or signal processes of the host.
+    /// The guest cannot see or signal host processes.
     OwnProcesses,
-    /// The guest is an unprivileged user of the host and cannot become another user.
+    /// The guest runs as an unprivileged user on the host and cannot become another user.
     NoPrivileges,
-    /// A kernel limits memory.
+    /// A kernel limits the guest's memory.
     MemoryLimit,
-    /// A kernel limits the share of the processors.
+    /// A kernel limits the guest's share of the processors.
     CpuShare,
-    /// A kernel limits the number of processes.
+    /// A kernel limits the guest's number of processes.
     ProcessLimit,
-    /// A kernel limits the size and the number of files of the workspace.
+    /// A kernel limits the size of the workspace and the number of files in it.
     DiskLimit,
     /// Guests can run programs.
     Programs,
@@ -111,7 +111,7 @@ pub enum Guarantee {
     Pause,
     /// Guests can be saved as snapshots and started from them.
     Snapshot,
-    /// Directories of the host can be made visible to guests, read-only.
+    /// Host directories can be shared with guests, read-only.
     #[serde(rename = "folders")]
     SharedDirectories,
 }
@@ -141,17 +141,19 @@ impl Guarantee {
             Self::OwnKernel => "the guest has its own kernel",
             Self::FilteredCalls => "programs in the guest can make only allowed system calls",
             Self::NoNetwork => "the guest has no network",
-            Self::NoHostFiles => "the guest sees no files of the host except those of its image",
+            Self::NoHostFiles => "the guest sees no host files except those of its image",
             Self::OwnProcesses => "the guest can see and signal only its own processes",
-            Self::NoPrivileges => "the guest is an unprivileged user of the host",
+            Self::NoPrivileges => "the guest runs as an unprivileged user on the host",
             Self::MemoryLimit => "a kernel limits the guest's memory",
             Self::CpuShare => "a kernel limits the guest's share of the processors",
             Self::ProcessLimit => "a kernel limits the guest's processes",
-            Self::DiskLimit => "a kernel limits the size and the number of files of the workspace",
+            Self::DiskLimit => {
+                "a kernel limits the size of the workspace and the number of files in it"
+            }
             Self::Programs => "guests can run programs",
             Self::Pause => "guests can be paused",
             Self::Snapshot => "guests can be saved as snapshots",
-            Self::SharedDirectories => "guests can see selected folders of the host, read-only",
+            Self::SharedDirectories => "guests can see selected host folders, read-only",
         }
     }
 }

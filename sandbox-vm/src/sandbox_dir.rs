@@ -1,9 +1,10 @@
-//! Sandbox directories: the host keeps one directory for each sandbox, with a list of everything that would outlive a
-//! crash of the host process.
+//! Sandbox directories. The host keeps one directory for each sandbox. It contains a list of *leftovers*, which is
+//! everything that would outlive a crash of the host process.
 //!
-//! The owner holds a file lock in the directory for as long as it lives; the kernel releases the lock when the process
-//! ends. A sandbox directory that is not locked is therefore orphaned, and the next start removes what its list
-//! names. If the owner cannot remove everything, it leaves the directory behind as such an orphan.
+//! The process that owns a sandbox directory holds a lock on a file in it. The kernel releases the lock when the
+//! process ends. A sandbox directory that is not locked is therefore orphaned, and the next start of a program that
+//! uses sandboxes removes the leftovers on its list. If the owner itself cannot remove everything, it leaves the
+//! directory behind as an orphan.
 
 mod reaper;
 mod registry;
@@ -30,11 +31,12 @@ pub(crate) use self::reaper::{remove_all_orphans, wait_for_exit};
 const LOCK_FILE: &str = "lock";
 const LEFTOVERS_FILE: &str = "leftovers";
 
-/// Names that a sandbox directory may contain besides its lock: the list of leftovers, the workspace of an agent
-/// without a root file system of its own, and a snapshot.
+/// Names of the entries that a sandbox directory may contain in addition to its lock file: the list of leftovers, the
+/// workspace of an in-process agent, and the snapshot of a pool.
 const KNOWN_CONTENTS: [&str; 3] = [LEFTOVERS_FILE, "workspace", "template"];
 
-/// Prefix of a sandbox directory's name until its owner holds the lock, so that it is not mistaken for an orphan.
+/// Prefix that the name of a sandbox directory has until its owner holds the lock. It prevents the directory from being
+/// mistaken for an orphan.
 const INCOMPLETE_PREFIX: &str = ".new-";
 
 /// Prefix of the container name of every sandbox. Containers with other names are never removed.
@@ -52,7 +54,7 @@ pub struct SandboxDir {
 /// The leftovers recorded in a sandbox directory.
 #[derive(Debug)]
 pub(crate) struct LeftoverList {
-    // A std mutex: held while a line is written, never across an await.
+    // A std mutex suffices, because it is held only while a line is written and never across an await.
     state: Mutex<ListState>,
 }
 
@@ -68,7 +70,7 @@ struct ListState {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Leftover {
-    /// A process. The start time identifies it as well, because the kernel reuses process ids.
+    /// A process. It is identified by its start time as well, because the kernel reuses process ids.
     Process {
         /// Process id.
         pid: u32,
@@ -91,7 +93,7 @@ pub enum Leftover {
     },
     /// The directory of a control group.
     Cgroup(PathBuf),
-    /// A container of a Docker engine.
+    /// A container in a Docker engine.
     Container {
         /// Address of the engine.
         host: String,
@@ -101,14 +103,14 @@ pub enum Leftover {
 }
 
 impl Leftover {
-    /// Identifies a running process.
+    /// Creates the entry for a running process.
     pub fn process(pid: u32) -> Self {
         let (started, boot) =
             (reaper::start_time(pid).unwrap_or_default(), reaper::current_boot_id());
         Self::Process { pid, started, boot }
     }
 
-    /// Identifies the process group that a running process leads.
+    /// Creates the entry for the process group that a running process leads.
     pub fn process_group(pid: u32) -> Self {
         let (started, boot) =
             (reaper::start_time(pid).unwrap_or_default(), reaper::current_boot_id());
@@ -118,7 +120,7 @@ impl Leftover {
 
 impl SandboxDir {
     /// Creates a sandbox directory in the state directory `state`. `id` has to end with an id from
-    /// [`CheckpointId::next`]: the reaper ignores directories with other names.
+    /// [`CheckpointId::next`], because the reaper ignores directories with other names.
     pub fn create(state: &Path, id: &str) -> Result<Self, Error> {
         Self::create_registered(&Registry::in_default_dir(), state, id)
     }
@@ -158,12 +160,12 @@ impl SandboxDir {
         &self.id
     }
 
-    /// Returns the path of the directory, for files that the back end has to keep.
+    /// Returns the path of the directory. The back end may store files in it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Records leftovers. Where possible, call this before the thing itself is created.
+    /// Adds leftovers to the list. If possible, call this before the leftovers are created.
     pub fn record_leftovers(
         &self,
         leftovers: impl IntoIterator<Item = Leftover>,
@@ -171,7 +173,7 @@ impl SandboxDir {
         leftovers.into_iter().try_for_each(|it| self.leftovers.record(it))
     }
 
-    /// Returns the list of leftovers, for callers that add to it later or learn that a leftover no longer exists.
+    /// Returns the list of leftovers, for callers that add or remove entries later.
     pub(crate) fn leftovers(&self) -> Arc<LeftoverList> {
         self.leftovers.clone()
     }
@@ -194,8 +196,8 @@ impl LeftoverList {
         let mut list = self.lock();
         list.remaining.retain(|it| it != leftover);
         if list.remaining.is_empty() {
-            // The remaining lines name nothing that still exists. Truncate the file so that it does not grow with every
-            // leftover that ever existed.
+            // None of the leftovers in the file exists any more. Truncate the file, so that it does not keep growing
+            // with every leftover that is recorded.
             let _ = list.file.set_len(0).and_then(|()| list.file.rewind());
         }
     }
@@ -221,8 +223,8 @@ impl Drop for SandboxDir {
         if left.is_empty() {
             return reaper::remove_dir(&self.path);
         }
-        // A thread instead of a task: there may be no runtime any more. If the process ends before the thread is done,
-        // the next start continues from the list.
+        // Use an OS thread instead of a task, because the runtime may already have shut down. If the process ends
+        // before the thread has finished, the next start removes the remaining leftovers.
         let (dir, lock) = (self.path.clone(), self.lock.take());
         let finish = move || {
             match reaper::remove_leftovers(left, RemovalTimeouts::IN_BACKGROUND).as_slice() {
@@ -238,9 +240,9 @@ impl Drop for SandboxDir {
     }
 }
 
-/// Returns the default state directory: the value of the environment variable `SANDBOX_VM_STATE`, else
-/// `/run/sandbox-vm` for root, else `sandbox-vm` in `$XDG_RUNTIME_DIR`, else a directory of this user in the temporary
-/// directory.
+/// Returns the default state directory. This is the value of the environment variable `SANDBOX_VM_STATE` if it is set,
+/// otherwise `/run/sandbox-vm` for the root user, otherwise `sandbox-vm` in `$XDG_RUNTIME_DIR` if that is set, and
+/// otherwise a directory in the temporary directory whose name contains the user's id.
 pub fn default_state_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("SANDBOX_VM_STATE").filter(|it| !it.is_empty()) {
         return PathBuf::from(dir);
@@ -255,8 +257,9 @@ pub fn default_state_dir() -> PathBuf {
     }
 }
 
-/// Creates a directory that other users cannot write to, so that they cannot place files for us to act on. If it does
-/// not exist yet, it is created without any access for others.
+/// Creates a directory that other users cannot write to, so that they cannot place files in it that this process would
+/// act on. A new directory is not accessible to other users at all. Fails if the directory already exists and other
+/// users can write to it.
 pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     check_private_dir(dir)
@@ -276,7 +279,7 @@ pub(crate) fn check_private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a directory has the name of a sandbox directory, which ends with a checkpoint id.
+/// Returns whether the name of a directory is that of a sandbox directory, which ends with a checkpoint id.
 fn has_sandbox_dir_name(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|it| it.to_str()).unwrap_or_default();
     let id = name.rsplit_once('-').map_or(name, |(_, id)| id);

@@ -7,12 +7,12 @@ use std::{
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
-/// Sets the close-on-exec flag of all file descriptors from `first` on.
+/// Sets the close-on-exec flag on all file descriptors whose number is `first` or higher.
 ///
-/// A program may have inherited descriptors that it does not know about; a guest must not get them.
+/// This process may have inherited descriptors that it does not know about, and a guest must not get them.
 pub(crate) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
-    // SAFETY: the call takes three numbers and no pointer. With `CLOSE_RANGE_CLOEXEC` it closes nothing: it only sets
-    // the close-on-exec flag, so no descriptor is closed while its owner still uses it.
+    // SAFETY: the call takes three numbers and no pointer. Because of `CLOSE_RANGE_CLOEXEC`, it only sets the
+    // close-on-exec flag, so no descriptor is closed while its owner still uses it.
     let result = unsafe {
         nix::libc::syscall(
             nix::libc::SYS_close_range,
@@ -31,14 +31,14 @@ pub(crate) fn set_cloexec_from(first: RawFd) -> io::Result<()> {
 pub(crate) fn reseed_kernel_rng(source: &File) -> io::Result<()> {
     /// `_IO('R', 7)`, which the libc crate does not define.
     const RNDRESEEDCRNG: nix::libc::Ioctl = 0x5207;
-    // SAFETY: the call takes no pointer and changes nothing in this process; the descriptor is open because it is
+    // SAFETY: the call takes no pointer and changes nothing in this process. The descriptor is open because it is
     // borrowed.
     let result = unsafe { nix::libc::ioctl(source.as_raw_fd(), RNDRESEEDCRNG) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Makes a tree of mounts read-only, including all mounts below it, and disables device files and set-user-ID programs
-/// in it. Restrictions that it already has stay in force.
+/// in it. Restrictions that the mounts already have stay in force.
 ///
 /// Fails on kernels before 5.12, which do not have this call.
 pub(crate) fn restrict_mount_tree(tree: &OwnedFd) -> io::Result<()> {
@@ -49,8 +49,9 @@ pub(crate) fn restrict_mount_tree(tree: &OwnedFd) -> io::Result<()> {
         propagation: 0,
         userns_fd: 0,
     };
-    // SAFETY: both pointers refer to values that live until the call returns: a NUL-terminated string and a struct of
-    // the size that is passed. The kernel reads them and writes nothing. The descriptor is open because it is borrowed.
+    // SAFETY: the two pointers refer to a NUL-terminated string and to a struct of the size that is passed. Both values
+    // live until the call returns. The kernel reads them and writes nothing. The descriptor is open because it is
+    // borrowed.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -64,12 +65,13 @@ pub(crate) fn restrict_mount_tree(tree: &OwnedFd) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Maps shared memory, backed by a file or anonymous, writes to all of it, and keeps it until this process ends.
+/// Maps `len` bytes of shared memory, writes to all of it, and keeps it until this process ends. The memory is backed
+/// by `file`, or anonymous if `file` is `None`.
 #[cfg(any(test, feature = "testkit"))]
 pub(crate) fn allocate_shared_memory(file: Option<&File>, len: usize) -> io::Result<()> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
     let (access, any_address) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
-    // SAFETY: creates a new mapping at an address that the kernel chooses; it replaces no existing mapping.
+    // SAFETY: the call creates a new mapping at an address that the kernel chooses, so it replaces no existing mapping.
     let start = unsafe {
         match file {
             Some(file) => mmap(any_address, len, access, MapFlags::SHARED, file, 0)?,

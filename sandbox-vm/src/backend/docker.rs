@@ -3,12 +3,13 @@
 //! The container has no network, a read-only root directory, no capabilities and no way to gain any, and limits on
 //! memory, processes and processor share. It can write to two in-memory file systems: `/workspace`, which gets three
 //! quarters of the sandbox's disk limit, and `/tmp`, which gets the rest. The agent applies the same restrictions to
-//! itself as in the [jail](super::jail) and serves on its standard input and output, which the engine forwards.
+//! itself as in the [jail](super::jail) and serves requests on its standard input and output, which the engine
+//! forwards.
 //!
 //! [`Image::Base`] contains only the agent. It is imported into the engine when it is first needed, under a name
-//! derived from its content, and stays there for later starts; `docker image rm` removes it. The application has to
-//! provide any other image, with its agent at `/agent` and with the directories `/workspace` and `/tmp`. The Python
-//! image has the name `agent-sandbox-python:latest`. To create it, build the program with `-C
+//! derived from its content, and stays there for later starts. It can be removed with `docker image rm`. The
+//! application has to provide any other image, with its agent at `/agent` and with the directories `/workspace` and
+//! `/tmp`. The Python image has the name `agent-sandbox-python:latest`. To create it, build the program with `-C
 //! target-feature=+crt-static`, save it as `agent` next to the following `Dockerfile`, and run `docker build -t
 //! agent-sandbox-python:latest .`:
 //!

@@ -42,7 +42,7 @@ const RUNSC: &str = "runsc";
 /// How long a guest may take for the handshake when the back end is probed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Memory that gVisor's own processes need in the guest's control group, besides the guest's limit.
+/// Memory in bytes that gVisor's own processes need in the guest's control group, in addition to the guest's limit.
 const RUNSC_MEMORY: u64 = 64 << 20;
 
 /// Number of OS threads that gVisor itself needs, for two Go programs and for one host process per guest process.

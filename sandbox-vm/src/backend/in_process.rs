@@ -53,8 +53,9 @@ impl Backend for InProcess {
         Report::available(NAME, [Guarantee::Programs]).with_advice(
             "this back end isolates NOTHING: guests have all the rights of this process; use it only for code you trust",
         ).with_advice(
-            "limits of single programs apply; limits of the sandbox as a whole (memory, processor time, processes, files, \
-             disk) do not, and processes that outlive a program killed together with its host are not found again",
+            "limits on single programs apply, but limits on the sandbox as a whole (memory, processor time, processes, \
+             files, disk) do not; after a crash of the host, the next start ends the programs that are still running, but \
+             not processes that have outlived the program that started them",
         )
     }
 
@@ -107,7 +108,7 @@ impl Handle for InProcessHandle {
     }
 
     async fn resume(&self) -> Result<(), Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "pause a guest" })
+        Err(Error::Unsupported { backend: NAME, operation: "resume a guest" })
     }
 
     async fn usage(&self) -> Option<Usage> {

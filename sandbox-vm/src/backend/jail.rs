@@ -139,7 +139,7 @@ impl Backend for Jail {
     async fn probe(&self) -> Report {
         match super::probe_by_starting(self, "probe", PROBE_TIMEOUT, Self::guarantees).await {
             Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
-                "allow unprivileged user namespaces, which root needs here too: \
+                "allow unprivileged user namespaces, which are needed even if this program runs as root: \
                      `sysctl kernel.unprivileged_userns_clone=1` on Debian, \
                      `sysctl kernel.apparmor_restrict_unprivileged_userns=0` on Ubuntu; \
                      in a container also `--security-opt seccomp=unconfined`",

@@ -1,14 +1,17 @@
-//! KVM without a guest kernel: a VM that contains one program, whose system calls the monitor answers.
+//! The back end for KVM without a guest kernel. A guest is a VM that contains a single program. A process on the host,
+//! the *monitor*, handles the system calls of that program.
 //!
-//! The machine has memory and a processor and nothing else: no kernel, no devices, no clock, no disk. The processor
-//! runs the guest's program in user mode, and anything that the program wants beyond its own memory leaves the VM. The
-//! monitor answers a short list of system calls from its own memory, which also contains the guest's files. The monitor
-//! itself runs in a [jail](super::Jail): no files of the host, no network, and an even shorter list of system calls.
+//! The machine has only memory and a processor. It has no kernel, no devices, no clock and no disk. The processor runs
+//! the guest's program in user mode, and every access beyond the program's own memory exits from the VM to the monitor.
+//! The monitor supports a short list of system calls, which it handles in its own memory. That memory also contains the
+//! guest's files. The monitor itself runs in a [jail](super::Jail), without host files, without a network, and with an
+//! even shorter list of allowed system calls.
 //!
-//! A guest therefore has to break out of a VM first and then out of a jail. It starts as fast as a process and runs at
-//! the speed of the processor. It cannot run programs: there is one process, one thread, and no way to start another.
-//! The back end is for graphs and is used only where it is named explicitly; applications that run programs add another
-//! back end instead.
+//! To reach the host, a guest therefore has to break out of a VM first and then out of a jail. A guest starts as fast
+//! as a process and runs at the speed of the processor. It cannot run programs, because it has one process with one
+//! thread and no way to start another. The back end runs only graphs, so
+//! [`isolating_backends`](super::isolating_backends) includes it only for
+//! [`Workload::Graphs`](super::Workload::Graphs).
 
 mod boot;
 mod disk;
@@ -49,30 +52,33 @@ use crate::{
 
 const NAME: &str = "kvm-process";
 
-/// The KVM device.
+/// Path of the KVM device.
 pub(crate) const KVM_DEVICE: &str = "/dev/kvm";
 
 /// How long a guest may take for the handshake when the back end is probed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Memory that the monitor needs besides the guest's memory and files: its program, and its bookkeeping for both.
+/// Memory in bytes that the monitor needs in addition to the guest's memory and files, for its program and its
+/// bookkeeping.
 const MONITOR_MEMORY: u64 = 48 << 20;
 
-/// Marks the line in which the monitor reports the end of its guest. It is the last such line.
+/// Text that marks the line in which the monitor reports the end of its guest. If several lines contain it, the last
+/// one counts.
 const GUEST_ENDED: &str = "continue running its guest";
 
-/// Says in that line that memory ran out.
+/// Text in that line if the guest ran out of memory.
 const OUT_OF_MEMORY: &str = "the guest ran out of memory";
 
-/// The back end for KVM without a guest kernel. It runs only graphs, as its report says.
+/// The back end for KVM without a guest kernel. It runs only graphs, so its report does not list
+/// [`Guarantee::Programs`].
 #[derive(Clone, Debug)]
 pub struct KvmProcess {
     program: PathBuf,
-    /// The report, kept because probing starts a guest.
+    /// Cached probe report. Probing again would start another guest.
     probed: Arc<OnceCell<Report>>,
 }
 
-/// What the monitor needs to know.
+/// Settings for the monitor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MonitorPlan {
     jail: jail::InitPlan,
@@ -82,14 +88,14 @@ pub struct MonitorPlan {
 }
 
 impl KvmProcess {
-    /// Creates a back end whose guests run this program, which is also the monitor. It has to be statically linked and
-    /// call [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end whose guests run `program`, which is also the monitor. The program has to be statically
+    /// linked and call [`guest::enter`](crate::guest::enter) before anything else.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), probed: Arc::default() }
     }
 
-    /// Creates a back end whose guests run the current program. It has to be statically linked and call
-    /// [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end whose guests run the current program. The program has to be statically linked and call
+    /// [`guest::enter`](crate::guest::enter) before anything else.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
@@ -146,7 +152,7 @@ impl Backend for KvmProcess {
     }
 }
 
-/// Splits the memory limit: the guest's files are in the monitor's memory, so the disk limit is taken from the guest's
+/// Splits the sandbox's memory limit between the guest's memory and its files, because the files are in the monitor's
 /// memory.
 fn monitor_plan(limits: &Limits) -> MonitorPlan {
     let disk = limits.disk.min(limits.memory / 2);

@@ -1,13 +1,13 @@
-//! The micro VM: a guest with its own kernel, in QEMU.
+//! The micro VM back end. Each guest has its own kernel and runs in QEMU.
 //!
-//! The machine has a processor, memory, an output-only console, a source of randomness and one channel; no network, no
-//! disk, no files of the host. KVM runs it where KVM can run ordinary kernels. Elsewhere QEMU emulates it, which is
-//! slow for programs but fast enough for graphs that wait for models. QEMU itself runs in its own namespaces, as the
-//! user `nobody`, in a root that contains only its own files ([`become_qemu`]), and in a control group where one can be
-//! created.
+//! The machine has a processor, memory, an output-only console, a source of randomness and one channel. It has no
+//! network, no disk and no access to host files. If KVM can run ordinary kernels on this host, it runs the machine.
+//! Otherwise QEMU emulates the machine, which is slow for programs but fast enough for graphs that wait for models.
+//! QEMU itself runs in its own namespaces, as an unprivileged user, in a root directory that contains only its own
+//! files ([`become_qemu`]), and in a control group if one can be created.
 //!
-//! The guest's first program is the agent. It loads the drivers of its channel, applies the same restrictions to itself
-//! as in the [jail](super::jail), and serves.
+//! The guest's first program is the agent. It loads the drivers that its channel needs, applies the same restrictions
+//! to itself as in the [jail](super::jail), and serves requests from the host.
 
 mod handle;
 mod init;
@@ -69,8 +69,8 @@ const NAME: &str = "microvm";
 /// How long a guest may take for the handshake when the back end is probed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum number of threads of QEMU and of the stage that stays with it. The guest's own kernel limits the guest's
-/// processes.
+/// Maximum number of OS threads of QEMU and of the outer stage that watches it. The guest's own kernel limits the
+/// guest's processes.
 const QEMU_THREADS: u32 = 64;
 
 /// The micro VM back end.
@@ -78,15 +78,16 @@ const QEMU_THREADS: u32 = 64;
 pub struct MicroVm {
     agent: PathBuf,
     images: Option<PathBuf>,
-    /// The report, kept because starting an emulated machine takes seconds.
+    /// Cached probe report. Probing again would take seconds if the machine is emulated.
     probed: Arc<OnceCell<Report>>,
-    /// What runs a guest's instructions, once it has been probed. A std mutex: held for a moment.
+    /// Accelerator that the last probe used, or `None` before the first probe. A std mutex suffices, because it is held
+    /// only briefly.
     accelerator: Arc<StdMutex<Option<Accelerator>>>,
-    /// Verified and assembled images, kept because their files are large.
+    /// Cache of verified and assembled images. Preparing an image again would be slow, because its files are large.
     prepared: Arc<Mutex<BTreeMap<Image, PreparedImage>>>,
 }
 
-/// What a machine is started from.
+/// Files that a machine is started from.
 #[derive(Clone, Debug)]
 struct PreparedImage {
     qemu: QemuFiles,
@@ -94,19 +95,19 @@ struct PreparedImage {
     initrd: Arc<OwnedFd>,
     /// Size of the initrd in bytes.
     initrd_size: u64,
-    /// Hashes of the kernel and of the initrd's content.
+    /// Hash of the kernel, followed by the hash of the initrd's content.
     content_hash: String,
 }
 
-/// What the agent in the guest needs to know.
+/// Settings for the agent in the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitPlan {
     bounds: GuestLimits,
 }
 
 impl MicroVm {
-    /// Creates a back end whose VMs run this program first. It has to be statically linked and call
-    /// [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end whose VMs run `program` as their first program. The program has to be statically linked and
+    /// call [`guest::enter`](crate::guest::enter) before anything else.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         Self {
             agent: program.into(),
@@ -117,8 +118,8 @@ impl MicroVm {
         }
     }
 
-    /// Creates a back end whose VMs run the current program first. It has to be statically linked and call
-    /// [`guest::enter`](crate::guest::enter) first.
+    /// Creates a back end whose VMs run the current program as their first program. The program has to be statically
+    /// linked and call [`guest::enter`](crate::guest::enter) before anything else.
     pub fn this_program() -> Self {
         Self::agent("/proc/self/exe")
     }
@@ -170,7 +171,7 @@ impl MicroVm {
 struct ProbeAttempt {
     accelerator: Accelerator,
     outcome: Result<Report, Error>,
-    /// Why KVM is not used although it looked suitable.
+    /// Error of the attempt with KVM, if KVM was tried first and could not start a guest.
     kvm_error: Option<Error>,
 }
 
@@ -243,7 +244,7 @@ impl Backend for MicroVm {
 }
 
 impl MicroVm {
-    /// Starts a machine, from its kernel or from a snapshot.
+    /// Starts a machine, either by booting its kernel or from a snapshot.
     async fn launch(
         &self,
         spec: &Spec,
@@ -281,7 +282,8 @@ impl MicroVm {
         let launcher = launch::Launcher { backend: NAME, program: &self.agent };
         let (channel, mut jail) =
             launch::launch_with_files(launcher, cgroup, next, &files, sandbox_dir).await?;
-        // QEMU has its own copy now; ours would keep the connection open after QEMU has ended.
+        // QEMU has its own copy of this socket now. The copy in this process would keep the connection open after QEMU
+        // has ended.
         drop(qemu_side);
         let mut monitor = match open_monitor(monitor).await {
             Ok(monitor) => monitor,
@@ -299,7 +301,7 @@ impl MicroVm {
     }
 }
 
-/// Opens the state of a snapshot. Runs in the background because it reads the whole state.
+/// Opens the state of a snapshot. Uses a blocking task, because checking the state reads all of it.
 async fn open_state(
     from: &Snapshot,
     identity: MachineIdentity,
@@ -314,7 +316,8 @@ async fn open_monitor(stream: StdStream) -> io::Result<QmpClient> {
     QmpClient::open(UnixStream::from_std(stream)?).await
 }
 
-/// Restores a state in a machine that waits for it, if the state belongs to this machine.
+/// Restores a state in a machine that is waiting for one. Fails if another version of QEMU or another accelerator
+/// created the state.
 async fn restore_state(
     monitor: &mut QmpClient,
     jail: &mut JailHandle,
@@ -330,7 +333,8 @@ async fn restore_state(
     }
 }
 
-/// Ends a QEMU that failed and returns the reason. QEMU's own output says more than that the connection closed.
+/// Returns the reason why QEMU failed. If QEMU closed the connection, kills it and returns its own output, which says
+/// more about the cause.
 async fn failure_reason(jail: &mut JailHandle, error: &io::Error) -> String {
     let diagnostics = match error.kind() {
         io::ErrorKind::UnexpectedEof => jail.collect_diagnostics_and_kill().await,

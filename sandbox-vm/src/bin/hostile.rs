@@ -1,4 +1,5 @@
-//! The guest of the test suite. It contains the suite's graphs and a set of programs that try to escape.
+//! The guest program of the test suite. It contains the suite's graphs and a set of programs that try to escape from
+//! the sandbox.
 
 use std::process::ExitCode;
 

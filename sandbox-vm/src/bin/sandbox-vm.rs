@@ -1,5 +1,5 @@
-//! `sandbox-vm`: reports what the back ends can do on this machine and builds guest images. The program also serves as
-//! a plain guest, with an agent that runs programs and stores files but has no graphs.
+//! The command-line tool `sandbox-vm`, which reports what the back ends can do on this machine and builds guest images.
+//! The program can also run as a guest. Its agent runs programs and stores files but has no graphs.
 #![expect(clippy::print_stdout, reason = "a command line tool prints to standard output")]
 
 use std::{
@@ -79,7 +79,8 @@ fn doctor(format: OutputFormat) -> ExitCode {
 fn build_images(dir: Option<PathBuf>) -> ExitCode {
     let Some(dir) = dir.or_else(Images::default_dir) else {
         eprintln!(
-            "error: no default folder for images: neither XDG_DATA_HOME nor HOME is set; name a folder"
+            "error: there is no default folder for images, because neither XDG_DATA_HOME nor HOME is set; specify one with \
+             `sandbox-vm image build FOLDER`"
         );
         return ExitCode::from(2);
     };

@@ -13,9 +13,9 @@ use crate::limits::Limits;
 /// Number of processes that the back end itself may need inside the group.
 const BACKEND_PROCESSES: u32 = 16;
 
-/// The places where groups may be created.
+/// The directories in which a guest's group may be created.
 pub(super) struct Tree {
-    /// Candidate parents, best first.
+    /// Candidate parent directories, best first.
     candidates: Vec<ParentDirs>,
     version: Version,
 }
@@ -24,7 +24,8 @@ pub(super) struct Tree {
 type ParentDirs = BTreeMap<Controller, PathBuf>;
 
 impl Tree {
-    /// Reads the mounts below `root`; `own` is the content of `/proc/self/cgroup`.
+    /// Finds the candidates below `root`, where the cgroup file systems are mounted. `own` is the content of
+    /// `/proc/self/cgroup`.
     pub(super) fn read(root: &Path, own: &str) -> Self {
         if root.join("cgroup.controllers").exists() {
             return Self::version_two(root, own);
@@ -42,8 +43,9 @@ impl Tree {
                 let (names, path) = rest.split_once(':')?;
                 names.split(',').any(|it| it == name).then(|| path.trim_start_matches('/'))
             });
-            // In a container the path may be one of its host, which does not exist in the container's own mount. Links
-            // are resolved here because two controllers may share one directory.
+            // In a container, the path may refer to the container's host and may not exist in the container's own
+            // mount, so fall back to the root of the mount. Resolve links, because two controllers may share one
+            // directory.
             let dirs = [path.map(|it| root.join(name).join(it)), Some(root.join(name))];
             let dir = dirs.into_iter().flatten().find_map(|it| it.canonicalize().ok());
             parents.extend(dir.map(|it| (controller, it)));
@@ -51,8 +53,8 @@ impl Tree {
         Self { candidates: vec![parents], version: Version::One }
     }
 
-    /// The candidates are the group of this process, which can have children only if it is the root group, and its
-    /// parent.
+    /// Returns the candidates in version 2, which are the group of this process and the parent of that group. The group
+    /// of this process can have child groups only if it is the root group.
     fn version_two(root: &Path, own: &str) -> Self {
         let path = own.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or_default();
         let own_group = root.join(path);
@@ -100,14 +102,14 @@ impl Tree {
     }
 }
 
-/// Enables the controllers that a version 2 group does not pass on to its children yet. Returns whether it passes on
-/// the memory controller.
+/// Enables the controllers that a version 2 group has not yet enabled for its child groups. Returns whether the memory
+/// controller is enabled for them.
 fn enable_controllers(dir: &Path) -> bool {
     let file = dir.join("cgroup.subtree_control");
     let enabled = || fs::read_to_string(&file).unwrap_or_default();
     for controller in ["memory", "pids", "cpu"] {
         if !enabled().split_whitespace().any(|it| it == controller) {
-            // One write for each controller: if one is missing, the others can still be enabled.
+            // Write each controller separately, so that the others are enabled even if one is missing.
             let _ = fs::write(&file, format!("+{controller}"));
         }
     }
@@ -127,7 +129,7 @@ fn apply_limits(
     match (version, controller) {
         (Version::One, Controller::Memory) => {
             write("memory.limit_in_bytes", limits.memory.to_string())?;
-            // Missing where the kernel does not account for swap; such machines usually have none.
+            // This file is missing if the kernel does not account for swap. Such machines usually have no swap.
             let _ = write("memory.memsw.limit_in_bytes", limits.memory.to_string());
             Ok(())
         }
@@ -173,7 +175,7 @@ mod tests {
         assert_eq!(parents[&Controller::Memory], root.path().join("memory/user/x"));
         assert_eq!(parents[&Controller::Processes], root.path().join("pids"));
         assert!(!parents.contains_key(&Controller::Freezer));
-        // Many systems use one directory for two controllers; it serves both.
+        // Two controllers that share one directory, as on many systems, are both available.
         assert_eq!(parents[&Controller::Cpu], parents[&Controller::CpuTime]);
         let group = tree.create("guest", &crate::Limits::default()).unwrap();
         assert!(group.has(Controller::Cpu) && group.has(Controller::CpuTime));
@@ -190,7 +192,8 @@ mod tests {
         assert_eq!(tree.version, Version::Two);
         let was_changed = |it: &Path| it.join("cgroup.subtree_control").exists();
         assert!(!was_changed(&service) && !was_changed(&main));
-        // The kernel refuses because our group contains this process; a file that cannot be written simulates that.
+        // The group of this process is not used as the parent, because the kernel refuses to enable controllers in a
+        // group that contains a process. A directory in place of the file makes the write fail in the same way.
         dir(&main, "cgroup.subtree_control");
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
         let group = tree.create("guest", &crate::Limits::default()).unwrap();

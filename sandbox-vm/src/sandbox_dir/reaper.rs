@@ -1,4 +1,4 @@
-//! The reaper: removes the leftovers of owners that no longer exist.
+//! The reaper, which removes orphaned sandbox directories and their leftovers.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,8 @@ use super::{
 };
 use crate::cgroup;
 
-/// Time that creating a sandbox directory may take. Younger directories are left alone.
+/// Maximum time that creating a sandbox directory may take. A directory that is younger and not locked may still be
+/// under construction, so it is left alone.
 const CREATION_GRACE: Duration = Duration::from_secs(60);
 
 /// How long to wait for leftovers to disappear.
@@ -29,40 +30,44 @@ const CREATION_GRACE: Duration = Duration::from_secs(60);
 pub(super) struct RemovalTimeouts {
     /// Time that the kernel gets to end processes and to release control groups.
     kernel: Duration,
-    /// How long an engine that does not know the container may still be creating it. `None`: do not contact engines.
+    /// How long to wait for a container that its engine does not know, because the engine may still be creating it. If
+    /// `None`, engines are not contacted, and containers are not removed.
     engine_grace: Option<Duration>,
 }
 
 impl RemovalTimeouts {
-    /// For dropping a sandbox directory, possibly in a task that others wait for.
+    /// Timeouts for dropping a sandbox directory. They are short, because the drop may block a task that others wait
+    /// for.
     pub(super) const ON_DROP: Self = Self { kernel: Duration::from_millis(50), engine_grace: None };
-    /// For a dedicated thread that starts right after the sandbox directory was dropped.
+    /// Timeouts for a dedicated OS thread that starts right after the sandbox directory is dropped.
     pub(super) const IN_BACKGROUND: Self =
         Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::from_secs(2)) };
-    /// For leftovers of a crash.
+    /// Timeouts for leftovers of a process that has crashed.
     const AFTER_CRASH: Self =
         Self { kernel: Duration::from_secs(5), engine_grace: Some(Duration::ZERO) };
 }
 
-/// Removes what crashed owners left in this state directory, in the default one, and in all others where this user has
-/// had sandbox directories. Returns the number of sandboxes removed.
+/// Removes the orphaned sandbox directories and their leftovers in the state directory `state`, in the default state
+/// directory, and in all other state directories that are registered for this user. Returns the number of sandboxes
+/// removed.
 pub(crate) fn remove_all_orphans(state: &Path) -> usize {
     let registry = Registry::in_default_dir();
     let mut dirs = BTreeSet::from([state.to_owned(), default_state_dir()]);
     dirs.extend(registry.state_dirs());
     let reaped = dirs.iter().map(|it| remove_orphans(it)).sum();
     registry.remove_empty_entries();
-    // A state directory may have been deleted together with its lists, which does not delete the control groups that
-    // they named.
+    // If a state directory was deleted together with its lists of leftovers, the control groups on these lists still
+    // exist.
     cgroup::remove_unused(|id| dirs.iter().any(|it| it.join(id).exists()), CREATION_GRACE);
     reaped
 }
 
-/// Removes what crashed owners left in a state directory and returns the number of sandboxes removed.
+/// Removes the orphaned sandbox directories and their leftovers in a state directory, and returns the number of
+/// sandboxes removed.
 ///
-/// A state directory in which another user could have placed files is not read at all, and nothing but sandbox
-/// directories is removed. If something on the list of a sandbox directory cannot be removed, the directory stays, and
-/// the next call tries again.
+/// A state directory in which another user could have placed files is not read at all. Only sandbox directories are
+/// removed from a state directory. If something on the list of a sandbox directory cannot be removed, the directory
+/// stays, and the next call tries again.
 pub fn remove_orphans(state: &Path) -> usize {
     if let Err(error) = check_private_dir(state) {
         if error.kind() != io::ErrorKind::NotFound {
@@ -74,20 +79,20 @@ pub fn remove_orphans(state: &Path) -> usize {
     entries.filter(|it| has_sandbox_dir_name(&it.path()) && remove_if_orphaned(it)).count()
 }
 
-/// Removes a sandbox directory if it is orphaned, and returns whether it did.
+/// Removes a sandbox directory if it is orphaned, and returns whether it was removed.
 fn remove_if_orphaned(entry: &DirEntry) -> bool {
     let dir = entry.path();
     let Ok(lock) = File::open(dir.join(LOCK_FILE)) else {
         return is_past_creation_grace(entry) && remove_orphan_without_lock(&dir);
     };
-    // The owner is about to take the lock.
+    // The owner of such a young directory may be about to take the lock.
     if entry.file_name().to_string_lossy().starts_with(INCOMPLETE_PREFIX)
         && !is_past_creation_grace(entry)
     {
         return false;
     }
     match lock.try_lock() {
-        // Another process removed the directory and released the lock before we acquired it.
+        // Another process removed the directory and released the lock before this process acquired it.
         Ok(()) if lock.metadata().is_ok_and(|it| it.nlink() == 0) => false,
         Ok(()) => remove_orphan(&dir),
         Err(TryLockError::WouldBlock) => false,
@@ -104,7 +109,7 @@ fn is_past_creation_grace(entry: &DirEntry) -> bool {
 }
 
 /// Removes a sandbox directory without a lock file. Its owner was killed before it created the lock, or while it
-/// removed the directory. The contents tell it apart from a directory that belongs to something else.
+/// removed the directory. Its contents distinguish it from a directory that does not belong to a sandbox.
 fn remove_orphan_without_lock(dir: &Path) -> bool {
     let Ok(entries) = fs::read_dir(dir) else { return false };
     let names: Vec<_> = entries.flatten().map(|it| it.file_name()).collect();
@@ -118,7 +123,7 @@ fn remove_orphan_without_lock(dir: &Path) -> bool {
 
 fn remove_orphan(dir: &Path) -> bool {
     let list = fs::read_to_string(dir.join(LEFTOVERS_FILE)).unwrap_or_default();
-    // A line that the crash cut short names something that was never created.
+    // Ignore a line that was cut short by a crash, because its leftover was never created.
     let leftovers: Vec<Leftover> =
         list.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
     tracing::info!(dir = %dir.display(), leftovers = leftovers.len(), "removing an orphaned sandbox");
@@ -131,10 +136,12 @@ fn remove_orphan(dir: &Path) -> bool {
     left.is_empty()
 }
 
-/// Removes a sandbox directory, its lock file last: if this process ends halfway, the next start still finds an orphan.
+/// Removes a sandbox directory. Its lock file is removed last, so that the next start still recognises the directory as
+/// an orphan if this process ends halfway.
 pub(super) fn remove_dir(dir: &Path) {
     let remove = || {
-        // Read all entries before removing any: a listing of a directory that changes meanwhile may be incomplete.
+        // Read all entries before removing any, because the listing of a directory that changes meanwhile may be
+        // incomplete.
         let entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
         for entry in entries {
             match entry.file_type()?.is_dir() {
@@ -168,14 +175,14 @@ pub(super) fn remove_leftovers(
 ) -> Vec<Leftover> {
     let deadline = Instant::now() + timeouts.kernel;
     for leftover in &leftovers {
-        // A frozen process cannot die.
+        // Thaw the processes first, because a frozen process cannot die.
         if let Leftover::Cgroup(dir) = leftover
             && cgroup::is_ours(dir)
         {
             cgroup::thaw(dir);
         }
     }
-    // A control group can be removed only after its processes.
+    // Start with the processes, because a control group can be removed only after its processes have ended.
     let (processes, others): (Vec<_>, Vec<_>) = leftovers
         .into_iter()
         .partition(|it| matches!(it, Leftover::Process { .. } | Leftover::ProcessGroup { .. }));
@@ -201,7 +208,7 @@ fn remove_leftover(leftover: &Leftover, deadline: Instant, engine_grace: Option<
         Leftover::Container { host, name } if name.starts_with(CONTAINER_PREFIX) => {
             engine_grace.is_some_and(|grace| remove_container(host, name, grace))
         }
-        // Our own lists never contain this, so leave it alone.
+        // This crate never records such a leftover, so leave it alone.
         Leftover::Cgroup(_) | Leftover::Container { .. } => {
             tracing::warn!(?leftover, "ignoring a leftover that does not belong to a sandbox");
             true
@@ -232,11 +239,12 @@ enum KillScope {
     Group,
 }
 
-/// Kills a process if it still is the recorded one, waits until the deadline for its end, and returns whether it is
-/// gone.
+/// Kills a process if it is still the recorded one, waits for it to end until the deadline, and returns whether the
+/// recorded process is gone.
 fn kill_process(pid: u32, started: u64, deadline: Instant, scope: KillScope) -> bool {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
-    // Open the pidfd before reading the start time: from here on it refers to this process, even if the id is reused.
+    // Open the pidfd before reading the start time. From here on, the pidfd refers to the same process even if the id
+    // is reused.
     let process = match pidfd_open(raw, PidfdFlags::empty()) {
         Ok(process) => process,
         Err(error) => return error == Errno::SRCH,
@@ -255,7 +263,7 @@ fn kill_process(pid: u32, started: u64, deadline: Instant, scope: KillScope) -> 
     wait_for_exit(&process, deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Waits for a killed process and returns whether it has ended.
+/// Waits for a killed process to end, at most for `timeout`, and returns whether it has ended.
 pub(crate) fn wait_for_exit(process: &OwnedFd, timeout: Duration) -> bool {
     let timeout = Timespec::try_from(timeout).ok();
     let mut watched = [PollFd::new(process, PollFlags::IN)];

@@ -1,8 +1,9 @@
-//! Registry of all state directories in which this user has sandbox directories, so that any later start finds what a
-//! crash left in them.
+//! Registry of all state directories in which this user has sandbox directories, so that any later start finds the
+//! leftovers of a crash in them.
 //!
-//! It is a directory of symbolic links next to the sandbox directories of the default state directory. An entry is
-//! created before the first sandbox directory, and removed when none is left.
+//! The registry is a directory of symbolic links in the default state directory. The link to a state directory is
+//! created before the first sandbox directory in it, and removed when the state directory contains no sandbox directory
+//! any more.
 
 use std::{
     fs::{self, File},
@@ -19,7 +20,7 @@ const LOCK_FILE: &str = "lock";
 
 #[derive(Clone, Debug)]
 pub(super) struct Registry {
-    /// Default state directory, which needs no entry.
+    /// Default state directory, which contains the registry and needs no entry in it.
     default_dir: PathBuf,
 }
 
@@ -32,8 +33,8 @@ impl Registry {
         Self { default_dir }
     }
 
-    /// Registers a state directory and calls `create`, which creates a directory in it, while the registry is locked:
-    /// nobody can find the state directory empty in between and remove its entry.
+    /// Registers a state directory and then calls `create`, which creates a directory in it. The registry is locked
+    /// meanwhile, so that no other process can find the state directory empty in between and remove its entry.
     pub(super) fn register(
         &self,
         state: &Path,
@@ -42,11 +43,11 @@ impl Registry {
         if state == self.default_dir {
             return create();
         }
-        // Held until `create` has returned.
+        // The lock is held until `create` has returned.
         let _lock = self.add_entry(state).inspect_err(|error| {
             tracing::warn!(
                 dir = %state.display(), registry = %self.dir().display(), %error,
-                "cannot register this state directory; only a start that uses it again removes what a crash leaves in it"
+                "cannot register this state directory; after a crash, only a start that uses it again removes its leftovers"
             );
         });
         create()
@@ -81,7 +82,7 @@ impl Registry {
         }
     }
 
-    /// Returns the links and their targets. If another user could have created links, there are no entries.
+    /// Returns the links and their targets, or nothing if another user could have created links.
     fn entries(&self) -> Vec<(PathBuf, PathBuf)> {
         if check_private_dir(&self.default_dir)
             .and_then(|()| check_private_dir(&self.dir()))
@@ -107,7 +108,8 @@ impl Registry {
     }
 }
 
-/// Returns whether a state directory contains no sandbox directories. One that cannot be read may contain some.
+/// Returns whether a state directory contains no sandbox directories. A state directory that cannot be read may contain
+/// some, so it does not count as empty.
 fn is_empty(state: &Path) -> bool {
     match fs::read_dir(state) {
         Ok(entries) => !entries.flatten().any(|it| has_sandbox_dir_name(&it.path())),

@@ -16,8 +16,8 @@ fn id() -> String {
     CheckpointId::next().to_string()
 }
 
-/// A state directory with one sandbox directory as a crash leaves it: a list that names the returned process, and an
-/// unlocked lock file.
+/// Creates a state directory with one sandbox directory in the state that a crash leaves behind. Its lock file is not
+/// locked, and its list contains a running process. Returns the state directory, the sandbox directory and the process.
 fn crashed() -> (TempDir, PathBuf, Child) {
     let dir = tempfile::tempdir().unwrap();
     let process = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -30,12 +30,12 @@ fn crashed() -> (TempDir, PathBuf, Child) {
     (dir, dead, process)
 }
 
-/// A sandbox directory that is not in the registry of the user, so that concurrent tests do not find it.
+/// Creates a sandbox directory that is not in the user's registry, so that concurrent tests do not find it.
 fn sandbox_dir(state: &Path) -> SandboxDir {
     SandboxDir::create_registered(&Registry::beside(state.to_owned()), state, &id()).unwrap()
 }
 
-/// Makes a directory older than the time that creating it may take.
+/// Makes a directory appear older than the maximum time that creating it may take.
 fn age(dir: &Path) {
     let hours_ago = SystemTime::now() - Duration::from_secs(7200);
     File::open(dir).unwrap().set_modified(hours_ago).unwrap();
@@ -94,8 +94,8 @@ fn unrelated_directories_are_kept() {
     assert!(!empty.exists());
 }
 
-/// An owner that is killed while it removes its sandbox directory leaves any part of it; the next start removes every
-/// such part.
+/// If an owner is killed while it removes its sandbox directory, the next start removes the rest, whichever entries are
+/// left.
 #[test]
 fn partially_removed_directory_is_removed_by_the_next_start() {
     let state = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn partially_removed_directory_is_removed_by_the_next_start() {
     assert_eq!(remaining, 0, "directories that no start removes");
 }
 
-/// While a sandbox directory is being removed, its lock file identifies it until the end.
+/// The lock file exists until all other entries are removed, so that a partially removed directory can be identified.
 #[test]
 fn lock_file_is_removed_last() {
     let state = tempfile::tempdir().unwrap();
@@ -221,7 +221,7 @@ fn incomplete_directory_is_removed_only_after_the_grace_period() {
     assert!(young.exists() && !old.exists());
 }
 
-/// Creating and removing concurrently: neither makes the other fail.
+/// Creating sandbox directories and removing orphans concurrently does not make either operation fail.
 #[test]
 fn directories_are_created_while_orphans_are_removed() {
     let state = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn dropping_a_directory_removes_its_leftovers() {
     assert!(!dir.exists());
 }
 
-/// A container of an unreachable engine can neither be removed nor reported as gone.
+/// The directory stays if a leftover cannot be removed. Here, that is a container in an engine that cannot be reached.
 #[test]
 fn directory_stays_while_a_leftover_cannot_be_removed() {
     let state = tempfile::tempdir().unwrap();
@@ -257,7 +257,7 @@ fn directory_stays_while_a_leftover_cannot_be_removed() {
     sandbox_dir.record_leftovers(Leftover::Container { host, name }).unwrap();
     let dir = sandbox_dir.path().to_owned();
     drop(sandbox_dir);
-    // The clean-up thread releases the lock when it gives up; until then a start leaves the directory alone.
+    // The clean-up thread releases the lock when it gives up. Until then, a start leaves the directory alone.
     let list = loop {
         assert_eq!(remove_orphans(state.path()), 0);
         let lock = File::open(dir.join("lock")).unwrap();

@@ -83,8 +83,8 @@ impl JailHandle {
         };
         let pid = pid().ok_or(io::ErrorKind::InvalidData)?;
         let guest = pidfd_open(pid, PidfdFlags::empty())?;
-        // Check the parent only after opening the pidfd: the guest may have ended before, and its id may have been
-        // reused.
+        // Check the parent only after opening the pidfd, because the guest may have ended before, and its id may have
+        // been reused.
         let stage = self.outer.get_mut().as_ref().and_then(Child::id);
         if parent_pid(pid).is_some_and(|it| Some(it) != stage) {
             return Err(io::ErrorKind::NotFound.into());
@@ -94,7 +94,7 @@ impl JailHandle {
         Ok(())
     }
 
-    /// Sends a signal to process 1 of the guest. Only `KILL` affects the whole guest: the kernel ends the process
+    /// Sends a signal to process 1 of the guest. Only `KILL` affects the whole guest, because the kernel ends a process
     /// namespace when its process 1 dies.
     pub(in crate::backend) fn signal(&self, signal: Signal) -> io::Result<()> {
         let guest = self.guest.as_ref().ok_or(io::ErrorKind::NotFound)?;

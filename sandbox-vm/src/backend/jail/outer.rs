@@ -16,7 +16,7 @@ use rustix::{
 use super::{OuterPlan, StageError};
 use crate::{guest::GuestArgs, sys};
 
-/// User and group that root switches to: `nobody`.
+/// Id of the user `nobody` and of its group, to which this stage switches if it was started by root.
 const NOBODY: u32 = 65534;
 
 /// Word that precedes the guest's process id in the line that [`outer`] writes to the lifeline.

@@ -1,21 +1,22 @@
-//! What the processor needs before it can run a program: descriptor tables, and the few instructions outside the guest.
+//! The descriptor tables that the processor needs before it can run a program, and the few instructions that do not
+//! belong to the guest's program.
 //!
 //! There is no kernel in the guest. A system call jumps to two instructions, the first of which notifies the monitor
-//! through an I/O port; an exception jumps to one that tells the monitor which exception it was. Nothing else ever runs
-//! in kernel mode.
+//! through an I/O port. An exception jumps to one instruction, which reports the number of the exception to the
+//! monitor. Nothing else ever runs in kernel mode.
 
 use kvm_bindings::{kvm_dtable, kvm_msr_entry, kvm_segment, kvm_sregs};
 use rustix::io::Errno;
 
 use super::space::{AddressSpace, SystemPage};
 
-/// Port that is written when the guest makes a system call.
+/// I/O port that is written to when the guest makes a system call.
 pub(super) const CALL_PORT: u16 = 0x42;
 
-/// First port that is written when the guest causes an exception; the exception number is added to it.
+/// First of the I/O ports that are written to when the guest causes an exception. The exception number is added to it.
 pub(super) const FAULT_PORT: u16 = 0x80;
 
-/// Number of exceptions.
+/// Number of exceptions that the processor defines.
 pub(super) const EXCEPTIONS: u16 = 32;
 
 /// Number of bytes at the start of memory that are reserved for this module.
@@ -28,7 +29,8 @@ const STACK: u64 = 0x4000;
 const FAULT_CODE: u64 = 0x5000;
 const CALL_CODE: u64 = 0x6000;
 
-/// Address of a `syscall` instruction of our own, which shows how the processor executes system calls.
+/// Address of a `syscall` instruction that the monitor runs as a test, to find out how the processor executes system
+/// calls.
 pub(super) const PROBE_CALL: u64 = CALL_CODE + 0x10;
 
 const KERNEL_CODE: u16 = 0x08;
@@ -39,11 +41,11 @@ const TSS_SELECTOR: u16 = 0x28;
 /// Size of the task state segment in bytes, without the I/O permission bitmap.
 const TSS_SIZE: usize = 104;
 
-/// Number of ports that the I/O permission bitmap covers; all others are closed.
+/// Number of ports that the I/O permission bitmap covers. All other ports are closed.
 const IO_BITMAP_PORTS: usize = 256;
 
-/// Writes the tables and the code into the guest's memory and maps them. Only the processor can access them, except for
-/// the code of system calls, which the guest can execute and read as well.
+/// Writes the tables and the code into the guest's memory and maps them. Only the processor itself can access them,
+/// except for the code of system calls, which the guest can also execute and read.
 pub(super) fn write(space: &mut AddressSpace) -> Result<(), Errno> {
     for (page, kind) in [
         (GDT, SystemPage::Data),
@@ -69,13 +71,14 @@ pub(super) fn write(space: &mut AddressSpace) -> Result<(), Errno> {
 }
 
 /// Closes the system call port to the guest's own instructions. Used if the processor executes system calls in kernel
-/// mode; the guest never needs the port then.
+/// mode, because the guest never needs access to the port then.
 pub(super) fn close_call_port(space: &mut AddressSpace) -> Result<(), Errno> {
     let at = TSS + TSS_SIZE as u64 + u64::from(CALL_PORT) / 8;
     space.ram_mut().write(at, &[0xff]).ok_or(Errno::NOMEM)
 }
 
-/// Returns the registers of a processor that runs a user program in 64-bit mode, with page tables that start at `root`.
+/// Returns the special registers of a processor that runs a user program in 64-bit mode. `root` is the address of the
+/// top-level page table. All other values are taken from `before`.
 pub(super) fn sregs(root: u64, before: kvm_sregs) -> kvm_sregs {
     /// Protected mode, paging, the floating-point unit, and write protection that also applies to kernel mode.
     const CR0: u64 = 1 << 31 | 1 << 16 | 1 << 5 | 1 << 4 | 1 << 1 | 1;
@@ -122,12 +125,12 @@ pub(super) fn sregs(root: u64, before: kvm_sregs) -> kvm_sregs {
     }
 }
 
-/// Returns the registers that define where system calls jump to and which flags they clear.
+/// Returns the model-specific registers that define where system calls jump to and which flags they clear.
 pub(super) fn msrs() -> [kvm_msr_entry; 3] {
     const STAR: u32 = 0xc000_0081;
     const LSTAR: u32 = 0xc000_0082;
     const SFMASK: u32 = 0xc000_0084;
-    /// Trap, interrupt, direction, I/O privilege, nested task and alignment check.
+    /// The flags that a system call clears: trap, interrupt, direction, I/O privilege, nested task and alignment check.
     const OFF: u64 = 1 << 8 | 1 << 9 | 1 << 10 | 0b11 << 12 | 1 << 14 | 1 << 18;
     let segments = u64::from(KERNEL_CODE) << 32 | u64::from(USER_DATA - 8) << 48;
     [(STAR, segments), (LSTAR, CALL_CODE), (SFMASK, OFF)].map(|(index, data)| kvm_msr_entry {
@@ -140,7 +143,8 @@ pub(super) fn msrs() -> [kvm_msr_entry; 3] {
 fn gdt() -> Vec<u8> {
     let entries: [u64; 7] = [
         0,
-        // Kernel code and data, user data and code. Each is marked as accessed, because the page is read-only.
+        // Kernel code, kernel data, user data and user code. Each entry is marked as accessed, because the processor
+        // could not set that bit in a read-only page.
         0x00af_9b00_0000_ffff,
         0x00cf_9300_0000_ffff,
         0x00cf_f300_0000_ffff,
@@ -151,7 +155,8 @@ fn gdt() -> Vec<u8> {
     entries.iter().flat_map(|it| it.to_le_bytes()).collect()
 }
 
-/// Each exception jumps to its own instruction, on a separate stack. No gate can be called by the guest.
+/// Returns the interrupt table. Each exception jumps to its own instruction and uses a separate stack. The guest cannot
+/// call any gate.
 fn idt() -> Vec<u8> {
     let gate = |vector: u64| {
         let at = FAULT_CODE + vector * FAULT_STUB_SIZE as u64;
@@ -179,13 +184,13 @@ fn tss() -> Vec<u8> {
 
 const FAULT_STUB_SIZE: usize = 4;
 
-/// `out PORT, al; hlt` for each exception.
+/// Returns the instructions `out PORT, al; hlt` for each exception.
 fn fault_code() -> Vec<u8> {
     let each = |vector| [0xe6, (FAULT_PORT + vector) as u8, 0xf4, 0xf4];
     (0..EXCEPTIONS).flat_map(each).collect()
 }
 
-/// `out CALL_PORT, al; sysretq`, and at [`PROBE_CALL`] a `syscall`.
+/// Returns the instructions `out CALL_PORT, al; sysretq`, and a `syscall` instruction at [`PROBE_CALL`].
 fn call_code() -> Vec<u8> {
     let mut code = vec![0xf4; 0x20];
     code[..5].copy_from_slice(&[0xe6, CALL_PORT as u8, 0x48, 0x0f, 0x07]);

@@ -1,7 +1,7 @@
-//! The guest's files: a tree in the monitor's memory with a limited size and number of files.
+//! The guest's file system, a tree in the monitor's memory with a limited size and number of files.
 //!
-//! It does not know about descriptors or guest memory, and nothing in it is a file of the host. The guest can write
-//! below `/workspace` and `/tmp`; the root itself is read-only.
+//! This module does not depend on descriptors or guest memory, and the tree contains no host files. The guest can write
+//! below `/workspace` and `/tmp`. The root directory itself is read-only.
 
 mod directory;
 mod walk;
@@ -13,16 +13,16 @@ use rustix::io::Errno;
 use self::directory::Directory;
 pub(super) use self::walk::PathTail;
 
-/// Node of the root directory.
+/// Node number of the root directory.
 pub(super) const ROOT: u64 = 1;
 
-/// Files occupy whole pages, as on any disk.
+/// Block size in bytes. Files occupy whole blocks, as on any disk.
 const BLOCK: u64 = 4096;
 
 /// Maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
 
-/// Maximum size and number of files of a disk.
+/// Size of a disk in bytes, and number of files on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
     pub(super) bytes: u64,
@@ -36,11 +36,11 @@ pub(super) struct Disk {
     next: u64,
     capacity: Capacity,
     used: u64,
-    /// The time stamp for changes.
+    /// Time stamp that is stored with each change. Callers update it.
     pub(super) now: Duration,
 }
 
-/// Keeps a file while it is open, even after it was removed.
+/// Reference to an open file. It keeps the file alive, even after the file is removed from its directory.
 pub(super) type NodeRef = Rc<u64>;
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Node {
     reference: NodeRef,
     content: Content,
     changed: Duration,
-    /// Whether a directory contains it. The root counts as contained.
+    /// Whether a directory contains the node. The root directory counts as contained.
     is_linked: bool,
     mode: u32,
 }
@@ -81,7 +81,7 @@ pub(super) struct Metadata {
 /// An entry of a directory.
 #[derive(Debug)]
 pub(super) struct DirEntry {
-    /// Its number, after which a listing can continue.
+    /// Number of the entry. A listing can be continued after this number.
     pub(super) number: u64,
     pub(super) node: u64,
     pub(super) kind: FileKind,
@@ -89,7 +89,7 @@ pub(super) struct DirEntry {
 }
 
 impl Disk {
-    /// Creates a disk with the directories that the guest may write to.
+    /// Creates a disk that contains the directories `writable`, to which the guest may write.
     pub(super) fn new(capacity: Capacity, writable: &[&str]) -> Self {
         let mut disk = Self {
             nodes: BTreeMap::new(),
@@ -129,7 +129,7 @@ impl Disk {
         Ok(Metadata { node, kind, size, mode: it.mode, changed: it.changed })
     }
 
-    /// Keeps a file alive until the reference is [released](Self::release).
+    /// Returns a reference that keeps a file alive until it is [released](Self::release).
     pub(super) fn acquire(&self, node: u64) -> Result<NodeRef, Errno> {
         Ok(self.node(node)?.reference.clone())
     }
@@ -153,7 +153,7 @@ impl Disk {
         }
     }
 
-    /// Writes as many bytes as fit.
+    /// Writes as many bytes as fit on the disk, and returns their number.
     pub(super) fn write(&mut self, node: u64, at: u64, from: &[u8]) -> Result<usize, Errno> {
         let old = self.metadata(node)?.size;
         let end = at.checked_add(from.len() as u64).ok_or(Errno::FBIG)?;
@@ -187,7 +187,7 @@ impl Disk {
         it.changed = now;
         let new = usize::try_from(size).map_err(|_| Errno::FBIG)?;
         if new > bytes.capacity() {
-            // Reserve a little ahead, but not twice the size as a vector would by itself.
+            // Reserve a little more than needed, but less than a vector would by itself, which is twice the size.
             let ahead = (new / 8).next_multiple_of(BLOCK as usize);
             bytes.reserve_exact(new + ahead - bytes.len());
         }
@@ -197,7 +197,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns the entries of a directory after this number, starting with the directory itself and its parent.
+    /// Returns the entries of a directory whose number is greater than `after`. The first two entries are the directory
+    /// itself and its parent.
     pub(super) fn list(
         &self,
         node: u64,
@@ -258,7 +259,7 @@ impl Disk {
         self.unlink(tail)
     }
 
-    /// Moves an entry. It replaces an existing file; a directory replaces an existing empty directory.
+    /// Moves an entry. A file replaces an existing file, and a directory replaces an existing empty directory.
     pub(super) fn rename(&mut self, from: PathTail<'_>, to: PathTail<'_>) -> Result<(), Errno> {
         check_name(to)?;
         let node = self.lookup(from)?;
@@ -309,7 +310,7 @@ impl Disk {
     fn check_writable(&self, dir: u64) -> Result<(), Errno> {
         match dir {
             ROOT => Err(Errno::ROFS),
-            // A directory that was removed while it was open accepts no entries.
+            // A directory that was removed while it was open accepts no new entries.
             _ if !self.node(dir)?.is_linked => Err(Errno::NOENT),
             _ => Ok(()),
         }
@@ -345,7 +346,7 @@ impl Disk {
         }
     }
 
-    /// Returns the maximum size that a file of this size can grow to.
+    /// Returns the maximum size that a file can grow to whose current size is `size`.
     fn max_size(&self, size: u64) -> u64 {
         (self.capacity.bytes - self.used).saturating_add(blocks(size)) / BLOCK * BLOCK
     }

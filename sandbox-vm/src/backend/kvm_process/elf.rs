@@ -1,4 +1,4 @@
-//! Loads a static program from its file into the guest's memory, with its initial stack.
+//! Loads a statically linked program from its file into the guest's memory and builds its initial stack.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
@@ -13,11 +13,13 @@ use super::{
 /// Load address of a position-independent program.
 const PIE_BASE: u64 = 0x10_0000_0000;
 
-/// End and size of the stack.
+/// Address of the end of the stack.
 const STACK_END: u64 = 0x7f_ffff_f000;
+
+/// Size of the stack in bytes.
 const STACK_SIZE: u64 = 1 << 20;
 
-/// Why a program cannot be started.
+/// The reason why a program cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
     #[error(
@@ -32,23 +34,23 @@ pub(super) enum LoadError {
     Memory(Errno),
 }
 
-/// What a program is started with.
+/// Data that a program is started with.
 #[derive(Clone, Debug)]
 pub(super) struct ProgramArgs<'a> {
-    /// Arguments, the program's own name first.
+    /// Arguments of the program, starting with its own name.
     pub(super) args: &'a [String],
-    /// Unpredictable bytes.
+    /// Unpredictable bytes, which the program can use as a seed.
     pub(super) random: [u8; 16],
 }
 
-/// Where a program starts, and where its heap begins.
+/// Entry point of a loaded program, and the address at which its heap begins.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) entry: EntryPoint,
     pub(super) heap: u64,
 }
 
-/// Maps a program into the guest's memory. Its pages are read when they are first accessed.
+/// Maps a program into the guest's memory. The pages of its file are read when they are first accessed.
 pub(super) fn load(
     file: &File,
     args: &ProgramArgs<'_>,
@@ -132,7 +134,7 @@ fn parse(file: &[u8]) -> Result<Program, LoadError> {
 
 type ReadNumber<'a> = &'a dyn Fn(u64, usize) -> Result<u64, LoadError>;
 
-/// Parses a segment. `None` if its numbers are invalid.
+/// Parses a segment. Returns `None` if its addresses or sizes are invalid.
 fn parse_segment(number: ReadNumber<'_>, base: u64) -> Result<Option<Segment>, LoadError> {
     let access = match number(4, 4)? & 0b111 {
         0 => Access::None,
@@ -169,7 +171,7 @@ fn load_segment(file: &File, segment: &Segment, space: &mut AddressSpace) -> Res
     if !part.is_empty() {
         space.map_file(&file_backed, file, offset).map_err(LoadError::Memory)?;
         if memory.end > end {
-            // The rest of the last page is zero in memory, whatever follows in the file.
+            // The rest of the last page has to be zero in memory, whatever follows in the file.
             let rest = vec![0; (file_backed.end - end) as usize];
             space.write(end, &rest).map_err(LoadError::Memory)?;
         }
@@ -181,7 +183,8 @@ fn load_segment(file: &File, segment: &Segment, space: &mut AddressSpace) -> Res
     space.protect(&pages, *access).map_err(LoadError::Memory)
 }
 
-/// Builds the stack as a kernel does: arguments, an empty environment, and the auxiliary vector.
+/// Builds the initial stack as a kernel does, with the arguments, an empty environment and the auxiliary vector.
+/// Returns the stack pointer.
 fn build_stack(
     program: &Program,
     args: &ProgramArgs<'_>,

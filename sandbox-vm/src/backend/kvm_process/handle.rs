@@ -1,4 +1,4 @@
-//! Handle of a guest and its monitor.
+//! Handle to a guest and its monitor.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -11,7 +11,8 @@ use crate::{
     limits::{ExceededLimit, Usage},
 };
 
-/// The monitor is a guest of the jail. In addition to the jail, it knows why its own guest ended.
+/// Handle to a guest. It wraps the handle to the jail in which the guest's monitor runs, and adds the monitor's report
+/// about why the guest ended.
 #[derive(Debug)]
 pub(super) struct MonitorHandle {
     jail: Arc<dyn Handle>,
@@ -22,10 +23,10 @@ impl MonitorHandle {
         Self { jail }
     }
 
-    /// Returns the line in which the monitor reported the end of its guest.
+    /// Returns the line in which the monitor reported the end of its guest, if there is one.
     async fn monitor_error(&self) -> Option<String> {
         let output = self.jail.diagnostic_output().await;
-        // Lines of the guest itself start differently.
+        // Lines that the guest itself has written start with another prefix.
         let is_monitor_error = |it: &&str| it.starts_with(ERROR_PREFIX) && it.contains(GUEST_ENDED);
         output.lines().rfind(is_monitor_error).map(str::to_owned)
     }

@@ -1,4 +1,4 @@
-//! Access to the host for a guest: the channel, time, randomness, and diagnostic output.
+//! The guest's access to the host, which consists of the channel, time, randomness and diagnostic output.
 
 use std::{
     io::{self, Read, Write},
@@ -15,10 +15,11 @@ use rustix::{
 
 use super::kernel::{Clock, HostIo, Readiness};
 
-/// Prefix of each line that the guest writes, so that it is not mistaken for one of the monitor's.
+/// Prefix of each line of diagnostic output that the guest writes. It distinguishes the line from output of the
+/// monitor.
 const LINE_PREFIX: &[u8] = b"guest: ";
 
-/// Access to the real host.
+/// Implementation of [`HostIo`] that uses the real host.
 #[derive(Debug)]
 pub(super) struct SystemHost {
     channel: UnixStream,
@@ -45,7 +46,8 @@ impl HostIo for SystemHost {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, wanted.input);
         flags.set(PollFlags::OUT, wanted.output);
-        // If the caller does not want the channel, do not poll it: its hang-up would end a wait for the timeout alone.
+        // If the caller does not wait for the channel, do not poll it, because a hang-up would then end the wait before
+        // the timeout.
         let mut watched = [PollFd::new(&self.channel, flags)];
         let watched = if flags.is_empty() { &mut [][..] } else { &mut watched[..] };
         let timeout = timeout.map(|it| Timespec {
@@ -55,7 +57,7 @@ impl HostIo for SystemHost {
         if flags.is_empty() && timeout.is_none() {
             return Readiness::default();
         }
-        // A signal may end the wait early, which callers allow.
+        // A signal may end the wait early. Callers can handle that.
         let _ = rustix::event::poll(watched, timeout.as_ref());
         let events = watched.first().map_or(PollFlags::empty(), PollFd::revents);
         let hangup = events.intersects(PollFlags::HUP | PollFlags::ERR);
@@ -75,7 +77,7 @@ impl HostIo for SystemHost {
             prefixed.push(*byte);
             self.is_mid_line = *byte != b'\n';
         }
-        // The reader may be gone.
+        // Ignore errors, because the reader may have closed its end.
         let _ = io::stderr().write_all(&prefixed);
     }
 

@@ -1,9 +1,9 @@
-//! Answers the guest's system calls.
+//! Handles the guest's system calls.
 //!
-//! It answers a short list of calls, all from the monitor's own memory. Only bytes on the one channel, the time, and
-//! randomness come from the host's kernel ([`HostIo`]). Every number from the guest is treated as hostile, and every
-//! address goes through [`AddressSpace`], which gives access to guest memory only. The module does not need KVM, so it
-//! is tested and fuzzed without it.
+//! This module supports a short list of system calls and handles them in the monitor's own memory. Only the bytes on
+//! the channel, the time and randomness come from the host's kernel ([`HostIo`]). Every number from the guest is
+//! treated as hostile, and every address is translated by [`AddressSpace`], which gives access to guest memory only.
+//! The module does not depend on KVM, so it can be tested and fuzzed without KVM.
 
 mod descriptors;
 mod dispatch;
@@ -46,7 +46,7 @@ pub(super) struct Call {
 /// The result of a system call.
 #[derive(Debug)]
 pub(super) enum CallOutcome {
-    /// Returns this value, or an error as a small negative number.
+    /// Returns this value to the guest. An error is encoded as a small negative number.
     Return(u64),
     /// Sets the thread pointer (`fs` base) to this address and returns zero.
     SetThreadPointer(u64),
@@ -63,7 +63,7 @@ pub(super) enum GuestExit {
     Signal(i32),
     /// It did something that the processor does not permit.
     Fault(String),
-    /// It waits for something that only another thread could do.
+    /// It is waiting for something that only another thread could do.
     Deadlock,
 }
 
@@ -78,19 +78,19 @@ impl fmt::Display for GuestExit {
     }
 }
 
-/// Everything that a guest can reach outside its own memory.
+/// The only functions through which a guest can reach anything outside the monitor's memory.
 pub(super) trait HostIo {
-    /// Receives from the channel. Returns zero bytes once the host has closed it.
+    /// Receives bytes from the channel and returns their number, which is zero once the host has closed the channel.
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Sends as many bytes on the channel as it accepts.
+    /// Sends as many bytes as the channel accepts, and returns their number.
     fn send(&mut self, from: &[u8]) -> Result<usize, Errno>;
 
     /// Waits until the channel is ready for one of the wanted operations or the timeout has passed. Returns immediately
-    /// if there is neither.
+    /// if no operation is wanted and there is no timeout.
     fn wait(&mut self, wanted: Readiness, timeout: Option<Duration>) -> Readiness;
 
-    /// Writes what the guest says outside the channel.
+    /// Writes diagnostic output of the guest, which does not go through the channel.
     fn write_diagnostics(&mut self, bytes: &[u8]);
 
     /// Fills a buffer with unpredictable bytes.
@@ -109,7 +109,7 @@ pub(super) enum Clock {
     ProcessCpu,
 }
 
-/// Why a call returns no value.
+/// The reason why a system call returns no value.
 enum CallFailure {
     Errno(Errno),
     Exit(GuestExit),
@@ -123,19 +123,19 @@ impl From<Errno> for CallFailure {
 
 type CallResult = Result<u64, CallFailure>;
 
-/// Answers the guest's system calls.
+/// Handles the guest's system calls.
 pub(super) struct Kernel<O> {
     space: AddressSpace,
     heap: Heap,
     disk: Disk,
     descriptors: Descriptors,
-    /// The directory at which relative paths start.
+    /// The current directory, at which relative paths start.
     cwd: NodeRef,
     host: O,
 }
 
 impl<O: HostIo> Kernel<O> {
-    /// Creates a kernel for a program that is loaded in this address space, with its heap at `heap`.
+    /// Creates a kernel for a program that is loaded in `space` and whose heap starts at the address `heap`.
     pub(super) fn new(space: AddressSpace, heap: u64, capacity: Capacity, host: O) -> Self {
         let disk = Disk::new(capacity, &[WORKSPACE, "/tmp"]);
         let cwd = disk.resolve(ROOT, WORKSPACE.as_bytes()).and_then(|it| disk.acquire(it));
@@ -153,7 +153,7 @@ impl<O: HostIo> Kernel<O> {
         self.host
     }
 
-    /// Answers a system call.
+    /// Handles a system call.
     pub(super) fn call(&mut self, call: Call) -> CallOutcome {
         if let Some(base) = process::thread_pointer_request(call) {
             return CallOutcome::SetThreadPointer(base);

@@ -1,4 +1,4 @@
-//! The machine: a VM with one processor, which runs the guest's program from system call to system call.
+//! The machine, which is a VM with one processor. It runs the guest's program from one system call to the next.
 #![expect(unsafe_code, reason = "KVM takes memory by its address")]
 
 use std::{
@@ -20,10 +20,10 @@ use super::{
     space::{AddressSpace, USER},
 };
 
-/// Flags that the guest may set for itself when a system call returns.
+/// Processor flags that the guest may set for itself when a system call returns.
 const USER_FLAGS: u64 = 0x0024_0cd5;
 
-/// Where a program starts.
+/// Instruction and stack address at which a program starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryPoint {
     pub(super) address: u64,
@@ -33,28 +33,30 @@ pub(super) struct EntryPoint {
 /// A VM with a program in its memory.
 #[derive(Debug)]
 pub(super) struct Machine {
-    // In drop order: the memory has to outlive the VM.
+    // The fields are in drop order, because the memory has to outlive the VM.
     processor: VcpuFd,
     _vm: VmFd,
     _memory: Rc<Mapping>,
     syscall_privilege: SyscallPrivilege,
 }
 
-/// How KVM on this host executes a guest's system call.
+/// Privilege level in which KVM on this host executes a guest's system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyscallPrivilege {
-    /// In kernel mode, as the processor itself does. Our `sysretq` instruction returns to the guest.
+    /// The call arrives in kernel mode, as on a physical processor. The `sysretq` instruction that the monitor has
+    /// placed in the VM returns to the guest.
     Kernel,
-    /// In user mode: it jumps without changing the privilege level. Then the monitor returns to the guest.
+    /// The call arrives in user mode, because it jumps without changing the privilege level. The monitor itself then
+    /// returns to the guest.
     User,
 }
 
 impl Machine {
-    /// Creates a VM on the memory of the address space.
+    /// Creates a VM that uses the memory of the address space.
     pub(super) fn new(kvm: OwnedFd, space: &mut AddressSpace) -> Result<Self, MachineError> {
         boot::write(space).map_err(io::Error::from).map_err(failed_to("write its boot tables"))?;
-        // SAFETY: the descriptor is open and its ownership is transferred. It was opened as `/dev/kvm`; if it is
-        // something else, its ioctls fail.
+        // SAFETY: the descriptor is open and its ownership is transferred. It was opened as `/dev/kvm`. If it is
+        // another file, its ioctls fail.
         let kvm = unsafe { Kvm::from_raw_fd(kvm.into_raw_fd()) };
         let vm = kvm.create_vm().map_err(failed_to("create a VM"))?;
         let region = kvm_userspace_memory_region {
@@ -65,7 +67,8 @@ impl Machine {
             userspace_addr: space.ram().host_address(),
         };
         // SAFETY: the region is the complete mapping of `Ram`, and the machine keeps the mapping alive for as long as
-        // the VM exists. The guest writes to it only while this thread is in `run`, and no other code accesses it then.
+        // the VM exists. The guest writes to the mapping only while this thread is in `run`, and no other code accesses
+        // the mapping during that time.
         unsafe { vm.set_user_memory_region(region) }
             .map_err(failed_to("assign memory to the VM"))?;
         let processor = vm.create_vcpu(0).map_err(failed_to("create a virtual processor"))?;
@@ -89,7 +92,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Makes a system call of our own, before the guest has run, and checks with which privilege it arrives.
+    /// Makes a test system call in the VM before the guest has run, and returns the privilege level in which the call
+    /// arrives.
     fn probe_syscall_privilege(&mut self) -> Result<SyscallPrivilege, MachineError> {
         let regs = kvm_regs { rip: boot::PROBE_CALL, rflags: 2, ..Default::default() };
         self.processor.set_regs(&regs).map_err(failed_to("set its registers"))?;
@@ -140,7 +144,7 @@ impl Machine {
         }
     }
 
-    /// Answers a system call.
+    /// Handles a system call of the guest. Returns how the guest ended, or `None` if it continues.
     fn call(
         &mut self,
         kernel: &mut Kernel<impl HostIo>,
@@ -171,14 +175,14 @@ impl Machine {
         Ok(None)
     }
 
-    /// Describes an exception.
+    /// Describes the exception that the guest has caused.
     fn describe_exception(&self, port: u16, space: &AddressSpace) -> Result<String, MachineError> {
         let (regs, sregs) = (self.regs()?, self.sregs()?);
         let vector = port.wrapping_sub(FAULT_PORT);
         if vector >= EXCEPTIONS || sregs.cs.dpl != 0 {
             return Ok(format!("wrote to port {port:#x}"));
         }
-        // Some exceptions push an error code after the return address, so that it is on top of the stack.
+        // Some exceptions push an error code after the return address, so that the error code is on top of the stack.
         let has_code = matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30);
         let mut at = [0; 8];
         let slot = regs.rsp.wrapping_add(if has_code { 8 } else { 0 });
@@ -217,14 +221,14 @@ fn configure_processor(
     processor
         .set_sregs(&boot::sregs(space.root(), before))
         .map_err(failed_to("set its registers"))?;
-    /// Processor state components of programs with vector registers of up to 512 bits.
+    /// Processor state components that programs need for vector registers of up to 512 bits.
     const VECTORS: u64 = 0xe7;
     let states = features.as_slice().iter().find(|it| it.function == 0xd && it.index == 0);
     let value = states.map_or(1, |it| u64::from(it.eax)) & VECTORS;
     let mut registers = kvm_xcrs { nr_xcrs: 1, ..Default::default() };
     registers.xcrs[0] = kvm_xcr { xcr: 0, value, ..Default::default() };
     processor.set_xcrs(&registers).map_err(failed_to("set its vector registers"))?;
-    // As programs expect it: all floating-point exceptions are masked.
+    // Mask all floating-point exceptions, as programs expect.
     let fpu = kvm_fpu { fcw: 0x37f, mxcsr: 0x1f80, ..Default::default() };
     processor.set_fpu(&fpu).map_err(failed_to("set its floating-point state"))?;
     let entries = boot::msrs();

@@ -1,4 +1,4 @@
-//! The monitor: a jailed process that owns one machine and answers its system calls.
+//! The monitor, a jailed process that owns one machine and handles its system calls.
 
 use std::{
     fs::File,
@@ -28,9 +28,10 @@ use crate::{
     guest::{Agent, GuestArgs, ServeError, serve_blocking},
 };
 
-/// Builds the jail around this process, creates a machine in it that runs this same program, and runs it until it ends.
+/// Builds the jail around this process, creates a machine that runs this same program, and runs the machine until the
+/// program ends.
 ///
-/// Standard output is `/dev/kvm`. The previous stage has opened it, because this one is not permitted to.
+/// Standard output is `/dev/kvm`. The previous stage has opened the device, because this stage is not permitted to.
 pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let program = File::open("/proc/self/exe");
     let program = program.map_err(StageError::new("read the guest's program"))?;
@@ -61,7 +62,7 @@ pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let exit = machine.run(loaded.entry, &mut kernel).map_err(StageError::new("run the guest"))?;
     match exit {
         GuestExit::Code(0) => Ok(()),
-        // Once memory has run out, it is the reason, however the guest ended.
+        // If the guest has ever run out of memory, report that as the reason, no matter how the guest ended.
         exit if kernel.space().ran_out_of_memory() => {
             Err(StageError::new(GUEST_ENDED)(format!("{OUT_OF_MEMORY}; {exit}")))
         }
@@ -69,7 +70,7 @@ pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     }
 }
 
-/// Serves as the guest's program. Standard input is the channel.
+/// Runs the agent as the guest's program, with standard input as the channel.
 pub fn guest(agent: Agent) -> Result<(), ServeError> {
     let connect = || {
         let channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -79,7 +80,7 @@ pub fn guest(agent: Agent) -> Result<(), ServeError> {
     serve_blocking(agent, connect)
 }
 
-/// Takes the KVM device from standard output and replaces it with `/dev/null`.
+/// Takes the KVM device from standard output, and makes `/dev/null` the standard output.
 fn take_kvm() -> io::Result<std::os::fd::OwnedFd> {
     let kvm = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;

@@ -1,4 +1,4 @@
-//! The guest's memory in the host process.
+//! The guest's memory, which is mapped in the monitor process.
 #![expect(unsafe_code, reason = "the memory of a VM is mapped and copied by address")]
 
 use std::{ffi::c_void, fs::File, io, ops::Range, ptr::NonNull, rc::Rc};
@@ -12,11 +12,11 @@ pub(super) const PAGE: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct Ram {
     mapping: Rc<Mapping>,
-    /// The range that contains all pages mapped from a file.
+    /// The smallest range that contains all pages mapped from a file.
     file_backed: Range<u64>,
 }
 
-/// The pages themselves. A VM that runs on them holds a reference too, so they exist for as long as it does.
+/// The pages themselves. A VM that uses the pages holds a reference too, so the pages exist for as long as the VM does.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<c_void>,
@@ -29,7 +29,8 @@ impl Ram {
         let len = usize::try_from(len / PAGE * PAGE).map_err(io::Error::other)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: creates a new mapping at an address that the kernel chooses; it replaces no existing mapping.
+        // SAFETY: the call creates a new mapping at an address that the kernel chooses, so it replaces no existing
+        // mapping.
         let start =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, protection, flags)? };
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -40,7 +41,7 @@ impl Ram {
         self.mapping.len as u64
     }
 
-    /// Returns the address in this process, which KVM needs.
+    /// Returns the address of the memory in this process, which KVM needs.
     pub(super) fn host_address(&self) -> u64 {
         self.mapping.start.as_ptr() as u64
     }
@@ -50,29 +51,30 @@ impl Ram {
         self.mapping.clone()
     }
 
-    /// Copies out of the memory. `None` if the range is not completely inside it.
+    /// Copies bytes out of the memory. Returns `None` if the range is not completely inside the memory.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Option<()> {
         let from = self.pointer(at, into.len())?;
         // SAFETY: `pointer` has checked that the whole range is in the mapping, which lives as long as `self`. The
-        // slice is different memory, because nobody ever gets a reference into the mapping. Nobody writes to it
-        // meanwhile, because the guest's only processor is run by this thread.
+        // slice does not overlap with the mapping, because no reference into the mapping is ever created. Nothing
+        // writes to the mapping meanwhile, because this thread runs the guest's only processor.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
         Some(())
     }
 
-    /// Copies into the memory. `None` if the range is not completely inside it.
+    /// Copies bytes into the memory. Returns `None` if the range is not completely inside the memory.
     pub(super) fn write(&mut self, at: u64, from: &[u8]) -> Option<()> {
         let into = self.pointer(at, from.len())?;
-        // SAFETY: as in `read`, in the other direction: `pointer` has checked the range, the slice is different memory,
-        // and this thread is the only one that runs the guest's processor.
+        // SAFETY: as in `read`, but in the other direction. `pointer` has checked the range, the slice does not overlap
+        // with the mapping, and only this thread runs the guest's processor.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         Some(())
     }
 
-    /// Maps whole pages of a file privately; each is read when it is first accessed. The file itself is never written
-    /// to.
+    /// Maps whole pages of a file privately. Each page is read when it is first accessed. The file itself is never
+    /// written to.
     ///
-    /// The file must not become shorter meanwhile, which the file of a running program does not.
+    /// The file must not become shorter while it is mapped. The file of a running program cannot be truncated, so it
+    /// meets this condition.
     pub(super) fn map_file(
         &mut self,
         range: Range<u64>,
@@ -82,8 +84,8 @@ impl Ram {
         let (start, len) = self.page_range(&range).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: replaces pages of our own mapping, into which there are no references, with pages that have the same
-        // access rights.
+        // SAFETY: the call replaces pages of this mapping, into which there are no references, with pages that have the
+        // same access rights.
         unsafe { rustix::mm::mmap(start, len, protection, flags, file, offset)? };
         self.file_backed = match self.file_backed.is_empty() {
             true => range,
@@ -92,21 +94,21 @@ impl Ram {
         Ok(())
     }
 
-    /// Returns pages to the host. They read as zero afterwards, and KVM drops its translations for them, as described
-    /// for [`invalidate_translations`].
+    /// Returns pages to the host. Afterwards the pages read as zero, and KVM drops its translations for them, as
+    /// described for [`invalidate_translations`].
     ///
     /// [`invalidate_translations`]: Self::invalidate_translations
     pub(super) fn discard(&mut self, range: Range<u64>) -> io::Result<()> {
         let Some((start, len)) = self.page_range(&range) else { return Ok(()) };
         if range.end <= self.file_backed.start || self.file_backed.end <= range.start {
             // SAFETY: the range is in the mapping and is private and anonymous, so its pages become zero. There are no
-            // references into it.
+            // references into the range.
             unsafe { rustix::mm::madvise(start, len, Advice::LinuxDontNeed)? };
         } else {
             let protection = ProtFlags::READ | ProtFlags::WRITE;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-            // SAFETY: replaces pages of our own mapping, into which there are no references. `madvise` would bring back
-            // the content of the file for pages that are mapped from one.
+            // SAFETY: the call replaces pages of this mapping, into which there are no references. `madvise` cannot be
+            // used here, because it would restore the file's content in pages that are mapped from a file.
             unsafe { rustix::mm::mmap_anonymous(start, len, protection, flags)? };
         }
         Ok(())
@@ -114,13 +116,13 @@ impl Ram {
 
     /// Makes the processor look up these pages in the guest's page tables again.
     ///
-    /// The guest has no kernel that could flush translations, and KVM does not notice that we write its page tables. It
-    /// does notice when the host's own mapping of a page changes, and then drops everything it has derived from that
-    /// page.
+    /// The guest has no kernel that could flush translations, and KVM does not notice that the monitor writes to the
+    /// guest's page tables. KVM does notice when the host's own mapping of a page changes, and then drops everything
+    /// that it has derived from that page.
     pub(super) fn invalidate_translations(&self, range: Range<u64>) -> io::Result<()> {
         let Some((start, len)) = self.page_range(&range) else { return Ok(()) };
-        // SAFETY: the range is in the mapping, and nothing accesses it between the two calls, because this is the only
-        // thread that does.
+        // SAFETY: the range is in the mapping, and nothing accesses it between the two calls, because only this thread
+        // accesses the mapping.
         unsafe {
             rustix::mm::mprotect(start, len, MprotectFlags::empty())?;
             rustix::mm::mprotect(start, len, MprotectFlags::READ | MprotectFlags::WRITE)?;
@@ -138,15 +140,15 @@ impl Ram {
     fn pointer(&self, at: u64, len: usize) -> Option<*mut u8> {
         let at = usize::try_from(at).ok()?;
         let inside = at.checked_add(len).is_some_and(|end| end <= self.mapping.len);
-        // SAFETY: the offset is in the mapping, or one past its end if nothing is to be copied.
+        // SAFETY: the offset is in the mapping, or one past the end of the mapping if `len` is zero.
         inside.then(|| unsafe { self.mapping.start.as_ptr().cast::<u8>().add(at) })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: everything that used the mapping held a reference to it and is gone; nobody ever got a reference into
-        // its pages.
+        // SAFETY: everything that used the mapping held a reference to this value and has been dropped. No reference
+        // into the pages was ever created.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.len) };
     }
 }

@@ -1,8 +1,8 @@
-//! The guest's address space: page tables written by the monitor, and every access of the monitor to guest memory.
+//! The guest's address space. This module writes the page tables and makes every access of the monitor to guest memory.
 //!
-//! No page is ever both writable and executable, and the monitor never reads or writes on behalf of the guest what the
-//! guest could not read or write itself. Tables are never freed: an entry that refers to a table refers to it forever,
-//! so only entries of the last level change.
+//! No page is ever both writable and executable, and on behalf of the guest, the monitor never reads or writes memory
+//! that the guest itself could not read or write. Page tables are never freed. An entry that refers to a table refers
+//! to it forever, so only entries at the last level change.
 
 #[cfg(any(test, feature = "testkit"))]
 mod audit;
@@ -16,21 +16,21 @@ use rustix::io::Errno;
 use self::{ranges::RangeSet, runs::FrameRuns};
 use super::ram::{PAGE, Ram};
 
-/// The guest's addresses. Below are the structures that the processor needs.
+/// Addresses that the guest can use. The structures that the processor needs are located below them.
 pub(super) const USER: Range<u64> = 0x40_0000..0x4000_0000_0000;
 
-/// Where mappings are placed if the guest does not ask for an address.
+/// Addresses at which mappings are placed if the guest does not request a specific address.
 const MMAP_AREA: Range<u64> = 0x1000_0000_0000..USER.end;
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
 const USER_ACCESSIBLE: u64 = 1 << 2;
-/// Accessed and dirty, set from the start so that the processor never has to write the tables.
+/// The accessed and dirty bits. They are always set, so that the processor never has to write to the tables.
 const ACCESSED_DIRTY: u64 = 0b11 << 5;
 const NO_EXECUTE: u64 = 1 << 63;
 const FRAME_MASK: u64 = 0x000f_ffff_ffff_f000;
 
-/// Number of tables that new pages may need, besides one for each 512 pages.
+/// Number of tables that new pages may need in addition to one table for each 512 pages.
 const SPARE_TABLES: u64 = 8;
 
 /// Access rights of a page.
@@ -59,15 +59,16 @@ pub(super) struct AddressSpace {
     ram: Ram,
     root: u64,
     taken: RangeSet,
-    /// The first frame that has never been used.
+    /// Address of the first frame that has never been used.
     next_unused: u64,
-    /// Frames that were returned and are zero.
+    /// Frames that are no longer in use. Their content is zero.
     free: Vec<u64>,
     out_of_memory: bool,
 }
 
 impl AddressSpace {
-    /// Creates an empty address space in this memory, whose first `reserved` bytes are used otherwise.
+    /// Creates an empty address space in `ram`. The first `reserved` bytes of the memory are reserved for other
+    /// purposes.
     pub(super) fn new(mut ram: Ram, reserved: u64) -> io::Result<Self> {
         let root = reserved.next_multiple_of(PAGE);
         ram.write(root, &[0; PAGE as usize]).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -95,13 +96,13 @@ impl AddressSpace {
         self.root
     }
 
-    /// Returns whether the guest was ever refused memory because none was left.
+    /// Returns whether a request for memory has ever failed because no memory was left.
     pub(super) fn ran_out_of_memory(&self) -> bool {
         self.out_of_memory
     }
 
-    /// Maps a page below the guest's addresses to the frame with the same address, for the processor only or also for
-    /// the guest.
+    /// Maps a page below the guest's addresses to the frame with the same address. `entry` determines whether only the
+    /// processor or also the guest can access the page.
     pub(super) fn map_system(&mut self, page: u64, entry: SystemPage) -> Result<(), Errno> {
         let bits = match entry {
             SystemPage::Data => PRESENT | ACCESSED_DIRTY | NO_EXECUTE,
@@ -114,7 +115,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Maps new, zeroed pages and replaces what was mapped there.
+    /// Maps new, zeroed pages. They replace any pages that are already mapped in the range.
     pub(super) fn map(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
         check_range(range)?;
         self.unmap(range)?;
@@ -128,8 +129,8 @@ impl AddressSpace {
         }
     }
 
-    /// Maps pages of a file privately and writable; writes do not reach the file. Nothing may be mapped in the range
-    /// yet.
+    /// Maps pages of a file privately, with write access. Writes do not reach the file. No pages may be mapped in the
+    /// range yet.
     pub(super) fn map_file(
         &mut self,
         range: &Range<u64>,
@@ -138,7 +139,7 @@ impl AddressSpace {
     ) -> Result<(), Errno> {
         check_range(range)?;
         self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
-        // Create all tables first, so that the frames are contiguous.
+        // Create all tables first, so that the frames for the file's pages are contiguous.
         for page in range.clone().step_by(PAGE as usize) {
             self.leaf_entry_or_create(page)?;
         }
@@ -183,12 +184,12 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Zeroes pages that stay mapped.
+    /// Zeroes the writable pages in the range. They stay mapped.
     pub(super) fn clear(&mut self, range: &Range<u64>) -> Result<(), Errno> {
         check_range(range)?;
         let mut runs = FrameRuns::default();
         self.each_entry(range, |_, _, entry| {
-            // Pages that are not writable must not be zeroed either: that would change the program.
+            // Pages that are not writable must not be zeroed, because that would change the program.
             if entry & WRITABLE != 0 {
                 runs.add(entry & FRAME_MASK);
             }
@@ -223,7 +224,7 @@ impl AddressSpace {
         }
     }
 
-    /// Allocates frames for the pages that have none.
+    /// Allocates frames for the pages in the range that have none. `missing` is the number of these pages.
     fn allocate_missing(
         &mut self,
         range: &Range<u64>,
@@ -248,7 +249,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Reads memory that the guest itself could read.
+    /// Reads guest memory. Fails if the guest itself could not read it.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Errno> {
         let mut rest = into;
         self.each_piece(at, rest.len(), 0, |frame, len| {
@@ -263,7 +264,7 @@ impl AddressSpace {
         self.each_piece(at, len, WRITABLE, |_, _| Some(()))
     }
 
-    /// Writes memory that the guest itself could write.
+    /// Writes to guest memory. Fails without writing anything if the guest itself could not write to all of it.
     pub(super) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Errno> {
         let mut pieces = Vec::new();
         self.each_piece(at, from.len(), WRITABLE, |frame, len| {
@@ -279,8 +280,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Translates a range of the guest's addresses and calls `each` with the address in memory and the length of each
-    /// part, page by page.
+    /// Translates a range of guest addresses page by page. For each page, calls `each` with the address in [`Ram`] and
+    /// the length of the part of the range that is in the page.
     fn each_piece(
         &self,
         at: u64,
@@ -307,7 +308,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Calls `each` with the address and the value of every entry of a range that has a table.
+    /// Calls `each` with the address and the value of every last-level entry in a range. Pages without a table are
+    /// skipped.
     fn each_entry(&mut self, range: &Range<u64>, mut each: impl FnMut(&mut Self, u64, u64)) {
         let mut page = range.start;
         while page < range.end {
@@ -317,13 +319,13 @@ impl AddressSpace {
                     each(self, at, entry);
                     page += PAGE;
                 }
-                // A missing table is missing for its complete span.
+                // A missing table has no entries for all of its span, so skip the span.
                 Err(MissingTable { span }) => page = (page / span + 1) * span,
             }
         }
     }
 
-    /// Returns the address of a page's entry in the last level.
+    /// Returns the address of a page's entry at the last level.
     fn leaf_entry(&self, page: u64) -> Result<u64, MissingTable> {
         let mut table = self.root;
         for level in (1..4).rev() {
@@ -342,7 +344,7 @@ impl AddressSpace {
             let at = table + index(page, level);
             if self.get(at) & PRESENT == 0 {
                 let frame = self.allocate_frame()?;
-                // Access rights are decided only at the last level.
+                // This entry allows all access, because access rights are decided only at the last level.
                 self.set(at, frame | PRESENT | WRITABLE | USER_ACCESSIBLE | ACCESSED_DIRTY);
             }
             table = self.get(at) & FRAME_MASK;
@@ -377,17 +379,18 @@ impl AddressSpace {
     }
 }
 
-/// What a page below the guest's addresses is for.
+/// Purpose of a page below the guest's addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SystemPage {
     Data,
     Stack,
     Code,
-    /// Code that the guest can execute and read as well.
+    /// Code that the guest can also execute and read.
     SharedCode,
 }
 
-/// There is no table for the aligned `span` bytes around an address.
+/// Error for an address without a page table. The table is missing for all of the aligned block of `span` bytes around
+/// the address.
 struct MissingTable {
     span: u64,
 }
@@ -396,7 +399,7 @@ fn index(page: u64, level: u32) -> u64 {
     (page >> (12 + 9 * level) & 0x1ff) * 8
 }
 
-/// Checks that a range consists of whole pages in the guest's addresses.
+/// Checks that a range consists of whole pages and is within the guest's addresses.
 fn check_range(range: &Range<u64>) -> Result<(), Errno> {
     let whole = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
     let inside = USER.start <= range.start && range.start < range.end && range.end <= USER.end;

@@ -1,4 +1,4 @@
-//! Handle of a VM: QEMU in a jail.
+//! Handle to a VM, which is QEMU in a jail.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -19,10 +19,10 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct VmHandle {
-    /// QEMU is process 1 of a jail.
+    /// Handle to the jail in which QEMU is process 1.
     pub(super) jail: JailHandle,
     pub(super) monitor: Arc<Mutex<QmpClient>>,
-    /// What a snapshot of the machine has to match when it is restored.
+    /// Identity of the machine. A snapshot can be restored only in a machine with the same identity.
     pub(super) identity: MachineIdentity,
 }
 
@@ -48,8 +48,8 @@ impl Handle for VmHandle {
     }
 
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        // The guest's kernel reports it on its console when only the agent is left to kill. The host's kernel knows
-        // only about QEMU.
+        // When the guest's kernel runs out of memory and has no process left to kill except the agent, it reports this
+        // on its console. The host's kernel sees only the memory use of QEMU.
         let out_of_memory =
             self.jail.diagnostics().is_some_and(|it| it.new_lines().contains("Out of memory"));
         let limit = self.jail.exceeded_limit().await;
@@ -62,7 +62,7 @@ impl Handle for VmHandle {
 
     async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error> {
         let (monitor, identity, at) = (self.monitor.clone(), self.identity.clone(), dir.clone());
-        // A separate task: the machine has to resume even if the caller stops waiting for the snapshot.
+        // Use a separate task, because the machine has to resume even if the caller stops waiting for the snapshot.
         let work = tokio::spawn(async move {
             let mut monitor = monitor.lock().await;
             snapshot::save(&mut monitor, &identity, &at).await

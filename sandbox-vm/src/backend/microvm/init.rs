@@ -1,4 +1,4 @@
-//! The guest's first program: sets up the system around itself, restricts itself and serves.
+//! The first program in a VM. It sets up the system around itself, restricts itself and serves requests from the host.
 
 use std::{
     fs::{self, File},
@@ -20,22 +20,22 @@ use crate::{
     image::MODULES,
 };
 
-/// The user that all programs of the guest run as.
+/// Id of the user that all programs in the guest run as.
 const NOBODY: u32 = 65_534;
 
 /// The only port of the guest's only serial device.
 const PORT: &str = "/dev/vport0p1";
 
-/// How often to try opening the port, every 10 ms, until the kernel has found it.
+/// Maximum number of attempts to open the port, one every 10 ms, while the kernel is still detecting it.
 const PORT_ATTEMPTS: u32 = 500;
 
-/// Why a guest did not come up. It is printed on the console.
+/// The reason why a guest failed to start. It is printed on the console.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// A step failed.
+    /// A setup step failed.
     #[error("the guest cannot {what}: {source}")]
     Step {
-        /// The step.
+        /// Description of the step that failed, which completes the message "the guest cannot …".
         what: &'static str,
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -45,14 +45,15 @@ pub enum InitError {
     Serve(#[from] ServeError),
 }
 
-/// Sets up the system around this process, the first one of a VM, and serves in it until the host is done.
+/// Sets up the system around this process, which is the first process in a VM, and serves requests until the host ends
+/// the session.
 pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), InitError> {
     let plain = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("dev", "/dev", "devtmpfs", plain, None).map_err(failed_to("mount /dev"))?;
     mount("proc", "/proc", "proc", plain | MountFlags::NODEV, c"subset=pid")
         .map_err(failed_to("mount /proc"))?;
-    // Read and cache the page size now: it comes from a file below `/proc/self`, which is no longer readable after this
-    // process has changed its user.
+    // Read and cache the page size now, because it comes from a file below `/proc/self`, and that file is no longer
+    // readable after this process has changed its user.
     let _ = rustix::param::page_size();
     load_modules().map_err(failed_to("load its drivers"))?;
     let port = open_port().map_err(failed_to("open its channel"))?;
@@ -65,13 +66,14 @@ pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), InitError> {
     confine::populate_root(Path::new("/")).map_err(failed_to("populate its root"))?;
     // No program needs the driver files any more.
     let _ = fs::remove_dir_all("/modules");
-    // Nothing is mounted there.
+    // Nothing is mounted on `/sys`.
     let _ = fs::remove_dir("/sys");
     let _ = mount_remount("/", MountFlags::RDONLY, "");
     std::env::set_current_dir(WORKSPACE).map_err(failed_to("enter its workspace"))?;
     become_nobody().map_err(failed_to("become user nobody"))?;
-    // After a snapshot the agent sets the clock and makes the kernel use new randomness immediately. Until then both
-    // capabilities are kept but not effective, and programs that it starts get neither.
+    // After a snapshot is restored, the agent uses these capabilities to set the clock and to make the kernel reseed
+    // its random number generator immediately. Until then, both capabilities are permitted but not effective. Programs
+    // that the agent starts get neither of them.
     let kept = CapabilitySet::SYS_TIME | CapabilitySet::SYS_ADMIN;
     confine::confine(&plan.bounds, kept).map_err(failed_to("restrict itself"))?;
     let (reader, writer) = (port.try_clone().map_err(failed_to("duplicate its channel"))?, port);
@@ -97,7 +99,7 @@ fn load_modules() -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the port. The kernel takes some time to find it, and to connect it to its other end.
+/// Opens the port. Retries, because the kernel takes some time to detect the port and to connect it to the host.
 fn open_port() -> io::Result<File> {
     let mut attempts = 0;
     loop {
@@ -125,7 +127,7 @@ fn become_nobody() -> io::Result<()> {
     setgroups(&[])?;
     setresgid(group, group, group)?;
     setresuid(user, user, user)?;
-    // Changing the user keeps them permitted but clears the effective set.
+    // Changing the user keeps the capabilities permitted but clears the effective set.
     let mut sets = rustix::thread::capabilities(None)?;
     sets.effective = sets.permitted;
     Ok(rustix::thread::set_capabilities(None, sets)?)

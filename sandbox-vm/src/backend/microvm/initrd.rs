@@ -1,4 +1,5 @@
-//! The initrd of a guest: its image, followed by the agent as the first program.
+//! The initrd of a guest. It consists of the guest's image, followed by an archive that adds the agent as the first
+//! program.
 
 use std::{fs, path::Path};
 
@@ -6,15 +7,15 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, image::cpio::Archive};
 
-/// The archive that is appended to the image.
+/// The agent's archive, which is appended to the image.
 pub(super) struct AgentArchive {
-    /// The agent, and a link that makes it the first program.
+    /// Archive with the agent and a link that makes the agent the first program.
     pub(super) archive: Vec<u8>,
     /// Hash of the image together with the agent.
     pub(super) hash: String,
 }
 
-/// Reads the agent and packs it as the first program of an image.
+/// Reads the agent and packs it into an archive that makes it the first program of the guest.
 pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, Error> {
     let failed = Error::io(format!("cannot read the guest's program `{}`", agent.display()));
     let program = fs::read(agent).map_err(failed)?;
@@ -36,7 +37,7 @@ pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, 
     Ok(AgentArchive { archive: archive.finish(), hash })
 }
 
-/// Returns whether an ELF file names an interpreter, which would load shared libraries.
+/// Returns whether an ELF file specifies an interpreter, which would load shared libraries.
 fn is_dynamically_linked(program: &[u8]) -> bool {
     const INTERPRETER: u32 = 3;
     let number = |at: usize, size: usize| -> Option<usize> {

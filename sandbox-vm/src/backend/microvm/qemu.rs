@@ -1,4 +1,5 @@
-//! The command line of QEMU: a machine with a processor, memory, a console and one channel, and nothing else.
+//! The command line of QEMU. It describes a machine that has only processors, memory, a console, a source of randomness
+//! and one channel.
 
 use std::{os::fd::RawFd, os::unix::fs::MetadataExt, path::Path};
 
@@ -10,32 +11,34 @@ use crate::limits::Limits;
 /// Name of the QEMU program.
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
 
-/// The KVM device.
+/// Path of the KVM device.
 pub(super) const KVM_DEVICE: &str = "/dev/kvm";
 
-/// Memory that the guest's kernel, its file tables and the agent need besides the guest's limit.
+/// Memory in bytes that the guest's kernel, its file tables and the agent need in addition to the guest's memory limit.
 const GUEST_OVERHEAD: u64 = 96 << 20;
 
 /// Size of QEMU's cache of translated instructions in MiB. When it is full, QEMU drops translations.
 const TRANSLATION_CACHE_MIB: u64 = 64;
 
-/// Memory that QEMU needs besides the machine's memory: its program, its own state and the translation cache.
+/// Memory in bytes that QEMU needs in addition to the machine's memory, for its program, its own state and the
+/// translation cache.
 const QEMU_MEMORY: u64 = (128 + TRANSLATION_CACHE_MIB) << 20;
 
-/// What runs the guest's instructions.
+/// What executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Accelerator {
-    /// The processor.
+    /// The host's processor, through KVM.
     Kvm,
-    /// QEMU.
+    /// QEMU's own emulation of a processor.
     Emulation,
 }
 
 impl Accelerator {
-    /// Returns the accelerator to try first: KVM if it is of a kind that runs ordinary kernels and this user may use
-    /// it.
+    /// Returns the accelerator to try first. This is KVM if it can run ordinary kernels and this user may open its
+    /// device, and emulation otherwise.
     ///
-    /// KVM of other kinds, as inside some virtual machines, has neither of these modules: guest kernels hang in it.
+    /// KVM is assumed to run ordinary kernels if the module `kvm_intel` or `kvm_amd` is loaded. Other kinds of KVM
+    /// exist inside some virtual machines, and guest kernels hang in them.
     pub(super) fn choose() -> Self {
         let hardware =
             ["kvm_intel", "kvm_amd"].iter().any(|it| Path::new("/sys/module").join(it).exists());
@@ -44,33 +47,33 @@ impl Accelerator {
     }
 }
 
-/// Returns whether QEMU can open the device. Root's QEMU runs as the user `nobody`, which can be given the device's
-/// group and nothing else.
+/// Returns whether QEMU can open the KVM device. If this process runs as root, QEMU runs as the user `nobody`, with the
+/// device's group as its only additional right.
 fn nobody_can_open_kvm() -> bool {
     let is_open = |mode: u32| mode & 0o060 == 0o060 || mode & 0o006 == 0o006;
     !rustix::process::geteuid().is_root()
         || std::fs::metadata(KVM_DEVICE).is_ok_and(|it| is_open(it.mode()))
 }
 
-/// Returns the group that may use KVM.
+/// Returns the group that owns the KVM device.
 pub(super) fn kvm_group() -> Option<Gid> {
     Some(Gid::from_raw(std::fs::metadata(KVM_DEVICE).ok()?.gid()))
 }
 
-/// Everything that defines a machine, except for the files it gets.
+/// Configuration of a machine, except for the files that QEMU is started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
     pub(super) accelerator: Accelerator,
-    /// In MiB.
+    /// Size of the machine's memory in MiB.
     memory: u64,
     processors: u32,
-    /// Whether it waits for the state of a snapshot instead of booting its kernel.
+    /// Whether the machine waits for the state of a snapshot instead of booting its kernel.
     awaits_state: bool,
     /// Arguments of the agent in the guest.
     agent_args: String,
 }
 
-/// What a machine does first.
+/// What a machine does when it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartMode {
     /// Boot the kernel.
@@ -82,18 +85,18 @@ pub(super) enum StartMode {
 /// File descriptors that QEMU is started with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QemuFds {
-    /// The guest's channel.
+    /// Channel between the host and the guest's agent.
     pub(super) channel: RawFd,
-    /// QEMU's own monitor.
+    /// Control connection to QEMU's monitor.
     pub(super) monitor: RawFd,
-    /// The kernel.
+    /// File with the guest's kernel.
     pub(super) kernel: RawFd,
-    /// The initrd.
+    /// File with the guest's initrd.
     pub(super) initrd: RawFd,
 }
 
 impl Machine {
-    /// Describes a machine for these limits, with an initrd of this size in bytes.
+    /// Creates the configuration of a machine with the given limits. `initrd_size` is in bytes.
     pub(super) fn new(
         accelerator: Accelerator,
         limits: &Limits,
@@ -119,7 +122,7 @@ impl Machine {
         let file = |descriptor: RawFd| format!("/proc/self/fd/{descriptor}");
         let socket = |id: &str, descriptor: RawFd| format!("socket,id={id},fd={descriptor}");
         let mut args = Args::default();
-        // No firmware, no PCI, no timer chip.
+        // The machine has no firmware, no PCI and no timer chip.
         args.option("-M", "microvm,pit=off,pic=off");
         args.option("-accel", accelerator);
         args.option("-cpu", processor);
@@ -128,7 +131,7 @@ impl Machine {
         for flag in ["-nodefaults", "-no-user-config", "-nographic", "-no-reboot"] {
             args.flag(flag);
         }
-        // QEMU itself may not start programs or change its user.
+        // Prevents QEMU itself from starting programs or changing its user.
         args.option(
             "-sandbox",
             "on,obsolete=deny,spawn=deny,resourcecontrol=deny,elevateprivileges=deny",
@@ -158,7 +161,8 @@ impl Machine {
         )
     }
 
-    /// Maximum size in bytes of a file that QEMU writes: the state of the machine in a snapshot.
+    /// Returns the maximum size in bytes of the only file that QEMU writes, which is the state of the machine in a
+    /// snapshot.
     pub(super) fn max_state_size(&self) -> u64 {
         (self.memory + self.memory / 8 + 64) << 20
     }
@@ -173,12 +177,13 @@ impl Machine {
     }
 }
 
-/// Returns the size of a machine's memory in bytes. For a moment it contains the initrd both packed and unpacked.
+/// Returns the size of a machine's memory in bytes. While the guest boots, the memory contains the initrd both packed
+/// and unpacked.
 fn machine_memory(limits: &Limits, initrd_size: u64) -> u64 {
     limits.memory.saturating_add(GUEST_OVERHEAD + 2 * initrd_size)
 }
 
-/// Returns the maximum number of bytes that the machine and QEMU use together.
+/// Returns the maximum number of bytes of host memory that the machine and QEMU use together.
 pub(super) fn footprint(limits: &Limits, initrd_size: u64) -> u64 {
     machine_memory(limits, initrd_size).saturating_add(QEMU_MEMORY)
 }

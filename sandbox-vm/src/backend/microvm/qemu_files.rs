@@ -1,4 +1,4 @@
-//! Finds the files that QEMU's root has to contain, and no others.
+//! Finds the files that QEMU needs, so that QEMU's root directory contains no others.
 
 use std::{
     fs, io,
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 use super::qemu::PROGRAM;
 use crate::backend;
 
-/// Where distributions install the modules that QEMU loads on demand.
+/// Directories where distributions install the modules that QEMU loads on demand.
 const MODULE_DIRS: [&str; 3] =
     ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib64/qemu", "/usr/lib/qemu"];
 
-/// The only modules that are needed: those that run instructions.
+/// Prefix of the names of the only modules that are needed, which are QEMU's accelerators.
 const ACCELERATOR_PREFIX: &str = "accel-";
 
-/// Where distributions install firmware; links lead from one of these directories to another.
+/// Directories where distributions install firmware. All of them are needed, because they contain links to each other.
 const DATA_DIRS: [&str; 3] = ["/usr/share/qemu", "/usr/share/seabios", "/usr/share/qboot"];
 
-/// Tells the loader about libraries outside the standard directories.
+/// Cache file from which the dynamic loader learns about libraries outside the standard directories.
 const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 
 /// The files and directories of an installed QEMU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct QemuFiles {
     pub(super) program: PathBuf,
-    /// All of them, including the program.
+    /// All files and directories that QEMU needs, including the program.
     pub(super) paths: Vec<PathBuf>,
 }
 
@@ -53,8 +53,8 @@ impl QemuFiles {
     }
 }
 
-/// Asks the dynamic loader, which lists the libraries instead of starting the program. A statically linked program
-/// ignores the variable and prints its version.
+/// Returns the shared libraries of a program. The environment variable makes the dynamic loader list them instead of
+/// starting the program. A statically linked program ignores the variable and prints its version.
 fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let mut command = Command::new(program);
     command.arg("--version").env_clear().env("LD_TRACE_LOADED_OBJECTS", "1").current_dir("/");

@@ -1,4 +1,4 @@
-//! Client for QEMU's monitor, which speaks QMP: JSON, one object per line.
+//! Client for QEMU's monitor. The monitor speaks QMP, a protocol with one JSON object per line.
 
 use std::{fs::File, io, os::fd::AsFd, time::Duration};
 
@@ -10,10 +10,11 @@ use tokio::{
 
 use crate::backend::fd_passing;
 
-/// How long to wait for a reply. No command waits for the guest.
+/// How long to wait for a reply from QEMU. No command depends on the guest to be answered.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum length of a line in bytes. The guest may have taken over QEMU, so QEMU is not trusted more than a guest.
+/// Maximum length of a line in bytes. The limit is needed because a guest may have taken over QEMU, so QEMU is trusted
+/// no more than a guest.
 const MAX_LINE: u64 = 64 << 10;
 
 /// Connection to QEMU's monitor.
@@ -51,12 +52,12 @@ impl QmpClient {
         .await
     }
 
-    /// Passes an open file to QEMU under a name, because QEMU may not be permitted to open it itself.
+    /// Passes an open file to QEMU under a name. QEMU itself may lack the permission to open the file.
     pub(super) async fn send_fd(&mut self, name: &str, file: &File) -> io::Result<()> {
         let line = self.encode_command("getfd", &json!({ "fdname": name }));
         with_timeout(async {
             let stream = self.stream.get_ref();
-            // The line is far shorter than what a socket accepts in one call.
+            // The line is so short that the socket accepts all of it in one call.
             let send = || fd_passing::send(stream, &line, &[file.as_fd()]);
             stream.async_io(Interest::WRITABLE, send).await?;
             self.read_reply().await.map(drop)

@@ -1,7 +1,7 @@
-//! Snapshots: a machine's complete state in a file, with a manifest that describes the machine.
+//! Snapshots. A snapshot is a file with a machine's complete state, and a manifest that describes the machine.
 //!
-//! A state can be restored only in the same machine: same QEMU, kernel, image, agent and limits. The guest determines
-//! the content of the state, and QEMU parses it, so it is read only from a directory that nobody but this user can
+//! A state can be restored only in a machine with the same QEMU, kernel, image, agent and limits. The guest determines
+//! the content of the state, and QEMU parses it, so the state is read only from a directory that no other user can
 //! write to.
 
 use std::{
@@ -24,10 +24,10 @@ use crate::{
 const STATE_FILE: &str = "state";
 const MANIFEST_FILE: &str = "machine.json";
 
-/// Name under which QEMU gets the state file.
+/// Name under which the state file is passed to QEMU.
 const FD_NAME: &str = "snapshot";
 
-/// How often to ask QEMU whether it is done.
+/// Interval at which QEMU is asked whether it has finished.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long QEMU may take to write or read a state.
@@ -36,18 +36,18 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The properties of a machine that its state depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MachineIdentity {
-    /// QEMU's version, and what runs the instructions.
+    /// QEMU's version and accelerator.
     #[serde(rename = "by")]
     pub(super) qemu: String,
     /// Hashes of the kernel, the image and the agent.
     #[serde(rename = "of")]
     pub(super) content: String,
-    /// The guest's limits, as they were set at its start.
+    /// Description of the limits that the guest was started with.
     #[serde(rename = "within")]
     pub(super) limits: String,
 }
 
-/// The manifest next to a state.
+/// Manifest that is stored next to a state file.
 #[derive(Debug, Serialize, Deserialize)]
 struct SnapshotManifest {
     #[serde(flatten)]
@@ -58,7 +58,7 @@ struct SnapshotManifest {
     sha256: String,
 }
 
-/// Writes the state of a machine to a directory. The machine is stopped meanwhile.
+/// Writes the state of a machine to a directory. The machine is stopped while its state is being written.
 ///
 /// The future must not be dropped before it completes, because the machine would stay stopped forever.
 pub(super) async fn save(
@@ -69,7 +69,8 @@ pub(super) async fn save(
     let failed =
         |error| Error::io(format!("cannot write a snapshot to `{}`", dir.display()))(error);
     create_private_dir(dir).map_err(failed)?;
-    // The manifest is written last and removed first: a directory without it contains no snapshot.
+    // The manifest is written last and removed first, so that a directory without a manifest contains no valid
+    // snapshot.
     match fs::remove_file(dir.join(MANIFEST_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -107,7 +108,7 @@ fn length_and_hash(file: &mut File) -> io::Result<(u64, String)> {
         hash.update(&buffer[..count]);
         length += count as u64;
     }
-    // The next reader starts at the beginning.
+    // Rewind so that the next reader starts at the beginning.
     file.rewind()?;
     Ok((length, hash.finalize().iter().map(|it| format!("{it:02x}")).collect()))
 }
@@ -166,19 +167,19 @@ pub(super) fn open(
         let (then, now) = (&manifest.identity.limits, &identity.limits);
         return Err(refused(format!("its guest had other limits: {then} instead of {now}")));
     }
-    // Checked last because it takes longest.
+    // The hash is checked last because that takes longest.
     if length_and_hash(&mut state).map_err(unreadable)?.1 != manifest.sha256 {
         return Err(refused("its state file was modified".to_owned()));
     }
     Ok((state, manifest.identity))
 }
 
-/// Restores a state in a machine that was started to wait for it.
+/// Restores a state in a machine that was started in the mode that waits for a state.
 pub(super) async fn load(monitor: &mut QmpClient, state: &File) -> io::Result<()> {
     monitor.send_fd(FD_NAME, state).await?;
     monitor.execute("migrate-incoming", json!({ "uri": format!("fd:{FD_NAME}") })).await?;
     with_timeout(wait_until_loaded(monitor)).await?;
-    // The machine was stopped when its state was saved, so it is stopped now.
+    // The machine was stopped when its state was saved, so it has to be resumed now.
     monitor.execute("cont", json!({})).await.map(drop)
 }
 

@@ -1,7 +1,8 @@
-//! The stage around QEMU: process 1 of the namespaces builds a root that contains QEMU and becomes QEMU in it.
+//! The stage around QEMU. Process 1 of the namespaces builds a root directory that contains QEMU and then becomes QEMU
+//! in it.
 //!
-//! A guest that takes over QEMU runs as the user `nobody` there, without capabilities or a way to gain any, in a
-//! read-only root with QEMU's own files, without a network and without other processes.
+//! A guest that takes over QEMU runs as an unprivileged user, without capabilities or a way to gain any, in a read-only
+//! root directory that contains QEMU's own files. It has no network and sees no other processes.
 
 use std::{
     fs::{self, File},
@@ -32,13 +33,13 @@ use crate::backend::{
     jail::{StageError, init, root},
 };
 
-/// Where the root is assembled. Any directory works: only this process sees the mount.
+/// Directory in which the root is assembled. Any directory works, because only this process sees what is mounted there.
 const STAGING_DIR: &str = "/tmp";
 
-/// Maximum number of file descriptors of QEMU.
+/// Maximum number of file descriptors that QEMU may have open.
 const MAX_FDS: u64 = 256;
 
-/// What the stage needs to know.
+/// Settings for the stage that becomes QEMU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QemuPlan {
     pub(super) qemu: QemuFiles,
@@ -46,7 +47,7 @@ pub struct QemuPlan {
 }
 
 impl QemuPlan {
-    /// Returns the group without which QEMU could not open its device.
+    /// Returns the group that QEMU needs in order to open the KVM device, or `None` if it does not use KVM.
     pub(crate) fn group(&self) -> Option<Gid> {
         if self.has_kvm() { qemu::kvm_group() } else { None }
     }
@@ -56,8 +57,8 @@ impl QemuPlan {
     }
 }
 
-/// Stores bytes in a sealed memory file: QEMU can read it without being able to open files of the host, and nobody can
-/// change it.
+/// Stores bytes in a sealed memory file. QEMU can read such a file although it cannot open host files, and no process
+/// can change it.
 pub(super) fn sealed_memfd(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
     use std::io::Write;
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -68,8 +69,8 @@ pub(super) fn sealed_memfd(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Builds the root and becomes QEMU. Returns only on failure. Standard input is the channel; the first thing that
-/// arrives through it are the descriptors of the monitor, the kernel and the initrd.
+/// Builds the root directory and replaces this process with QEMU. Returns only on failure. Standard input is the
+/// channel. The first message on it carries the file descriptors of the monitor, the kernel and the initrd.
 pub fn become_qemu(plan: &QemuPlan) -> Result<(), StageError> {
     let failed_to = |what: &'static str| StageError::new::<io::Error>(what);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -105,7 +106,7 @@ fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
     paths.extend(plan.has_kvm().then_some(Path::new(qemu::KVM_DEVICE)));
     let base = Path::new(STAGING_DIR);
     let mount_all = || -> io::Result<()> {
-        // Clone these before a mount covers them.
+        // Clone these mounts before another mount covers them.
         let entries: io::Result<Vec<_>> =
             paths.iter().map(|it| root::clone_mount(it, it)).collect();
         let entries = entries?;
@@ -115,7 +116,7 @@ fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
             fs::create_dir_all(confine::path_in_root(base, dir))?;
         }
         root::mount_entries(base, entries)?;
-        // QEMU opens its kernel through the path of a descriptor in here.
+        // QEMU opens its kernel through a path in `/proc/self/fd`.
         let processes = base.join("proc");
         fs::create_dir(&processes)?;
         mount("proc", &processes, "proc", safe | MountFlags::NOEXEC, c"subset=pid")?;
@@ -124,7 +125,7 @@ fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
     mount_all().map_err(StageError::new("build a root for QEMU"))
 }
 
-/// Removes everything from this process that QEMU does not need.
+/// Restricts this process to the resources and rights that QEMU needs.
 fn restrict(plan: &QemuPlan) -> Result<(), StageError> {
     let limits = [
         (Resource::Core, 0),
@@ -139,7 +140,7 @@ fn restrict(plan: &QemuPlan) -> Result<(), StageError> {
     }
     confine::drop_capabilities(CapabilitySet::empty())
         .map_err(StageError::new("drop its capabilities"))?;
-    // Nothing is writable except the device, if there is one.
+    // No file is writable except the KVM device, if there is one.
     confine::apply_landlock(&[qemu::KVM_DEVICE])
         .map_err(StageError::new("restrict its files with landlock"))
 }

@@ -1,8 +1,9 @@
-//! A directory of the guest's files.
+//! A directory in the guest's file system.
 
 use std::{collections::BTreeMap, rc::Rc};
 
-/// Entries have increasing numbers, so that a listing can continue while entries are added and removed.
+/// A directory. Its entries have increasing numbers, so that a listing can continue while entries are added and
+/// removed.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) parent: u64,

@@ -32,7 +32,7 @@ fn files_are_written_read_moved_and_removed() {
     disk.rename(from, to).unwrap();
     assert_eq!(names(&disk, "/workspace"), [".", ".."]);
     assert_eq!(names(&disk, "/workspace/../tmp/."), [".", "..", "b"]);
-    // An open file stays readable after it was removed.
+    // An open file stays readable after it is removed.
     let reference = disk.acquire(node).unwrap();
     disk.remove_file(disk.resolve_parent(ROOT, b"/tmp/b").unwrap()).unwrap();
     assert_eq!(disk.resolve(ROOT, b"/tmp/b"), Err(Errno::NOENT));
@@ -46,7 +46,7 @@ fn files_are_written_read_moved_and_removed() {
 fn size_and_number_of_files_are_limited() {
     let mut disk = disk();
     let node = file(&mut disk, "/workspace/a").unwrap();
-    // A write stores as much as fits; the next one fails.
+    // A write stores as many bytes as fit, and the next write fails.
     assert_eq!(disk.write(node, 0, &vec![1; 100 << 10]), Ok(64 << 10));
     assert_eq!(disk.write(node, 64 << 10, b"x"), Err(Errno::NOSPC));
     assert_eq!(disk.write(node, u64::MAX - 1, b"x"), Err(Errno::NOSPC));

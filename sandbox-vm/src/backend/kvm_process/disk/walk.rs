@@ -1,4 +1,4 @@
-//! Path resolution.
+//! Path resolution in the guest's file system.
 
 use rustix::io::Errno;
 
@@ -18,7 +18,7 @@ pub(in crate::backend::kvm_process) struct PathTail<'a> {
 }
 
 impl Disk {
-    /// Resolves everything but the last component of a path. Relative paths start at `from`.
+    /// Resolves all components of a path except the last one. Relative paths start at `from`.
     pub(in crate::backend::kvm_process) fn resolve_parent<'a>(
         &self,
         from: u64,
@@ -30,7 +30,7 @@ impl Disk {
         let (before, name) = trimmed.split_at(cut);
         let dir = self.walk(from, before, &mut 0)?;
         self.dir(dir)?;
-        // The root has no name.
+        // The path of the root directory has no last component.
         Ok(PathTail { dir, name: if name.is_empty() { b"." } else { name } })
     }
 
@@ -56,7 +56,7 @@ impl Disk {
         }
     }
 
-    /// Returns the entry of a directory with this name.
+    /// Returns the node of the entry with this name in a directory.
     pub(in crate::backend::kvm_process) fn lookup(&self, tail: PathTail<'_>) -> Result<u64, Errno> {
         let dir = self.dir(tail.dir)?;
         match tail.name {
@@ -69,7 +69,7 @@ impl Disk {
         }
     }
 
-    /// Returns the absolute path of a directory, if it is at most `depth` levels deep.
+    /// Returns the absolute path of a directory. Fails if the directory is more than `depth` levels deep.
     pub(in crate::backend::kvm_process) fn path_of(
         &self,
         dir: u64,
@@ -100,7 +100,7 @@ impl Disk {
         }
     }
 
-    /// Follows a path and all symbolic links in it; `links` counts them.
+    /// Follows a path and all symbolic links in it. `links` counts the links that have been followed.
     fn walk(&self, from: u64, path: &[u8], links: &mut u32) -> Result<u64, Errno> {
         let mut at = from;
         for name in path.split(|it| *it == b'/').filter(|it| !it.is_empty()) {
@@ -111,7 +111,7 @@ impl Disk {
                     if *links > MAX_LINKS {
                         return Err(Errno::LOOP);
                     }
-                    // The limit on links also limits the recursion.
+                    // The limit on links also limits the depth of the recursion.
                     self.walk(self.start(at, target)?, target, links)?
                 }
                 _ => next,

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::backend::kvm_process::disk::{FileKind, NodeRef};
 
-/// Maximum number of pipes, because each uses memory of the monitor.
+/// Maximum number of open pipe ends. Limited because each pipe uses memory in the monitor.
 const MAX_PIPES: usize = 64;
 
 /// An open file, shared by one or more descriptors.
@@ -24,26 +24,26 @@ const MAX_PIPES: usize = 64;
 pub(super) struct OpenFile {
     pub(super) object: Object,
     pub(super) is_nonblocking: Cell<bool>,
-    /// Position of the next byte, or of the next entry of a directory.
+    /// Position of the next byte in a file, or number of the last entry that was read from a directory.
     pub(super) offset: Cell<u64>,
     pub(super) mode: AccessMode,
 }
 
-/// How the file was opened.
+/// Access mode with which a file was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AccessMode {
     pub(super) read: bool,
     pub(super) write: bool,
-    /// Every write appends.
+    /// Whether every write appends to the file.
     pub(super) append: bool,
 }
 
-/// What is open.
+/// The object that an open file refers to.
 #[derive(Debug)]
 pub(super) enum Object {
     /// The only channel to the host.
     Channel(EdgeCounts),
-    /// Output outside the channel.
+    /// Diagnostic output outside the channel.
     Diagnostics,
     Null,
     Node(NodeRef, FileKind),
@@ -67,7 +67,7 @@ impl OpenFile {
         Self { object, is_nonblocking, offset: Cell::new(0), mode }
     }
 
-    /// Returns the input and output edge counts, for edge-triggered waiting.
+    /// Returns the edge counts for input and for output, which edge-triggered waits need.
     pub(super) fn edge_counts(&self) -> (u64, u64) {
         let of = |input: &EdgeCounts, output: &EdgeCounts| (input.input.get(), output.output.get());
         match &self.object {
@@ -80,22 +80,23 @@ impl OpenFile {
         }
     }
 
-    /// Counts an input edge of the channel after a read returned less than requested, whatever the reason.
-    /// Edge-triggered readers then wait for a new event.
+    /// Counts an input edge of the channel. Called after a read has returned fewer bytes than requested, for any
+    /// reason, because an edge-triggered reader then waits for a new event.
     pub(super) fn mark_input_drained(&self) {
         if let Object::Channel(edges) = &self.object {
             edges.bump_input();
         }
     }
 
-    /// Counts an output edge of the channel after a write accepted less than requested.
+    /// Counts an output edge of the channel. Called after a write has accepted fewer bytes than requested.
     pub(super) fn mark_output_full(&self) {
         if let Object::Channel(edges) = &self.object {
             edges.bump_output();
         }
     }
 
-    /// Returns what the file is ready for. Only the host knows that for the channel.
+    /// Returns the operations that the file is ready for. Returns none for the channel, because only the host knows the
+    /// readiness of the channel.
     pub(super) fn readiness(&self) -> Readiness {
         match &self.object {
             Object::PipeReader(it) => it.readiness(),
@@ -131,7 +132,8 @@ struct Descriptor {
 }
 
 impl Descriptors {
-    /// Opens the first three: the channel, nothing, and the diagnostic output.
+    /// Creates a table with the first three descriptors, which are the channel, a null device and the diagnostic
+    /// output.
     pub(super) fn new(max: u64) -> Self {
         let mut descriptors = Self { open: BTreeMap::new(), max };
         for object in [Object::Channel(EdgeCounts::default()), Object::Null, Object::Diagnostics] {
@@ -175,7 +177,8 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// Releases an open file. A file that was removed while it was open goes away with its last descriptor.
+    /// Releases an open file. If the file was removed while it was open, it is deleted together with its last
+    /// descriptor.
     pub(super) fn drop_open(&mut self, open: Rc<OpenFile>) {
         if let Some(OpenFile { object: Object::Node(node, _), .. }) = Rc::into_inner(open) {
             self.disk.release(node);
@@ -230,7 +233,7 @@ impl<O: HostIo> Kernel<O> {
         self.add_pair(ends, at, flags)
     }
 
-    /// Creates two connected sockets inside the guest; there are no other sockets.
+    /// Creates two connected sockets inside the guest. The guest can create no other sockets.
     pub(super) fn socket_pair(&mut self, family: u64, kind: u64, at: u64) -> CallResult {
         let flags = kind & (libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as u64;
         if family != libc::AF_UNIX as u64 || kind & !flags != libc::SOCK_STREAM as u64 {

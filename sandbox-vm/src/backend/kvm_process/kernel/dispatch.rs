@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use super::{Call, CallResult, GuestExit, HostIo, Kernel, files::AT_CWD};
 
 impl<O: HostIo> Kernel<O> {
-    /// Answers a system call that is on the list.
+    /// Handles a system call. Fails with `ENOSYS` if the call is not on the list.
     pub(super) fn dispatch(&mut self, call: Call) -> CallResult {
         let [a, b, c, d, e, f] = call.args;
         let Ok(number) = i64::try_from(call.number) else { return Err(Errno::NOSYS.into()) };
@@ -79,7 +79,7 @@ impl<O: HostIo> Kernel<O> {
             libc::SYS_getrandom => self.getrandom(a, b),
             libc::SYS_futex => self.futex(a, b, c, d),
 
-            // Things that exist once: process, thread, user, processor.
+            // The process, the thread, the user and the processor. There is only one of each.
             libc::SYS_getpid | libc::SYS_gettid | libc::SYS_set_tid_address => Ok(process_id()),
             libc::SYS_getuid | libc::SYS_geteuid | libc::SYS_getgid | libc::SYS_getegid => {
                 Ok(65_534)
@@ -89,10 +89,10 @@ impl<O: HostIo> Kernel<O> {
             libc::SYS_getrusage => self.usage(b),
             libc::SYS_uname => self.uname(a),
             libc::SYS_set_robust_list | libc::SYS_sched_yield => Ok(0),
-            // Programs handle a failure to create another thread; creating a process is not supported at all.
+            // Creating a thread fails with `EAGAIN`, which programs handle. Creating a process is not supported at all.
             libc::SYS_clone if a & libc::CLONE_THREAD as u64 != 0 => Err(Errno::AGAIN.into()),
 
-            // Only the guest itself can send a signal, and that ends it.
+            // Signals. Only the guest itself can send a signal, and the signal ends the guest.
             libc::SYS_rt_sigaction => self.ignore_signal_setup(c, 32),
             libc::SYS_rt_sigprocmask => self.ignore_signal_setup(c, 8),
             libc::SYS_sigaltstack => self.ignore_signal_setup(b, 24),
@@ -104,7 +104,8 @@ impl<O: HostIo> Kernel<O> {
     }
 }
 
-/// Not 1, because process 1 would be expected to wait for orphaned processes.
+/// Returns the id of the guest's only process. It is not 1, because process 1 would be expected to wait for orphaned
+/// processes.
 pub(super) fn process_id() -> u64 {
     2
 }

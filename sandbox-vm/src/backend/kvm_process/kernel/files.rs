@@ -1,4 +1,4 @@
-//! File system calls, by path and by descriptor.
+//! System calls for files, which are identified by path or by descriptor.
 
 use std::rc::Rc;
 
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::backend::kvm_process::disk::{FileKind, Metadata, ROOT};
 
-/// The current directory, as an `int` in a register.
+/// The value of `AT_FDCWD`, which stands for the current directory, as it appears in a register.
 pub(super) const AT_CWD: u64 = libc::AT_FDCWD as u64;
 
-/// Maximum number of bytes of a directory listing in one call.
+/// Maximum number of bytes of a directory listing that one call returns.
 const MAX_LISTING: u64 = 64 << 10;
 
-/// Maximum depth of a directory whose path can be returned.
+/// Maximum depth of a directory whose path `getcwd` can return.
 const MAX_DEPTH: usize = 256;
 
 impl<O: HostIo> Kernel<O> {
@@ -35,7 +35,7 @@ impl<O: HostIo> Kernel<O> {
             Ok(node) => node,
             Err(Errno::NOENT) if creates => {
                 let last = self.disk.resolve_parent(from, &path)?;
-                // A dangling symbolic link does not create a file.
+                // Opening a dangling symbolic link does not create a file.
                 if self.disk.lookup(last).is_ok() || path.ends_with(b"/") {
                     return Err(Errno::NOENT.into());
                 }
@@ -153,7 +153,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// Access is always allowed: the disk has no permissions per user.
+    /// Handles `access`. Access to an existing file is always allowed, because the disk has no permissions per user.
     pub(super) fn access(&mut self, from: u64, path: u64) -> CallResult {
         self.metadata_at(from, path, 0)?;
         Ok(0)
@@ -204,7 +204,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// Returns the directory at which a path starts.
+    /// Returns the directory at which a relative path starts.
     fn base_dir(&self, from: u64) -> Result<u64, Errno> {
         if from as i32 == libc::AT_FDCWD {
             return Ok(*self.cwd);
@@ -223,7 +223,7 @@ impl<O: HostIo> Kernel<O> {
         {
             return self.metadata_of(from);
         }
-        // An absolute path ignores the given directory, even if it is invalid.
+        // For an absolute path, the directory `from` is ignored, even if it is invalid.
         let from = if path.starts_with(b"/") { ROOT } else { self.base_dir(from)? };
         let node = match flags as i32 & libc::AT_SYMLINK_NOFOLLOW {
             0 => self.disk.resolve(from, &path)?,
@@ -232,7 +232,7 @@ impl<O: HostIo> Kernel<O> {
         self.disk.metadata(node)
     }
 
-    /// Returns the metadata of an open file. Anything else that is open looks like an empty file without a name.
+    /// Returns the metadata of an open file. An open object that is not a file is reported as an empty file.
     fn metadata_of(&self, fd: u64) -> Result<Metadata, Errno> {
         let open = self.open(fd)?;
         match &open.object {
@@ -247,7 +247,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Sets the time stamp for the changes that follow.
+    /// Updates the time stamp that the disk stores with later changes.
     fn update_disk_time(&mut self) {
         self.disk.now = self.host.clock(Clock::Realtime);
     }

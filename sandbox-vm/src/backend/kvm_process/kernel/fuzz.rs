@@ -1,4 +1,4 @@
-//! A guest that is driven by a byte string, for the fuzzer and the property test of the kernel.
+//! A guest whose actions are determined by a byte string. Used by the fuzzer and by the property test of the kernel.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,19 +13,21 @@ use crate::backend::kvm_process::{
     space::{Access, AddressSpace, USER},
 };
 
-/// Address of the guest's memory, and of its heap.
+/// Address of the guest's memory.
 pub(super) const PAGES: u64 = USER.start;
+
+/// Address of the guest's heap.
 pub(super) const HEAP: u64 = USER.start + 0x10_0000;
 
-/// Maximum number of actions of one guest: longer scripts only make failures harder to analyse.
+/// Maximum number of actions of one guest. Longer scripts would only make failures harder to analyse.
 const MAX_ACTIONS: usize = 200;
 
-/// Runs a guest that does what the bytes say: system calls, writes to its own memory, and data sent by the host. Panics
-/// if the bookkeeping of memory or files becomes inconsistent.
+/// Runs a guest whose actions are determined by the bytes. An action is a system call, a write to the guest's own
+/// memory, or the arrival of data from the host. Panics if the bookkeeping of memory or files becomes inconsistent.
 pub fn fuzz_kernel(bytes: &[u8]) {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);
-    // Targets for pointers: paths, and an I/O vector.
+    // Write paths and an I/O vector to memory, as targets for pointers.
     let texts = b"/tmp/a\0b/../c\0../x\0/workspace\0";
     let piece = [PAGES + PAGE, 4096].map(u64::to_le_bytes).concat();
     for (page, content) in [(1, &texts[..]), (2, &piece)] {
@@ -41,7 +43,7 @@ pub fn fuzz_kernel(bytes: &[u8]) {
     assert!(free.bytes <= all.bytes && free.files <= all.files, "{free:?} of {all:?} are free");
 }
 
-/// A kernel with little of everything, so that every limit is reached soon.
+/// Returns a kernel with low limits, so that every limit is reached soon.
 pub(super) fn small_kernel() -> Kernel<FakeHost> {
     let ram = Ram::new(1 << 20).expect("a megabyte can be reserved");
     let mut space = AddressSpace::new(ram, boot::RESERVED).expect("the tables fit");
@@ -49,12 +51,12 @@ pub(super) fn small_kernel() -> Kernel<FakeHost> {
     Kernel::new(space, HEAP, Capacity { bytes: 64 << 10, files: 32 }, FakeHost::default())
 }
 
-/// Performs one action. `None` once the guest has ended.
+/// Performs one action. Returns `None` once the guest has ended.
 fn act(kernel: &mut Kernel<FakeHost>, script: &mut Script<'_>) -> Option<()> {
     match script.byte() % 8 {
         0 => {
             let (at, len) = (script.argument(), script.byte());
-            // A fault only concerns the guest itself.
+            // Ignore a fault, because it affects only the guest itself.
             let _ = kernel.space.write(at, script.take(len.into()));
         }
         1 => {
@@ -72,7 +74,7 @@ fn act(kernel: &mut Kernel<FakeHost>, script: &mut Script<'_>) -> Option<()> {
     Some(())
 }
 
-/// The bytes that have not been used yet.
+/// The bytes that have not been interpreted yet.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -87,7 +89,8 @@ impl<'a> Script<'a> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// Returns an argument: a valid pointer, a small number, or an edge case that has broken kernels before.
+    /// Returns an argument of a system call, which is a valid pointer, a small number, an edge case that has broken
+    /// kernels before, or an arbitrary number.
     fn argument(&mut self) -> u64 {
         const EDGES: [u64; 16] = [
             u64::MAX,
@@ -119,7 +122,7 @@ impl<'a> Script<'a> {
     }
 }
 
-/// A host that never blocks: waiting advances its clock.
+/// A host that never blocks. Waiting only advances its clock.
 #[derive(Debug, Default)]
 pub(in crate::backend::kvm_process) struct FakeHost {
     pub(in crate::backend::kvm_process) inbox: VecDeque<u8>,
@@ -151,7 +154,7 @@ impl HostIo for FakeHost {
         match timeout {
             _ if is_ready => {}
             Some(timeout) => self.now = self.now.saturating_add(timeout),
-            // A wait without a timeout ends with input.
+            // A wait without a timeout ends because input arrives.
             None => self.inbox.push_back(b'!'),
         }
         ready

@@ -1,4 +1,4 @@
-//! Layout of structures in guest memory, as in the C headers of Linux on x86-64.
+//! Encodes structures for guest memory, with the same layout as in the C headers of Linux on x86-64.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use nix::libc;
 
 use crate::backend::kvm_process::disk::{Capacity, DirEntry, FileKind, Metadata};
 
-/// The only user: `nobody`.
+/// Id of the only user, `nobody`.
 const USER: u32 = 65_534;
 
 const BLOCK: u64 = 4096;
 
-/// `struct timespec`.
+/// Encodes a `struct timespec`.
 pub(super) fn time(time: Duration) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&time.as_secs().to_le_bytes());
@@ -19,7 +19,7 @@ pub(super) fn time(time: Duration) -> [u8; 16] {
     bytes
 }
 
-/// `struct rusage`, with only the user time filled in.
+/// Encodes a `struct rusage` in which only the user time is set.
 pub(super) fn rusage(used: Duration) -> Vec<u8> {
     let mut buffer = StructBuffer::new(144);
     buffer.put(0, &used.as_secs().to_le_bytes());
@@ -27,7 +27,7 @@ pub(super) fn rusage(used: Duration) -> Vec<u8> {
     buffer.0
 }
 
-/// `struct utsname`.
+/// Encodes a `struct utsname`.
 pub(super) fn utsname(names: [&str; 6]) -> Vec<u8> {
     const LEN: usize = 65;
     let mut buffer = StructBuffer::new(LEN * names.len());
@@ -37,7 +37,7 @@ pub(super) fn utsname(names: [&str; 6]) -> Vec<u8> {
     buffer.0
 }
 
-/// `struct stat`.
+/// Encodes a `struct stat`.
 pub(super) fn stat(metadata: &Metadata) -> Vec<u8> {
     let mut buffer = StructBuffer::new(144);
     buffer.put(0, &1_u64.to_le_bytes());
@@ -55,7 +55,7 @@ pub(super) fn stat(metadata: &Metadata) -> Vec<u8> {
     buffer.0
 }
 
-/// `struct statx`, with the fields that `struct stat` has.
+/// Encodes a `struct statx` in which the fields are set that `struct stat` also has.
 pub(super) fn statx(metadata: &Metadata) -> Vec<u8> {
     const BASIC: u32 = 0x7ff;
     let mut buffer = StructBuffer::new(256);
@@ -76,7 +76,7 @@ pub(super) fn statx(metadata: &Metadata) -> Vec<u8> {
     buffer.0
 }
 
-/// `struct statfs`.
+/// Encodes a `struct statfs`.
 pub(super) fn statfs(all: Capacity, free: Capacity) -> Vec<u8> {
     const TMPFS: u64 = 0x0102_1994;
     let blocks = |it: Capacity| it.bytes / BLOCK;
@@ -93,7 +93,7 @@ pub(super) fn statfs(all: Capacity, free: Capacity) -> Vec<u8> {
     buffer.0
 }
 
-/// `struct linux_dirent64`.
+/// Encodes a `struct linux_dirent64`.
 pub(super) fn dirent(entry: &DirEntry) -> Vec<u8> {
     const NAME: usize = 19;
     let len = (NAME + entry.name.len() + 1).next_multiple_of(8);
@@ -120,7 +120,7 @@ fn mode(metadata: &Metadata) -> u32 {
     kind | metadata.mode
 }
 
-/// A structure that is initially zero.
+/// Buffer for a structure. All bytes are initially zero.
 struct StructBuffer(Vec<u8>);
 
 impl StructBuffer {

@@ -1,4 +1,4 @@
-//! Memory system calls: the heap, mappings, and access rights of pages.
+//! System calls for memory, which change the heap, mappings, and the access rights of pages.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::backend::kvm_process::{
     space::{Access, USER},
 };
 
-/// The memory after the program, which grows and shrinks at its end.
+/// The heap, which starts after the program. Only its end can be moved.
 #[derive(Debug)]
 pub(super) struct Heap {
     start: u64,
@@ -25,7 +25,8 @@ impl Heap {
 }
 
 impl<O: HostIo> Kernel<O> {
-    /// Moves the end of the heap and returns its position, which is unchanged if it cannot be moved.
+    /// Moves the end of the heap to `end` and returns its new position. Returns the old position if the end cannot be
+    /// moved.
     pub(super) fn brk(&mut self, end: u64) -> CallResult {
         let pages = |it: u64| it.next_multiple_of(PAGE);
         let Heap { start, end: old } = self.heap;
@@ -52,7 +53,7 @@ impl<O: HostIo> Kernel<O> {
     pub(super) fn mmap(&mut self, [at, len, access, flags, _, _]: [u64; 6]) -> CallResult {
         let flag = |it: i32| flags & u64::from(it.cast_unsigned()) != 0;
         let access = parse_access(access)?;
-        // There are no files whose pages could be mapped.
+        // Only anonymous memory can be mapped, because files cannot.
         if !flag(libc::MAP_ANONYMOUS) {
             return Err(Errno::NODEV.into());
         }
@@ -87,7 +88,8 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// Follows advice only if it changes what the guest reads.
+    /// Handles `madvise`. Only `MADV_DONTNEED` has an effect, because it changes what the guest reads. Other advice is
+    /// ignored.
     pub(super) fn madvise(&mut self, at: u64, len: u64, advice: u64) -> CallResult {
         if advice == u64::from(libc::MADV_DONTNEED.cast_unsigned()) && len > 0 {
             self.space.clear(&pages(at, len).ok_or(Errno::INVAL)?)?;
@@ -96,13 +98,13 @@ impl<O: HostIo> Kernel<O> {
     }
 }
 
-/// Returns the whole pages of a range. `None` unless it starts at a page boundary and is not empty.
+/// Extends a range to whole pages. Returns `None` if the range does not start at a page boundary or is empty.
 fn pages(at: u64, len: u64) -> Option<Range<u64>> {
     let end = at.checked_add(len)?.checked_next_multiple_of(PAGE)?;
     (at.is_multiple_of(PAGE) && end > at).then_some(at..end)
 }
 
-/// Parses access rights. A page cannot be both writable and executable.
+/// Parses access rights. Fails if a page would be both writable and executable.
 fn parse_access(bits: u64) -> Result<Access, Errno> {
     const READ: u64 = libc::PROT_READ as u64;
     const WRITE: u64 = libc::PROT_WRITE as u64;

@@ -1,4 +1,4 @@
-//! Waiting until files are ready.
+//! The system calls `poll` and `epoll`, which wait until files are ready.
 
 use std::{
     cell::RefCell,
@@ -15,12 +15,12 @@ use super::{
     descriptors::{Object, OpenFile},
 };
 
-/// What a file is ready for.
+/// Operations that a file is ready for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::backend::kvm_process) struct Readiness {
     pub(in crate::backend::kvm_process) input: bool,
     pub(in crate::backend::kvm_process) output: bool,
-    /// The other side has closed.
+    /// Whether the other end is closed.
     pub(in crate::backend::kvm_process) hangup: bool,
 }
 
@@ -42,7 +42,7 @@ impl Readiness {
     }
 }
 
-/// What one `epoll` descriptor watches, by descriptor.
+/// The files that one `epoll` descriptor watches, by their descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Interests(BTreeMap<u64, Interest>);
 
@@ -51,8 +51,8 @@ struct Interest {
     open: Weak<OpenFile>,
     events: u32,
     data: u64,
-    /// The edge counts (input, output) at the last report. `None` before the first report and after the interest was
-    /// modified.
+    /// The edge counts for input and output when the last event was reported. Each is `None` before the first report
+    /// and after the interest is modified.
     reported: (Option<u64>, Option<u64>),
 }
 
@@ -61,7 +61,8 @@ impl Interest {
         self.events & flag.cast_unsigned() != 0
     }
 
-    /// Returns what may be reported now: everything it is ready for or, if edge-triggered, only what is new.
+    /// Returns the events that may be reported now. If the interest is edge-triggered, these are only events with a new
+    /// edge.
     fn wants(&self, open: &OpenFile) -> Readiness {
         let (input, output) = open.edge_counts();
         let is_new =
@@ -74,10 +75,10 @@ impl Interest {
     }
 }
 
-/// Size of an `epoll` event in guest memory.
+/// Size of an `epoll` event in guest memory, in bytes.
 const EPOLL_EVENT: usize = 12;
 
-/// Size of a `poll` entry in guest memory.
+/// Size of a `poll` entry in guest memory, in bytes.
 const POLL_ENTRY: usize = 8;
 
 /// Maximum number of events or entries in one call.
@@ -135,7 +136,8 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Returns the events to report. Adds to `wanted` what to wait for on the channel if there are none.
+    /// Returns the events to report, encoded for guest memory. Adds to `wanted` the events to wait for on the channel
+    /// if there are none to report.
     fn collect_events(
         &mut self,
         interests: &mut Interests,
@@ -169,7 +171,7 @@ impl<O: HostIo> Kernel<O> {
                 } else {
                     interest.reported.1
                 };
-                // A hang-up is reported together with the direction that it ends.
+                // A hang-up is reported even if the guest did not request it.
                 let bits = reported.bits() & (interest.events | libc::EPOLLHUP.cast_unsigned());
                 events.extend(bits.to_le_bytes());
                 events.extend(interest.data.to_le_bytes());
@@ -199,7 +201,8 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Returns the events to report for a `poll` entry, and what to wait for on the channel if there are none.
+    /// Returns the events to report for a `poll` entry, and the events to wait for on the channel if there are none to
+    /// report.
     fn poll_entry(&mut self, entry: &[u8]) -> (u16, Readiness) {
         let number =
             |at: usize| entry.get(at..at + 2).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
@@ -222,7 +225,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Returns what a file is ready for now. Asks the host only about what is wanted.
+    /// Returns the operations that a file is ready for now. For the channel, checks only the operations in `wants`.
     fn readiness(&mut self, open: &OpenFile, wants: Readiness) -> Readiness {
         match open.object {
             Object::Channel(_) if wants.input || wants.output => {
@@ -232,13 +235,14 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Returns when a wait of this many milliseconds ends. A negative number means never.
+    /// Returns the time at which a wait of this many milliseconds ends, or `None` for a negative number, which means no
+    /// timeout.
     fn deadline(&self, milliseconds: u64) -> Option<Duration> {
         let milliseconds = u64::try_from(milliseconds as i32).ok()?;
         Some(self.host.clock(Clock::Monotonic) + Duration::from_millis(milliseconds))
     }
 
-    /// Waits for the channel and returns whether the deadline has passed.
+    /// Waits for the channel until the deadline. Returns `true` without waiting if the deadline has already passed.
     fn wait_or_expire(
         &mut self,
         deadline: Option<Duration>,
@@ -251,7 +255,7 @@ impl<O: HostIo> Kernel<O> {
         }
         let wanted = Readiness { hangup: false, ..wanted };
         if left.is_none() && wanted == Readiness::default() {
-            // No one else could make anything ready.
+            // The wait could never end, because no other thread could make a file ready.
             return Err(super::CallFailure::Exit(GuestExit::Deadlock));
         }
         self.host.wait(wanted, left);

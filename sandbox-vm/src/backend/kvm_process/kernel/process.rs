@@ -1,4 +1,4 @@
-//! System calls about the process itself, time and signals.
+//! System calls for the process itself, time, randomness and signals.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::backend::kvm_process::space::USER;
 
-/// Maximum number of random bytes in one call.
+/// Maximum number of random bytes that one call returns.
 const MAX_RANDOM: u64 = 1 << 16;
 
-/// Maximum wait; no host waits longer for a guest.
+/// Maximum duration of a wait. No host waits longer than this for a guest.
 const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
 
-/// Returns the requested thread pointer if this call sets it.
+/// Returns the requested thread pointer if the system call sets the thread pointer.
 pub(super) fn thread_pointer_request(call: Call) -> Option<u64> {
     const ARCH_SET_FS: u64 = 0x1002;
     let [what, base, ..] = call.args;
@@ -76,7 +76,8 @@ impl<O: HostIo> Kernel<O> {
         Ok(len)
     }
 
-    /// There is only one thread, so nobody is woken, and a wait ends at its timeout or never.
+    /// Handles `futex`. There is only one thread, so no thread is ever woken, and a wait ends at its timeout or never.
+    /// A wait that would never end terminates the guest.
     pub(super) fn futex(&mut self, at: u64, what: u64, value: u64, time: u64) -> CallResult {
         let command = what as i32 & libc::FUTEX_CMD_MASK;
         match command {
@@ -101,7 +102,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// The only processor.
+    /// Reports that the guest may run on the only processor.
     pub(super) fn affinity(&mut self, len: u64, at: u64) -> CallResult {
         if len < 8 {
             return Err(Errno::INVAL.into());
@@ -138,7 +139,8 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// Reports that nothing was set before and ignores the new setting: no signal is ever delivered.
+    /// Reports that no signal handling was set up before, and ignores the new setting, because no signal is ever
+    /// delivered.
     pub(super) fn ignore_signal_setup(&mut self, old: u64, len: usize) -> CallResult {
         if old != 0 {
             self.space.write(old, &vec![0; len])?;
@@ -146,7 +148,8 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// A signal to the guest itself ends it; there is no other process.
+    /// Handles the sending of a signal. A signal that the guest sends to itself ends the guest. There is no other
+    /// process that it could signal.
     pub(super) fn send_signal(&mut self, to: u64, signal: u64) -> CallResult {
         let signal = signal as i32;
         match to {

@@ -1,6 +1,7 @@
-//! Streams inside the guest: pipes and event counters.
+//! Streams inside the guest, which are pipes and event counters.
 //!
-//! Each counts its edges, that is, how often its readiness may have changed, for edge-triggered waiting.
+//! Each stream counts its *edges*, which are the times at which its readiness may have changed. Edge-triggered waits
+//! need these counts.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,7 +16,7 @@ use super::poll::Readiness;
 /// Capacity of a pipe in bytes.
 const CAPACITY: usize = 64 << 10;
 
-/// Number of changes for readers and for writers.
+/// Numbers of edges for readers (`input`) and for writers (`output`).
 #[derive(Debug, Default)]
 pub(super) struct EdgeCounts {
     pub(super) input: Cell<u64>,
@@ -52,11 +53,11 @@ pub(super) fn pipe() -> (PipeReader, PipeWriter) {
     (PipeReader(pipe.clone()), PipeWriter(pipe))
 }
 
-/// Reading end of a pipe. The other end is notified when it is dropped.
+/// Reading end of a pipe. When it is dropped, the writing end is notified.
 #[derive(Debug)]
 pub(super) struct PipeReader(pub(super) Rc<Pipe>);
 
-/// Writing end of a pipe. The other end is notified when it is dropped.
+/// Writing end of a pipe. When it is dropped, the reading end is notified.
 #[derive(Debug)]
 pub(super) struct PipeWriter(pub(super) Rc<Pipe>);
 

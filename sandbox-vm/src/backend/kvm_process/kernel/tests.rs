@@ -68,7 +68,7 @@ fn files_are_accessed_through_descriptors() {
     assert_eq!(call(&mut kernel, libc::SYS_lseek, &[fd, 1, 0]), Ok(1));
     assert_eq!(call(&mut kernel, libc::SYS_read, &[fd, PAGES + 100, 50]), Ok(4));
     assert_eq!(kernel.read_bytes(PAGES + 100, 4).unwrap(), b"ello");
-    // A write far beyond the end of the file does not fit on the disk.
+    // A write far beyond the end of the file fails, because the file would not fit on the disk.
     assert_eq!(call(&mut kernel, libc::SYS_pwrite64, &[fd, PAGES, 5, 1 << 40]), Err(Errno::NOSPC));
     for path in ["/etc/passwd", "/proc/self/exe", "/dev/kvm", "../etc", ""] {
         let path = text(&mut kernel, path);
@@ -110,7 +110,7 @@ fn short_write_is_followed_by_a_writable_event() {
     call(&mut kernel, libc::SYS_epoll_ctl, &[poll, libc::EPOLL_CTL_ADD as u64, 0, PAGES]).unwrap();
     let wait = |kernel: &mut _| call(kernel, libc::SYS_epoll_wait, &[poll, PAGES, 8, 0]);
     assert_eq!((wait(&mut kernel), wait(&mut kernel)), (Ok(1), Ok(0)));
-    // More than one call transfers, although the channel would accept everything.
+    // A write of more bytes than one call transfers is short, although the channel would accept all of them.
     let iovecs = [PAGES, PAGE].map(u64::to_le_bytes).concat().repeat(512);
     kernel.space.write(PAGES + PAGE, &iovecs).unwrap();
     assert_eq!(call(&mut kernel, libc::SYS_writev, &[0, PAGES + PAGE, 512]), Ok(1 << 20));

@@ -1,4 +1,4 @@
-//! Reading and writing.
+//! System calls that read and write.
 
 use std::rc::Rc;
 
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::backend::kvm_process::disk::FileKind;
 
-/// Maximum number of bytes that one call transfers; more takes another call.
+/// Maximum number of bytes that one call transfers. The guest needs further calls to transfer more.
 const MAX: u64 = 1 << 20;
 
 /// Maximum number of I/O vectors in one call.
 const MAX_IOVECS: u64 = 1024;
 
-/// A range of guest memory: address and length.
+/// Address and length of a range of guest memory.
 type IoVec = (u64, u64);
 
 impl<O: HostIo> Kernel<O> {
@@ -77,7 +77,7 @@ impl<O: HostIo> Kernel<O> {
 
     fn connected_socket(&self, fd: u64, flags: u64, address: u64) -> Result<Rc<OpenFile>, Errno> {
         let open = self.open(fd)?;
-        // A closed end never raises a signal anyway; no other flags are supported.
+        // `MSG_NOSIGNAL` has no effect, because a closed end never raises a signal. Other flags are not supported.
         if flags & !(libc::MSG_NOSIGNAL as u64) != 0 {
             return Err(Errno::OPNOTSUPP);
         }
@@ -103,7 +103,8 @@ impl<O: HostIo> Kernel<O> {
         Ok(to)
     }
 
-    /// Checks that the guest can write to the range, before data that would be lost is taken from its source.
+    /// Checks that the guest can write to the range. Called before data is taken from its source, because the data
+    /// would be lost if it could not be written to guest memory.
     pub(super) fn check_writable(&self, at: u64, len: u64) -> Result<(), Errno> {
         self.space.check_writable(at, usize::try_from(len).map_err(|_| Errno::FAULT)?)
     }
@@ -117,7 +118,7 @@ impl<O: HostIo> Kernel<O> {
         Ok(bytes.chunks_exact(16).map(|it| (number(&it[..8]), number(&it[8..]))).collect())
     }
 
-    /// Reads into ranges of guest memory.
+    /// Reads from an open file into ranges of guest memory.
     fn read_into(
         &mut self,
         open: &Rc<OpenFile>,
@@ -184,7 +185,7 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Writes ranges of guest memory.
+    /// Writes ranges of guest memory to an open file.
     fn write_from(
         &mut self,
         open: &Rc<OpenFile>,
@@ -241,7 +242,8 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Waits until a blocking call can continue. Only the channel has someone at its other end.
+    /// Waits until a blocking call can continue. Ends the guest if the file is not the channel, because only the
+    /// channel has another process at its other end.
     fn wait_for(&mut self, open: &OpenFile, wanted: Readiness) -> Result<(), CallFailure> {
         if open.is_nonblocking.get() {
             return Err(Errno::AGAIN.into());
@@ -256,10 +258,10 @@ impl<O: HostIo> Kernel<O> {
     }
 }
 
-/// Where in a file to read or write.
+/// Position in a file at which to read or write.
 #[derive(Clone, Copy)]
 enum Position {
-    /// Where the last call ended.
+    /// The position at which the last call ended.
     Current,
     At(u64),
 }
@@ -283,7 +285,7 @@ fn total(iovecs: &[IoVec]) -> u64 {
     iovecs.iter().fold(0, |sum, it| sum.saturating_add(it.1))
 }
 
-/// Returns the first ranges, up to the limit of one call.
+/// Returns the first ranges, up to the number of bytes that one call transfers.
 fn truncate_to_limit(iovecs: &[IoVec]) -> Vec<IoVec> {
     let mut left = MAX;
     let cut = |(at, len): &IoVec| {

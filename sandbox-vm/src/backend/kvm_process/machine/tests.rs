@@ -1,4 +1,4 @@
-//! Programs of a few instructions that try what user mode does not permit, in a real VM.
+//! Runs programs of a few instructions in a real VM. They try operations that user mode does not permit.
 
 use std::{fs::File, io::Write};
 
@@ -14,7 +14,7 @@ use crate::backend::kvm_process::{
     space::{AddressSpace, USER},
 };
 
-/// If set, the tests fail instead of being skipped where there is no KVM.
+/// Name of an environment variable. If it is set and there is no KVM, the tests fail instead of being skipped.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
 /// Address at which the programs map a page.
@@ -24,13 +24,13 @@ const READ: i32 = libc::PROT_READ;
 const WRITE: i32 = libc::PROT_WRITE;
 const EXECUTE: i32 = libc::PROT_EXEC;
 
-/// Runs a program until it ends. `None` if the test has to be skipped.
+/// Runs a program until it ends. Returns `None` if the test has to be skipped.
 fn run(code: &[u8]) -> Option<(GuestExit, FakeHost)> {
     let kvm = match File::options().read(true).write(true).open(KVM_DEVICE) {
         Ok(kvm) => kvm,
         Err(error) => {
             assert!(std::env::var_os(REQUIRE).is_none(), "{KVM_DEVICE}: {error}");
-            // Written directly to standard error, because the test harness hides the output of tests that pass.
+            // Write directly to standard error, because the test harness hides the output of tests that pass.
             let _ = writeln!(std::io::stderr(), "SKIPPED: tests in KVM; {KVM_DEVICE}: {error}");
             return None;
         }
@@ -47,7 +47,7 @@ fn run(code: &[u8]) -> Option<(GuestExit, FakeHost)> {
     Some((exit, kernel.into_host()))
 }
 
-/// The smallest executable file.
+/// Returns a minimal executable file that contains `code`.
 fn program(code: &[u8]) -> Vec<u8> {
     const HEADERS: u64 = 120;
     let base = USER.start;
@@ -86,7 +86,7 @@ fn program(code: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Instructions that make a system call.
+/// Returns instructions that make a system call.
 fn call(number: i64, args: &[u64]) -> Vec<u8> {
     let registers: [[u8; 2]; 6] =
         [[0x48, 0xbf], [0x48, 0xbe], [0x48, 0xba], [0x49, 0xba], [0x49, 0xb8], [0x49, 0xb9]];
@@ -107,22 +107,23 @@ fn protect(access: i32) -> Vec<u8> {
     call(libc::SYS_mprotect, &[AT, 4096, access as u64])
 }
 
-/// `mov rcx, at`, and an instruction that uses it.
+/// Returns `mov rcx, at`, followed by an instruction that uses `rcx`.
 fn with(at: u64, instruction: &[u8]) -> Vec<u8> {
     [&[0x48, 0xb9][..], &at.to_le_bytes(), instruction].concat()
 }
 
-/// `mov byte [rcx], 0xc3`; the byte is also a program that returns immediately.
+/// Returns `mov byte [rcx], 0xc3`. The stored byte is also the instruction `ret`, so it can be called as a function
+/// that returns immediately.
 fn store(at: u64) -> Vec<u8> {
     with(at, &[0xc6, 0x01, 0xc3])
 }
 
-/// `movzx edi, byte [rcx]`
+/// Returns `movzx edi, byte [rcx]`.
 fn load(at: u64) -> Vec<u8> {
     with(at, &[0x0f, 0xb6, 0x39])
 }
 
-/// `call rcx`
+/// Returns `call rcx`.
 fn jump(at: u64) -> Vec<u8> {
     with(at, &[0xff, 0xd1])
 }
@@ -131,14 +132,14 @@ fn exit(code: u64) -> Vec<u8> {
     call(libc::SYS_exit_group, &[code])
 }
 
-/// Exits with the last loaded value as its code.
+/// Returns instructions that exit with the last loaded value as the exit code.
 fn exit_with_loaded() -> Vec<u8> {
     call(libc::SYS_exit_group, &[])
 }
 
 #[track_caller]
 fn assert_faults(name: &str, code: &[u8], expected: &str) {
-    // Code that gets past the fault exits with 77.
+    // If the code does not fault, it exits with 77.
     let Some((exit, _)) = run(&[code, &exit(77)].concat()) else { return };
     assert!(
         matches!(&exit, GuestExit::Fault(message) if message.contains(expected)),
@@ -149,7 +150,7 @@ fn assert_faults(name: &str, code: &[u8], expected: &str) {
 #[test]
 fn program_writes_and_exits() {
     let text = b"hello, host";
-    // The text precedes the code that sends it: jump over it.
+    // The text precedes the code that sends it, so the code first jumps over the text.
     let mut code = vec![0xeb, text.len() as u8];
     code.extend(text);
     let at = USER.start + 120 + 2;
@@ -191,14 +192,14 @@ fn privileged_instructions_end_the_guest() {
         ("swapgs", &[0x0f, 0x01, 0xf8], REFUSED),
         ("sysretq", &[0x48, 0x0f, 0x07], REFUSED),
         ("sysexit", &[0x0f, 0x35], REFUSED),
-        // Without a target these are either not allowed or do not exist, depending on the host.
+        // Depending on the host, instructions without a configured target are either not allowed or do not exist.
         ("sysenter", &[0x0f, 0x34], "an instruction that"),
         ("xsetbv", &[0x31, 0xc9, 0x0f, 0x01, 0xd1], REFUSED),
         ("int 0x80", &[0xcd, 0x80], "an instruction that"),
         ("int 14", &[0xcd, 0x0e], "an instruction that"),
         ("far return to the kernel's code", &[0x6a, 0x08, 0x50, 0x48, 0xcb], REFUSED),
-        // Pushes the kernel's stack segment, stack address, flags, code segment and address, and returns to it from an
-        // interrupt.
+        // Pushes the kernel's stack segment, a stack address, flags, the kernel's code segment and an address, and then
+        // returns to that address as if from an interrupt.
         (
             "iretq to the kernel's code",
             &[0x6a, 0x10, 0x54, 0x6a, 0x02, 0x6a, 0x08, 0x50, 0x48, 0xcf],

@@ -1,12 +1,12 @@
-//! Checks, entry by entry, the invariants of page tables that have to hold whatever a guest has requested.
+//! Checks every page table entry for the invariants that have to hold no matter what a guest has requested.
 
 use std::collections::BTreeSet;
 
 use super::{AddressSpace, FRAME_MASK, NO_EXECUTE, PAGE, PRESENT, USER_ACCESSIBLE, WRITABLE};
 
 impl AddressSpace {
-    /// Panics unless every page has its own frame, which is not a table, and no page that the guest can access is both
-    /// writable and executable.
+    /// Panics unless every page has a frame of its own that is not a page table, and no page is both writable and
+    /// executable.
     pub(in crate::backend::kvm_process) fn audit(&self) {
         let mut used = BTreeSet::from([self.root]);
         let mut tables = vec![self.root];
@@ -21,7 +21,8 @@ impl AddressSpace {
             self.claim(&mut used, entry & FRAME_MASK);
             let runs = entry & (PRESENT | NO_EXECUTE) == PRESENT;
             assert!(!(runs && entry & WRITABLE != 0), "{entry:#x} is writable and executable");
-            // The structures that the processor needs are in front of the first table.
+            // The guest must not be able to write to the structures that the processor needs, which are located before
+            // the first table.
             let is_open = entry & USER_ACCESSIBLE != 0 && entry & WRITABLE != 0;
             assert!(
                 !is_open || entry & FRAME_MASK > self.root,

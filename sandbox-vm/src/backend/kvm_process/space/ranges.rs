@@ -1,4 +1,4 @@
-//! The set of addresses in use, as ranges that neither touch nor overlap.
+//! The set of addresses in use, stored as ranges that neither touch nor overlap.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -13,7 +13,7 @@ pub(super) struct RangeSet {
 }
 
 impl RangeSet {
-    /// Adds a range, parts of which may already be in the set. `None` if there are too many ranges.
+    /// Adds a range, parts of which may already be in the set. Returns `None` if there are too many ranges.
     pub(super) fn insert(&mut self, mut range: Range<u64>) -> Option<()> {
         let touching = self.taken.range(..=range.end).rev();
         let touching = touching.take_while(|(_, end)| **end >= range.start);
@@ -29,7 +29,8 @@ impl RangeSet {
         Some(())
     }
 
-    /// Removes a range, parts of which may not be in the set. `None` if there would be too many ranges.
+    /// Removes a range, parts of which may not be in the set. Returns `None` if there could be too many ranges
+    /// afterwards.
     pub(super) fn remove(&mut self, range: &Range<u64>) -> Option<()> {
         let overlapping = self.taken.range(..range.end).rev();
         let overlapping = overlapping.take_while(|(_, end)| **end > range.start);
@@ -49,7 +50,7 @@ impl RangeSet {
         Some(())
     }
 
-    /// Returns whether the complete range is in the set.
+    /// Returns whether all of the range is in the set.
     pub(super) fn covers(&self, range: &Range<u64>) -> bool {
         let before = self.taken.range(..=range.start).next_back();
         before.is_some_and(|(_, end)| *end >= range.end)
@@ -61,7 +62,7 @@ impl RangeSet {
         before.is_none_or(|(_, end)| *end <= range.start)
     }
 
-    /// Returns the first free range of this length in the window.
+    /// Returns the first range of this length in the window of which no part is in the set.
     pub(super) fn find_gap(&self, len: u64, window: Range<u64>) -> Option<Range<u64>> {
         let mut start = window.start;
         for (taken, end) in &self.taken {

@@ -1,10 +1,10 @@
-//! Groups of frames that are processed together.
+//! Groups of adjacent frames that are processed together.
 
 use std::ops::Range;
 
 use crate::backend::kvm_process::ram::PAGE;
 
-/// Frames, merged into ranges where they are adjacent.
+/// A list of frames in which adjacent frames are merged into ranges.
 #[derive(Debug, Default)]
 pub(super) struct FrameRuns(pub(super) Vec<Range<u64>>);
 

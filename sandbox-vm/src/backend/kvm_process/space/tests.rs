@@ -25,7 +25,7 @@ fn monitor_accesses_only_what_the_guest_can_access() {
         assert_eq!(space.read(at, &mut bytes), Err(Errno::FAULT), "{at:#x}");
         assert_eq!(space.write(at, &bytes), Err(Errno::FAULT), "{at:#x}");
     }
-    // The content is still there.
+    // The content is unchanged after the access rights are restored.
     space.protect(&(START..START + PAGE), Access::Read).unwrap();
     space.read(START + PAGE - 2, &mut bytes).unwrap();
     assert_eq!(&bytes, b"over");
