@@ -59,7 +59,8 @@ pub async fn serve(
 ) -> io::Result<()> {
     let Guarded { router, guard } = guarded;
     if !guard.may_listen_on(listener.local_addr()?) {
-        let message = "this address is reachable from other machines, so the server needs an API key";
+        let message =
+            "this address is reachable from other machines, so the server needs an API key";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let connections = GracefulShutdown::new();

@@ -15,7 +15,9 @@ pub enum OpenError {
         problem: String,
     },
     /// The file or schema contains tables that belong to another program.
-    #[error("{database} contains tables that belong to another program; choose another file or schema")]
+    #[error(
+        "{database} contains tables that belong to another program; choose another file or schema"
+    )]
     Foreign {
         /// The file or the schema.
         database: String,

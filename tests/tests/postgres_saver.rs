@@ -517,7 +517,10 @@ async fn errors_suggest_a_fix_and_hide_the_password() {
     let url = |database: &str| format!("postgresql://postgres:s3cret@{address}/{database}");
     for (url, says) in [
         (url("no_such_database"), "does not exist; create it first with CREATE DATABASE"),
-        ("postgresql://postgres:s3cret@127.0.0.1:1/x".to_owned(), "check that the server is running"),
+        (
+            "postgresql://postgres:s3cret@127.0.0.1:1/x".to_owned(),
+            "check that the server is running",
+        ),
         ("postgresql://postgres:s3cret@[".to_owned(), "the URL must have the form postgresql://"),
         (url("postgres?sslmode=require"), "TLS connector"),
     ] {

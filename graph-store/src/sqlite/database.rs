@@ -82,7 +82,8 @@ impl Settings {
         let given = path.as_ref();
         if is_special(given) {
             let problem =
-                "the path must specify a file; use `MemorySaver` to keep threads in memory".to_owned();
+                "the path must specify a file; use `MemorySaver` to keep threads in memory"
+                    .to_owned();
             return Err(OpenError::Unreachable { database: given.display().to_string(), problem });
         }
         let mut connection = self.connect(given)?;
