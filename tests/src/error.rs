@@ -62,7 +62,7 @@ pub(crate) fn message(text: &str) -> &str {
 pub(crate) fn code_of_text(text: &str) -> &str {
     match text {
         _ if text.starts_with("field `") => "invalid_update",
-        _ if text.starts_with("the run did not end within") => "recursion_limit",
+        _ if text.starts_with("the run exceeded its limit of") => "recursion_limit",
         other => other,
     }
 }

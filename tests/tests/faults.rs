@@ -167,7 +167,7 @@ fn server_crash_causes_an_error_and_no_data_loss() {
             WorkerOutcome::Failed(stderr) => {
                 // If the server crashes right after the lease was acquired, the lease may be lost.
                 let named =
-                    ["PostgreSQL", "database", "taken over"].iter().any(|it| stderr.contains(it));
+                    ["PostgreSQL", "database", "taken by another run"].iter().any(|it| stderr.contains(it));
                 assert!(named && !stderr.contains("panicked"), "{what}: {stderr}");
                 failed += 1;
             }

@@ -105,7 +105,7 @@ async fn a_changed_prompt_fails_at_its_call() {
     let replayed = recording.replay(&graph, "new".to_owned()).await.unwrap();
     assert_eq!(
         replayed.outcome.as_ref().unwrap_err().to_string(),
-        "node `ask` failed in step 1: the run has left its recording at 1:ask, call `ask:\"new\"`: \
+        "node `ask` failed in step 1: the run diverged from its recording at 1:ask, call `ask:\"new\"`: \
          expected `ask:\"old\"`, got `ask:\"new\"`",
     );
     assert_eq!(replayed.unrecorded_calls.len(), 1);
