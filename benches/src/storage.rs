@@ -133,7 +133,7 @@ pub struct Report {
     pub sizes: Vec<size::Row>,
 }
 
-/// Measures these workloads.
+/// Measures the given workloads and returns their results.
 pub fn measure(
     workloads: &[Workload],
     rounds: usize,

@@ -8,7 +8,7 @@ use crate::{
 /// The result of one workload at one size.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The workload.
+    /// Workload that was measured.
     pub workload: Workload,
     /// Size of the workload.
     pub size: usize,

@@ -61,13 +61,13 @@ pub(crate) enum LinkPlacement {
     First,
     /// Follows the newest link.
     Append {
-        /// The newest link.
+        /// Id of the newest link.
         tip: i64,
         depth: u32,
     },
     /// Replaces the newest links down to, but not including, the link at depth `back_to`, and points to that link.
     Compact {
-        /// The newest link.
+        /// Id of the newest link.
         tip: i64,
         depth: u32,
         /// Depth of the link to point to.

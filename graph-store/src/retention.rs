@@ -82,7 +82,7 @@ pub struct RetentionReport {
 }
 
 impl Retention {
-    /// Applies `rule` to all threads.
+    /// Creates retention rules that apply `rule` to all threads.
     pub fn new(rule: RetentionRule) -> Self {
         Self { rule, threads: BTreeMap::new() }
     }

@@ -17,7 +17,7 @@ pub struct CommitProfile {
     pub bytes: usize,
 }
 
-/// A plain file that is written and synced as often as a database.
+/// A plain file that is written and synced as often as the database is during a run.
 #[derive(Debug)]
 pub struct Floor {
     file: File,

@@ -25,7 +25,7 @@ const TURNS: usize = 3;
 /// The result of one workload at one load.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The workload.
+    /// Workload that was measured.
     pub workload: Workload,
     /// Amount of work.
     pub load: StorageLoad,
