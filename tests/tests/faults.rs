@@ -166,8 +166,9 @@ fn server_crash_causes_an_error_and_no_data_loss() {
             WorkerOutcome::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),
             WorkerOutcome::Failed(stderr) => {
                 // If the server crashes right after the lease was acquired, the lease may be lost.
-                let named =
-                    ["PostgreSQL", "database", "taken by another run"].iter().any(|it| stderr.contains(it));
+                let named = ["PostgreSQL", "database", "taken by another run"]
+                    .iter()
+                    .any(|it| stderr.contains(it));
                 assert!(named && !stderr.contains("panicked"), "{what}: {stderr}");
                 failed += 1;
             }
