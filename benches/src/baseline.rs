@@ -1,4 +1,4 @@
-//! The same workloads written directly on tokio, as a lower bound for the cost of an engine.
+//! The same workloads implemented directly on tokio, as a lower bound for the cost of an engine.
 
 use std::{future::Future, hint::black_box, pin::Pin, sync::Arc};
 
@@ -11,14 +11,14 @@ use crate::{
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A node written without an engine: takes the state and returns an update in a boxed future.
+/// A node that is implemented without an engine. It takes the state and returns an update in a boxed future.
 type Node<S, U> = Box<dyn Fn(Arc<S>) -> BoxFuture<U> + Send + Sync>;
 
 fn tick() -> Node<Counter, u64> {
     node(|counter: Arc<Counter>| async move { counter.count + 1 })
 }
 
-/// Boxes a node and hides its contents from the compiler, which would otherwise remove the boxes.
+/// Boxes a node and hides its contents from the compiler, which would otherwise optimize the boxes away.
 fn node<S, U, F>(run: impl Fn(Arc<S>) -> F + Send + Sync + 'static) -> Node<S, U>
 where
     F: Future<Output = U> + Send + 'static,
@@ -26,7 +26,7 @@ where
     black_box(Box::new(move |state| Box::pin(run(state))))
 }
 
-/// Runs a loop over a boxed future.
+/// Runs a loop that calls one boxed node.
 pub async fn run_loop(steps: u64) -> u64 {
     let node = tick();
     let mut state = Arc::new(Counter { count: 0, until: steps });
@@ -69,7 +69,8 @@ pub fn chain(nodes: usize) -> Vec<Node<Counter, u64>> {
     (0..nodes).map(|_| tick()).collect()
 }
 
-/// Runs a loop that appends to a list. The stopwatch measures from the end of the first step to the end of the last.
+/// Runs a loop that appends to a list. The stopwatch measures the time from the end of the first step to the end of
+/// the last.
 pub async fn run_append(log: Log, watch: &Stopwatch) -> usize {
     let write = node(|log: Arc<Log>| async move { vec![log.lines.len() as u64] });
     let mut state = Arc::new(log);

@@ -1,4 +1,4 @@
-//! The workloads on the engine.
+//! The workloads, implemented on the engine.
 
 use graph_core::{
     CompiledGraph, Durability, END, Goto, JsonFieldKind, JsonState, JsonStateSchema, Label,
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::measure::Stopwatch;
 
-/// Larger than the number of steps of any workload.
+/// Step limit that is larger than the number of steps in any workload.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// A counter, the smallest possible state.
+/// A counter, which is the smallest possible state.
 #[derive(State, Clone, Debug, Default)]
 pub struct Counter {
     /// Current count.
@@ -39,12 +39,12 @@ fn turn(counter: &Counter) -> Turn {
     if counter.count < counter.until { Turn::Again } else { Turn::Enough }
 }
 
-/// Builds a loop of one node.
+/// Builds a loop that consists of one node.
 pub fn loop_graph() -> CompiledGraph<Counter> {
     ticking().compile().expect("the graph is valid")
 }
 
-/// Builds a loop of one node with a new `MemorySaver`.
+/// Builds a loop that consists of one node, with a new `MemorySaver`.
 pub fn checkpointed_loop_graph() -> CompiledGraph<Counter> {
     ticking().checkpointer(MemorySaver::new()).compile().expect("the graph is valid")
 }
@@ -60,14 +60,14 @@ pub async fn run_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     exit.expect("the run succeeds").into_state().count
 }
 
-/// Runs the loop for `steps` steps, each stored before the next one starts.
+/// Runs the loop for `steps` steps. Each step is stored before the next one starts.
 pub async fn run_checkpointed_loop(graph: &CompiledGraph<Counter>, steps: u64) -> u64 {
     let input = Counter { count: 0, until: steps };
     let exit = graph.thread("counter", ()).with_options(stored()).run(input).await;
     exit.expect("the run succeeds").into_state().count
 }
 
-/// A sum of many parts.
+/// A state that sums up many parts.
 #[derive(State, Clone, Debug, Default)]
 pub struct Sum {
     /// Number of parts to send.
@@ -89,13 +89,13 @@ fn scatter(sum: &Sum) -> Vec<Goto> {
     (0..sum.parts).map(|it| send(add, Part(it))).collect()
 }
 
-/// Builds a fan-out of payloads.
+/// Builds a graph that sends many payloads to one node.
 pub fn fan_out_graph() -> CompiledGraph<Sum> {
     let graph = StateGraph::<Sum>::new().node(add).branch(START, scatter);
     graph.compile().expect("the graph is valid")
 }
 
-/// Sends `parts` payloads.
+/// Runs a fan-out that sends `parts` payloads, and returns their sum.
 pub async fn run_fan_out(graph: &CompiledGraph<Sum>, parts: u64) -> u64 {
     let exit = graph.invoke(Sum { parts, sum: 0 }, (), RunOptions::new()).await;
     exit.expect("the run succeeds").into_state().sum
@@ -119,14 +119,14 @@ pub async fn run_chain(graph: &CompiledGraph<Counter>) -> u64 {
     run_loop(graph, 0).await
 }
 
-/// A list that grows.
+/// A list that grows by one item per step.
 #[derive(State, Clone, Debug, Default)]
 pub struct Log {
-    /// Length at the start.
+    /// Length of the list at the start.
     pub from: usize,
-    /// Length at which the loop ends.
+    /// Length of the list at which the loop ends.
     pub until: usize,
-    /// The list.
+    /// Items of the list.
     #[reduce(append)]
     pub lines: Vec<u64>,
 }
@@ -151,13 +151,13 @@ enum Page {
     Full,
 }
 
-/// Builds a loop that appends to a list. The stopwatch measures from the end of the first step to the end of the
-/// last.
+/// Builds a loop that appends to a list. The stopwatch measures the time from the end of the first step to the end
+/// of the last.
 pub fn append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
     growing(watch).compile().expect("the graph is valid")
 }
 
-/// Like [`append_graph`], with a new `MemorySaver`.
+/// Like [`append_graph`], but with a new `MemorySaver`.
 pub fn checkpointed_append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
     let graph = growing(watch).checkpointer(MemorySaver::new());
     graph.compile().expect("the graph is valid")
@@ -178,19 +178,19 @@ fn growing(watch: Stopwatch) -> StateGraph<Log> {
     StateGraph::new().node(write).edge(START, write).branch(write, page)
 }
 
-/// Appends one item per step and returns the final length.
+/// Runs a loop that appends one item per step, and returns the final length of the list.
 pub async fn run_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
     let exit = graph.invoke(log, (), RunOptions::new().step_limit(NO_LIMIT)).await;
     exit.expect("the run succeeds").into_state().lines.len()
 }
 
-/// Appends one item per step, each stored before the next step starts.
+/// Runs a loop that appends one item per step. Each step is stored before the next one starts.
 pub async fn run_checkpointed_append(graph: &CompiledGraph<Log>, log: Log) -> usize {
     let exit = graph.thread("log", ()).with_options(stored()).run(log).await;
     exit.expect("the run succeeds").into_state().lines.len()
 }
 
-/// Builds a loop of one node over a JSON state.
+/// Builds a loop that consists of one node with a JSON state.
 pub fn json_loop_graph() -> (JsonStateSchema, CompiledGraph<JsonState>) {
     let fields = [("count", JsonFieldKind::Last), ("until", JsonFieldKind::Last)];
     let schema = JsonStateSchema::new(fields).expect("field names are unique");
@@ -225,7 +225,7 @@ fn number(input: &JsonInput, field: &str) -> u64 {
     input.get(field).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Stores every step before the next one starts.
+/// Returns options with which every step is stored before the next one starts.
 fn stored() -> RunOptions {
     RunOptions::new().step_limit(NO_LIMIT).durability(Durability::Sync)
 }

@@ -1,6 +1,7 @@
-//! LangGraph in a child process that runs workloads on request.
+//! Runs LangGraph in a child process, which executes workloads on request.
 //!
-//! The process runs during the whole benchmark, so that its rounds alternate with ours and its imports are paid once.
+//! The process runs during the whole benchmark, so that its rounds alternate with ours and the cost of its imports
+//! is paid only once.
 
 use std::{
     env, fmt,
@@ -17,7 +18,7 @@ use crate::{
     workload::{LangGraphSize, Workload},
 };
 
-/// Environment variable that names the Python interpreter.
+/// Environment variable that specifies the Python interpreter.
 pub const PYTHON: &str = "GRAPH_BENCH_PYTHON";
 
 /// A running LangGraph process.
@@ -34,7 +35,7 @@ pub struct LangGraph {
 pub struct Version {
     langgraph: String,
     python: String,
-    /// LangGraph's savers are separate packages and may not be installed.
+    /// Information about LangGraph's savers, which are separate packages and may not be installed.
     savers: Option<Savers>,
 }
 
@@ -61,9 +62,9 @@ impl LangGraph {
     pub fn start(python: &Path) -> io::Result<Self> {
         let mut command = Command::new(python);
         command.arg("-u").arg(dir().join("workloads.py"));
-        // Tracing would distort the measurement and contact a server.
+        // Tracing would distort the measurements and contact a server.
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
-        // The directory is part of the repository.
+        // The directory of the script is part of the repository, so Python must not write bytecode files to it.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let requests = child.stdin.take().expect("standard input is a pipe");
@@ -77,12 +78,12 @@ impl LangGraph {
         &self.version
     }
 
-    /// Returns information on LangGraph's savers, if they are installed.
+    /// Returns information about LangGraph's savers, if they are installed.
     pub fn savers(&self) -> Option<&Savers> {
         self.version.savers.as_ref()
     }
 
-    /// Runs a workload once and returns its duration.
+    /// Runs a workload once and returns the duration.
     pub fn run(
         &mut self,
         workload: Workload,
@@ -93,7 +94,7 @@ impl LangGraph {
         Duration::try_from_secs_f64(answer.seconds).map_err(io::Error::other)
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for the answer.
     pub(crate) fn request<T: DeserializeOwned>(
         &mut self,
         request: &impl Serialize,
@@ -106,7 +107,7 @@ impl LangGraph {
 
 impl Drop for LangGraph {
     fn drop(&mut self) {
-        // The process has no state to save and may be in a long run.
+        // The process has no state to save and may be in the middle of a long run.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -120,8 +121,8 @@ fn read<T: DeserializeOwned>(answers: &mut impl BufRead) -> io::Result<T> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Finds an interpreter with LangGraph: the one named by [`PYTHON`], or else the one of an earlier [`install`], or
-/// else `python3`.
+/// Finds a Python interpreter that has LangGraph. Tries the interpreter that [`PYTHON`] specifies. If the variable
+/// is not set, tries the interpreter of an earlier [`install`] and then `python3`.
 pub fn find() -> Option<PathBuf> {
     let candidates = match env::var_os(PYTHON) {
         Some(python) => vec![PathBuf::from(python)],
@@ -130,7 +131,7 @@ pub fn find() -> Option<PathBuf> {
     candidates.into_iter().find(|it| has(it, "import langgraph.graph"))
 }
 
-/// Returns whether LangGraph's savers are installed too.
+/// Returns whether LangGraph's savers are installed for this interpreter too.
 pub fn is_complete(python: &Path) -> bool {
     has(python, "import langgraph.checkpoint.sqlite, langgraph.checkpoint.postgres, psycopg_pool")
 }
@@ -152,7 +153,8 @@ fn has(python: &Path, imports: &str) -> bool {
     command.status().is_ok_and(|it| it.success())
 }
 
-/// Runs a command. Its output is redirected to stderr, so that it does not appear in the table.
+/// Runs a command and fails if it fails. Its output is redirected to stderr, so that it does not appear in the
+/// table.
 fn succeed(command: &mut Command) -> io::Result<()> {
     let status = command.stdout(io::stderr()).status()?;
     if status.success() {
@@ -161,7 +163,8 @@ fn succeed(command: &mut Command) -> io::Result<()> {
     Err(io::Error::other(format!("`{command:?}` failed: {status}")))
 }
 
-/// Returns the virtual environment. The program is in a profile's directory inside the target directory.
+/// Returns the virtual environment. Its location is derived from the path of this program, which is in a profile's
+/// directory inside the target directory.
 fn venv() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     Some(program.ancestors().nth(2)?.join("langgraph-venv"))

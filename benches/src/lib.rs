@@ -1,5 +1,5 @@
-//! Benchmarks: the engine compared with plain tokio and with LangGraph, stored threads compared with LangGraph's
-//! savers, and the overhead of the layers of `llm`.
+//! Benchmarks. They compare the engine with plain tokio and with LangGraph, compare stored threads with LangGraph's
+//! savers, and measure the overhead of the layers of `llm`.
 
 pub mod baseline;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! Measures the overhead of each layer of `llm` with a model that answers immediately.
+//! Measures the overhead of each layer of `llm`, using a model that answers immediately.
 
 use std::{
     future::Future,
@@ -23,31 +23,31 @@ use crate::{
     table::{align_columns, nanos, verdict},
 };
 
-/// Name on the command line.
+/// Name of the workload on the command line.
 pub const NAME: &str = "llm-layers";
 
 /// Maximum overhead of a layer per call, in nanoseconds.
 const LIMIT: f64 = 20_000.0;
 
-/// Name of the combination of several layers.
+/// Name of the row that combines several layers.
 const ALL: &str = "all five";
 
 /// Number of sequential calls per run.
 const CALLS: usize = 500;
 
-/// Number of characters of a prompt, about one page.
+/// Number of characters in a prompt, which is about one page.
 const PROMPT: usize = 2_000;
 
-/// Measured cost of one layer.
+/// The measured cost of one layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Name of the layer.
     pub name: &'static str,
-    /// Cost of a call through the layer.
+    /// Cost of one call through the layer.
     pub cost: Cost,
 }
 
-/// Measures all layers in alternation.
+/// Measures all layers. The layers take turns.
 pub fn measure(rounds: usize, runtime: &Handle) -> io::Result<Vec<Row>> {
     let dir = Arc::new(tempfile::tempdir()?);
     let mut sides: Vec<(&str, Side)> = stacks(&dir)
@@ -62,7 +62,7 @@ pub fn measure(rounds: usize, runtime: &Handle) -> io::Result<Vec<Row>> {
     Ok(sides.iter().map(|(name, side)| Row { name, cost: cost(side) }).collect())
 }
 
-/// Formats the results.
+/// Formats the results as a table, followed by whether the limit is met.
 pub fn text(rows: &[Row]) -> String {
     let Some(bare) = rows.first().map(|it| it.cost) else { return String::new() };
     let added = |it: Cost| Cost { median: it.median - bare.median, min: it.min - bare.min };
@@ -84,7 +84,7 @@ pub fn text(rows: &[Row]) -> String {
     )
 }
 
-/// Builds the layers for a run; not part of the measured time.
+/// Builds the layers for a run. The time for this is not measured.
 type Stack = Box<dyn Fn(Llm) -> Pin<Box<dyn Future<Output = Llm> + Send>> + Send>;
 
 fn stacks(dir: &Arc<TempDir>) -> Vec<(&'static str, Stack)> {
@@ -130,12 +130,12 @@ fn budget() -> Budget {
 
 /// Opens a new recording and deletes the previous one.
 fn new_recording(path: PathBuf) -> Recording {
-    // The file does not exist on the first run.
+    // On the first run, the file does not exist.
     drop(std::fs::remove_file(&path));
     Recording::open(path, RecordMode::Record).expect("the directory is writable")
 }
 
-/// Sends every request once, so that a cache or recording contains all answers.
+/// Sends every request once, so that a cache or a recording contains all answers.
 async fn warmed_up_model(llm: Llm) -> Llm {
     call_all(&llm, &requests()).await;
     llm
@@ -164,7 +164,7 @@ struct CallCount {
     calls: u32,
 }
 
-/// Runs the same calls in one node that journals them in memory.
+/// Runs the same calls in a single node that journals them in memory.
 fn run_journaled(runtime: Handle) -> Run {
     async fn call_model(
         _: &CallCount,

@@ -8,13 +8,13 @@ use std::{
 /// Runs a workload once and returns the duration of the measured part.
 pub type Run = Box<dyn FnMut() -> Duration>;
 
-/// Minimum duration of a round; shorter runs are repeated.
+/// Minimum duration of a round. Shorter runs are repeated within the round.
 const MIN_ROUND: Duration = Duration::from_millis(10);
 
 /// Maximum number of runs per round.
 const MAX_RUNS_PER_ROUND: u128 = 1_000;
 
-/// One side of a comparison and its samples.
+/// One side of a comparison, with its samples.
 pub struct Side {
     run: Run,
     steps: usize,
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Side {
 }
 
 impl Side {
-    /// Runs the side twice to warm up, and determines the number of runs per round.
+    /// Runs the side twice to warm up, and determines how many runs a round needs.
     pub fn warmed_up(mut run: Run, steps: usize) -> Self {
         let once = run().min(run()).as_nanos().max(1);
         let runs = (MIN_ROUND.as_nanos() / once).clamp(1, MAX_RUNS_PER_ROUND);
@@ -48,7 +48,7 @@ impl Side {
     }
 }
 
-/// Nanoseconds per step, one sample per round.
+/// Samples in nanoseconds per step, one per round.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<f64>);
 
@@ -58,7 +58,7 @@ impl Samples {
         self.0.push(time.as_secs_f64() * 1e9 / steps.max(1) as f64);
     }
 
-    /// Returns the cost, or `None` without samples.
+    /// Returns the cost, or `None` if there are no samples.
     pub fn cost(&self) -> Option<Cost> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -72,19 +72,19 @@ impl Samples {
     }
 }
 
-/// Cost of a step in nanoseconds.
+/// The cost of one step in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Median over all rounds.
     pub median: f64,
-    /// Fastest round: the cost on an otherwise idle machine.
+    /// Cost in the fastest round, which is close to the cost on an otherwise idle machine.
     pub min: f64,
 }
 
-/// A stopwatch that a run starts and stops itself. Clones share their state.
+/// A stopwatch that the measured run itself starts and stops. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
-    // Locked only twice per run.
+    // The mutex is locked only twice per run.
     shared: Arc<Mutex<Interval>>,
 }
 
@@ -108,7 +108,7 @@ impl Stopwatch {
         interval.time = interval.start.map(|it| now - it);
     }
 
-    /// Returns the time between the last start and the stop after it.
+    /// Returns the time between the last start and the stop that followed it.
     pub fn time(&self) -> Option<Duration> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).time
     }

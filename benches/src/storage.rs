@@ -1,4 +1,5 @@
-//! Stored threads: the same workload on our savers and on LangGraph's, compared with the cost of the fsyncs alone.
+//! Stored threads. The same workload runs on our savers and on LangGraph's, and is compared with the cost of the
+//! fsyncs alone.
 //!
 //! On each side, every step is on disk before the next one starts.
 
@@ -36,7 +37,7 @@ pub enum Workload {
     PostgresMany,
 }
 
-/// Kind of database.
+/// The kind of database that a workload uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     /// A SQLite file.
@@ -45,7 +46,7 @@ pub enum Store {
     Postgres,
 }
 
-/// Amount of work of one row.
+/// The amount of work for one row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StorageLoad {
     /// Number of concurrent threads.
@@ -57,7 +58,7 @@ pub struct StorageLoad {
 }
 
 impl StorageLoad {
-    /// Returns the number of steps of all threads.
+    /// Returns the total number of steps of all threads.
     pub fn all_steps(self) -> usize {
         self.threads * self.steps
     }
@@ -84,7 +85,7 @@ impl Workload {
         }
     }
 
-    /// Returns the database of the workload.
+    /// Returns the kind of database that the workload uses.
     pub fn store(self) -> Store {
         match self {
             Self::SqliteOne | Self::SqliteMany | Self::SqliteBytes => Store::Sqlite,
@@ -92,7 +93,7 @@ impl Workload {
         }
     }
 
-    /// Returns the rows of a workload that measures time; empty for one that measures size.
+    /// Returns the loads of a workload that measures time. Returns an empty list for a workload that measures size.
     pub fn loads(self) -> Vec<StorageLoad> {
         let (threads, steps) = match self {
             Self::SqliteOne | Self::PostgresOne => (1, 300),
@@ -102,7 +103,7 @@ impl Workload {
         [100, 1_024].map(|message| StorageLoad { threads, steps, message }).to_vec()
     }
 
-    /// Minimum ratio of our steps per second to LangGraph's.
+    /// Returns the minimum ratio of our steps per second to LangGraph's, if there is a limit.
     pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(5.0),
@@ -111,20 +112,20 @@ impl Workload {
         }
     }
 
-    /// Maximum ratio of a step's cost to the cost of its fsyncs.
+    /// Returns the maximum ratio of a step's cost to the cost of its fsyncs, if there is a limit.
     pub fn max_floor_ratio(self) -> Option<f64> {
         match self {
             Self::SqliteOne | Self::PostgresOne => Some(2.0),
-            // Several threads share an fsync, so the cost of one fsync per step is not a lower bound.
+            // Several threads share an fsync, so the cost of one fsync per step is not a lower bound here.
             Self::SqliteMany | Self::PostgresMany | Self::SqliteBytes => None,
         }
     }
 }
 
-/// All results.
+/// The results of all measured workloads.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Remarks on the environment.
+    /// Remarks about the environment.
     pub notes: Vec<String>,
     /// Measured times.
     pub timed: Vec<timed::Row>,
@@ -132,7 +133,7 @@ pub struct Report {
     pub sizes: Vec<size::Row>,
 }
 
-/// Measures these workloads.
+/// Measures the given workloads and returns their results.
 pub fn measure(
     workloads: &[Workload],
     rounds: usize,

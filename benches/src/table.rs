@@ -1,16 +1,16 @@
-//! Formats the results: the table, the growth of costs, and whether the limits are met.
+//! Formats the results: the table, how costs grow, and whether the limits are met.
 
 use crate::{
     measure::Cost,
     workload::{LangGraphSize, Workload},
 };
 
-/// One workload at one size.
+/// The result of one workload at one size.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The workload.
+    /// Workload that was measured.
     pub workload: Workload,
-    /// Its size.
+    /// Size of the workload.
     pub size: usize,
     /// Cost of a step or task on the engine.
     pub engine: Cost,
@@ -30,7 +30,7 @@ impl Row {
     }
 }
 
-/// Ratio of two costs.
+/// The ratio of two costs.
 #[derive(Clone, Copy)]
 pub(crate) struct Ratio {
     pub(crate) medians: f64,
@@ -61,7 +61,7 @@ const COLUMNS: [&str; 11] = [
     "speedup",
 ];
 
-/// Formats the table: median per step or task, and the fastest round.
+/// Formats the table, which shows the median and the fastest round per step or task.
 pub fn table(rows: &[Row]) -> String {
     align_columns(COLUMNS, rows.iter().map(cells))
 }
@@ -124,7 +124,7 @@ fn growth_of(workload: Workload, rows: &[Row]) -> Option<String> {
     ))
 }
 
-/// Reports whether the limits are met at the worst size of each workload.
+/// Reports whether each workload meets the limits at its worst size.
 pub fn verdicts(rows: &[Row]) -> String {
     Workload::ALL
         .into_iter()
@@ -162,7 +162,7 @@ pub(crate) fn nanos(cost: f64) -> String {
     if cost < 100.0 { format!("{cost:.1}") } else { group_digits(cost.round() as usize) }
 }
 
-/// Formats lines with aligned columns.
+/// Formats rows as lines with aligned columns.
 pub(crate) fn align_columns<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

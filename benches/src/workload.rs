@@ -1,7 +1,7 @@
-//! Workloads: their sizes, limits and implementations.
+//! The workloads: their sizes, limits and implementations.
 //!
-//! Runs are tasks of a multi-threaded runtime, as in a server, so that on both sides spawned tasks go to the local
-//! queue of the worker thread.
+//! Each run is a task on a multi-threaded runtime, as in a server. On both sides, spawned tasks therefore go to the
+//! local queue of the worker thread.
 
 use std::{
     fmt::Debug,
@@ -19,10 +19,10 @@ use crate::{
     measure::{Run, Stopwatch},
 };
 
-/// An engine workload.
+/// A workload for the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// A loop of one node.
+    /// A loop that consists of one node.
     Loop,
     /// Payloads sent to one node in one step.
     FanOut,
@@ -30,37 +30,37 @@ pub enum Workload {
     Chain,
     /// A loop that appends to a long list.
     Append,
-    /// The loop, with each step stored in memory before the next one.
+    /// The loop, with each step stored in memory before the next one starts.
     CheckpointedLoop,
-    /// The growing list, with each step stored in memory before the next one.
+    /// The growing list, with each step stored in memory before the next one starts.
     CheckpointedAppend,
 }
 
-/// Amount of work of one row.
+/// The amount of work for one row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Size shown in the table.
     pub size: usize,
     /// Number of measured steps or tasks per run.
     pub steps: usize,
-    /// Amount of work of LangGraph.
+    /// Amount of work for LangGraph, if it is measured.
     pub langgraph: Option<LangGraphSize>,
 }
 
-/// Amount of work that LangGraph completes in a second or two.
+/// An amount of work that LangGraph completes in a second or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LangGraphSize {
-    /// Our size, or the largest one that LangGraph can run.
+    /// The size that we use, or the largest size that LangGraph can run.
     pub size: usize,
     /// Number of measured steps or tasks per run.
     pub steps: usize,
 }
 
-/// Implementations of one row.
+/// The implementations that are compared in one row.
 pub struct Sides {
-    /// On the engine.
+    /// The implementation on the engine.
     pub engine: Run,
-    /// On plain tokio, if there is a counterpart.
+    /// The implementation on plain tokio, if there is one.
     pub baseline: Option<Run>,
 }
 
@@ -93,7 +93,7 @@ impl Workload {
         }
     }
 
-    /// Maximum ratio of the engine's cost to that of plain tokio.
+    /// Returns the maximum ratio of the engine's cost to that of plain tokio, if there is a limit.
     pub fn max_slowdown(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(5.0),
@@ -102,7 +102,7 @@ impl Workload {
         }
     }
 
-    /// Minimum ratio of LangGraph's cost to the engine's.
+    /// Returns the minimum ratio of LangGraph's cost to the engine's, if there is a limit.
     pub fn min_speedup(self) -> Option<f64> {
         match self {
             Self::Loop | Self::Chain | Self::Append => Some(1_000.0),
@@ -111,7 +111,7 @@ impl Workload {
         }
     }
 
-    /// Returns the three sizes.
+    /// Returns the three sizes at which the workload is measured.
     pub fn sizes(self) -> [Size; 3] {
         let even = |size, langgraph| Size {
             size,
@@ -133,7 +133,7 @@ impl Workload {
         }
     }
 
-    /// Creates the implementations of one row.
+    /// Creates the implementations that are compared in one row.
     pub fn sides(self, size: Size, runtime: &Handle) -> Sides {
         let engine = self.on_engine(size, runtime);
         Sides { engine, baseline: self.baseline(size, runtime) }
@@ -232,7 +232,7 @@ impl Size {
     }
 }
 
-/// Wraps a run in a task of the runtime.
+/// Wraps a run in a task that is spawned on the runtime.
 fn task<F>(runtime: &Handle, run: impl Fn() -> F + 'static) -> Run
 where
     F: Future<Output = Duration> + Send + 'static,
@@ -250,7 +250,7 @@ async fn timed<T: PartialEq + Debug>(run: impl Future<Output = T>, expect: T) ->
     time
 }
 
-/// Measures all steps of a run except the first, which has to copy the initial list.
+/// Measures all steps of a run except the first one, which has to copy the initial list.
 async fn timed_by_stopwatch(
     run: impl Future<Output = usize>,
     expect: usize,

@@ -1,5 +1,5 @@
-//! Serves compiled graphs over HTTP: runs on threads, their events, thread states and histories, and answers to
-//! interrupts.
+//! Serves compiled graphs over HTTP. Clients can start runs on threads, stream their events, read the states and
+//! histories of threads, and answer interrupts.
 //!
 //! ```no_run
 //! use std::{sync::Arc, time::Duration};
@@ -65,10 +65,10 @@ use crate::{
     runner::{EventSender, Runner, RunnerError, RunnerOutcome},
 };
 
-/// Compiled graphs by name; the [`Runner`] of their runs.
+/// A set of compiled graphs, identified by name. It is the [`Runner`] for runs of these graphs.
 ///
-/// Events are stored in the registry's database. A step that was interrupted by a crash runs again and emits its
-/// events again, with new sequence numbers.
+/// Events are stored in the registry's database. A step that was interrupted by a crash is executed again and emits
+/// its events again, with new sequence numbers.
 #[derive(Clone)]
 pub struct Graphs {
     registry: Registry,
@@ -81,7 +81,7 @@ impl fmt::Debug for Graphs {
     }
 }
 
-/// Input of a run as stored in the registry.
+/// The input of a run, as stored in the registry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct RunConfig {
     graph: String,
@@ -90,7 +90,7 @@ struct RunConfig {
     modes: Vec<StreamMode>,
 }
 
-/// Arguments of a resume as stored in the registry: answers by interrupt id.
+/// The arguments of a resume request, as stored in the registry: the answers, keyed by interrupt id.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct ResumeArgs {
     #[serde(default)]
@@ -103,7 +103,7 @@ impl Graphs {
         Self { registry, graphs: BTreeMap::new() }
     }
 
-    /// Adds a graph, which needs a checkpointer. `deps` creates the dependencies of the nodes for each run.
+    /// Adds a graph, which must have a checkpointer. For each run, `deps` creates the dependencies of the nodes.
     #[must_use]
     pub fn add<S: State, C: Send + Sync + 'static>(
         mut self,
@@ -119,12 +119,12 @@ impl Graphs {
         self.graphs.get(name)
     }
 
-    /// Returns whether the run has stored any event.
+    /// Returns whether any events of the run are stored.
     fn has_events(&self, run: &str) -> bool {
         self.events(run, 0, 1).is_ok_and(|it| !it.is_empty())
     }
 
-    /// Appends events with the next sequence numbers of the run.
+    /// Stores events under the next sequence numbers of the run, and returns them with these numbers.
     async fn append_events(
         &self,
         run: &str,

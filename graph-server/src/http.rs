@@ -1,4 +1,5 @@
-//! Building blocks of HTTP servers: extractors, authentication, rate limits, event streams, metrics, error responses.
+//! Building blocks of HTTP servers: extractors, authentication, rate limits, event streams, metrics and error
+//! responses.
 
 mod body;
 mod events;

@@ -1,10 +1,10 @@
-//! HTTP server for runs: start them, stream their events (server-sent events), cancel them, and resume them after a
-//! restart.
+//! HTTP server that starts runs, streams their events (as server-sent events), cancels runs, and resumes them after
+//! a restart.
 //!
-//! - A [`Service`] manages runs and is independent of HTTP. A [`Runner`] does the work of a run;
-//!   [`Graphs`](graph::Graphs) is the runner of compiled graphs.
-//! - [`http`] holds what every server needs: authentication, error responses, event streams.
-//! - [`graph::routes`] serves any compiled graph. Applications define their own routes on the same service.
+//! - A [`Service`] manages runs and is independent of HTTP. A [`Runner`] executes a run.
+//!   [`Graphs`](graph::Graphs) is the runner for compiled graphs.
+//! - [`http`] contains the parts that every server needs: authentication, error responses and event streams.
+//! - [`graph::routes`] serves any compiled graph. Applications can define their own routes on the same service.
 #![forbid(unsafe_code)]
 
 pub mod graph;

@@ -1,4 +1,4 @@
-//! The registry of all runs, a SQLite database.
+//! The registry of all runs, which is stored in a SQLite database.
 
 use std::{
     path::Path,
@@ -17,12 +17,12 @@ pub struct Registry {
     connection: Arc<Mutex<Connection>>,
 }
 
-/// The registry could not be read or written.
+/// Error of reading or writing the registry.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot access the run registry: {0}")]
 pub struct RegistryError(#[from] rusqlite::Error);
 
-/// Schema version; databases with another version are rejected.
+/// Version of the database schema. Databases with another version are rejected.
 const VERSION: i64 = 1;
 
 const SCHEMA: &str = "
@@ -55,7 +55,7 @@ impl Registry {
         Self::init(Connection::open(path)?)
     }
 
-    /// Opens a registry in memory, which is lost when the process exits.
+    /// Opens a registry in memory. It is lost when the process exits.
     pub fn in_memory() -> Result<Self, RegistryError> {
         Self::init(Connection::open_in_memory()?)
     }
@@ -77,12 +77,13 @@ impl Registry {
         Ok(Self { connection: Arc::new(Mutex::new(connection)) })
     }
 
-    /// Locks the connection. A poisoned lock is safe to use: the transaction of a panicked holder was rolled back.
+    /// Locks the connection. A poisoned lock is safe to use, because the transaction of the thread that panicked
+    /// was rolled back.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Adds a queued run; returns `None` if its id is already in use.
+    /// Adds a queued run. Returns `None` if the id is already in use.
     pub(crate) fn insert(&self, new: &NewRun) -> Result<Option<RunInfo>, RegistryError> {
         let now = SystemTime::now();
         let millis = to_millis(now);
@@ -94,8 +95,8 @@ impl Registry {
         if added == 0 { Ok(None) } else { self.get(&new.id) }
     }
 
-    /// Adds a run that was completed outside of this service. If the run is already registered, it is marked complete
-    /// only if it is inactive and was last updated before `ended_at`.
+    /// Adds a run that was completed outside this service. A run that is already registered is marked complete only
+    /// if it is inactive and was last updated before `ended_at`.
     pub fn import_complete_run(
         &self,
         run: &NewRun,
@@ -127,7 +128,8 @@ impl Registry {
         Ok(self.lock().prepare_cached(&sql)?.query_row([id], run_from_row).optional()?)
     }
 
-    /// Lists up to `limit` runs, newest first; with `before`, only runs created before that one.
+    /// Lists up to `limit` runs, newest first. If `before` is set, lists only runs that were created before that
+    /// run.
     pub(crate) fn list(
         &self,
         before: Option<&str>,
@@ -156,7 +158,7 @@ impl Registry {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Counts the runs of each status.
+    /// Counts the runs with each status.
     pub(crate) fn count_by_status(&self) -> Result<Vec<(Status, u64)>, RegistryError> {
         let connection = self.lock();
         let mut statement =
@@ -168,7 +170,7 @@ impl Registry {
         Status::ALL.into_iter().map(&mut count).collect()
     }
 
-    /// Sets the status of a run, with its error or result.
+    /// Sets the status of a run, together with its error or result.
     pub(crate) fn set_status(
         &self,
         id: &str,
@@ -185,7 +187,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Queues an inactive run again and stores the arguments of the resume.
+    /// Queues an inactive run again and stores the arguments of the resume request.
     pub(crate) fn requeue(&self, id: &str, resume_args: &Value) -> Result<(), RegistryError> {
         self.lock().execute(
             "UPDATE runs SET status = 'queued', error = NULL, told = ?2, updated = ?3, ended = NULL \

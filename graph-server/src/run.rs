@@ -1,4 +1,4 @@
-//! The data of a run: its status, input and events.
+//! The data of a run, such as its status, input and events.
 
 use std::{
     sync::Arc,
@@ -12,17 +12,17 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Waits in the queue.
+    /// The run is waiting in the queue.
     Queued,
-    /// Is executing.
+    /// The run is executing.
     Running,
-    /// Is interrupted and waits for a person's answer.
+    /// The run is interrupted and is waiting for a person's answer.
     Waiting,
-    /// Finished.
+    /// The run has finished.
     Complete,
-    /// Failed. Resuming retries it.
+    /// The run has failed. Resuming it retries it.
     Error,
-    /// Was cancelled. It can be resumed.
+    /// The run was cancelled. It can be resumed.
     Cancelled,
 }
 
@@ -31,7 +31,7 @@ impl Status {
     pub const ALL: [Self; 6] =
         [Self::Queued, Self::Running, Self::Waiting, Self::Complete, Self::Error, Self::Cancelled];
 
-    /// Returns whether the run is queued or executing. Such runs are resumed when the service restarts.
+    /// Returns whether the run is queued or executing. Such runs are resumed when the service is restarted.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
@@ -49,12 +49,12 @@ impl Status {
     }
 }
 
-/// A run to start.
+/// A run that is about to be started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRun {
     /// Id of the run; see [`is_valid_id`].
     pub id: String,
-    /// What the run is about, such as the name of a graph or a company.
+    /// Subject of the run, such as the name of a graph or a company.
     pub subject: String,
     /// Input, in the format that the [`Runner`](crate::Runner) expects.
     pub input: Value,
@@ -65,18 +65,18 @@ pub struct NewRun {
 pub struct RunInfo {
     /// Id of the run.
     pub id: String,
-    /// What the run is about.
+    /// Subject of the run, such as the name of a graph or a company.
     pub subject: String,
     /// Input of the run.
     pub input: Value,
-    /// Arguments of the last [`Service::resume`](crate::Service::resume); null if the run was never resumed by a
-    /// caller.
+    /// Arguments of the last call to [`Service::resume`](crate::Service::resume). Null if no caller has resumed the
+    /// run.
     pub resume_args: Value,
     /// Current status.
     pub status: Status,
     /// Error message of a failed run.
     pub error: Option<String>,
-    /// Short result, in the runner's format; null until the run completes.
+    /// Short result, in the format of the runner. Null until the run completes.
     pub outcome: Value,
     /// Creation time.
     pub created_at: SystemTime,
@@ -89,14 +89,14 @@ pub struct RunInfo {
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEvent {
-    /// Sequence number within the run, starting at 1, without gaps.
+    /// Sequence number within the run. Sequence numbers start at 1 and have no gaps.
     pub seq: u64,
     /// The event as JSON.
     pub data: Arc<str>,
 }
 
-/// Returns whether `text` is a valid run id: up to 100 letters, digits, `-`, `_` and `.`, starting with a letter or
-/// digit. Such ids are safe in file paths and URLs.
+/// Returns whether `text` is a valid run id. A valid id has 1 to 100 letters, digits, `-`, `_` and `.`, and starts
+/// with a letter or digit. Such ids are safe in file paths and URLs.
 pub fn is_valid_id(text: &str) -> bool {
     let all = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     text.len() <= 100
@@ -104,7 +104,7 @@ pub fn is_valid_id(text: &str) -> bool {
         && text.chars().all(all)
 }
 
-/// Converts a time to milliseconds since the Unix epoch, the stored format.
+/// Converts a time to milliseconds since the Unix epoch, which is the stored format.
 pub(crate) fn to_millis(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

@@ -12,14 +12,14 @@ use crate::{
 
 /// Executes the runs of a service.
 ///
-/// A runner persists the progress and the events of its runs itself. After a crash the service calls
-/// [`execute`](Self::execute) again, and the runner continues from the persisted state.
+/// A runner itself stores the progress and the events of its runs. After a crash, the service calls
+/// [`execute`](Self::execute) again, and the runner continues from the stored state.
 #[async_trait]
 pub trait Runner: Send + Sync + 'static {
-    /// Executes a run, or resumes it from its last persisted state, and sends each event after storing it.
+    /// Executes a run, or resumes it from its last stored state. Sends each event after storing it.
     ///
-    /// The future is dropped when the run is cancelled or the server shuts down; `execute` may be called for the run
-    /// again later.
+    /// The future is dropped if the run is cancelled or the server shuts down. `execute` may later be called again
+    /// for the same run.
     async fn execute(
         &self,
         run: &RunInfo,
@@ -38,13 +38,13 @@ pub trait Runner: Send + Sync + 'static {
 /// How [`Runner::execute`] ended without an error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunnerOutcome {
-    /// The run finished. The value is a short result that is shown in lists of runs.
+    /// The run has finished. The value is a short result for display in lists of runs.
     Complete(Value),
-    /// The run is interrupted and waits for an answer.
+    /// The run is interrupted and is waiting for an answer.
     Waiting,
 }
 
-/// The run failed. The message is shown to clients.
+/// Error of a failed run. The message is shown to clients.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RunnerError(pub String);

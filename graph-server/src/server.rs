@@ -21,34 +21,35 @@ use tower::ServiceExt;
 use self::write_timeout::WriteTimeout;
 use crate::{http::Guarded, service::Service};
 
-/// Time that connections get to close after the service has shut down.
+/// Maximum time for connections to close after the service has shut down.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
-/// Time limit for receiving the header of a request.
+/// Maximum time for receiving the header of a request.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Time after which a connection is closed if the client accepts no bytes of a pending response. Otherwise it would
-/// occupy a connection slot indefinitely. Event streams send keep-alive messages, so unread streams time out too.
+/// Time after which a connection is closed if the client does not accept any bytes of a pending response. Without
+/// this timeout, such a client would occupy a connection slot indefinitely. Event streams send keep-alive messages,
+/// so streams that are not read time out too.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Pause before accepting again after `accept` failed.
+/// Pause after a failed `accept` before the next attempt.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
-/// Maximum number of concurrent connections; lower if the file descriptor limit is low.
+/// Maximum number of concurrent connections. The actual limit is lower if the file descriptor limit is low.
 const MAX_CONNECTIONS: u64 = 4096;
 
-/// Raises the limit of open file descriptors of this process to the maximum allowed and returns it. The default limit
-/// is too low for a server with many connections.
+/// Raises this process's limit on open file descriptors to the maximum that the system allows, and returns the new
+/// limit. The default limit is too low for a server with many connections.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
     Ok(limit.maximum.unwrap_or(u64::MAX))
 }
 
-/// Serves until `shutdown_signal` completes; then stops accepting runs, gives active runs `grace` to finish, and
-/// preempts the rest.
+/// Serves requests until `shutdown_signal` completes. Then stops accepting runs, gives active runs up to `grace` to
+/// finish, and preempts the remaining ones.
 ///
-/// Fails if `listener` is reachable from other machines and the guard has no key.
+/// Fails if `listener` is reachable from other machines and the guard has no API key.
 pub async fn serve(
     listener: TcpListener,
     guarded: Guarded,
@@ -58,11 +59,12 @@ pub async fn serve(
 ) -> io::Result<()> {
     let Guarded { router, guard } = guarded;
     if !guard.may_listen_on(listener.local_addr()?) {
-        let message = "this address is reachable from other machines, so the server needs a key";
+        let message =
+            "this address is reachable from other machines, so the server needs an API key";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let connections = GracefulShutdown::new();
-    // Half of the descriptors are reserved for runs, so that many clients cannot make a run fail.
+    // Half of the descriptors are reserved for runs, so that a large number of clients cannot make a run fail.
     let max_connections = getrlimit(Resource::Nofile)
         .current
         .map_or(MAX_CONNECTIONS, |it| MAX_CONNECTIONS.min(it / 2));
@@ -95,7 +97,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Accepts a connection as soon as fewer than the maximum are open.
+/// Accepts a connection. Waits while the maximum number of connections is open.
 async fn accept(
     listener: &TcpListener,
     free: &Arc<Semaphore>,
@@ -107,7 +109,7 @@ async fn accept(
     Ok((stream, client, permit))
 }
 
-/// Serves the requests of a connection in the background.
+/// Serves the requests on a connection in the background.
 fn serve_connection(
     stream: TcpStream,
     client: SocketAddr,
@@ -130,7 +132,7 @@ fn serve_connection(
         .serve_connection(TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)), answer);
     let connection = connections.watch(connection);
     tokio::spawn(async move {
-        // Errors are ignored: clients may disconnect at any time.
+        // Errors are ignored, because clients may disconnect at any time.
         let _ = connection.await;
         drop(permit);
     });

@@ -1,8 +1,8 @@
-//! Run lifecycle: start, watch, cancel and resume runs. Independent of HTTP.
+//! Starts, watches, cancels and resumes runs. Independent of HTTP.
 //!
-//! A run is *active* while it is queued or executing. Active runs live in one map; the status of all other runs comes
-//! from the registry. A run is inserted into the map before the registry marks it active and removed after the
-//! registry marks it inactive, so every run is always visible in at least one of the two.
+//! A run is *active* while it is queued or executing. Active runs are kept in one map; the status of all other runs
+//! is read from the registry. A run is inserted into the map before the registry marks it active, and is removed
+//! after the registry marks it inactive. Every run is therefore always visible in at least one of the two.
 
 mod execute;
 mod reader;
@@ -30,7 +30,7 @@ use crate::{
     runner::Runner,
 };
 
-/// Time that preempted runs get to release their resources.
+/// Time that preempted runs have to release their resources.
 const PREEMPTION_GRACE: Duration = Duration::from_secs(10);
 
 /// Starts, watches, cancels and resumes runs. Cloning is cheap; clones share the same runs.
@@ -54,7 +54,7 @@ impl Default for Capacity {
     }
 }
 
-/// An operation on a [`Service`] that failed.
+/// Error of an operation on a [`Service`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
@@ -67,19 +67,19 @@ pub enum ServiceError {
     /// The run is queued or executing.
     #[error("run `{0}` is already active")]
     AlreadyActive(String),
-    /// The run finished; there is nothing to resume.
+    /// The run is complete, so there is nothing to resume.
     #[error("run `{0}` is complete and cannot be resumed; start a new run or fork it")]
     Complete(String),
     /// The run is not active, so it cannot be cancelled.
     #[error("run `{id}` is {} and cannot be cancelled", status.name())]
     NotActive {
-        /// The run.
+        /// Id of the run.
         id: String,
-        /// Its status.
+        /// Current status of the run.
         status: Status,
     },
-    /// The queue is full. Holds the number of waiting runs.
-    #[error("the queue is full ({0} runs waiting); try again later")]
+    /// The queue is full. The value is the number of waiting runs.
+    #[error("the queue is full (waiting runs: {0}); try again later")]
     QueueFull(usize),
     /// The server is shutting down.
     #[error("the server is shutting down; try again when it is back")]
@@ -90,7 +90,7 @@ pub enum ServiceError {
     /// The events of a run could not be read.
     #[error("cannot read the events of run `{id}`: {source}")]
     Events {
-        /// The run.
+        /// Id of the run.
         id: String,
         /// The cause.
         source: io::Error,
@@ -100,7 +100,7 @@ pub enum ServiceError {
     Thread(#[from] tokio::task::JoinError),
 }
 
-/// State shared by all clones of a [`Service`].
+/// State that all clones of a [`Service`] share.
 pub(crate) struct Inner {
     registry: Registry,
     runner: Arc<dyn Runner>,
@@ -116,14 +116,14 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// A run that is active.
+/// An active run.
 struct ActiveRun {
     recent: Arc<RecentEvents>,
     stop: watch::Sender<Option<Stop>>,
 }
 
 impl ActiveRun {
-    /// Requests that the run stop. The first reason given is the one that counts.
+    /// Requests that the run stop. If several callers request it, the first reason counts.
     fn stop(&self, why: Stop) {
         self.stop.send_if_modified(|it| {
             let is_first = it.is_none();
@@ -133,17 +133,17 @@ impl ActiveRun {
     }
 }
 
-/// Why an active run is to stop.
+/// Reason for stopping an active run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// A caller cancelled the run.
     Cancelled,
-    /// The server shuts down. The next server resumes the run.
+    /// The server is shutting down. The next server resumes the run.
     Preempted,
 }
 
 impl Service {
-    /// Opens a service and resumes every run that an earlier server left active.
+    /// Opens a service and resumes every run that was still active when the previous server stopped.
     pub async fn open(
         registry: Registry,
         runner: Arc<dyn Runner>,
@@ -158,14 +158,14 @@ impl Service {
             closing: watch::Sender::new(false),
         });
         for run in inner.with_registry(|it| it.list_active()).await? {
-            tracing::info!(run = run.id, "run resumes after a restart");
+            tracing::info!(run = run.id, "resuming the run after a restart");
             let active = Inner::insert(&mut inner.active_runs(), &run.id)?;
             inner.spawn(run, active);
         }
         Ok(Self { inner })
     }
 
-    /// Starts a run. Dropping the returned future does not undo the start.
+    /// Starts a run. If the returned future is dropped, the run is started nevertheless.
     pub async fn start(&self, new: NewRun) -> Result<RunInfo, ServiceError> {
         let service = self.clone();
         tokio::spawn(async move { service.start_detached(new).await }).await?
@@ -190,8 +190,8 @@ impl Service {
         }
     }
 
-    /// Resumes an inactive run; `args` are passed to its runner. A complete run is resumed only if
-    /// [`Runner::can_continue`] allows it. Dropping the returned future does not undo the request.
+    /// Resumes an inactive run and passes `args` to its runner. A complete run is resumed only if
+    /// [`Runner::can_continue`] allows it. If the returned future is dropped, the run is resumed nevertheless.
     pub async fn resume(&self, id: &str, args: Value) -> Result<RunInfo, ServiceError> {
         let (service, id) = (self.clone(), id.to_owned());
         tokio::spawn(async move { service.resume_detached(&id, args).await }).await?
@@ -212,8 +212,8 @@ impl Service {
         }
     }
 
-    /// Cancels an active run and waits until nothing executes it any more, or cancels a run that waits for an answer.
-    /// Cancelled runs can be resumed.
+    /// Cancels a run. If the run is active, waits until nothing executes it any more. A run that is waiting for an
+    /// answer can be cancelled too. Cancelled runs can be resumed.
     pub async fn cancel(&self, id: &str) -> Result<RunInfo, ServiceError> {
         let run = self.inner.get(id).await?;
         if let Some(active) = self.inner.active(id) {
@@ -229,12 +229,13 @@ impl Service {
         tokio::spawn(async move { inner.cancel_waiting(&run.id).await }).await?
     }
 
-    /// Returns a run.
+    /// Returns the run with this id.
     pub async fn get(&self, id: &str) -> Result<RunInfo, ServiceError> {
         self.inner.get(id).await
     }
 
-    /// Lists up to `limit` runs, newest first; with `before`, only runs created before that one.
+    /// Lists up to `limit` runs, newest first. If `before` is set, lists only runs that were created before that
+    /// run.
     pub async fn list(
         &self,
         before: Option<String>,
@@ -243,12 +244,12 @@ impl Service {
         self.inner.with_registry(move |it| it.list(before.as_deref(), limit)).await
     }
 
-    /// Counts the runs of each status.
+    /// Counts the runs with each status.
     pub async fn count_by_status(&self) -> Result<Vec<(Status, u64)>, ServiceError> {
         self.inner.with_registry(|it| it.count_by_status()).await
     }
 
-    /// Fails if no new run can be accepted or the registry cannot be read.
+    /// Fails if no new run can be accepted or if the registry cannot be read.
     pub async fn check_ready(&self) -> Result<(), ServiceError> {
         self.inner.check_room(self.inner.active_runs().len())?;
         self.count_by_status().await.map(drop)
@@ -271,8 +272,8 @@ impl Service {
         self.inner.stored_events(id, after, limit).await
     }
 
-    /// Stops accepting runs, waits up to `grace` for active runs to finish, then preempts the rest; the next service
-    /// resumes them. Readers are disconnected immediately.
+    /// Stops accepting runs, waits up to `grace` for active runs to finish, and then preempts the remaining ones,
+    /// which the next service resumes. Readers are disconnected immediately.
     pub async fn shut_down(&self, grace: Duration) {
         self.inner.closing.send_replace(true);
         let all_finished = async {
@@ -312,7 +313,7 @@ impl Inner {
         self.active_runs().values().cloned().collect()
     }
 
-    /// Fails if no further run can be accepted while `active` runs are active.
+    /// Fails if no further run can be accepted, given the number of active runs.
     fn check_room(&self, active: usize) -> Result<(), ServiceError> {
         if *self.closing.borrow() {
             return Err(ServiceError::ShuttingDown);
@@ -326,7 +327,7 @@ impl Inner {
         }
     }
 
-    /// Inserts a run into the map unless it is already there or the limits are reached.
+    /// Inserts a run into the map. Fails if it is already there or if the limits are reached.
     fn admit(&self, id: &str) -> Result<Arc<ActiveRun>, ServiceError> {
         let mut map = self.active_runs();
         self.check_room(map.len())?;
@@ -355,9 +356,9 @@ impl Inner {
         }
     }
 
-    /// Cancels a run that waits for an answer.
+    /// Cancels a run that is waiting for an answer.
     async fn cancel_waiting(&self, id: &str) -> Result<RunInfo, ServiceError> {
-        // While it is in the map, no other caller can resume it.
+        // While the run is in the map, no other caller can resume it.
         Self::insert(&mut self.active_runs(), id)?;
         let name = id.to_owned();
         let cancelled = self.with_registry(move |it| {
@@ -402,7 +403,7 @@ impl Inner {
         read.map_err(|source| ServiceError::Events { id: id.to_owned(), source })
     }
 
-    /// Runs a query of the registry on a blocking thread.
+    /// Runs a registry query on a blocking thread.
     async fn with_registry<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Registry) -> Result<T, RegistryError> + Send + 'static,

@@ -1,7 +1,7 @@
 //! A job that survives restarts: stop it with Ctrl-C at any time and start it again.
 //!
-//! Every call of `fetch` is journaled, so no page is fetched twice, except one that is in flight when the program
-//! is stopped.
+//! Every call to `fetch` is journaled, so no page is fetched twice, except a page whose fetch is in flight when the
+//! program is stopped.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{env, time::Duration};

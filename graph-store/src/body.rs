@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{Codec, CodecError};
 
-/// A checkpoint body to be written.
+/// A checkpoint body that is about to be written; borrows its parts.
 #[derive(Serialize)]
 struct BodyRef<'a> {
     id: CheckpointId,
@@ -15,10 +15,10 @@ struct BodyRef<'a> {
     cursor: &'a FrontierRecord,
 }
 
-/// A checkpoint body as read.
+/// A checkpoint body that was read from the database.
 #[derive(Deserialize)]
 pub(crate) struct Body {
-    /// Repeats the id in the row's key, so that a bit flip in the key cannot turn the row into a different
+    /// The same id as in the row's key, so that a bit flip in the key cannot turn the row into a different
     /// checkpoint.
     id: CheckpointId,
     pub(crate) header: Header,
@@ -52,7 +52,7 @@ impl Body {
     }
 }
 
-/// Returns the error for an unreadable part of a checkpoint.
+/// Returns the error for a checkpoint with an unreadable part.
 pub(crate) fn damaged(key: &CheckpointKey, error: &CodecError) -> CheckpointError {
     CheckpointError::Corrupt { thread: key.thread.clone(), id: key.id, problem: error.to_string() }
 }

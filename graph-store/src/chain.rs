@@ -1,12 +1,14 @@
-//! Chains: a field's value stored as a sequence of changes, so that a step costs only what it changed.
+//! Chains: each field's value is stored as a sequence of changes, so that the cost of a step is proportional to
+//! what the step changed.
 //!
-//! The value of a field at a checkpoint is the result of a chain of links; each link holds the changes since its
-//! predecessor. Every [`COMPACTION_SPAN`]th link compacts the links before it: it contains their changes and points
-//! to the link before them. Every `COMPACTION_SPAN`th of these compacts the previous level in the same way, and so
-//! on. A value of `n` changes is therefore read from at most `COMPACTION_SPAN * (1 + log n)` links, where the
-//! logarithm is to the base `COMPACTION_SPAN`, and each change is stored at most `1 + log n` times: twice up to
-//! 40,000 changes, three times up to eight million. A snapshot of the whole value every `COMPACTION_SPAN` steps
-//! would be as fast to read, but its storage would grow with the square of the thread's length.
+//! The value of a field at a checkpoint is the result of a chain of links, each of which holds the changes since
+//! its predecessor. Every [`COMPACTION_SPAN`]th link compacts the links before it: it contains a copy of their
+//! changes and points to the link that precedes them. Every `COMPACTION_SPAN`th compacting link compacts the
+//! previous level in the same way, and so on. A value with `n` changes is therefore read from at most
+//! `COMPACTION_SPAN * (1 + log n)` links, where the logarithm is to the base `COMPACTION_SPAN`, and each change is
+//! stored at most `1 + log n` times: twice up to 40,000 changes, three times up to eight million. Storing a
+//! snapshot of the whole value every `COMPACTION_SPAN` steps would make reads equally fast, but the storage would
+//! grow with the square of the thread's length.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +16,16 @@ use graph_core::checkpoint::Change;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Number of links that one link of the next level replaces.
+/// Number of links that one link on the next level replaces.
 pub(crate) const COMPACTION_SPAN: u32 = 200;
 
 /// The newest link of a field's chain at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-// Serialized as a tuple: field names would be repeated for each field of each checkpoint.
+// Serialized as a tuple, because field names would be repeated for each field of each checkpoint.
 #[serde(from = "(i64, u32)", into = "(i64, u32)")]
 pub(crate) struct ChainTip {
     pub(crate) link: i64,
-    /// Number of changes between the first link of the chain and this one.
+    /// Number of changes from the first link of the chain to this link.
     pub(crate) depth: u32,
 }
 
@@ -42,7 +44,7 @@ impl From<ChainTip> for (i64, u32) {
 /// The chain tip of each field that has a value.
 pub(crate) type ChainTips = BTreeMap<String, ChainTip>;
 
-/// A stored link.
+/// A link of a chain, as stored in the database.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// The preceding link; `None` for the first link of a chain.
@@ -52,20 +54,20 @@ pub(crate) struct Link {
     pub(crate) changes: Vec<Change>,
 }
 
-/// Where a new link is attached.
+/// The position at which a new link is attached to a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkPlacement {
     /// Starts a new chain.
     First,
     /// Follows the newest link.
     Append {
-        /// The newest link.
+        /// Id of the newest link.
         tip: i64,
         depth: u32,
     },
-    /// Replaces the newest links down to, but not including, the link at depth `back_to`, and points to that one.
+    /// Replaces the newest links down to, but not including, the link at depth `back_to`, and points to that link.
     Compact {
-        /// The newest link.
+        /// Id of the newest link.
         tip: i64,
         depth: u32,
         /// Depth of the link to point to.
@@ -74,7 +76,7 @@ pub(crate) enum LinkPlacement {
 }
 
 impl LinkPlacement {
-    /// Returns where a change of a field is attached whose chain tip is `tip`.
+    /// Returns the position at which to attach `change`, given the current chain tip of the field.
     pub(crate) fn of(change: &Change, tip: Option<ChainTip>) -> Self {
         match tip {
             Some(tip) if !change.replaces_value() => {
@@ -95,7 +97,8 @@ impl LinkPlacement {
     }
 }
 
-/// Merges `before` (newest first) and then `change` into one link, which points to the predecessor of the oldest.
+/// Merges the changes of `before` (newest first), followed by `change`, into one link that points to the
+/// predecessor of the oldest link in `before`.
 pub(crate) fn compact(before: Vec<Link>, change: Change, depth: u32) -> Link {
     let prev = before.last().and_then(|it| it.prev);
     let mut changes = Vec::new();
@@ -106,7 +109,7 @@ pub(crate) fn compact(before: Vec<Link>, change: Change, depth: u32) -> Link {
     Link { prev, depth, changes }
 }
 
-/// Appends a change, merged into the last one if that has the same effect.
+/// Appends a change, or merges it into the last change if the merged change has the same effect.
 fn push_merged(changes: &mut Vec<Change>, change: Change) {
     match (changes.last_mut(), change) {
         (Some(Change::Extend(items)), Change::Extend(more)) => items.extend(more),
@@ -121,7 +124,7 @@ fn push_merged(changes: &mut Vec<Change>, change: Change) {
     }
 }
 
-/// Merges replaced items, sorted by index. Appended items already arrive in index order.
+/// Merges `more` into `items`, which stays sorted by index. An item in `more` replaces an item with the same index.
 fn merge_puts(items: &mut Vec<(usize, Value)>, more: Vec<(usize, Value)>) {
     for (index, item) in more {
         match items.binary_search_by_key(&index, |it| it.0) {
@@ -211,7 +214,8 @@ mod tests {
     }
 
     proptest! {
-        /// A chain yields the same value as its changes applied one by one, for any changes and any forks.
+        /// A chain yields the same value as applying its changes one by one, for any sequence of changes and any
+        /// forks.
         #[test]
         fn a_chain_has_the_value_of_its_changes(
             steps in prop::collection::vec((0..5u8, any::<Index>(), 0..9i64), 1..900),

@@ -1,10 +1,11 @@
-//! The stored form of values: one byte for the format, a checksum, then MessagePack; encrypted if there is a key.
+//! The stored form of values: a format byte, a checksum and MessagePack data. If an encryption key is configured,
+//! the data is encrypted.
 //!
-//! MessagePack is self-describing (a dump can be read without our types), preserves numbers bit by bit, and is
-//! smaller and faster than JSON text. Structs are stored by field name, so that fields can be added later. The
-//! checksum detects bit flips, because the databases have no checksums for the pages of their files; encrypted
-//! values are authenticated by the cipher instead. Decoding only builds plain data: stored values name no types,
-//! and no code runs.
+//! MessagePack is self-describing (a dump can be read without our types), preserves numbers exactly, and is smaller
+//! and faster than JSON text. Structs are stored with their field names, so that fields can be added later. The
+//! checksum detects bit flips, because the databases do not checksum the pages of their files; encrypted values are
+//! authenticated by the cipher instead. Decoding only builds plain data: stored values do not name Rust types, and
+//! decoding executes no code from them.
 
 #[cfg(feature = "encryption")]
 mod encryption;
@@ -17,7 +18,8 @@ use xxhash_rust::xxh3::xxh3_64;
 #[cfg(feature = "encryption")]
 pub use encryption::{KEY_VARIABLE, KeyError, Keys};
 
-/// Maximum nesting depth of a decoded value: more than the engine permits, and far from overflowing the stack.
+/// Maximum nesting depth of a decoded value. It is larger than the depth that the engine permits, and small enough
+/// not to overflow the stack.
 const MAX_DEPTH: usize = 256;
 
 const CHECKSUM_BYTES: usize = 4;
@@ -25,11 +27,11 @@ const CHECKSUM_BYTES: usize = 4;
 /// Default maximum size of one stored value, in bytes.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
-/// Format number, the first byte of every value.
+/// Format number of unencrypted values; the first byte of every value is a format number.
 const PLAIN: u8 = 1;
 #[cfg(feature = "encryption")]
 const ENCRYPTED: u8 = 2;
-/// Builds without encryption recognize encrypted values too, to report the missing feature.
+/// Builds without encryption also recognize encrypted values, in order to report the missing feature.
 #[cfg(not(feature = "encryption"))]
 const ENCRYPTED: u8 = 2;
 
@@ -56,13 +58,13 @@ impl Codec {
         self
     }
 
-    /// Encodes a value; `what` names it in errors.
+    /// Encodes a value. `what` describes the value in error messages.
     pub(crate) fn encode(
         &self,
         what: impl Fn() -> String,
         value: &impl Serialize,
     ) -> Result<Vec<u8>, CodecError> {
-        // Large enough for most values.
+        // This capacity is large enough for most values.
         let mut bytes = Vec::with_capacity(256);
         bytes.extend([PLAIN, 0, 0, 0, 0]);
         rmp_serde::encode::write_named(&mut bytes, value)
@@ -82,7 +84,7 @@ impl Codec {
         Ok(bytes)
     }
 
-    /// Decodes a value; `what` names it in errors.
+    /// Decodes a value. `what` describes the value in error messages.
     pub(crate) fn decode<T: DeserializeOwned>(
         &self,
         what: impl Fn() -> String,
@@ -129,7 +131,8 @@ fn unpack<T: DeserializeOwned>(what: impl Fn() -> String, packed: &[u8]) -> Resu
     }
 }
 
-/// Finds the path at which decoding failed, by decoding the value again with a slower deserializer.
+/// Returns an error with the path at which decoding failed. To find the path, decodes the value again with a slower
+/// deserializer.
 #[cold]
 fn decode_error<T: DeserializeOwned>(
     what: String,
@@ -145,7 +148,7 @@ fn decode_error<T: DeserializeOwned>(
     CodecError::Decode { what: what + &path, problem: error.to_string() }
 }
 
-/// A value that cannot be encoded or decoded.
+/// An error of encoding or decoding a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
@@ -155,9 +158,9 @@ pub enum CodecError {
          it in the state, or raise `max_value_bytes`"
     )]
     TooLarge {
-        /// The value.
+        /// Description of the value.
         what: String,
-        /// Its size in bytes.
+        /// Size of the value in bytes.
         bytes: usize,
         /// Maximum size in bytes.
         limit: usize,
@@ -165,7 +168,7 @@ pub enum CodecError {
     /// The value cannot be serialized.
     #[error("{what} cannot be stored: {problem}")]
     Encode {
-        /// The value.
+        /// Description of the value.
         what: String,
         /// The cause.
         problem: String,
@@ -173,7 +176,7 @@ pub enum CodecError {
     /// The stored bytes are damaged or do not match the expected type.
     #[error("{what} cannot be read: {problem}")]
     Decode {
-        /// The value, with the path at which decoding failed.
+        /// Description of the value, with the path at which decoding failed.
         what: String,
         /// The cause.
         problem: String,
@@ -183,17 +186,17 @@ pub enum CodecError {
         "{what} has format {format}, which this version of graph-store does not support; use a newer version"
     )]
     UnknownFormat {
-        /// The value.
+        /// Description of the value.
         what: String,
-        /// Its format number.
+        /// Format number of the value.
         format: u8,
     },
-    /// The value is encrypted, and no key is configured.
+    /// The value is encrypted, but no key is configured.
     #[error(
         "{what} is encrypted; enable the feature `encryption` and provide the key it was encrypted with"
     )]
     KeyRequired {
-        /// The value.
+        /// Description of the value.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Writes in their stored form, encoded before they are handed to a database.
+//! Checkpoints and task records in their stored form. They are encoded before they are passed to a database.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -12,7 +12,7 @@ use crate::{
     time::nanos,
 };
 
-/// An encoded checkpoint.
+/// A checkpoint whose body and changes are encoded.
 #[derive(Debug)]
 pub(crate) struct EncodedCheckpoint {
     pub(crate) key: CheckpointKey,
@@ -24,7 +24,7 @@ pub(crate) struct EncodedCheckpoint {
     pub(crate) changes: Vec<EncodedChange>,
 }
 
-/// A change of a field, plain and encoded.
+/// A change to a field, both decoded and encoded.
 #[derive(Debug)]
 pub(crate) struct EncodedChange {
     pub(crate) field: String,
@@ -46,7 +46,7 @@ impl EncodedCheckpoint {
     }
 }
 
-/// Encoded task records.
+/// The encoded task records of a checkpoint.
 #[derive(Debug)]
 pub(crate) struct EncodedRecords {
     pub(crate) key: CheckpointKey,
@@ -78,7 +78,7 @@ impl EncodedRecords {
         let row = |record: &TaskRecord| {
             let slot = record.event.slot();
             let what = || format!("the record of node `{}` ({slot})", record.node);
-            // Includes the checkpoint's id, which is otherwise only in the row's key.
+            // The body includes the checkpoint's id, which is otherwise stored only in the row's key.
             let body = codec.encode(what, &(key.id, record))?;
             let keeps_first = record.event.keeps_first();
             Ok(EncodedRecord { task: record.task, slot, keeps_first, body })
@@ -88,7 +88,7 @@ impl EncodedRecords {
     }
 }
 
-/// Decodes a record stored for the checkpoint `key` and verifies its checkpoint id.
+/// Decodes a record that is stored for the checkpoint `key` and verifies the checkpoint id in the record.
 pub(crate) fn decode_record(
     codec: &Codec,
     key: &CheckpointKey,
@@ -104,8 +104,8 @@ pub(crate) fn decode_record(
     Ok(record)
 }
 
-/// Keeps one record per slot of each task, in order of arrival: the first or the last, depending on the kind of
-/// event.
+/// Returns one record per slot of each task, in order of arrival. If a slot has several records, the kind of event
+/// determines whether the first or the last one is kept.
 pub(crate) fn resolve_slots(records: impl IntoIterator<Item = TaskRecord>) -> Vec<TaskRecord> {
     let mut slots: HashMap<(TaskId, String), usize> = HashMap::new();
     let mut kept: Vec<TaskRecord> = Vec::new();
@@ -122,7 +122,7 @@ pub(crate) fn resolve_slots(records: impl IntoIterator<Item = TaskRecord>) -> Ve
     kept
 }
 
-/// Returns the error for a [`Keep`] rule of a newer `graph-core`.
+/// Returns the error for a [`Keep`] rule that a newer version of `graph-core` introduced.
 pub(crate) fn unsupported_keep(keep: Keep) -> CheckpointError {
     let problem = format!("this version of graph-store does not support pruning by {keep:?}");
     let problem: Box<dyn std::error::Error + Send + Sync> = problem.into();

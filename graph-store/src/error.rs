@@ -1,12 +1,12 @@
-//! Errors of opening a database.
+//! Errors that occur when a database is opened.
 
 use std::path::PathBuf;
 
-/// A database that cannot be opened.
+/// An error that occurs when a database is opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file or the server cannot be reached or used.
+    /// The file or the server is unreachable or unusable.
     #[error("cannot open the database {database}: {problem}")]
     Unreachable {
         /// The file or the server, without its password.
@@ -14,8 +14,10 @@ pub enum OpenError {
         /// The cause and, where known, the fix.
         problem: String,
     },
-    /// The file or schema contains tables of another program.
-    #[error("{database} contains tables of another program; choose another file or schema")]
+    /// The file or schema contains tables that belong to another program.
+    #[error(
+        "{database} contains tables that belong to another program; choose another file or schema"
+    )]
     Foreign {
         /// The file or the schema.
         database: String,
@@ -28,15 +30,15 @@ pub enum OpenError {
     TooNew {
         /// The file or the schema.
         database: String,
-        /// The version of its tables.
+        /// Version of the tables.
         found: i64,
         /// The newest version that this library supports.
         supported: i64,
     },
-    /// The owner file, which shows other processes that this one is alive, cannot be created or locked.
+    /// Cannot create or lock the owner file, whose lock shows other processes that this process is alive.
     #[error("cannot create and lock the owner file {path}: {source}")]
     OwnerFile {
-        /// The owner file.
+        /// Path of the owner file.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,

@@ -1,8 +1,8 @@
-//! Long-term memory in rows: the code that both databases share.
+//! Long-term memory stored in rows. This module contains the code that both databases share.
 //!
-//! An item is one row. Its namespace and key are bytes that sort in the same order as the names: see [`names`]. The
-//! value is encoded (and encrypted, if configured), and so are the vectors, because texts can be inferred from
-//! them. Names and times are not encrypted.
+//! Each item is one row. Its namespace and key are stored as bytes that sort in the same order as the names; see
+//! [`names`]. The value and the vectors are encoded and, if configured, encrypted. Vectors are encrypted too
+//! because texts can be inferred from them. Names and times are not encrypted.
 
 mod collector;
 mod failures;
@@ -27,7 +27,7 @@ use crate::{
     time::{lifetime, nanos, time},
 };
 
-/// A validated and encoded operation; from here on only the database can fail.
+/// A validated and encoded operation. After preparation, only the database can fail.
 #[derive(Debug)]
 pub(crate) enum PreparedOp {
     Put(NewItem),
@@ -37,7 +37,7 @@ pub(crate) enum PreparedOp {
     List(ListNamespaces),
 }
 
-/// An item to be written.
+/// An item that is about to be written.
 #[derive(Debug)]
 pub(crate) struct NewItem {
     pub(crate) at: ItemKey,
@@ -47,7 +47,7 @@ pub(crate) struct NewItem {
     pub(crate) value: Vec<u8>,
 }
 
-/// Validates and encodes operations. The returned time is taken after their texts were embedded.
+/// Validates and encodes operations. The returned time is read after the texts have been embedded.
 pub(crate) async fn prepare(
     settings: &Settings,
     codec: &Codec,
@@ -69,7 +69,7 @@ pub(crate) async fn prepare(
 }
 
 impl PreparedOp {
-    /// Returns whether the operation changes items, apart from extending their lifetime.
+    /// Returns whether the operation changes items. Extending the lifetime of an item does not count.
     pub(crate) fn is_write(&self) -> bool {
         matches!(self, Self::Put(_) | Self::Delete(_))
     }
@@ -97,7 +97,7 @@ impl NewItem {
     }
 }
 
-/// An item as read.
+/// An item that was read from the database.
 #[derive(Debug)]
 pub(crate) struct StoredItem {
     pub(crate) at: ItemKey,
@@ -114,7 +114,8 @@ impl StoredItem {
         Ok(Item::new(at, value, time(self.created_at), time(self.updated_at)))
     }
 
-    /// Returns the lifetime extension caused by a read, if any. `requested` overrides the configured default.
+    /// Returns the lifetime extension that reading the item causes, if any. `requested` overrides the configured
+    /// default.
     pub(crate) fn ttl_refresh(
         &self,
         requested: Option<bool>,
@@ -126,7 +127,7 @@ impl StoredItem {
     }
 }
 
-/// A lifetime extension, applied unless the item's lifetime was changed since it was read.
+/// A lifetime extension. It is not applied if the item's lifetime has changed since the item was read.
 #[derive(Debug)]
 pub(crate) struct TtlRefresh {
     pub(crate) at: ItemKey,
@@ -134,12 +135,13 @@ pub(crate) struct TtlRefresh {
     pub(crate) expires_at: i64,
 }
 
-/// Returns the time up to which expired items are hidden; [`i64::MIN`] if expired items stay visible until a sweep.
+/// Returns the cutoff time: items that expire at or before it are hidden. Returns [`i64::MIN`] if expired items
+/// stay visible until a sweep removes them.
 pub(crate) fn expiry_cutoff(moment: TtlContext) -> i64 {
     if moment.ttl.omit_expired { nanos(moment.now) } else { i64::MIN }
 }
 
-/// Selects from the namespaces in `found`, which are sorted, those that match `list`.
+/// Returns those of the namespaces in `found` that match `list`. `found` must be sorted.
 pub(crate) fn choose_namespaces(
     list: &ListNamespaces,
     found: impl IntoIterator<Item = Vec<u8>>,

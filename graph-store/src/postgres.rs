@@ -2,19 +2,19 @@
 //!
 //! # Guarantees
 //!
-//! A write is a single statement, and therefore one transaction and one round trip; concurrent writes of several
+//! A write is a single statement, and therefore one transaction and one round trip. Concurrent writes to several
 //! threads share statements. A write returns once the server has committed it. Whether a commit survives a power
-//! failure depends on the server's `synchronous_commit`.
+//! failure depends on the server setting `synchronous_commit`.
 //!
-//! Two workers cannot both advance a thread: checkpoints are stored by a function in the database, which locks the
-//! namespace, compares its head with the expected one, and checks the token of the thread's lease.
+//! Two workers cannot both advance a thread. Checkpoints are stored by a database function that locks the
+//! namespace, compares the namespace's head with the expected head, and checks the token of the thread's lease.
 //!
-//! A run leases its thread with an advisory lock of a dedicated session. The server releases the lock when that
-//! session ends: immediately if the process is killed, within half a minute if its machine is lost. A connection
-//! pooler in between must therefore not share sessions (`pool_mode = session`).
+//! A run leases its thread with an advisory lock that is held by a dedicated session. The server releases the lock
+//! when that session ends: immediately if the process is killed, and within half a minute if its machine is lost. A
+//! connection pooler between this process and the server must therefore not share sessions (`pool_mode = session`).
 //!
-//! All tables are in a schema of their own, `graph_store` by default. Names are stored as bytes, because
-//! PostgreSQL's `text` cannot represent every name; use `convert_from(thread, 'UTF8')` to display them.
+//! All tables are in a separate schema, `graph_store` by default. Names are stored as bytes, because PostgreSQL's
+//! `text` type cannot represent every name; use `convert_from(thread, 'UTF8')` to display them.
 
 mod batch;
 mod cache;
@@ -35,7 +35,7 @@ mod tip_cache;
 mod write;
 mod write_queue;
 
-// Callers of `from_pool` need the matching version of the pool.
+// Callers of `from_pool` need the same version of the pool crate.
 pub use deadpool_postgres;
 
 pub use cache::PostgresCache;

@@ -1,19 +1,19 @@
-//! A bounded map of recently written entries.
+//! A map with a bounded number of entries, which retains the most recently written ones.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash};
 
 use graph_core::checkpoint::CheckpointKey;
 
-/// Maximum number of entries per generation. When the younger generation is full it replaces the older one, so the
-/// map holds at most twice as many entries.
+/// Maximum number of entries in each of the two generations, `younger` and `older`. When the younger generation is
+/// full, it replaces the older one, so the map holds at most twice this number of entries.
 const GENERATION_CAPACITY: usize = 1_000;
 
-/// Returns the cache key of a namespace: its thread and its name.
+/// Returns the cache key of a namespace: the name of its thread and its own name.
 pub(crate) fn namespace_key(checkpoint_key: &CheckpointKey) -> (String, String) {
     (checkpoint_key.thread.clone(), checkpoint_key.namespace.clone())
 }
 
-/// A map that keeps recently inserted entries and evicts older ones.
+/// A map that retains recently inserted entries and evicts older ones.
 #[derive(Debug)]
 pub(crate) struct RecentMap<K, V> {
     younger: HashMap<K, V>,

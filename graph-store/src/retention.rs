@@ -8,10 +8,10 @@ use std::{
 
 use graph_core::checkpoint::{CheckpointError, Checkpointer, Keep, Lookup, TaskEvent};
 
-/// A retention rule for one thread. Without further settings, everything is kept.
+/// A retention rule for one thread. A rule without further settings keeps everything.
 ///
-/// The newest checkpoint of a thread is always kept, so that the thread can be resumed, and so is everything that a
-/// kept checkpoint needs: forks and pending interrupts are safe.
+/// The newest checkpoint of a thread is always kept, so that the thread can be resumed. Everything that a kept
+/// checkpoint needs is kept too, so forks and pending interrupts are safe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "a rule has no effect until it is passed to a `Retention`"]
 pub struct RetentionRule {
@@ -26,7 +26,7 @@ impl RetentionRule {
         Self::default()
     }
 
-    /// Keeps the newest `checkpoints` checkpoints of each graph of the thread, at least one.
+    /// Keeps the newest `checkpoints` checkpoints of each graph in the thread. At least one is kept.
     pub fn keep_last(mut self, checkpoints: usize) -> Self {
         self.last = Some(checkpoints);
         self
@@ -77,12 +77,12 @@ pub struct RetentionReport {
     pub threads: usize,
     /// Number of checkpoints that were removed from the remaining threads.
     pub checkpoints: usize,
-    /// Threads that could not be processed, with the error of each. All others were processed.
+    /// Threads that could not be processed, each with its error. All other threads were processed.
     pub failed: Vec<(String, CheckpointError)>,
 }
 
 impl Retention {
-    /// Applies `rule` to all threads.
+    /// Creates retention rules that apply `rule` to all threads.
     pub fn new(rule: RetentionRule) -> Self {
         Self { rule, threads: BTreeMap::new() }
     }
@@ -96,7 +96,7 @@ impl Retention {
 
     /// Applies the rules once. Runs may be active at the same time.
     ///
-    /// Threads with an active run are skipped until the next call. A run that starts while its thread is being
+    /// Threads with an active run are skipped until the next call. A run that is started while its thread is being
     /// processed fails with [`CheckpointError::Busy`].
     pub async fn apply(
         &self,
@@ -112,8 +112,8 @@ impl Retention {
         Ok(report)
     }
 
-    /// Applies the rules periodically, forever, and passes each result to `report`. Spawn the future; drop it to
-    /// stop.
+    /// Applies the rules periodically and forever, and passes each result to `report`. Spawn the returned future;
+    /// drop it to stop.
     ///
     /// ```no_run
     /// # use std::{sync::Arc, time::Duration};
@@ -138,7 +138,7 @@ impl Retention {
         saver: Arc<dyn Checkpointer>,
         mut report: impl FnMut(Result<RetentionReport, CheckpointError>) + Send + 'static,
     ) {
-        // A tokio interval must not be zero. Missed ticks are not made up for.
+        // The period of a tokio interval must not be zero. Missed ticks are not made up for.
         let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -166,7 +166,7 @@ impl RetentionRule {
             Err(CheckpointError::Busy { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        // A run may have started and finished since the first check.
+        // A run may have started and finished since the first check, so check again.
         if idle && is_idle(saver, thread, self, now).await? {
             saver.delete_thread(thread).await?;
             report.threads += 1;
@@ -181,7 +181,7 @@ impl RetentionRule {
         Ok(())
     }
 
-    /// Returns whether there may be checkpoints to remove: a cheap check that needs no lease.
+    /// Returns whether there may be checkpoints to remove. This is a cheap check that needs no lease.
     async fn may_prune(
         self,
         saver: &dyn Checkpointer,

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// Amount of stored data: of one thread, or of the whole database including its items and cached results.
+/// Amount of stored data, either of one thread or of the whole database. Only the latter includes items and cached
+/// results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Sizes {
@@ -12,7 +13,7 @@ pub struct Sizes {
     pub checkpoints: u64,
     /// Total size of the headers, cursors and field lists of checkpoints, in bytes.
     pub checkpoint_bytes: u64,
-    /// Number of links, each of which holds changes of one field.
+    /// Number of links. Each link holds changes to one field.
     pub links: u64,
     /// Total size of the links, in bytes.
     pub link_bytes: u64,
@@ -20,18 +21,18 @@ pub struct Sizes {
     pub records: u64,
     /// Total size of the task records, in bytes.
     pub record_bytes: u64,
-    /// Number of items in long-term memory. Items belong to no thread.
+    /// Number of items in long-term memory. Items do not belong to a thread.
     pub items: u64,
     /// Total size of the items and their vectors, in bytes.
     pub item_bytes: u64,
-    /// Number of cached node results. Results without a lifetime stay until they are cleared.
+    /// Number of cached node results. Results without a lifetime stay in the cache until they are cleared.
     pub cached: u64,
     /// Total size of the cached results, in bytes.
     pub cached_bytes: u64,
 }
 
 impl Sizes {
-    /// Returns the total size in bytes, without indexes and the overhead of the database.
+    /// Returns the total size in bytes, excluding indexes and the overhead of the database.
     pub fn bytes(&self) -> u64 {
         let threads = self.checkpoint_bytes + self.link_bytes + self.record_bytes;
         threads + self.item_bytes + self.cached_bytes

@@ -1,31 +1,33 @@
-//! Storage in a single SQLite file: no server, no setup, safe for several processes on one machine.
+//! Storage in a single SQLite file. It needs no server and no setup, and several processes on one machine can use
+//! it safely.
 //!
 //! # Durability and settings
 //!
 //! A write returns once its transaction is committed. Writes that arrive while another commit is in progress are
-//! committed together with a single `fsync`, so many threads cost little more than one. A small write that arrives
-//! alone is committed on the calling thread, if its runtime has other worker threads and commits have recently
-//! taken less than half a millisecond; all other writes go to a dedicated thread, which waits for the disk. If a
-//! fast disk suddenly becomes slow, one commit may block a worker thread of the runtime, and with it the sockets
-//! and timers that this worker drives.
+//! committed together with a single `fsync`, so writing to many threads costs little more than writing to one. A
+//! small write that arrives alone is committed on the calling OS thread, if the caller's runtime has other worker
+//! threads and recent commits have taken less than half a millisecond. All other writes go to a dedicated OS
+//! thread, which waits for the disk. If a fast disk suddenly becomes slow, one commit may block a worker thread of
+//! the runtime, and with it the sockets and timers that this worker drives.
 //!
 //! | setting | value | reason |
 //! |---|---|---|
 //! | `journal_mode` | `WAL` | readers do not block on the writer, and a commit is one `fsync` |
-//! | `synchronous` | [`Full`](Synchronous::Full) | a write that has returned survives a power failure; with [`Normal`](Synchronous::Normal) it survives a crash of the process, and a power failure can lose the most recent commits, but never one before a surviving one |
-//! | `page_size` | 4,096 bytes | a commit writes whole pages, and a small step changes two; an existing file keeps its page size |
+//! | `synchronous` | [`Full`](Synchronous::Full) | a write that has returned survives a power failure; with [`Normal`](Synchronous::Normal) it survives a crash of the process, and a power failure can lose the most recent commits, but never a commit that is older than a surviving one |
+//! | `page_size` | 4,096 bytes | a commit writes whole pages, and a small step changes only two pages; an existing file keeps its page size |
 //! | `auto_vacuum` | `INCREMENTAL` | [`Sqlite::vacuum`] frees space in small steps, while runs are active |
 //! | `wal_autocheckpoint` | replaced by our own WAL checkpoints | the WAL is copied into the file every 2,000 pages instead of every 1,000, and never in the middle of a commit |
 //! | `journal_size_limit` | 64 MB | a WAL that grew under load shrinks again |
-//! | `busy_timeout` | 10 s | maximum time that a write waits for a write of another process |
-//! | `trusted_schema`, `cell_size_check` | off, on | a file from an untrusted source runs no code, and its pages are checked while they are read |
+//! | `busy_timeout` | 10 s | maximum time that a write waits for another process to finish writing |
+//! | `trusted_schema`, `cell_size_check` | off, on | a file from an untrusted source cannot run code, and its pages are checked while they are read |
 //!
-//! The bundled SQLite uses `fsync`. Set `LIBSQLITE3_FLAGS="-DHAVE_FDATASYNC=1"` in the environment of the build (or
-//! under `[env]` in `.cargo/config.toml`) to use `fdatasync` instead, which saves a write of the file's timestamps
-//! on each commit.
+//! The bundled SQLite uses `fsync`. To use `fdatasync` instead, set `LIBSQLITE3_FLAGS="-DHAVE_FDATASYNC=1"` in the
+//! build environment (or under `[env]` in `.cargo/config.toml`). Each commit then no longer writes the timestamps
+//! of the file.
 //!
-//! With `Durability::Sync` a run continues once its step is committed; with `Durability::Async` commits follow the
-//! run in order; with `Durability::Exit` everything is committed at the end.
+//! With `Durability::Sync`, a run continues once its step is committed. With `Durability::Async`, steps are
+//! committed in order while the run continues. With `Durability::Exit`, everything is committed at the end of the
+//! run.
 
 mod cache;
 mod chains;

@@ -1,4 +1,4 @@
-//! Stored times: nanoseconds since the Unix epoch, clamped to the range of `i64`.
+//! Stored times, in nanoseconds since the Unix epoch, clamped to the range of `i64`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,8 @@ pub(crate) fn time(nanos: i64) -> SystemTime {
     if nanos < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
 }
 
-/// Converts a lifetime to nanoseconds; `None` (never expires) if it exceeds the range of `i64`.
+/// Converts a lifetime to nanoseconds. Returns `None`, which means that the item never expires, if the lifetime
+/// exceeds the range of `i64`.
 pub(crate) fn lifetime(lifetime: Duration) -> Option<i64> {
     i64::try_from(lifetime.as_nanos()).ok()
 }

@@ -1,4 +1,4 @@
-//! Executes a run step by step: inspect, edit, continue, fork.
+//! Executes a run step by step. Shows how to inspect, edit, continue and fork it.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{MemorySaver, Route, START, State, StateGraph};

@@ -1,7 +1,7 @@
-//! Renders a run as an HTML page: `cargo run -p graph-trace --example page > run.html`, then open it.
+//! Renders a run as an HTML page. Run `cargo run -p graph-trace --example page > run.html` and open the file.
 //!
-//! A report is planned, researched by three concurrent tasks, written, reviewed by a subgraph, and written again,
-//! because the first review has a remark.
+//! A report is planned, researched by three concurrent tasks, written, and reviewed by a subgraph. It is then
+//! written again, because the first review contains a remark.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example for the terminal")]
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Renders a run as text: a fan-out, a retry, an external call and a subgraph.
+//! Renders a run as text. The run contains a fan-out, a retry, an external call and a subgraph.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{

@@ -1,11 +1,12 @@
-//! Builds a trace from events.
+//! Builds a trace from the events of a run.
 //!
-//! Events arrive in the order in which things happen, which differs from run to run. The trace only depends on the
-//! order of events within one task and on the order in which a step starts its tasks, and both are deterministic.
+//! Events arrive in the order in which things happen, which differs from run to run. The trace depends only on the
+//! order of events within one task and on the order in which a step starts its tasks. Both are deterministic.
 //!
 //! A graph that is resumed (after a crash, an interrupt or a failed attempt of the enclosing task) starts its
-//! current step again. The builder then discards all later steps, because they are executed again, but keeps what
-//! is known of the step's tasks: a task whose result was stored is not executed again and only reports its writes.
+//! current step again. The builder then discards all later steps, because they are executed again. It keeps the
+//! known results of the tasks in the current step, because a task whose result was stored is not executed again and
+//! only reports its writes.
 
 mod task;
 
@@ -26,13 +27,15 @@ use crate::trace::{GraphTrace, Header, RunStatus, StepTrace, Trace};
 
 /// Builds a trace from the events of one or more runs of a thread.
 ///
-/// A run that resumes after a crash or an interrupt repeats the current step; its events replace the earlier ones
-/// of that step. The trace of a thread that crashed is therefore identical to the trace of one that did not.
+/// A run that resumes after a crash or an interrupt repeats the current step, and the events of the repetition
+/// replace the earlier events of that step. The trace of a thread that crashed is therefore identical to the trace
+/// of a thread that did not.
 ///
-/// Add all events in order, of all kinds and including those of subgraphs: [`enable_events`](Self::enable_events)
-/// sets the run options accordingly. If the event stream is dropped, undelivered events are lost, and a task that
-/// had already finished is not executed again to repeat them; use [`RunControl::cancel`](graph_core::RunControl::cancel)
-/// to end a run such that its remaining events can still be read.
+/// Add all events in order, with all kinds of events and including those of subgraphs.
+/// [`enable_events`](Self::enable_events) sets the run options accordingly. If the event stream is dropped,
+/// undelivered events are lost, and a task that has already finished is not executed again to repeat them. To end a
+/// run in such a way that its remaining events can still be read, use
+/// [`RunControl::cancel`](graph_core::RunControl::cancel).
 #[derive(Clone, Debug, Default)]
 pub struct TraceBuilder {
     root: GraphBuilder,
@@ -47,7 +50,7 @@ pub struct TraceBuilder {
 /// A task on the path from the root to a nested graph.
 #[derive(Clone, Debug)]
 struct PathSegment {
-    /// The namespace of the graph that the task belongs to.
+    /// Namespace of the graph to which the task belongs.
     namespace: Arc<str>,
     step: i64,
     task: TaskId,
@@ -63,7 +66,8 @@ struct RunInput {
     first_step: Option<i64>,
 }
 
-/// Numbers generations. The root has one per run; a task has one each time it starts and each time it is retried.
+/// Counter for generations. A generation is one execution of the root or of a task. The root starts a new
+/// generation with each run, and a task starts one each time it is started or retried.
 #[derive(Clone, Copy, Debug, Default)]
 struct GenerationCounter(u64);
 
@@ -78,11 +82,11 @@ impl GenerationCounter {
 #[derive(Clone, Debug, Default)]
 struct GraphBuilder {
     steps: Vec<StepBuilder>,
-    /// The generation of the enclosing task, or of the run, in which the graph was last seen.
+    /// Generation of the enclosing task, or of the run for the root, in which the graph was last seen.
     generation: u64,
     /// Whether the graph has not started a task in this generation yet.
     is_resuming: bool,
-    /// Whether the graph belongs to a task that was started before.
+    /// Whether the graph belongs to a task that has been started before.
     is_restarted: bool,
     /// Whether the graph has reported a checkpoint in this generation.
     saw_checkpoint: bool,
@@ -95,7 +99,7 @@ struct StepBuilder {
     number: i64,
     tasks: Vec<TaskBuilder>,
     index: HashMap<TaskId, usize>,
-    /// The tasks of earlier executions of this step that have not been started again.
+    /// Tasks from earlier executions of this step that have not been started again.
     previous: HashMap<TaskId, TaskBuilder>,
     state: Option<Value>,
 }
@@ -106,9 +110,10 @@ impl TraceBuilder {
         Self::default()
     }
 
-    /// Begins a run with this input: see [`CompiledGraph::describe`](graph_core::CompiledGraph::describe).
+    /// Begins a run with this input. To convert an input, use
+    /// [`CompiledGraph::describe`](graph_core::CompiledGraph::describe).
     ///
-    /// An answer that has to be given again after a crash is only counted once.
+    /// If the same answer has to be given again after a crash, it is counted only once.
     pub fn begin_run(&mut self, input: Value) {
         self.run = None;
         let pending = self.root.pending_interrupts();
@@ -121,7 +126,7 @@ impl TraceBuilder {
         self.inputs.push(RunInput { input, pending, first_step: None });
     }
 
-    /// Adds an event.
+    /// Adds an event to the trace.
     pub fn add_event(&mut self, event: &Event) {
         let start = *self.start.get_or_insert(event.at);
         let elapsed = event.at.saturating_duration_since(start);
@@ -162,8 +167,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Returns the trace of all events. The inputs passed to [`begin_run`](Self::begin_run) take precedence over
-    /// the header's.
+    /// Returns the trace of all added events. Inputs that were passed to [`begin_run`](Self::begin_run) take
+    /// precedence over the input in the header.
     pub fn finish(self, mut header: Header, end: RunStatus) -> Trace {
         let mut inputs = self.inputs.into_iter().map(|it| it.input);
         if let Some(first) = inputs.next() {
@@ -173,11 +178,11 @@ impl TraceBuilder {
         Trace { header, root: self.root.finish(), end }
     }
 
-    /// Sets the first step of the current run. If an earlier run began at this step or later, its input was lost in
-    /// a crash and is discarded.
+    /// Sets the first step of the current run. Discards the input of each earlier run that began at this step or
+    /// later, because that input was lost in a crash.
     ///
-    /// Inputs are kept if the run starts with a task that was started before, because that is how an answer to an
-    /// interrupt is processed.
+    /// If the run starts with a task that has been started before, all inputs are kept, because the run processes
+    /// the answer to an interrupt.
     fn set_first_step(&mut self, step: i64, was_started: bool) {
         let Some((last, before)) = self.inputs.split_last_mut() else { return };
         if last.first_step.is_some() {
@@ -191,7 +196,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Returns the path to a task that starts: the path of the task around its graph, followed by the task itself.
+    /// Returns the path to the task that `event` starts. It is the path of the task that encloses the graph,
+    /// followed by the started task.
     fn path(&self, event: &Event) -> Vec<PathSegment> {
         let outer = event.parent_task.and_then(|it| self.paths.get(&it));
         let mut path = outer.cloned().unwrap_or_default();
@@ -200,7 +206,7 @@ impl TraceBuilder {
         path
     }
 
-    /// Returns the graph that an event belongs to.
+    /// Returns the builder of the graph to which an event belongs.
     fn graph_mut(&mut self, event: &Event) -> Option<&mut GraphBuilder> {
         let Some(outer) = event.parent_task else { return Some(&mut self.root) };
         let path = self.paths.get(&outer)?;
@@ -215,7 +221,7 @@ impl TraceBuilder {
 }
 
 impl GraphBuilder {
-    /// Sets the generation of the enclosing task or run. In a new generation the graph is resumed or starts over.
+    /// Sets the generation of the enclosing task or run. If it is new, the graph is being resumed or started again.
     fn set_generation(&mut self, generation: u64) {
         if self.generation != generation {
             (self.generation, self.is_resuming) = (generation, true);
@@ -246,15 +252,16 @@ impl GraphBuilder {
         self.step_mut(number).state = Some(state);
     }
 
-    /// Handles a checkpoint. If a state was reported before the first checkpoint, it is the state with which the
-    /// graph resumes, not the result of its next step.
+    /// Handles a checkpoint. A state that was reported before the first checkpoint is the state with which the
+    /// graph resumes, and not the result of its next step.
     fn on_checkpoint(&mut self, number: i64, source: Source) {
         let shown = self.early_state_step.take().filter(|it| *it == number + 1);
         let next = if std::mem::replace(&mut self.saw_checkpoint, true) { None } else { shown };
         let next = next.and_then(|it| self.find_step(it));
         let Some(state) = next.and_then(|it| it.state.take()) else { return };
-        // A nested graph runs even if no events are read, so the event with this state may have been lost with its
-        // run. A command to the root changes its state between steps, and is not a step.
+        // A nested graph continues even if its events are not read, so the event with this state may have been lost
+        // together with its run. A command to the root changes the root's state between steps and does not count as
+        // a step.
         let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
         let before = before.find_map(|it| it.state.as_ref());
         if self.is_restarted && source == Source::Loop && before != Some(&state) {
@@ -262,7 +269,7 @@ impl GraphBuilder {
         }
     }
 
-    /// Starts a task; returns whether it was started before.
+    /// Starts a task. Returns whether the task has been started before.
     fn start_task(&mut self, number: i64, task: TaskBuilder) -> bool {
         let is_repeated = std::mem::take(&mut self.is_resuming);
         if is_repeated {
@@ -275,7 +282,7 @@ impl GraphBuilder {
         step.start_task(task)
     }
 
-    /// Returns the ids of the pending interrupts of the last step.
+    /// Returns the ids of the pending interrupts in the last step.
     fn pending_interrupts(&self) -> BTreeSet<String> {
         let tasks = self.steps.last().map(|it| it.tasks.iter().chain(it.previous.values()));
         tasks.into_iter().flatten().flat_map(TaskBuilder::pending_interrupts).collect()
@@ -294,11 +301,11 @@ impl StepBuilder {
         self.tasks.get_mut(*self.index.get(&id)?)
     }
 
-    /// Starts the step again, and keeps what is known of its tasks.
+    /// Starts the step again, but keeps the known results of its tasks.
     fn reopen(&mut self) {
         self.state = None;
         self.index.clear();
-        // `previous` may still contain tasks of a run that ended before it had started all of them.
+        // `previous` may still contain tasks from a run that ended before it had started all tasks of the step.
         self.previous.extend(self.tasks.drain(..).map(|it| (it.id, it)));
     }
 
@@ -314,7 +321,8 @@ impl StepBuilder {
     }
 
     fn finish(mut self) -> StepTrace {
-        // Task order: tasks triggered by edges come before sent payloads. They are started in the opposite order.
+        // Tasks that are triggered by edges come before tasks with sent payloads. The engine starts them in the
+        // opposite order.
         self.tasks.sort_by_key(|it| it.sent);
         let tasks = self.tasks.into_iter().map(TaskBuilder::finish).collect();
         StepTrace { step: self.number, tasks, state: self.state }

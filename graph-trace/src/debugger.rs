@@ -1,7 +1,7 @@
-//! Executing a run one superstep at a time.
+//! Executes a run one superstep at a time.
 //!
 //! Each step is a separate run that stops before the next step. A debugger therefore works with any checkpointer,
-//! can be dropped and recreated in another process, and shows what is stored.
+//! can be dropped and recreated in another process, and always shows the stored state.
 
 use std::{fmt, sync::Arc};
 
@@ -16,16 +16,17 @@ use crate::{
     trace::{Header, RunStatus, StepTrace, Trace},
 };
 
-/// Executes the runs of a thread step by step: inspect the state, change it, continue, or fork from an earlier
-/// step.
+/// Executes the runs of a thread step by step. Between steps, the state can be inspected and changed, and the run
+/// can be continued or forked from an earlier step.
 ///
-/// A step is a superstep of the thread's own graph. A subgraph runs within the step of its task: it can only be
-/// halted at the stops it was compiled with ([`StateGraph::stop_before`](graph_core::StateGraph::stop_before) on
-/// the subgraph), and breakpoints by name refer to nodes of the thread's graph. Stops of the thread's graph and of
-/// the thread's options are ignored, because the debugger halts after each step anyway.
+/// A step is a superstep of the thread's own graph. A subgraph runs within the step of its task and can be halted
+/// only at the stops with which it was compiled (call
+/// [`StateGraph::stop_before`](graph_core::StateGraph::stop_before) on the subgraph). Breakpoints by name refer to
+/// nodes of the thread's graph. The stops of the thread's graph and of the thread's options are ignored, because
+/// the debugger halts after each step anyway.
 ///
-/// The thread must not be positioned at a checkpoint; use [`fork_at`](Self::fork_at) to go back. Only one run of a
-/// thread can be active at a time, so several debuggers of one thread must take turns.
+/// The thread must not be positioned at a checkpoint; to go back, use [`fork_at`](Self::fork_at). Only one run of a
+/// thread can be active at a time, so several debuggers for one thread must take turns.
 ///
 /// ```
 /// use graph_core::{MemorySaver, START, State, StateGraph};
@@ -53,7 +54,7 @@ use crate::{
 ///     .compile()?;
 /// let mut debugger = Debugger::new(graph.thread("essay-1", ()));
 /// debugger.start(Essay { topic: "tea".into(), ..Essay::default() }).await?;
-/// let step = debugger.step().await?.expect("`plan` runs first");
+/// let step = debugger.step().await?.expect("`plan` is the first node");
 /// assert_eq!(step.tasks[0].node, "plan");
 /// assert_eq!(debugger.next(), ["write"]);
 ///
@@ -77,24 +78,24 @@ pub struct Debugger<S: State, C = ()> {
     end: RunStatus,
 }
 
-/// An error of [`Debugger::fork_at`].
+/// Error of [`Debugger::fork_at`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
     /// The thread could not be read.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The current branch has no checkpoint of this step.
+    /// The current branch has no checkpoint for this step.
     #[error("the thread has no step {step} to fork from; its steps are {steps:?}")]
     UnknownStep {
         /// The requested step.
         step: i64,
-        /// The steps of the branch.
+        /// The steps that the branch has.
         steps: Vec<i64>,
     },
 }
 
-/// A breakpoint.
+/// A condition under which [`Debugger::continue_run`] halts.
 enum Breakpoint<S> {
     Before(String),
     When(Arc<dyn Fn(&S) -> bool + Send + Sync>),
@@ -110,7 +111,7 @@ impl<S> Clone for Breakpoint<S> {
 }
 
 impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
-    /// Creates a debugger of a new or an existing thread.
+    /// Creates a debugger for a new or existing thread.
     pub fn new(thread: Thread<S, C>) -> Self {
         let header = header(thread.graph(), &Input::<S>::proceed());
         let (state, breakpoints, builder) = (None, Vec::new(), TraceBuilder::new());
@@ -136,16 +137,16 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         self.breakpoints.clear();
     }
 
-    /// Applies an input and halts before the first node. Returns the step of START.
+    /// Applies an input and halts before the first node. Returns the trace of the START step.
     pub async fn start(&mut self, input: impl Into<Input<S>>) -> Result<StepTrace, RunError> {
         self.load_state().await?;
         self.run(input.into()).await
     }
 
-    /// Executes one step and returns its trace; `None` at the end of the run or at a pending interrupt.
+    /// Executes one step and returns its trace. Returns `None` if the run has ended or an interrupt is pending.
     ///
-    /// A failed step is retried by the next call. A step in which a subgraph reached one of its own stops is not
-    /// complete; the next call continues it.
+    /// If a step fails, the next call retries it. A step in which a subgraph reached one of its own stops is not
+    /// complete, and the next call continues it.
     pub async fn step(&mut self) -> Result<Option<StepTrace>, RunError> {
         let here = self.load_state().await?.ok_or(RunError::EmptyInput)?;
         if here.is_done() || here.interrupts().next().is_some() {
@@ -155,7 +156,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
     }
 
     /// Executes steps until a breakpoint is hit, an interrupt is pending, a subgraph stops, or nothing is left to
-    /// run. Returns these steps.
+    /// run. Returns the traces of the executed steps.
     pub async fn continue_run(&mut self) -> Result<Vec<StepTrace>, RunError> {
         let mut steps = Vec::new();
         loop {
@@ -169,7 +170,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         }
     }
 
-    /// Answers the only pending interrupt and executes its step again.
+    /// Answers the pending interrupt, of which there must be exactly one, and executes its step again.
     pub async fn answer(&mut self, answer: impl Serialize) -> Result<StepTrace, RunError> {
         self.load_state().await?;
         self.run(Input::resume(answer)?).await
@@ -178,7 +179,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
     /// Changes the current state. The nodes that run next stay the same.
     pub async fn edit(&mut self, update: S::Update) -> Result<(), RunError> {
         self.load_state().await?.ok_or(RunError::EmptyInput)?;
-        // A run that is drained before it begins applies the command and does nothing else.
+        // A run that is drained before it begins only applies the command.
         let control = RunControl::new();
         control.drain();
         let options = self.thread.options().clone().control(control);
@@ -186,18 +187,20 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         self.run_with(input, options).await.map(drop)
     }
 
-    /// Changes the state as if a node had returned the update: its edges and branches determine again which nodes
-    /// run next.
+    /// Changes the state as if a node had returned the update. The edges and branches of that node determine again
+    /// which nodes run next.
     pub async fn edit_as(&mut self, update: S::Update, as_node: AsNode) -> Result<(), RunError> {
         self.load_state().await?;
         self.positioned_thread().await?.update_state(update, as_node).await?;
         self.reload_state().await
     }
 
-    /// Returns another debugger, positioned after an earlier step. Its steps form a new branch.
+    /// Returns another debugger that is positioned after an earlier step. The steps that it executes form a new
+    /// branch.
     ///
-    /// Step -1 is the first input of a new thread, and step 0 is START. This debugger keeps its position: if it
-    /// continues after the other one, it creates a branch too. Edits made at the step are included.
+    /// Step -1 is the first input of a new thread, and step 0 is START. Edits that were made at the step are
+    /// included. This debugger keeps its position. If it continues after the other debugger has executed steps, it
+    /// creates a branch too.
     ///
     /// All tasks of the following step are executed again, including answered interrupts and subgraphs.
     pub async fn fork_at(&self, step: i64) -> Result<Self, ForkError> {
@@ -235,13 +238,13 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         }
     }
 
-    /// Returns the current thread state: its values, the tasks that run next, interrupted subgraphs, and the step
-    /// number. `None` until a method that loads the state has been called.
+    /// Returns the current thread state, which contains the values, the tasks that run next, interrupted subgraphs
+    /// and the step number. Returns `None` until a method that loads the state has been called.
     pub fn thread_state(&self) -> Option<&ThreadState<S>> {
         self.state.as_ref()
     }
 
-    /// Returns the state values.
+    /// Returns the values of the current state, if it has been loaded.
     pub fn state(&self) -> Option<&S> {
         self.state.as_ref().map(|it| &it.values)
     }
@@ -261,7 +264,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         self.state.as_ref().is_some_and(ThreadState::is_done)
     }
 
-    /// Returns the trace of everything executed by this debugger.
+    /// Returns the trace of all steps that this debugger has executed.
     pub fn trace(&self) -> Trace {
         self.builder.clone().finish(self.header.clone(), self.end.clone())
     }
@@ -273,7 +276,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         }
     }
 
-    /// Returns the thread state; loads it if necessary.
+    /// Returns the thread state and loads it if necessary.
     async fn load_state(&mut self) -> Result<Option<&ThreadState<S>>, RunError> {
         if self.state.is_none() {
             self.reload_state().await?;
@@ -281,13 +284,14 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
         Ok(self.state.as_ref())
     }
 
-    /// Loads the newest state, which is the result of our last operation.
+    /// Loads the newest state, which is the result of this debugger's last operation.
     async fn reload_state(&mut self) -> Result<(), RunError> {
         self.state = self.thread.state_with_subgraphs().await?;
         Ok(())
     }
 
-    /// Returns the thread at our position: its head, unless someone else has advanced it.
+    /// Returns the thread at the position of this debugger. This is the thread's head, unless another caller has
+    /// advanced the thread.
     async fn positioned_thread(&self) -> Result<Thread<S, C>, RunError> {
         let newest = self.thread.history(Some(1)).await?;
         let newest = newest.first().map(|it| it.id);

@@ -1,4 +1,4 @@
-//! Comparing two runs.
+//! Compares two runs.
 
 mod compare;
 mod display;
@@ -12,39 +12,39 @@ use crate::{path::TracePath, trace::Trace};
 
 /// The first difference between two runs, and a summary of all differences.
 ///
-/// `Display` renders an explanation for people.
+/// The `Display` implementation renders a human-readable explanation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Divergence {
-    /// Where the runs diverge.
+    /// Location at which the runs diverge.
     pub path: TracePath,
-    /// What differs there first.
+    /// Kind of the first difference at that location.
     pub kind: DivergenceKind,
-    /// The value in the first run; `None` if there is none.
+    /// The value in the first run, or `None` if it has no such value.
     pub was: Option<Value>,
-    /// The value in the second run; `None` if there is none.
+    /// The value in the second run, or `None` if it has no such value.
     pub now: Option<Value>,
     /// A summary of all differences.
     pub summary: DiffSummary,
 }
 
-/// What differs in a step or task.
+/// The part of a run, step or task that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DivergenceKind {
     /// The input of the run or task.
     Input,
-    /// The node of the task, or whether the task exists.
+    /// The node of the task, or the existence of the task.
     Task,
     /// A failed attempt.
     Attempt,
-    /// An external call: its name, key or result.
+    /// The name, key or result of an external call.
     Effect,
     /// A custom event or message.
     StreamItem,
     /// The graphs that a task ran, or their steps.
     Graph,
-    /// The error, or whether it was handled.
+    /// The error, or whether it was handled by an error handler.
     Error,
     /// An interrupt.
     Interrupt,
@@ -61,7 +61,7 @@ pub enum DivergenceKind {
 }
 
 impl Trace {
-    /// Compares two traces; `None` if they are equal.
+    /// Compares two traces. Returns `None` if they are equal.
     ///
     /// Timing, the identity of the graph and the version of the engine are not compared.
     ///

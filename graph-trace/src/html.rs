@@ -1,9 +1,9 @@
 //! Renders a run as a self-contained HTML page.
 //!
-//! The values of a run are untrusted: they may come from a model, or from anyone who talked to the model. They are
-//! therefore embedded as JSON without any character that is special in HTML, the page's script only turns them into
-//! text nodes, and a content security policy prevents the browser from running or loading anything except the
-//! script and the style of this crate.
+//! The values of a run are untrusted, because they may come from a model or from anyone who talked to the model.
+//! They are therefore embedded as JSON without any character that is special in HTML, and the page's script only
+//! turns them into text nodes. A content security policy prevents the browser from running or loading anything
+//! except the script and the style of this crate.
 
 mod data;
 mod executed_path;
@@ -18,7 +18,7 @@ use crate::trace::Trace;
 
 const STYLE: &str = include_str!("html/page.css");
 const BODY: &str = include_str!("html/page.html");
-/// In order of their dependencies.
+/// The files of the page's script, in the order of their dependencies.
 const SCRIPT: &[&str] = &[
     include_str!("html/dom.js"),
     include_str!("html/trace.js"),
@@ -32,10 +32,10 @@ const SCRIPT: &[&str] = &[
 ];
 
 impl Trace {
-    /// Renders the run as an HTML page in a single file that loads nothing: the graph with the executed path, a
-    /// timeline, and the details of each task.
+    /// Renders the run as a single HTML file that loads no other files. The page shows the graph with the executed
+    /// path, a timeline, and the details of each task.
     ///
-    /// `drawing` must be the drawing of the graph that ran. Subgraphs are expanded as they are in the drawing.
+    /// `drawing` must be a drawing of the graph that ran. The page expands the same subgraphs as the drawing.
     ///
     /// ```
     /// # use graph_core::{RunOptions, START, State, StateGraph};
@@ -84,8 +84,8 @@ fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPT.concat())
 }
 
-/// Escapes the characters in JSON that are special in HTML, or that end a line in JavaScript. They only occur in
-/// strings, where JSON permits escape sequences.
+/// Escapes the characters in a JSON text that are special in HTML or that end a line in JavaScript. They occur only
+/// in strings, where JSON permits escape sequences.
 fn escape_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,8 +1,8 @@
-//! Traces of graph runs: for inspection, snapshot tests and replay.
+//! Records traces of graph runs for inspection, snapshot tests and replay.
 //!
-//! A [`Trace`] is built from the events of a run. It is deterministic: it does not depend on how tasks interleave,
-//! on the number of threads, on the machine, or on crashes and resumes. The tasks of each step are in a fixed
-//! order, and ids, times and addresses are not shown by default.
+//! A [`Trace`] is built from the events of a run. It is deterministic, which means that it does not depend on how
+//! tasks interleave, on the number of OS threads, on the machine, or on crashes and resumes. The tasks in each step
+//! are in a fixed order, and ids, times and addresses are not shown by default.
 //!
 //! - **Inspect**: [`record`] runs a graph and [`record_thread`] a thread; [`Trace::text`] renders the trace for
 //!   people.
@@ -76,7 +76,7 @@ pub use trace::{
     Timing, Trace,
 };
 
-/// Used by the expansion of `assert_trace_snapshot!`. Not part of the public API.
+/// Used by the expansion of `assert_trace_snapshot!`. This is not part of the public API.
 #[cfg(feature = "insta")]
 #[doc(hidden)]
 pub mod __private {

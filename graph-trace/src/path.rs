@@ -2,41 +2,41 @@
 
 use std::fmt;
 
-/// The location of something in a trace: a path through nested graphs, starting at the root.
+/// A location in a trace, given as a path through nested graphs that starts at the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TracePath {
-    /// A step of the root, then a step of the graph that its task ran, and so on. Empty for anything outside of the
-    /// steps: the input and the outcome.
+    /// The step of the root, then the step of the graph that the task in that step ran, and so on. Empty if the
+    /// location is not in a step, such as the input or the outcome of the run.
     pub steps: Vec<StepPath>,
 }
 
-/// A step and, if the location is within one task, the task.
+/// A step and, if the location is within a single task, that task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepPath {
-    /// The number of the graph among those the enclosing task ran, starting at 1; 1 for the root.
+    /// Position of the graph among the graphs that the enclosing task ran, starting at 1. The root has position 1.
     pub graph: usize,
     /// The number of the step.
     pub step: i64,
-    /// The task.
+    /// The task, if the location is within a single task.
     pub task: Option<TaskPath>,
 }
 
-/// A task of a step.
+/// A task in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskPath {
-    /// Its node.
+    /// Name of the task's node.
     pub node: String,
-    /// Its position among the tasks of the step, starting at 1.
+    /// Position of the task among the tasks in the step, starting at 1.
     pub position: usize,
-    /// The number of tasks in the step.
+    /// Number of tasks in the step.
     pub n_tasks: usize,
 }
 
 impl TracePath {
-    /// Returns the innermost step.
+    /// Returns the number of the innermost step.
     pub fn step(&self) -> Option<i64> {
         self.steps.last().map(|it| it.step)
     }

@@ -10,22 +10,22 @@ use crate::{
     trace::{Header, RunStatus, Trace},
 };
 
-/// A recorded run.
+/// A recorded run, with its trace and its result.
 #[derive(Debug)]
 #[must_use]
 pub struct RecordedRun<S> {
-    /// Its trace.
+    /// The trace of the run.
     pub trace: Trace,
-    /// Its result.
+    /// The result of the run.
     pub outcome: Result<RunOutcome<S>, RunError>,
     builder: TraceBuilder,
 }
 
 impl<S: State> RecordedRun<S> {
-    /// Runs the thread again and records that run too. Returns one trace of all runs.
+    /// Runs the thread again and records that run too. The returned trace covers all runs.
     ///
-    /// Repeated steps replace the earlier ones, so a thread that failed or crashed and was resumed has the same
-    /// trace as one that did not.
+    /// Repeated steps replace the earlier ones, so a thread that failed or crashed and was then resumed has the
+    /// same trace as a thread that did not.
     pub async fn then<C: Send + Sync + 'static>(
         self,
         thread: &Thread<S, C>,
@@ -132,7 +132,8 @@ fn with_events_enabled<S: State, C: Send + Sync + 'static>(thread: &Thread<S, C>
 }
 
 impl TraceBuilder {
-    /// Enables everything in `options` that a trace needs: all kinds of events, including those of subgraphs.
+    /// Enables everything in `options` that a trace needs, which is all kinds of events, including those of
+    /// subgraphs.
     pub fn enable_events(options: RunOptions) -> RunOptions {
         options.stream_modes(StreamMode::DEBUG).subgraphs()
     }
@@ -166,7 +167,7 @@ async fn collect<S: State>(
 }
 
 impl RunStatus {
-    /// Converts the result of a run.
+    /// Converts the result of a run to a status.
     pub fn from_result<S>(result: &Result<RunOutcome<S>, RunError>) -> Self {
         match result {
             Ok(RunOutcome::Done(_)) => Self::Done,

@@ -1,18 +1,20 @@
-//! Redactions: replacing values that differ from run to run, or that are confidential, with fixed texts.
+//! Redactions, which replace values with fixed texts if the values differ from run to run or are confidential.
 
 use serde_json::{Map, Value};
 
 use crate::trace::{GraphTrace, RunStatus, TaskTrace, Trace};
 
-/// Rules that hide parts of a trace: fields by path, and parts of texts by pattern.
+/// Rules that hide parts of a trace. A rule hides either the values at a path or the parts of texts that match a
+/// pattern.
 ///
-/// A **path** selects fields: `messages[*].id`, `drafts[0].text`, `**.token`. `[*]` matches every item of a list,
-/// `*` every field, `**` any number of levels. In states, inputs and writes, paths start at the fields of the
-/// state; in payloads, results of calls, interrupts and stream output they start at the value itself.
+/// A **path** selects fields, for example `messages[*].id`, `drafts[0].text` or `**.token`. `[*]` matches every
+/// item of a list, `*` matches every field, and `**` matches any number of levels. In states, inputs and writes,
+/// paths start at the fields of the state. In payloads, results of calls, interrupts and stream output, they start
+/// at the value itself.
 ///
-/// A **pattern** is searched in every text, error and call. `*` matches one or more characters other than
-/// whitespace and quotes, as many as possible; everything else matches literally. `req-*` matches `req-8f31` and
-/// leaves the surrounding text unchanged.
+/// A **pattern** is searched for in every text, error and call. `*` matches one or more characters other than
+/// whitespace and quotes, as many as possible. All other characters match literally. For example, `req-*` matches
+/// `req-8f31` and leaves the surrounding text unchanged.
 ///
 /// ```
 /// use graph_trace::Redactions;
@@ -62,7 +64,7 @@ impl Redactions {
     ///
     /// # Panics
     ///
-    /// Panics if the path is invalid: a bracket without a number, or a missing name.
+    /// Panics if the path is invalid, for example if it has a bracket without a number or a missing name.
     #[track_caller]
     pub fn path(mut self, path: &str, replacement: impl Into<String>) -> Self {
         let Some(segments) = parse_path(path) else {
@@ -98,7 +100,7 @@ impl Redactions {
         }
     }
 
-    /// Redacts the value of a field; paths start at the field's name.
+    /// Redacts the value of a field. Paths start at the name of the field.
     fn apply_field(&self, field: &str, value: &mut Value) {
         let mut object = Map::from_iter([(field.to_owned(), value.take())]).into();
         self.apply(&mut object);
@@ -108,7 +110,7 @@ impl Redactions {
         };
     }
 
-    /// Redacts the input of a run: an update, or a command that contains one.
+    /// Redacts the input of a run, which is an update or a command that contains an update.
     fn apply_input(&self, input: &mut Value) {
         for part in ["update", "resume"] {
             if let Some(part) = input.get_mut(part) {
@@ -145,7 +147,7 @@ impl Redactions {
 }
 
 impl Trace {
-    /// Returns the trace with redactions applied.
+    /// Returns a copy of the trace to which the redactions have been applied.
     pub fn redacted(&self, redactions: &Redactions) -> Self {
         let mut trace = self.clone();
         redactions.apply_input(&mut trace.header.input);
@@ -165,7 +167,7 @@ fn parse_path(path: &str) -> Option<Vec<Segment>> {
         match name {
             "**" => segments.push(Segment::AnyDepth),
             "*" => segments.push(Segment::AnyKey),
-            // The value itself may be a list: `[*].id`.
+            // The value itself may be a list, as in the path `[*].id`.
             "" if segments.is_empty() && !items.is_empty() => {}
             "" => return None,
             name => segments.push(Segment::Key(name.to_owned())),
@@ -255,7 +257,7 @@ fn replaced(text: &str, pattern: &[Piece], replacement: &str) -> String {
     out
 }
 
-/// Returns the number of characters at the start that match the pattern.
+/// Returns the number of characters at the start of `chars` that match the pattern, or `None` if they do not match.
 fn match_length(chars: &[char], pattern: &[Piece]) -> Option<usize> {
     match pattern.split_first() {
         None => Some(0),

@@ -1,4 +1,4 @@
-//! Reducing a trace to a level of detail.
+//! Reduces a trace to a level of detail.
 
 use crate::{
     text::Detail,
@@ -6,7 +6,7 @@ use crate::{
 };
 
 impl Trace {
-    /// Returns the trace reduced to what its text shows at this level of detail.
+    /// Returns a copy of the trace that contains only the parts that its text shows at this level of detail.
     pub fn reduced(&self, detail: Detail) -> Self {
         let mut trace = self.clone();
         reduce_graph(&mut trace.root, detail);

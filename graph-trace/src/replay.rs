@@ -1,17 +1,19 @@
-//! Record and replay: storing the external calls of a run in a file, and repeating the run without making them.
+//! Record and replay. The external calls of a run are stored in a file, and the run can be repeated without making
+//! these calls.
 //!
 //! A [`Recording`] contains the results of all external calls of a run, and the trace of the run. [`record_to`]
-//! creates one; [`Recording::replay`] runs the graph with it: each [`Context::task`](graph_core::Context::task),
-//! clock reading and random number returns the recorded result, and no call is made. This allows a changed graph or
-//! prompt to be tried on a past run, and a bug that occurred once to be reproduced any number of times.
+//! creates a recording, and [`Recording::replay`] runs the graph with it: each
+//! [`Context::task`](graph_core::Context::task), clock reading and random number returns the recorded result, and
+//! no call is made. A changed graph or prompt can thus be tried on a past run, and a bug that occurred once can be
+//! reproduced any number of times.
 //!
-//! A recording contains the results of calls **unredacted**. If they contain secrets or personal data, so does the
-//! file.
+//! A recording contains the results of calls **unredacted**. If the results contain secrets or personal data, so
+//! does the file.
 //!
-//! A replay cannot restore the type of an error: a recorded error is replayed as a
-//! [`RecordedError`](graph_core::RecordedError) with the same message, which is terminal if the original was. A
-//! retry policy that depends on error types may therefore decide differently; one that depends on messages does
-//! not.
+//! A replay cannot restore the type of an error. A recorded error is replayed as a
+//! [`RecordedError`](graph_core::RecordedError) with the same message, which is terminal if the original error was
+//! terminal. A retry policy that depends on error types may therefore decide differently; a retry policy that
+//! depends on messages does not.
 
 mod file;
 mod record;
@@ -35,8 +37,9 @@ pub use report::{ReplayMismatchError, ReplayedRun, UnrecordedCall};
 impl Recording {
     /// Runs the graph with the recorded input and the recorded results of external calls.
     ///
-    /// No call is made. A call that is not in the recording is a terminal failure of its task, and therefore of the
-    /// run. It is listed in [`ReplayedRun::unrecorded_calls`], with the call that was expected instead.
+    /// No call is made. A call that is not in the recording fails its task with a terminal error, and therefore
+    /// fails the run. The call is listed in [`ReplayedRun::unrecorded_calls`], together with the call that was
+    /// expected instead.
     ///
     /// ```
     /// use graph_core::{Context, NodeError, RunOptions, START, State, StateGraph};
@@ -69,8 +72,8 @@ impl Recording {
     /// # }
     /// ```
     ///
-    /// Fails without running anything if the recorded input does not match the graph's state; a command to a
-    /// thread, for example, does not. In that case pass the input to [`replay_on`](Self::replay_on).
+    /// Fails without running anything if the recorded input does not match the graph's state, for example because
+    /// it is a command to a thread. In that case, pass the input to [`replay_on`](Self::replay_on).
     pub async fn replay<S: State + Default, C: Send + Sync + 'static>(
         &self,
         graph: &CompiledGraph<S, C>,
@@ -80,7 +83,7 @@ impl Recording {
         Ok(self.replay_on(graph, input, deps, RunOptions::new()).await)
     }
 
-    /// Runs the graph with the recorded results, using this input and these options.
+    /// Runs the graph with the recorded results of external calls, but with the given input and options.
     pub async fn replay_on<S: State, C: Send + Sync + 'static>(
         &self,
         graph: &CompiledGraph<S, C>,
@@ -94,14 +97,14 @@ impl Recording {
         ReplayedRun::new(recorded, &replayer, self)
     }
 
-    /// Returns a replayer of the recorded calls, for use in other runs: see
+    /// Returns a replayer for the recorded calls, which can be used in other runs; see
     /// [`RunOptions::effects`](graph_core::RunOptions::effects).
     pub fn replayer(&self) -> Arc<Replayer> {
         Arc::new(Replayer::new(self.calls.clone()))
     }
 }
 
-/// Converts an input, as shown in a trace, to writes.
+/// Converts an input to writes. The input has the form that is shown in a trace.
 fn writes_of(input: &Value) -> Vec<FieldWrite> {
     let fields = input.as_object().into_iter().flatten();
     let write = |(field, value): (&String, &Value)| {
@@ -115,14 +118,14 @@ fn writes_of(input: &Value) -> Vec<FieldWrite> {
     fields.map(write).collect()
 }
 
-/// Replays the calls of a recording instead of making them.
+/// Returns the recorded results of calls, so that the calls are not made.
 ///
 /// A call is identified by its call site and key. Several calls with the same call site and key, such as retries of
 /// a failed call, are replayed in the recorded order.
 #[derive(Debug)]
 pub struct Replayer {
     calls: Vec<RecordedCall>,
-    /// The indices of the calls of each call site, in recorded order.
+    /// Indices of the calls at each call site, in the recorded order.
     by_call_site: BTreeMap<String, Vec<usize>>,
     // A std mutex, because it is only locked briefly and never across an await.
     state: Mutex<ReplayState>,
@@ -153,7 +156,7 @@ impl Replayer {
         calls
     }
 
-    /// Returns the recorded calls that were not replayed.
+    /// Returns the recorded calls that have not been replayed.
     pub fn unused_calls(&self) -> Vec<RecordedCall> {
         let replayed = self.with_state(|it| it.replayed.clone());
         let calls = self.calls.iter().zip(replayed);
@@ -164,8 +167,8 @@ impl Replayer {
         access(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the recorded call that was expected instead: one with the same name, or the next one of the call
-    /// site.
+    /// Returns the recorded call that was expected instead. This is the first call at the call site with the same
+    /// name, or else the next call at the call site.
     fn expected(&self, call: EffectCall<'_>, replayed: &[bool]) -> Option<usize> {
         let open = || {
             self.by_call_site.get(call.task_path).into_iter().flatten().filter(|it| !replayed[**it])

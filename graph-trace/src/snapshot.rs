@@ -1,7 +1,7 @@
-//! Snapshot tests: comparing the trace of a run with an approved one.
+//! Snapshot tests, which compare the trace of a run with an approved trace.
 //!
-//! Snapshots are managed by [`insta`]: review them with `cargo insta review`, or write them with
-//! `INSTA_UPDATE=always`. They are stored in the directory `snapshots` next to the test's source file, and named
+//! Snapshots are managed by [`insta`]. Review them with `cargo insta review`, or write them with
+//! `INSTA_UPDATE=always`. They are stored in the directory `snapshots` next to the test's source file and are named
 //! after the test.
 
 mod explain;
@@ -12,10 +12,10 @@ use crate::{
     trace::Trace,
 };
 
-/// Runs a graph and compares its trace with a snapshot; or compares an existing trace.
+/// Runs a graph and compares its trace with a snapshot, or compares an existing trace with a snapshot.
 ///
-/// Given a graph, the macro awaits its run, so it can only be used in an async test. An optional [`Snapshot`] after
-/// a semicolon configures the snapshot.
+/// If the first argument is a graph, the macro awaits the run, so it can be used only in an async test. To
+/// configure the snapshot, add a [`Snapshot`] after a semicolon.
 ///
 /// ```no_run
 /// use graph_core::{RunOptions, START, State, StateGraph};
@@ -48,8 +48,8 @@ use crate::{
 /// # }
 /// ```
 ///
-/// If the snapshot differs, a line above [`insta`]'s comparison shows the superstep and the task of the first
-/// difference.
+/// If the trace differs from the snapshot, a line above [`insta`]'s comparison shows the superstep and the task of
+/// the first difference.
 ///
 /// ```text
 /// first difference: step 3, task `write` (2nd of 4): now `drafts <- ["b"]`, was `drafts <- ["a"]`
@@ -84,7 +84,7 @@ macro_rules! assert_trace_snapshot {
     };
 }
 
-/// The assertion itself. It expands to insta's own macro, which determines the name of the snapshot from the crate,
+/// Performs the assertion. It expands to insta's own macro, which derives the name of the snapshot from the crate,
 /// module and function in which it is expanded.
 #[doc(hidden)]
 #[macro_export]
@@ -97,7 +97,7 @@ macro_rules! __assert_trace_snapshot {
     }};
 }
 
-/// Options for snapshots of a trace: level of detail, redactions and format.
+/// Options for a snapshot of a trace: its level of detail, redactions and format.
 ///
 /// ```
 /// use graph_trace::{Detail, Snapshot};
@@ -124,11 +124,11 @@ enum Format {
     Json,
 }
 
-/// Default replacement of redacted values.
+/// Default replacement for redacted values.
 const REDACTED: &str = "[redacted]";
 
 impl Snapshot {
-    /// Shows this level of detail.
+    /// Creates options with this level of detail.
     pub fn new(detail: Detail) -> Self {
         Self { detail, ..Self::default() }
     }
@@ -139,39 +139,39 @@ impl Snapshot {
         self
     }
 
-    /// Uses JSON, for tools, instead of text.
+    /// Stores the snapshot as JSON, which is intended for tools, instead of text.
     pub fn json(mut self) -> Self {
         self.format = Format::Json;
         self
     }
 
-    /// Redacts the values at this path: see [`Redactions`].
+    /// Redacts the values at this path; see [`Redactions`].
     #[track_caller]
     pub fn redact(mut self, path: &str) -> Self {
         self.redactions = self.redactions.path(path, REDACTED);
         self
     }
 
-    /// Redacts parts of texts that match this pattern: see [`Redactions`].
+    /// Redacts the parts of texts that match this pattern; see [`Redactions`].
     pub fn redact_text(mut self, pattern: &str) -> Self {
         self.redactions = self.redactions.text(pattern, REDACTED);
         self
     }
 
-    /// Replaces all redactions set so far.
+    /// Replaces all redactions that have been set so far.
     pub fn redactions(mut self, redactions: Redactions) -> Self {
         self.redactions = redactions;
         self
     }
 
-    /// Returns the content of the snapshot of a trace.
+    /// Returns the content of a trace's snapshot.
     pub fn content(&self, trace: &impl AsRef<Trace>) -> String {
         let trace = trace.as_ref().redacted(&self.redactions);
         match self.format {
             Format::Text => trace.text(TextOptions::new(self.detail)),
             Format::Json => {
                 let mut trace = trace.reduced(self.detail);
-                // These change with every version, independent of the run.
+                // These values change with every version, even if the run stays the same.
                 (trace.header.graph, trace.header.engine) = Default::default();
                 serde_json::to_string_pretty(&trace).unwrap_or_else(|error| error.to_string())
             }

@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::trace::{GraphTrace, RunStatus, StepTrace, TaskTrace, Trace};
 
-/// The level of detail.
+/// The level of detail of a rendered trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Which tasks ran, and what they routed to.
+    /// Shows which tasks ran and which nodes they routed to.
     Routes,
-    /// In addition, writes, external calls, interrupts and stream output.
+    /// Also shows writes, external calls, interrupts and stream output.
     #[default]
     Updates,
-    /// In addition, the inputs of tasks and the state after each step.
+    /// Also shows the inputs of tasks and the state after each step.
     Full,
 }
 
@@ -28,7 +28,7 @@ pub struct TextOptions {
 }
 
 impl TextOptions {
-    /// Shows this level of detail, without timing.
+    /// Creates options with this level of detail, without timing.
     pub fn new(detail: Detail) -> Self {
         Self { detail, timing: false }
     }
@@ -54,12 +54,12 @@ impl Trace {
     }
 }
 
-/// Describes how a run ended.
+/// Returns a description of how a run ended.
 pub(crate) fn outcome_text(outcome: &RunStatus) -> String {
     match outcome {
         RunStatus::Done => "done".to_owned(),
         RunStatus::Interrupted => "waits for an answer".to_owned(),
-        RunStatus::Stopped => "stopped where it was told to".to_owned(),
+        RunStatus::Stopped => "stopped at a configured stop".to_owned(),
         RunStatus::Failed(error) => format!("failed: {}", one_line(error)),
         RunStatus::Unfinished => "unfinished".to_owned(),
     }
@@ -83,7 +83,7 @@ impl Text {
     }
 
     fn step(&mut self, depth: usize, step: &StepTrace) {
-        // The only effect of START is the state.
+        // START only changes the state, so its step is shown only if states are shown.
         if step.tasks.is_empty() && self.options.detail < Detail::Full {
             return;
         }
@@ -169,7 +169,7 @@ fn compact(value: &Value) -> String {
     value.to_string()
 }
 
-/// Escapes a text to fit on one line; texts of models and servers may contain any character.
+/// Escapes a text so that it fits on one line. Texts from models and servers may contain any character.
 fn one_line(text: &str) -> String {
     text.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
 }

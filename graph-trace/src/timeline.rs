@@ -4,16 +4,17 @@ use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use crate::trace::{GraphTrace, TaskTrace, Timing, Trace};
 
-/// Minimum width of the bars, even in a narrow terminal.
+/// Minimum width of the bars in columns, even in a narrow terminal.
 const MIN_BAR_COLUMNS: usize = 10;
-/// Maximum width of a name.
+/// Maximum width of a name in columns.
 const MAX_NAME_COLUMNS: usize = 32;
 
 impl Trace {
-    /// Renders the run over time in about `width` columns: a bar for each task, with nested graphs below it,
-    /// followed by the total time of each node.
+    /// Renders the timing of the run in about `width` columns. Shows a bar for each task, with nested graphs below
+    /// it, followed by the total time of each node.
     ///
-    /// Times differ from run to run. A trace that was stored has no times; the text then says so.
+    /// Times differ from run to run. A trace that was stored contains no times; the returned text then says that no
+    /// timing is available.
     ///
     /// ```
     /// # use graph_core::{RunOptions, START, State, StateGraph};
@@ -45,11 +46,11 @@ impl Trace {
     }
 }
 
-/// One line: the heading of a step, or a task.
+/// One line of the timeline, which is either the heading of a step or a task.
 struct Line {
-    /// The name of the node, or the step.
+    /// Name of the node, or heading of the step.
     text: String,
-    /// The name of the node, preceded by those of the enclosing tasks; `None` for a step.
+    /// Name of the node, preceded by the names of the enclosing tasks. `None` for a step.
     path: Option<String>,
     depth: usize,
     timing: Option<Timing>,
@@ -124,13 +125,13 @@ fn draw_bars(lines: &[Line], total: Duration, width: usize, out: &mut String) {
     }
 }
 
-/// Returns the cell that contains a time, of `n_cells` cells.
+/// Returns the index of the cell that contains a time, out of `n_cells` cells.
 fn cell(time: Duration, total: Duration, n_cells: usize) -> usize {
     let share = time.as_secs_f64() / total.as_secs_f64().max(1e-9);
     (share * n_cells as f64).round() as usize
 }
 
-/// Writes the total time of the tasks of each node, slowest first.
+/// Writes the total time of each node's tasks, slowest node first.
 fn write_totals(lines: &[Line], width: usize, out: &mut String) {
     #[derive(Default)]
     struct NodeTotals {
@@ -188,7 +189,7 @@ fn format_duration(time: Duration) -> String {
     }
 }
 
-/// Replaces control characters, so that the name fits on one line.
+/// Replaces control characters, so that the text fits on one line.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -18,36 +18,36 @@ pub struct Trace {
     pub end: RunStatus,
 }
 
-/// The graph that ran and its input.
+/// The graph that ran, and its input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// The hash of the graph's declaration.
+    /// Hash of the graph's declaration.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub graph: String,
-    /// The version of the engine.
+    /// Version of the engine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub engine: String,
     /// The input of the run.
     pub input: Value,
-    /// The inputs of later runs of the thread, in order; usually answers to interrupts.
+    /// Inputs of later runs of the thread, in order. These are usually answers to interrupts.
     #[serde(default, rename = "then", skip_serializing_if = "Vec::is_empty")]
     pub later_inputs: Vec<Value>,
 }
 
-/// One execution of a graph: the root, or a graph that a task ran.
+/// One execution of a graph, which is either the root or a graph that a task ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphTrace {
-    /// Its supersteps, in order.
+    /// Supersteps of the graph, in order.
     pub steps: Vec<StepTrace>,
 }
 
 /// One superstep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTrace {
-    /// Its number.
+    /// Number of the step.
     pub step: i64,
-    /// Its tasks in task order: tasks triggered by edges, sorted by node, then sent payloads in the order of
-    /// sending.
+    /// Tasks of the step in task order: first the tasks that edges triggered, sorted by node, and then the tasks
+    /// with sent payloads, in the order of sending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskTrace>,
     /// The state after the step, if the step changed it.
@@ -57,52 +57,52 @@ pub struct StepTrace {
 
 /// The trace of one task.
 ///
-/// Equality ignores the timing.
+/// Comparing two task traces for equality ignores the timing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskTrace {
-    /// Its node.
+    /// Name of the task's node.
     pub node: String,
-    /// Its input.
+    /// Input of the task.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
     /// Failed attempts before the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retries: Vec<FailedAttempt>,
-    /// Its external calls, sorted by key.
+    /// External calls of the task, sorted by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectTrace>,
-    /// Values that its last attempt wrote to the custom stream, in order.
+    /// Values that the last attempt wrote to the custom stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub custom: Vec<Value>,
-    /// Values that its last attempt wrote to the message stream, in order.
+    /// Values that the last attempt wrote to the message stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Value>,
-    /// The graphs that its last attempt ran, in order.
+    /// Graphs that the last attempt ran, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphTrace>,
-    /// Its error, after all attempts were used up.
+    /// Error of the task after its last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether its error handler took over; the fields below then belong to the handler.
+    /// Whether the task's error handler took over. If it did, the fields below belong to the handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handled: bool,
-    /// Whether the task was not executed, because its result came from the cache or from a run that is not part of
+    /// Whether the task was not executed because its result came from the cache or from a run that is not part of
     /// the trace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
-    /// The values of its interrupts, including those that have been answered.
+    /// Values of the task's interrupts, including interrupts that have been answered.
     #[serde(default, rename = "questions", skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<Value>,
-    /// Its writes, in order.
+    /// Writes of the task, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<FieldWrite>,
-    /// The targets of its routes and commands, in addition to its node's edges.
+    /// Targets of the task's routes and commands, in addition to the edges of its node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<String>,
-    /// The payloads it sent, in order.
+    /// Payloads that the task sent, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendTrace>,
-    /// When it ran. Differs from run to run, and is therefore neither compared nor part of snapshots.
+    /// When the task ran. The timing differs from run to run, so it is neither compared nor part of snapshots.
     #[serde(skip)]
     pub timing: Option<Timing>,
 }
@@ -135,17 +135,17 @@ impl PartialEq for TaskTrace {
     }
 }
 
-/// A failed attempt.
+/// A failed attempt of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FailedAttempt {
-    /// The number of the attempt, starting at 1.
+    /// Number of the attempt, starting at 1.
     pub attempt: u32,
-    /// Its error.
+    /// Error of the attempt.
     pub error: String,
-    /// Values that it wrote to the custom stream, in order.
+    /// Values that the attempt wrote to the custom stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub custom: Vec<Value>,
-    /// Values that it wrote to the message stream, in order.
+    /// Values that the attempt wrote to the message stream, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Value>,
 }
@@ -153,27 +153,27 @@ pub struct FailedAttempt {
 /// An external call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EffectTrace {
-    /// Its name and key.
+    /// Name and key of the call.
     pub key: String,
-    /// Its result.
+    /// Result of the call.
     pub result: Value,
 }
 
-/// A payload sent to a node.
+/// A payload that was sent to a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendTrace {
-    /// The node.
+    /// Name of the node.
     pub to: String,
-    /// The payload.
+    /// The sent value.
     pub payload: Value,
 }
 
 /// When a task ran, relative to the first event of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// When it started.
+    /// Time at which the task started.
     pub start: Duration,
-    /// When it ended.
+    /// Time at which the task ended.
     pub end: Duration,
 }
 
@@ -191,6 +191,6 @@ pub enum RunStatus {
     Stopped,
     /// The run failed.
     Failed(String),
-    /// The run was aborted: its future was dropped, or its process died.
+    /// The run was aborted because its future was dropped or its process died.
     Unfinished,
 }

@@ -1,4 +1,4 @@
-//! Tests of the debugger: steps, edits, breakpoints, branches, subgraphs.
+//! Tests of the debugger: steps, edits, breakpoints, branches and subgraphs.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -132,7 +132,8 @@ async fn an_edit_only_changes_the_state() {
     debugger.start(tea()).await.unwrap();
     debugger.step().await.unwrap();
     debugger.step().await.unwrap();
-    // Two nodes ran last: an edit as one of them would have to name the node, and would trigger the join again.
+    // Two nodes ran last. An edit on behalf of one of them would have to specify the node, and would trigger the
+    // join again.
     debugger.edit(Essay::update().topic("coffee")).await.unwrap();
     assert_eq!(debugger.state().unwrap().topic, "coffee");
     assert_eq!(debugger.next(), ["bind"]);
@@ -185,7 +186,7 @@ async fn branches_are_independent() {
     second.edit(Essay::update().topic("coffee")).await.unwrap();
     second.step().await.unwrap();
 
-    // The first debugger continues from its own position, although the thread has advanced.
+    // The first debugger continues from its own position, even though the thread has advanced.
     assert_eq!(first.next(), ["bind"]);
     first.continue_run().await.unwrap();
     assert_eq!(parts(&first), ["plan tea", "left tea", "right tea", "bind tea"]);
@@ -279,7 +280,7 @@ async fn a_subgraph_is_one_step_unless_it_has_stops() {
 
     let mut debugger = Debugger::new(nested(Stops::All).thread("t", ()));
     debugger.start(tea()).await.unwrap();
-    // It halts at the stop of the subgraph, although there is no breakpoint.
+    // The run halts at the stop of the subgraph, even though there is no breakpoint.
     assert_eq!(debugger.continue_run().await.unwrap().len(), 2);
     let inner = debugger.thread_state().unwrap().tasks[0].subgraph.clone().unwrap();
     assert_eq!(inner.next, ["left"]);
@@ -293,7 +294,7 @@ async fn a_subgraph_is_one_step_unless_it_has_stops() {
     debugger.continue_run().await.unwrap();
     assert!(debugger.is_done());
     assert_eq!(parts(&debugger), ["plan tea", "left tea", "right tea"]);
-    // The trace contains everything, although it took three runs.
+    // The trace contains all steps, even though it took three runs to execute them.
     let trace = debugger.trace();
     let inner = &trace.root.steps.last().unwrap().tasks[0].graphs[0];
     let ran: Vec<_> = inner.steps.iter().flat_map(nodes).collect();

@@ -51,7 +51,7 @@ async fn write(part: u32, cx: &Context) -> Result<EssayUpdate, NodeError> {
 async fn never(_: &Essay) {}
 
 async fn name(_: &Essay) -> EssayUpdate {
-    // A float cannot represent this number.
+    // This number cannot be represented as a floating-point number.
     Essay::update().title("On tea").extra(json!({ "large": 9007199254740993_u64 }))
 }
 
@@ -179,7 +179,7 @@ async fn the_executed_path_is_highlighted() {
         nodes
     };
     assert_eq!(sorted(&nodes), sorted(&expected));
-    // start-plan, plan-write, write-naming and the one in the subgraph; not plan-never.
+    // The taken edges are start-plan, plan-write, write-naming and the edge in the subgraph, but not plan-never.
     assert_eq!(browser.eval("document.querySelectorAll('path.edge').length"), 5);
     assert_eq!(browser.eval("document.querySelectorAll('path.edge.taken').length"), 4);
     let highlighted = "document.querySelector('#graph .node.now text').textContent";
@@ -247,7 +247,7 @@ async fn hostile_values_are_rendered_as_text() {
         browser.press("ArrowDown");
         browser
             .eval("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
-        // Expanded elements may contain further collapsed ones.
+        // Expanded elements may contain further collapsed elements.
         browser.eval("new Promise((done) => setTimeout(done, 20))");
     }
     browser.press("ArrowUp");

@@ -1,4 +1,4 @@
-//! Converts events of a run and states of a thread to answers in the conformance format.
+//! Converts the events of a run and the states of a thread to answers in the conformance format.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::counters::Counters;
 
-/// Events collected from a run.
+/// Events that were collected from a run.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     values: Vec<Value>,
@@ -20,7 +20,7 @@ pub(crate) struct Trace {
     output: Option<Value>,
 }
 
-/// Events collected from one task.
+/// Events that were collected from one task.
 #[derive(Debug)]
 struct TaskTrace {
     id: Option<TaskId>,
@@ -38,7 +38,7 @@ struct TaskResult {
 }
 
 impl Trace {
-    /// Records an event of the root graph.
+    /// Records an event, which must belong to the root graph.
     pub(crate) fn record(&mut self, event: Event) {
         let node = event.node.as_deref().unwrap_or_default();
         let name =
@@ -101,7 +101,7 @@ impl Trace {
         self.output.take()
     }
 
-    /// Returns the part of a run's answer that is derived from its events.
+    /// Returns the part of the answer to a run call that is derived from the events.
     pub(crate) fn answer(self, counters: &Counters) -> Map<String, Value> {
         let steps = self.steps.into_iter().map(|(step, tasks)| {
             let (handlers, nodes): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|it| it.handler);
@@ -138,7 +138,7 @@ impl TaskTrace {
     }
 }
 
-/// Formats a task's update as in the updates stream.
+/// Formats a task's update as it appears in the updates stream.
 fn update(writes: &[FieldWrite]) -> Value {
     let written_twice =
         |it: &FieldWrite| writes.iter().filter(|other| other.field == it.field).count() > 1;
@@ -151,7 +151,7 @@ fn update(writes: &[FieldWrite]) -> Value {
     }
 }
 
-/// Formats a thread's state.
+/// Formats the state of a thread.
 pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters) -> Value {
     json!({
         "values": state.values.to_full_value(),
@@ -162,7 +162,7 @@ pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters) -> Valu
     })
 }
 
-/// Returns the state of a thread that never ran.
+/// Returns the state of a thread that has never run.
 pub(crate) fn no_state() -> Value {
     json!({ "values": {}, "next": [], "step": null, "source": null, "tasks": [] })
 }

@@ -1,4 +1,4 @@
-//! Builds compiled graphs from their description.
+//! Builds compiled graphs from their descriptions.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ pub(crate) struct BuiltGraph {
     pub(crate) schema: JsonStateSchema,
 }
 
-/// Dependencies shared by all graphs of a case.
+/// Dependencies that all graphs of a case share.
 #[derive(Clone)]
 pub(crate) struct CaseDeps {
     pub(crate) counters: Arc<Counters>,
@@ -38,7 +38,7 @@ impl CaseDeps {
     }
 }
 
-/// A graph description that cannot be built.
+/// Error for a graph description from which no graph can be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildCaseError {
     #[error(transparent)]
@@ -47,7 +47,7 @@ pub(crate) enum BuildCaseError {
     Field(#[from] FieldError),
 }
 
-/// Builds the root graph of a case, with a checkpointer unless the case disables it.
+/// Builds the root graph of a case. The graph has a checkpointer, unless the case disables it.
 pub(crate) fn root(spec: &GraphSpec, deps: &CaseDeps) -> Result<BuiltGraph, BuildCaseError> {
     let schema = schema(spec)?;
     let mut graph = plan(spec, &schema, &schema, deps)?;
@@ -57,7 +57,7 @@ pub(crate) fn root(spec: &GraphSpec, deps: &CaseDeps) -> Result<BuiltGraph, Buil
     Ok(BuiltGraph { graph: graph.compile()?, schema })
 }
 
-/// Converts the option `checkpointer` of a subgraph.
+/// Converts the option `checkpointer` of a subgraph to the persistence of the subgraph.
 pub(crate) fn persistence(checkpointer: Option<bool>) -> Persistence {
     match checkpointer {
         None => Persistence::Invocation,
@@ -91,7 +91,7 @@ fn schema(spec: &GraphSpec) -> Result<JsonStateSchema, FieldError> {
 
 type Graph = StateGraph<JsonState>;
 
-/// `parent` is the schema of the enclosing graph. A root graph is its own parent.
+/// Builds a graph without compiling it. `parent` is the schema of the enclosing graph. A root graph is its own parent.
 fn plan(
     spec: &GraphSpec,
     schema: &JsonStateSchema,

@@ -1,6 +1,6 @@
-//! Cases as stored in the fixtures; see `fixtures/conformance/FORMAT.md`.
+//! Conformance cases as stored in the fixtures; see `fixtures/conformance/FORMAT.md`.
 //!
-//! Unknown keys are rejected, so that the driver does not silently ignore a feature of the format.
+//! Unknown keys are rejected, so that the driver cannot silently ignore a feature of the format.
 
 mod call;
 
@@ -17,31 +17,31 @@ pub use call::{Call, DurabilitySpec, EditSpec, InputCommand};
 
 use crate::expr::Expr;
 
-/// A graph, a script of calls on it, and LangGraph's answers.
+/// A graph, a script of calls on the graph, and LangGraph's answers to these calls.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Unique id.
+    /// Unique id of the case.
     pub id: String,
-    /// Short description.
+    /// Short description of the case.
     pub about: String,
-    /// The graph.
+    /// Description of the graph.
     pub graph: GraphSpec,
-    /// The calls.
+    /// Calls on the graph, in order.
     pub script: Vec<Call>,
-    /// Recorded answers, one per call.
+    /// Answers recorded from LangGraph, one per call.
     pub expect: Vec<Value>,
 }
 
-/// Description of a graph.
+/// The description of a graph.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
     /// State fields and their kinds.
     pub state: OrderedMap<Kind>,
-    /// Fields of the input schema; `None`: all.
+    /// Fields of the input schema. `None` means all fields.
     pub input: Option<Vec<String>>,
-    /// Fields of the output schema; `None`: all.
+    /// Fields of the output schema. `None` means all fields.
     pub output: Option<Vec<String>>,
     /// Nodes by name.
     pub nodes: BTreeMap<String, NodeSpec>,
@@ -55,7 +55,8 @@ pub struct GraphSpec {
     pub compile: CompileSpec,
 }
 
-/// Entries of an object in textual order, which determines the order of a schema and of a node's writes.
+/// The entries of an object, in the order of the text. This order determines the order of a schema and of a node's
+/// writes.
 #[derive(Clone, Debug)]
 pub struct OrderedMap<V>(pub Vec<(String, V)>);
 
@@ -79,7 +80,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
     }
 }
 
-/// How a field combines writes.
+/// Determines how a field combines writes.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "documented in FORMAT.md")]
@@ -119,39 +120,39 @@ impl From<Kind> for JsonFieldKind {
     }
 }
 
-/// Source of an edge: one node, or several that are joined.
+/// The source of an edge: one node, or several nodes that are joined.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Sources {
-    /// A plain edge.
+    /// The edge is a plain edge from this node.
     One(String),
-    /// A join.
+    /// The edge is a join of these nodes.
     All(Vec<String>),
 }
 
-/// A node: a list of operations or a subgraph.
+/// A node, which is either a list of operations or a subgraph.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeSpec {
     /// Operations of the node's body.
     pub ops: Vec<Op>,
-    /// The subgraph, if the node is one.
+    /// The subgraph, if the node is a subgraph.
     pub graph: Option<GraphSpec>,
     /// Whether the node runs only when no other node is left to run.
     pub defer: bool,
     /// Maximum number of attempts.
     pub retry: Option<u32>,
-    /// Operations of the error handler.
+    /// Operations of the node's error handler.
     pub on_error: Option<Vec<Op>>,
-    /// Fields that the node reads; `None`: all.
+    /// Fields that the node reads. `None` means all fields.
     pub reads: Option<Vec<String>>,
-    /// Whether its results are cached.
+    /// Whether the results of the node are cached.
     pub cache: bool,
-    /// History of a subgraph: one per visit (`None`), one per thread (`true`) or none (`false`).
+    /// Which history a subgraph has: one per visit (`None`), one per thread (`true`) or none (`false`).
     pub checkpointer: Option<bool>,
 }
 
-/// An operation of a node.
+/// An operation that a node executes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 #[expect(missing_docs, reason = "documented in FORMAT.md")]
@@ -196,7 +197,7 @@ pub enum Op {
     },
 }
 
-/// A command in a list returned by a node.
+/// A command in a list that a node returns.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
@@ -206,22 +207,22 @@ pub struct CommandSpec {
     pub goto: Option<Targets>,
 }
 
-/// Targets of a command or branch. `None` is the null that a branch may return.
+/// The targets of a command or branch. `None` represents the null that a branch may return.
 pub type Targets = Option<Vec<Option<TargetSpec>>>;
 
-/// A target.
+/// One target of a command or branch.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum TargetSpec {
-    /// A node, END, or a label of the branch's map.
+    /// A node, END, or a label in the branch's map.
     Name(String),
-    /// A Send, or one Send per item of a list.
+    /// A Send, or one Send per item in a list.
     Send {
         /// The target node.
         send: String,
-        /// The list.
+        /// The list, if there is one Send per item.
         each: Option<Expr>,
-        /// The payload.
+        /// The payload of each Send.
         arg: Expr,
     },
 }
@@ -232,27 +233,27 @@ pub enum TargetSpec {
 pub struct BranchSpec {
     /// The source node.
     pub from: String,
-    /// Rules; the first one that is true determines the targets.
+    /// Rules of the branch. The first rule that is true determines the targets.
     pub rules: Vec<Rule>,
-    /// Targets if no rule is true.
+    /// Targets that are used if no rule is true.
     #[serde(default)]
     pub r#else: Targets,
-    /// Possible targets.
+    /// The targets that the branch may return.
     pub ends: Option<Vec<String>>,
-    /// Map from labels to nodes.
+    /// Map from labels to the names of nodes.
     pub map: Option<BTreeMap<String, String>>,
-    /// Error message of the scripted failure.
+    /// Error message of the failure that the branch simulates.
     pub fail: Option<String>,
-    /// Number of times the branch fails.
+    /// Number of times that the branch fails.
     #[serde(default)]
     pub times: u32,
 }
 
-/// One rule of a branch.
+/// A rule of a branch.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Condition.
+    /// Condition of the rule.
     pub r#if: Expr,
     /// Targets if the condition is true.
     pub to: Targets,
@@ -266,13 +267,13 @@ pub struct CompileSpec {
     pub interrupt_before: Option<StopsSpec>,
     /// Nodes to stop after.
     pub interrupt_after: Option<StopsSpec>,
-    /// Whether the graph has a checkpointer; default true.
+    /// Whether the graph has a checkpointer. The default is true.
     pub checkpointer: Option<bool>,
     /// Whether the graph has a cache.
     pub cache: bool,
 }
 
-/// Nodes to stop at: a list, or `"*"`.
+/// The nodes to stop at: a list, or `"*"` for all nodes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum StopsSpec {
@@ -282,16 +283,16 @@ pub enum StopsSpec {
     Everywhere(Star),
 }
 
-/// The text `*`.
+/// The text `*`, which means all nodes.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub enum Star {
-    /// The only value.
+    /// The only possible value.
     #[serde(rename = "*")]
     Star,
 }
 
 impl StopsSpec {
-    /// Returns whether no node is named.
+    /// Returns whether the list contains no nodes.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::At(nodes) if nodes.is_empty())
     }

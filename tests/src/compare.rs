@@ -1,4 +1,4 @@
-//! Compares the engine's answers with the recorded ones.
+//! Compares the engine's answers with the recorded answers.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Difference {
     pub path: String,
     /// The recorded value.
     pub expected: Option<Value>,
-    /// The engine's value.
+    /// The value that the engine returned.
     pub got: Option<Value>,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns the first difference between the engine's answers and the recorded ones.
+/// Returns the first difference between the engine's answers and the recorded answers.
 pub fn compare(case: &Case, got: &[Value]) -> Option<Difference> {
     (0..case.expect.len().max(got.len())).find_map(|call| {
         let expected = answer(case, &case.expect, call);
@@ -37,8 +37,8 @@ pub fn compare(case: &Case, got: &[Value]) -> Option<Difference> {
     })
 }
 
-/// Normalizes an answer for comparison: removes parts that are not compared and sorts lists whose order is
-/// irrelevant.
+/// Returns an answer in normalized form for comparison. Parts that are not compared are removed, and lists whose
+/// order is irrelevant are sorted.
 pub fn answer(case: &Case, answers: &[Value], call: usize) -> Option<Value> {
     let mut answer = answers.get(call)?.clone();
     let Some(call) = case.script.get(call) else { return Some(answer) };
@@ -118,7 +118,7 @@ fn first_difference(
     }
 }
 
-/// Formats a value, truncated to one line.
+/// Formats a value on one line and truncates it if it is too long.
 fn abbreviated(value: Option<&Value>) -> String {
     const MAX_CHARS: usize = 300;
     let Some(value) = value else { return "nothing".to_owned() };

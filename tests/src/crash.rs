@@ -1,8 +1,9 @@
-//! Crash tests: a process runs a job on a durable thread and is killed repeatedly.
+//! Crash tests, in which a process runs a job on a durable thread and is killed repeatedly.
 //!
-//! The program `crash-worker` runs the [`job`] on a saver that kills the process at a given write ([`killing_hook`]).
-//! It leaves two files: the side effects of the job and the writes that the saver acknowledged. The test that started
-//! the worker ([`worker`]) then reads the store ([`stored_thread`]) and compares.
+//! The program `crash-worker` runs the [`job`] on a saver that kills the process at a given write
+//! ([`killing_hook`]). It leaves two files, which contain the side effects of the job and the writes that the saver
+//! acknowledged. The test that started the worker ([`worker`]) then reads the store ([`stored_thread`]) and
+//! compares it with these files.
 
 pub mod case;
 pub mod disk;
@@ -26,8 +27,8 @@ pub fn is_nightly() -> bool {
     env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1")
 }
 
-/// Returns the seed of random choices: the value of the environment variable `GRAPH_SEED`, or else a fixed seed, or
-/// in nightly runs a new seed each time.
+/// Returns the seed for random choices. It is the value of the environment variable `GRAPH_SEED`, if set. Otherwise
+/// it is a fixed seed, or a new seed each time in nightly runs.
 #[must_use]
 pub fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());

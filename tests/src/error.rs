@@ -1,24 +1,24 @@
-//! Errors of scripted nodes and error codes of the conformance format.
+//! Errors of scripted nodes, and the error codes of the conformance format.
 
 use std::error::Error;
 
 use graph_core::{RunError, json::UnknownLabelError, state::FieldError};
 
-/// Error of a scripted node or branch.
+/// The error of a scripted node or branch.
 ///
-/// Events and states contain only the text of errors, so the text is the code of the format.
+/// Events and states contain only the text of an error, so the text is identical to the error code of the format.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("node:{message}")]
 pub(crate) struct ScriptedError {
     pub(crate) message: String,
 }
 
-/// A branch returned null.
+/// Error for a branch that returned null.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("null_target")]
 pub(crate) struct NullTargetError;
 
-/// A call that failed.
+/// Error of a call in a script.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error(transparent)]
@@ -36,7 +36,7 @@ impl From<FieldError> for CallError {
 }
 
 impl CallError {
-    /// Returns the code of the format, or the text if the format defines none.
+    /// Returns the error code of the format, or the text of the error if the format defines no code.
     pub(crate) fn code(&self) -> String {
         match self {
             Self::Run(error) => code(error),
@@ -44,7 +44,7 @@ impl CallError {
         }
     }
 
-    /// Returns the error text of the failed task, as contained in events and states.
+    /// Returns the error text of the failed task, as it appears in events and states.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Run(RunError::Node { error, .. }) => error.to_string(),
@@ -53,12 +53,12 @@ impl CallError {
     }
 }
 
-/// Extracts the message of a scripted error from the text that a handler receives.
+/// Extracts the message of a scripted error from the error text that a handler receives.
 pub(crate) fn message(text: &str) -> &str {
     text.strip_prefix("node:").unwrap_or(text)
 }
 
-/// Returns the code for the text of an error that did not end its run.
+/// Returns the error code for the text of an error that did not end the run.
 pub(crate) fn code_of_text(text: &str) -> &str {
     match text {
         _ if text.starts_with("field `") => "invalid_update",

@@ -1,11 +1,11 @@
-//! Expressions with which scripted nodes and branches compute values.
+//! The expressions with which scripted nodes and branches compute values.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// An expression of the format.
+/// An expression of the conformance format.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Expr {
@@ -13,11 +13,11 @@ pub enum Expr {
     Scalar(Value),
     /// A list that is evaluated item by item.
     List(Vec<Self>),
-    /// An object with one key, which names an operation.
+    /// An object with one key, which is the name of an operation.
     Op(Box<Operation>),
 }
 
-/// An operation.
+/// An operation in an expression.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "documented in FORMAT.md")]
@@ -39,7 +39,7 @@ pub enum Operation {
     Overwrite(Expr),
 }
 
-/// Part of the failure that a handler reads.
+/// The part of a failure that a handler reads.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailurePart {
@@ -68,16 +68,16 @@ impl TryFrom<Value> for Expr {
 pub struct Env {
     /// The input of the node or branch.
     pub input: Value,
-    /// Variables bound so far.
+    /// Variables that have been bound so far.
     pub vars: BTreeMap<String, Value>,
-    /// Current item, inside `each`.
+    /// The current item, inside `each`.
     pub item: Value,
-    /// In a handler: name of the failed node and its error message.
+    /// In a handler, the name of the failed node and its error message.
     pub failure: Option<(String, String)>,
 }
 
 impl Env {
-    /// Creates an environment with only an input.
+    /// Creates an environment that contains only an input.
     pub fn of(input: Value) -> Self {
         Self { input, ..Self::default() }
     }
@@ -92,7 +92,7 @@ pub fn evaluate(expr: &Expr, env: &Env) -> Value {
     }
 }
 
-/// Evaluates a value to be written. Also returns whether it overwrites the field.
+/// Evaluates a value that is written to a field. Also returns whether the value overwrites the field.
 pub fn evaluate_write(expr: &Expr, env: &Env) -> (Value, bool) {
     match expr {
         Expr::Op(operation) => match &**operation {
@@ -103,7 +103,7 @@ pub fn evaluate_write(expr: &Expr, env: &Env) -> (Value, bool) {
     }
 }
 
-/// Returns whether a condition with this value is true.
+/// Returns whether this value makes a condition true.
 pub fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -148,7 +148,7 @@ fn operate(operation: &Operation, env: &Env) -> Value {
         }
         Operation::Not([it]) => Value::from(!is_true(&evaluate(it, env))),
         Operation::Error(part) => failure(env, *part),
-        // Outside of a write, `overwrite` has no effect.
+        // Outside a write, `overwrite` has no effect.
         Operation::Overwrite(it) => evaluate(it, env),
     }
 }
@@ -189,7 +189,7 @@ fn add(a: Value, b: Value) -> Value {
     }
 }
 
-/// Returns a string as it is and any other value as compact JSON with sorted keys.
+/// Returns a string unchanged, and any other value as compact JSON with sorted keys.
 fn text(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -212,7 +212,7 @@ fn float(value: &Value) -> f64 {
     whole(value).map_or_else(|| value.as_f64().unwrap_or_default(), |it| it as f64)
 }
 
-/// Compares like Python, where 1 equals 1.0.
+/// Compares two values as Python does, where 1 equals 1.0.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -1,8 +1,8 @@
 //! Tests that span several crates: the conformance driver, property tests and end-to-end tests.
 //!
-//! The driver reads cases (`fixtures/conformance/FORMAT.md`), runs each on the engine and reports where the engine's
-//! answers differ from LangGraph's: see [`run`] and [`compare()`]. The answers do not depend on the saver, so a case
-//! can run on each [`SaverKind`].
+//! The conformance driver reads cases (`fixtures/conformance/FORMAT.md`), runs each case on the engine, and reports
+//! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on
+//! the saver, so a case can be run with each [`SaverKind`].
 
 mod answer;
 mod build;
@@ -35,13 +35,13 @@ pub use saver::{SaverError, SaverKind, UnknownSaverError};
 /// Time after which a case is aborted.
 const CASE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A file of cases that cannot be read.
+/// An error of reading a file of cases.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The cause.
         error: io::Error,
@@ -49,16 +49,16 @@ pub enum ReadError {
     /// A line is not a valid case.
     #[error("{path}:{line}: invalid case: {error}")]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Line number, from 1.
+        /// Number of the line, starting at 1.
         line: usize,
         /// The cause.
         error: serde_json::Error,
     },
 }
 
-/// A case that produced no answers.
+/// Error for a case that produced no answers.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// The saver could not be opened.
@@ -72,7 +72,7 @@ pub enum CaseError {
     Panicked,
 }
 
-/// Reads a file of cases, one per line.
+/// Reads a file that contains one case per line.
 pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
     let file = |error| ReadError::File { path: path.to_owned(), error };
     let text = fs::read_to_string(path).map_err(file)?;
@@ -87,9 +87,9 @@ pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
     lines.map(parse).collect()
 }
 
-/// Runs a case on the engine with a new saver and returns one answer per call.
+/// Runs a case on the engine with a new saver. Returns one answer per call.
 ///
-/// The case runs on a separate thread, so that a panic or an endless loop does not affect the caller.
+/// The case runs on a separate OS thread, so that a panic or an endless loop does not affect the caller.
 pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
     let (sender, answers) = mpsc::channel();
     let case = case.clone();
@@ -100,7 +100,7 @@ pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
             let saver = saver.open().await?;
             Ok(script::answers(&case, &saver.checkpointer).await)
         });
-        // The receiver is gone if the case timed out.
+        // If the case has timed out, the receiver has been dropped.
         let _ = sender.send(answers);
     });
     match answers.recv_timeout(CASE_TIMEOUT) {

@@ -16,18 +16,18 @@ use crate::{
     expr::{Env, Expr, evaluate, evaluate_write, is_true},
 };
 
-/// The body of a node or of a handler. Cheap to clone.
+/// The body of a node or of an error handler. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Body {
     pub(crate) script: Arc<Script>,
 }
 
-/// Script of a body.
+/// The script of a body.
 pub(crate) struct Script {
     /// Name under which calls are counted.
     pub(crate) name: String,
     pub(crate) ops: Vec<Op>,
-    /// Graphs called by operations, by index of the operation.
+    /// The graphs that operations call, keyed by the index of the operation.
     pub(crate) called: BTreeMap<usize, BuiltGraph>,
     pub(crate) schema: JsonStateSchema,
     /// Schema of the enclosing graph, which a command to the parent updates.
@@ -35,7 +35,7 @@ pub(crate) struct Script {
     pub(crate) counters: Arc<Counters>,
 }
 
-/// Effects of the operations executed so far.
+/// The effects of the operations that have been executed so far.
 #[derive(Default)]
 struct NodeOutput {
     env: Env,
@@ -62,7 +62,7 @@ impl Body {
 }
 
 impl Script {
-    /// Executes one operation. A returned value ends the node.
+    /// Executes one operation. If it returns a value, the node ends with that value.
     async fn step(
         &self,
         place: usize,
@@ -145,7 +145,7 @@ impl Script {
 
 type JsonCommand = Command<JsonState, Vec<Goto>>;
 
-/// Evaluates the targets of a branch.
+/// Evaluates a branch and returns its targets.
 pub(crate) fn route(branch: &BranchSpec, input: &JsonInput) -> Result<Vec<Goto>, NodeError> {
     let env = Env::of(input.to_value());
     let rule = branch.rules.iter().find(|it| is_true(&evaluate(&it.r#if, &env)));

@@ -1,7 +1,8 @@
-//! A PostgreSQL server for tests and benchmarks, in its own temporary directory.
+//! A PostgreSQL server for tests and benchmarks, which runs in its own temporary directory.
 //!
-//! The server must not outlive the process that started it, even if that process is killed and runs no destructors. A
-//! watchdog therefore owns the server and the directory, and removes both once this process closes its end of a pipe.
+//! The server must not outlive the process that started it, even if that process is killed and runs no destructors.
+//! A watchdog process therefore owns the server and its directory. It removes both once this process closes its end
+//! of a pipe.
 
 mod programs;
 mod watchdog;
@@ -28,22 +29,23 @@ use self::{
     watchdog::Watchdog,
 };
 
-/// Returns the server shared by all tests of a binary. Prints which test is skipped and returns `None` if PostgreSQL
-/// is not installed.
+/// Returns the server that all tests in a binary share. If PostgreSQL is not installed, prints which test is
+/// skipped and returns `None`.
 ///
-/// Tests are isolated by databases: each uses its own from [`Server::fresh_database`]. A test that stops or
-/// configures the server starts its own.
+/// To isolate tests from each other, each test uses its own database from [`Server::fresh_database`]. A test that
+/// stops or configures the server starts its own server.
 ///
 /// # Panics
 ///
-/// If PostgreSQL does not start, or is not installed and the environment variable `GRAPH_REQUIRE_POSTGRES` is set.
+/// Panics if PostgreSQL does not start, or if it is not installed and the environment variable
+/// `GRAPH_REQUIRE_POSTGRES` is set.
 #[must_use]
 pub fn shared() -> Option<&'static Server> {
     match shared_or_error() {
         Ok(server) => Some(server),
         Err(StartError::Missing) if env::var_os("GRAPH_REQUIRE_POSTGRES").is_none() => {
             let test = thread::current().name().unwrap_or("a test").to_owned();
-            // Written directly, because the test harness captures the output of print macros.
+            // Writes directly to stderr, because the test harness captures the output of print macros.
             let _ = writeln!(io::stderr(), "SKIPPED: {test}: {}", StartError::Missing);
             None
         }
@@ -51,7 +53,7 @@ pub fn shared() -> Option<&'static Server> {
     }
 }
 
-/// Returns the shared server, or the error, for programs that cannot skip a test.
+/// Returns the shared server or the error. For programs that cannot skip a test.
 pub fn shared_or_error() -> Result<&'static Server, &'static StartError> {
     static SHARED: OnceLock<Result<Server, StartError>> = OnceLock::new();
     SHARED.get_or_init(Server::start).as_ref()
@@ -66,9 +68,9 @@ pub struct Server {
     port: u16,
     url: String,
     n_databases: AtomicU64,
-    /// A mutex, because a stop and the following start belong together.
+    /// The watchdog. It is in a mutex because a stop and the following start must not be separated.
     watchdog: Mutex<Watchdog>,
-    /// Declared after the watchdog, which normally deletes the directory itself.
+    /// Directory of the server. It is declared after the watchdog, which normally deletes the directory itself.
     dir: TempDir,
 }
 
@@ -82,7 +84,7 @@ pub enum StartError {
          `postgresql`, or set GRAPH_POSTGRES_BIN to the directory of its programs"
     )]
     Missing,
-    /// The process runs as root and there is no user to run the server as.
+    /// The process runs as root, and there is no other user as which the server could run.
     #[error(
         "PostgreSQL cannot run as root and the user `postgres` does not exist; create it with \
          `useradd --system postgres`"
@@ -94,24 +96,24 @@ pub enum StartError {
     /// A PostgreSQL program failed.
     #[error("PostgreSQL cannot {step}; its log ends with:\n{log}")]
     Failed {
-        /// The failed operation.
+        /// The operation that failed.
         step: &'static str,
-        /// Last lines of the log.
+        /// Last lines of PostgreSQL's log.
         log: String,
     },
 }
 
 impl Server {
-    /// Starts a server with `fsync=off`, which is fast but not safe against power failures.
+    /// Starts a server with `fsync=off`, which is fast but does not protect against power failures.
     ///
-    /// Committed data still survives [`crash_and_restart`](Self::crash_and_restart).
+    /// Committed data nevertheless survives [`crash_and_restart`](Self::crash_and_restart).
     pub fn start() -> Result<Self, StartError> {
         Self::with_settings(&[])
     }
 
-    /// Starts a server with settings for `postgresql.conf` that override the defaults.
+    /// Starts a server. `settings` are written to `postgresql.conf` and override the defaults.
     ///
-    /// With `("fsync", "on")`, the server is as durable as in production.
+    /// With the setting `("fsync", "on")`, the server is as durable as in production.
     pub fn with_settings(settings: &[(&str, &str)]) -> Result<Self, StartError> {
         Self::start_on(settings, free_port)
     }
@@ -158,7 +160,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the server fails to create it.
+    /// Panics if the server fails to create the database.
     #[must_use]
     #[track_caller]
     pub fn fresh_database(&self) -> String {
@@ -167,24 +169,24 @@ impl Server {
         url(self.port, &name)
     }
 
-    /// Drops a database created by [`fresh_database`](Self::fresh_database), and its connections.
+    /// Drops a database that was created by [`fresh_database`](Self::fresh_database), and closes its connections.
     ///
-    /// An empty database takes seven megabytes, so a caller that creates hundreds should drop them.
+    /// An empty database takes seven megabytes, so a caller that creates hundreds of databases should drop them.
     ///
     /// # Panics
     ///
-    /// If the server fails to drop it.
+    /// Panics if the server fails to drop the database.
     #[track_caller]
     pub fn drop_database(&self, url: &str) {
         let name = url.rsplit('/').next().unwrap_or(url);
         self.sql(&self.url, &format!("DROP DATABASE {name} WITH (FORCE)"));
     }
 
-    /// Runs SQL statements on a database. Returns one line per row, with columns separated by `|`.
+    /// Executes SQL statements on a database. Returns one line per row, with the columns separated by `|`.
     ///
     /// # Panics
     ///
-    /// If a statement fails.
+    /// Panics if a statement fails.
     #[track_caller]
     pub fn sql(&self, url: &str, statements: &str) -> String {
         let mut psql = self.programs.command("psql");
@@ -199,7 +201,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If it does not start again.
+    /// Panics if the server does not start again.
     #[track_caller]
     pub fn crash_and_restart(&self) {
         let mut watchdog = self.watchdog();
@@ -212,7 +214,7 @@ impl Server {
             if start.expect("the watchdog lives as long as the server") {
                 return;
             }
-            // Another connection may occupy the port for a moment.
+            // Another connection may occupy the server's port for a moment.
             thread::sleep(Duration::from_millis(200));
         }
         panic!("{}", log.failure("restart"));
@@ -229,7 +231,7 @@ impl Server {
     }
 }
 
-/// Maximum number of ports to try. A free port may be taken before the server binds it.
+/// Maximum number of ports to try. Another process may take a free port before the server binds it.
 const PORT_ATTEMPTS: usize = 10;
 
 fn free_port() -> io::Result<u16> {
@@ -240,14 +242,14 @@ fn url(port: u16, database: &str) -> String {
     format!("postgresql://postgres@127.0.0.1:{port}/{database}")
 }
 
-/// Creates the directory, owned by the user that runs the server.
+/// Creates the server's directory, which belongs to the user that runs the server.
 fn create_dir() -> Result<(TempDir, User), StartError> {
     let dir = temp_dir_in(&env::temp_dir())?;
     if dir.path().metadata()?.uid() != 0 {
         return Ok((dir, User::Current));
     }
     let (uid, gid) = programs::postgres_user().ok_or(StartError::NoUser)?;
-    // Root's temporary directory may be inaccessible to other users.
+    // The temporary directory of the root user may be inaccessible to other users.
     let dir = if is_reachable_by_all(dir.path())? { dir } else { temp_dir_in("/tmp".as_ref())? };
     chown(dir.path(), Some(uid), Some(gid))?;
     Ok((dir, User::Other { uid, gid }))
@@ -274,18 +276,18 @@ fn configure(dir: &Path, settings: &[(&str, &str)]) -> io::Result<()> {
         ("unix_socket_directories", &sockets),
         ("max_connections", "200"),
         ("fsync", "off"),
-        // A client that connects during shutdown without authenticating delays it by this long.
+        // If a client connects during a shutdown and does not authenticate, it delays the shutdown by this time.
         ("authentication_timeout", "10s"),
     ];
     let mut file = OpenOptions::new().append(true).open(dir.join("data/postgresql.conf"))?;
-    // The last line for a setting takes precedence.
+    // If a setting occurs more than once, the last line takes precedence.
     for (name, value) in defaults.iter().chain(settings) {
         writeln!(file, "{name} = '{}'", value.replace('\'', "''"))?;
     }
     Ok(())
 }
 
-/// Output of PostgreSQL's programs.
+/// The output of PostgreSQL's programs.
 struct Log {
     path: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Savers for cases; each case gets a new and empty one.
+//! Savers for conformance cases. Each case gets a new, empty saver.
 
 use std::{
     io,
@@ -15,31 +15,31 @@ use tempfile::TempDir;
 
 use crate::postgres::{self, StartError};
 
-/// Kind of saver.
+/// The kind of saver to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SaverKind {
-    /// [`MemorySaver`].
+    /// A [`MemorySaver`].
     #[default]
     Memory,
-    /// [`SqliteSaver`] on a new file.
+    /// A [`SqliteSaver`] on a new file.
     Sqlite,
-    /// [`PostgresSaver`] in a new schema of the shared server.
+    /// A [`PostgresSaver`] in a new schema on the shared server.
     Postgres,
 }
 
-/// Unknown name of a saver.
+/// Error for an unknown saver name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown saver `{0}`; available: memory, sqlite, postgres")]
 pub struct UnknownSaverError(String);
 
-/// A saver that cannot be opened.
+/// Error of opening a saver.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaverError {
     /// The directory of the SQLite file cannot be created.
     #[error("cannot create a directory for the SQLite file: {0}")]
     Directory(#[from] io::Error),
-    /// The server cannot be started.
+    /// The PostgreSQL server cannot be started.
     #[error(transparent)]
     Server(&'static StartError),
     /// The database cannot be opened.
@@ -67,7 +67,7 @@ impl SaverKind {
             Self::Memory => Ok(FreshSaver::new(MemorySaver::new(), SaverStorage::Memory)),
             Self::Sqlite => {
                 let dir = tempfile::tempdir()?;
-                // No case tests power failures, and waiting for the disk would take most of the time.
+                // No case tests power failures, and waiting for the disk would take up most of the time.
                 let settings = Sqlite::settings().synchronous(Synchronous::Normal);
                 let saver = SqliteSaver::new(&settings.open(dir.path().join("case.db"))?);
                 Ok(FreshSaver::new(saver, SaverStorage::Directory(dir)))
@@ -82,7 +82,8 @@ impl SaverKind {
     }
 }
 
-/// A schema, because even an empty database takes seven megabytes and creating it needs another connection.
+/// Returns the name of a new schema. Each case gets a schema instead of a database, because even an empty database
+/// takes seven megabytes and creating one needs another connection.
 fn fresh_schema() -> String {
     static N_SCHEMAS: AtomicU64 = AtomicU64::new(0);
     format!("case_{}", N_SCHEMAS.fetch_add(1, Ordering::Relaxed))
@@ -92,7 +93,7 @@ fn fresh_schema() -> String {
 #[derive(Debug)]
 pub(crate) struct FreshSaver {
     pub(crate) checkpointer: Arc<dyn Checkpointer>,
-    /// Declared after the saver, which may still write to it.
+    /// Declared after the saver, because the saver may still write to the storage.
     _storage: SaverStorage,
 }
 
@@ -102,11 +103,11 @@ impl FreshSaver {
     }
 }
 
-/// Storage of a saver, deleted on drop.
+/// The storage of a saver. Dropping it deletes the data.
 #[derive(Debug)]
 enum SaverStorage {
     Memory,
-    /// Removed when this process ends.
+    /// The data is on the server, which is removed when this process ends.
     Server,
     Directory(#[expect(dead_code, reason = "held for its Drop")] TempDir),
 }

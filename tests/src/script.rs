@@ -1,4 +1,4 @@
-//! Executes the calls of a script on the engine.
+//! Executes the calls in a script on the engine.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) async fn answers(case: &Case, saver: &Arc<dyn Checkpointer>) -> Vec<V
     answers
 }
 
-/// A graph and the state kept between calls.
+/// A graph, and the state that is kept between calls.
 struct Session {
     built_graph: BuiltGraph,
     deps: CaseDeps,
@@ -186,7 +186,7 @@ impl Session {
         Ok(StateEdit { update, as_node })
     }
 
-    /// Returns the thread of a call, at the snapshot that the call names.
+    /// Returns the thread on which a call operates, positioned at the snapshot that the call specifies.
     async fn thread(&self, call: &Call) -> Result<Thread<JsonState>, CallError> {
         let name = call.thread.as_ref().ok_or(RunError::MissingThread)?;
         let thread = self.built_graph.graph.thread(name, ()).with_options(options(call));
@@ -207,7 +207,7 @@ fn options(call: &Call) -> RunOptions {
             StreamMode::Custom,
             StreamMode::Tasks,
         ]);
-    // An empty list keeps the stops set at compile time.
+    // An empty list keeps the stops that were set at compile time.
     if let Some(stops) = call.interrupt_before.as_ref().filter(|it| !it.is_empty()) {
         options = options.stop_before(Stops::from(stops));
     }

@@ -1,10 +1,10 @@
-//! All recorded cases have the same answers as in LangGraph, with each saver.
+//! Tests that all recorded cases have the same answers as in LangGraph, with each saver.
 
 use std::{path::Path, thread};
 
 use graph_tests::{Case, SaverKind, compare, postgres, read, run};
 
-/// Number of concurrent cases, which mostly wait for a disk or a server.
+/// Number of cases that run concurrently. They mostly wait for a disk or a server.
 const N_WORKERS: usize = 4;
 
 #[track_caller]

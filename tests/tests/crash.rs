@@ -1,4 +1,4 @@
-//! Kills workers at every write and at random times, and checks the store afterwards.
+//! Kills workers at every write and at random times, and then checks the store.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -29,12 +29,12 @@ use graph_tests::{
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
 
-/// Number of kills per durability mode.
+/// Returns the number of kills per durability mode.
 fn kills_per_mode() -> usize {
     if is_nightly() { 340 } else { 22 }
 }
 
-/// Number of write points tested per mode. Nightly runs test all, before and after the write.
+/// Number of write points tested per mode. Nightly runs test all write points, before and after the write.
 const SAMPLED_POINTS: usize = 14;
 
 #[test]
@@ -67,7 +67,7 @@ fn dropped_writes_are_detected() {
             );
         }
     }
-    // An honest saver passes.
+    // A saver that stores all acknowledged writes passes the checks.
     let launcher = WorkerLauncher::on_file(WORKER, Durability::Sync).unwrap();
     assert_eq!(launcher.run(CrashPlan::After(12)).unwrap(), WorkerOutcome::Killed);
     CrashCase::new(&launcher, Durability::Sync).after_crash().unwrap();
@@ -75,7 +75,7 @@ fn dropped_writes_are_detected() {
     assert!(matches!(&ended, WorkerOutcome::Finished(it) if it.job == expected.job), "{ended:?}");
 }
 
-/// Kills workers in each mode, and checks the thread after each kill and at the end.
+/// Kills workers in each durability mode. Checks the thread after each kill and at the end.
 fn check(saver: &str, launcher: impl Fn(Durability) -> WorkerLauncher + Sync) {
     let (expected, seed) = (Expected::new(), seed());
     let kills: Vec<usize> = thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn check(saver: &str, launcher: impl Fn(Durability) -> WorkerLauncher + Sync) {
     assert!(kills.iter().sum::<usize>() >= if is_nightly() { 1_000 } else { 60 });
 }
 
-/// Tests of one saver in one durability mode.
+/// The tests of one saver in one durability mode.
 struct ModeTest<'a, F> {
     saver: &'a str,
     mode: Durability,
@@ -114,7 +114,7 @@ impl<F: Fn(Durability) -> WorkerLauncher> ModeTest<'_, F> {
         kills
     }
 
-    /// Runs the job without a kill. Returns the number of write points and the duration.
+    /// Runs the job without killing it. Returns the number of write points and the duration.
     fn uninterrupted(&self) -> (usize, Duration) {
         let launcher = (self.launcher)(self.mode);
         let started = Instant::now();
@@ -128,7 +128,7 @@ impl<F: Fn(Durability) -> WorkerLauncher> ModeTest<'_, F> {
         (report.n_writes, lifetime)
     }
 
-    /// Kills workers one after another, then lets one finish. Returns the number of kills.
+    /// Kills workers one after another and then lets one finish. Returns the number of kills.
     fn kill(&self, crashes: &[Kill]) -> usize {
         let launcher = (self.launcher)(self.mode);
         let mut case = CrashCase::new(&launcher, self.mode);
@@ -166,7 +166,7 @@ impl<F> fmt::Display for ModeTest<'_, F> {
     }
 }
 
-/// How a worker is killed.
+/// Determines how a worker is killed.
 #[derive(Debug)]
 enum Kill {
     AtWrite(CrashPlan),
@@ -184,7 +184,7 @@ impl Kill {
     }
 }
 
-/// Returns the write points to test.
+/// Returns the write points at which workers are killed.
 fn kill_points(n_points: usize) -> Vec<CrashPlan> {
     if is_nightly() {
         return (1..=n_points)

@@ -1,4 +1,4 @@
-//! Storage faults: truncated and corrupted logs, corrupted files, and failing system calls.
+//! Tests storage faults: truncated and corrupted logs, corrupted files, and failing system calls.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
@@ -34,10 +34,10 @@ use graph_tests::{
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
 const THREAD: &str = "job";
-/// A write in the second half of the job, so that most of the data is in the write-ahead log.
+/// Number of a write in the second half of the job. At that write, most of the data is in the write-ahead log.
 const LATE_WRITE: usize = 70;
 
-/// Number of cases per kind of fault.
+/// Returns the number of cases per kind of fault.
 fn cases_per_fault() -> usize {
     if is_nightly() { 1_000 } else { 60 }
 }
@@ -85,7 +85,7 @@ fn flipped_bit_in_the_file_never_returns_wrong_data() {
     let dir = tempfile::tempdir().unwrap();
     let path = crashed.copy_with_log(&crashed.log, dir.path());
     let whole = StoredTexts::read(&path).unwrap();
-    // Closing the last connection checkpoints the log into the file.
+    // Closing the last connection copies the write-ahead log into the file.
     assert!(!with_suffix(&path, "-wal").exists());
     let file = fs::read(&path).unwrap();
     // The page size is stored in the file header.
@@ -124,7 +124,7 @@ fn failing_disk_causes_an_error_and_no_data_loss() {
         for index in 0..n_cases {
             let nth = 1 + index * n_calls / n_cases;
             let calls = [FailingCall::ErrorAt(nth), FailingCall::FullFrom(nth)];
-            // Regular runs test only one of the two.
+            // Runs that are not nightly test only one of the two failures.
             let calls = if is_nightly() { &calls[..] } else { &calls[index % 2..][..1] };
             cases.extend(calls.iter().map(|&call| InjectedFailure { call, durability }));
         }
@@ -143,7 +143,7 @@ fn server_crash_causes_an_error_and_no_data_loss() {
     if postgres::shared().is_none() {
         return;
     }
-    // A separate server, because the crash would disturb other tests.
+    // The test uses a separate server, because the crash would disturb other tests.
     let server = Server::start().unwrap();
     let (url, expected, seed) = (server.fresh_database(), Expected::new(), seed());
     let (n_crashes, mut rng) = (if is_nightly() { 100 } else { 6 }, SeededRng::new(seed));
@@ -162,12 +162,13 @@ fn server_crash_causes_an_error_and_no_data_loss() {
         hit += usize::from(child.try_wait().unwrap().is_none());
         server.crash_and_restart();
         match wait_for_exit(child).unwrap() {
-            // The worker finished before the crash or reconnected.
+            // The worker finished before the crash, or it reconnected.
             WorkerOutcome::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),
             WorkerOutcome::Failed(stderr) => {
-                // A server that crashes right after the lease was taken may have lost the lease.
-                let named =
-                    ["PostgreSQL", "database", "taken over"].iter().any(|it| stderr.contains(it));
+                // If the server crashes right after the lease was acquired, the lease may be lost.
+                let named = ["PostgreSQL", "database", "taken by another run"]
+                    .iter()
+                    .any(|it| stderr.contains(it));
                 assert!(named && !stderr.contains("panicked"), "{what}: {stderr}");
                 failed += 1;
             }
@@ -184,7 +185,8 @@ fn server_crash_causes_an_error_and_no_data_loss() {
     assert!(hit * 2 > n_crashes, "most crashes must occur during a run");
 }
 
-/// The store left by a worker that was killed late in the job: a file, and a log that contains most data.
+/// The store that a worker left behind when it was killed late in the job. It consists of a file and a write-ahead
+/// log that contains most of the data.
 struct CrashedStore {
     launcher: WorkerLauncher,
     log: Vec<u8>,
@@ -202,15 +204,15 @@ impl CrashedStore {
         Self { launcher, log, stored, seed: seed() }
     }
 
-    /// Copies the file and writes this log next to it.
+    /// Copies the file and writes this write-ahead log next to it.
     fn copy_with_log(&self, log: &[u8], dir: &Path) -> PathBuf {
         let path = copy_database(file_of(&self.launcher), dir).unwrap();
         fs::write(with_suffix(&path, "-wal"), log).unwrap();
         path
     }
 
-    /// Opens the file with this log. The store must contain a gapless prefix of the data, and the job must resume
-    /// from it.
+    /// Opens a copy of the file with this write-ahead log. The store must contain a prefix of the data without
+    /// gaps, and the job must resume from it.
     fn check(&self, log: &[u8], expected: &Expected, what: &str) -> StoredThread {
         let dir = tempfile::tempdir().unwrap();
         let path = self.copy_with_log(log, dir.path());
@@ -237,16 +239,16 @@ fn file_of(launcher: &WorkerLauncher) -> &Path {
     }
 }
 
-/// Opens a file without syncing every commit.
+/// Opens a file. Commits do not wait for an fsync.
 fn open_without_fsync(path: &Path) -> Result<Arc<dyn Checkpointer>, graph_store::OpenError> {
     let database = Sqlite::settings().synchronous(Synchronous::Normal).open(path)?;
     Ok(Arc::new(SqliteSaver::new(&database)))
 }
 
-/// Everything that can be read from a file, as text.
+/// All data that can be read from a file, as text.
 #[derive(Debug, Default)]
 struct StoredTexts {
-    /// By id, because a corrupted namespace name may still be readable.
+    /// Checkpoints, keyed by id and not by namespace, because a corrupted namespace name may still be readable.
     checkpoints: BTreeMap<CheckpointId, String>,
     records: BTreeSet<String>,
 }
@@ -267,7 +269,8 @@ impl StoredTexts {
         })
     }
 
-    /// Returns what was never stored. The reverse is allowed: a corrupted index key can hide a row.
+    /// Returns the data in `self` that was never stored. Missing data is not reported, because a corrupted index
+    /// key can hide a row.
     fn missing_from(&self, stored: &Self) -> Vec<String> {
         let known = |(id, text): &(_, _)| stored.checkpoints.get(*id) == Some(*text);
         let checkpoints = self.checkpoints.iter().filter(|it| !known(it));
@@ -276,7 +279,7 @@ impl StoredTexts {
     }
 }
 
-/// Returns whether an error reports that the file is damaged or not a database of this program.
+/// Returns whether an error reports that the file is damaged or does not belong to this program.
 fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
     let stderr = error.to_string();
     matches!(error.downcast_ref(), Some(CheckpointError::Corrupt { .. }))
@@ -284,7 +287,7 @@ fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
             "damaged",
             "malformed",
             "not a database",
-            "database of another program",
+            "belong to another program",
             "newer version",
             "no such",
         ]
@@ -292,7 +295,7 @@ fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
         .any(|it| stderr.contains(it))
 }
 
-/// Returns one random offset in each of as many equal parts as there are cases.
+/// Divides the length into as many equal parts as there are cases, and returns one random offset in each part.
 fn sample_offsets(rng: &mut SeededRng, length: u64) -> Vec<u64> {
     let n_parts = cases_per_fault() as u64;
     let part = |index: u64| index * length / n_parts;
@@ -305,7 +308,7 @@ fn flipped(bytes: &[u8], bit: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs a check for all cases on a few threads.
+/// Runs a check for all cases on a few OS threads.
 fn for_each_parallel<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
     const THREADS: usize = 4;
     thread::scope(|scope| {
@@ -316,7 +319,7 @@ fn for_each_parallel<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
     });
 }
 
-/// Counts the system calls of a run that could fail.
+/// Counts the system calls of a run that can be made to fail.
 fn count_calls(disk: &FailingDisk, durability: Durability) -> usize {
     let launcher = WorkerLauncher::on_file(WORKER, durability).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -330,7 +333,7 @@ fn count_calls(disk: &FailingDisk, durability: Durability) -> usize {
     n_calls
 }
 
-/// A failing system call.
+/// A system call that is made to fail.
 #[derive(Debug)]
 struct InjectedFailure {
     call: FailingCall,
@@ -338,14 +341,15 @@ struct InjectedFailure {
 }
 
 impl InjectedFailure {
-    /// Runs the job on the failing disk, and again on a working one. Returns whether the failure ended the first run.
+    /// Runs the job on the failing disk, and then again on a working disk. Returns whether the failure ended the
+    /// first run.
     fn check(&self, disk: &FailingDisk, expected: &Expected) -> bool {
         let launcher = WorkerLauncher::on_file(WORKER, self.durability).unwrap();
         let mut case = CrashCase::new(&launcher, self.durability);
         let mut command = launcher.command(CrashPlan::NoCrash);
         disk.fail_at(&mut command, file_of(&launcher), self.call);
         let failed = match wait_for_exit(command.spawn().unwrap()).unwrap() {
-            // Some failures are harmless, for example a failed checkpoint of the log, which is retried later.
+            // Some failures are harmless. For example, a failed WAL checkpoint is retried later.
             WorkerOutcome::Finished(report) => {
                 assert_eq!(report.job, expected.job, "{self:?}");
                 false
@@ -365,7 +369,7 @@ impl InjectedFailure {
         failed
     }
 
-    /// Returns whether the error output names the cause.
+    /// Returns whether the error output states the cause.
     fn is_reported_in(&self, stderr: &str) -> bool {
         let named = match self.call {
             FailingCall::FullFrom(_) => ["disk is full", "disk failed"].as_slice(),

@@ -1,4 +1,4 @@
-//! The newest checkpoint of a long thread (100,000 steps in nightly runs) is read from few rows.
+//! Tests that the newest checkpoint of a long thread (100,000 steps in nightly runs) is read from few rows.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use graph_core::checkpoint::{Change, Checkpointer, Keep, Lookup};
@@ -10,7 +10,7 @@ fn steps() -> i64 {
     if is_nightly() { 100_000 } else { 2_000 }
 }
 
-/// Sets one field once and appends to another in each step.
+/// Writes a thread that sets one field once and appends to another field in each step.
 async fn write_long_thread(saver: &impl Checkpointer) {
     let mut head = None;
     for step in 0..steps() {
@@ -24,7 +24,7 @@ async fn write_long_thread(saver: &impl Checkpointer) {
     }
 }
 
-/// Prunes all rows that the newest checkpoint does not need, and reads it.
+/// Prunes all rows that the newest checkpoint does not need, and then reads that checkpoint.
 async fn prune_and_read_newest(saver: &impl Checkpointer) {
     saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
     let head = saver.get(&Lookup::head("t", "")).await.unwrap().unwrap();
@@ -33,7 +33,8 @@ async fn prune_and_read_newest(saver: &impl Checkpointer) {
     assert_eq!(head.values["topic"], "rows");
 }
 
-/// Besides the long field, the other field and the header have one row each.
+/// Checks the number of rows. The other field and the header have one row each, in addition to the rows of the long
+/// field.
 fn check(sizes: &Sizes) {
     let levels = 1.0 + (steps() as f64).ln() / 200_f64.ln();
     assert!(sizes.links as f64 <= 200.0 * levels + 2.0, "{} rows", sizes.links);

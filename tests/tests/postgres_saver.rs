@@ -1,5 +1,5 @@
-//! `PostgresSaver` on a real server: the conformance suite of savers, and tests of several clients, a failing server
-//! and a shared database.
+//! Tests `PostgresSaver` on a real server. Runs the conformance suite for savers, and tests several clients, a
+//! failing server and a shared database.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{fs, sync::Arc, time::Duration};
@@ -37,7 +37,7 @@ async fn saver_passes_the_conformance_suite() {
     report.await.assert();
 }
 
-// Two clients.
+// Tests with two clients.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_that_lost_its_lease_cannot_write() {
@@ -55,7 +55,7 @@ async fn client_that_lost_its_lease_cannot_write() {
     assert!(matches!(refused, Err(CheckpointError::LeaseLost { .. })), "{refused:?}");
     let next = put(&two, step("t", Some(first))).await.unwrap();
     assert_eq!(head(&two, "t").await.key.id, next);
-    // Not even after the other client released the lease.
+    // The first client still cannot write after the second client has released the lease.
     drop((lease, taken));
     let refused = put(&one, late).await;
     assert!(refused.is_err(), "{refused:?}");
@@ -69,7 +69,7 @@ async fn lost_session_reacquires_its_leases() {
     let _lease = one.lease("t").await.unwrap();
     let first = put(&one, step("t", None)).await.unwrap();
     end_lease_sessions(server, &url);
-    // No other client leased the thread, so writes succeed and a new session acquires the lease.
+    // No other client has leased the thread, so writes succeed, and a new session acquires the lease.
     let mut head = first;
     for _ in 0..3 {
         head = put(&one, step("t", Some(head))).await.unwrap();
@@ -87,7 +87,8 @@ async fn occupied_lease_lock_is_retried() {
     let (one, two) = (saver(&url).await, saver(&url).await);
     let _lease = one.lease("t").await.unwrap();
     let mut head = put(&one, step("t", None)).await.unwrap();
-    // A queued client acquires the lock when the session ends, like a stale session that the server has not detected yet.
+    // This client waits for the lock and acquires it when the session ends. It behaves like a stale session that
+    // the server has not detected yet.
     let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).build().unwrap();
     let client = pool.get().await.unwrap();
     let queued = tokio::spawn(async move {
@@ -129,7 +130,7 @@ async fn exactly_one_client_wins_each_step() {
     let url = server.fresh_database();
     let savers = [saver(&url).await, saver(&url).await];
     let mut head = put(&savers[0], step("t", None)).await.unwrap();
-    // The delay lets both read the head before one commits, unless one waits for the other.
+    // The delay lets both clients read the head before one of them commits, unless one waits for the other.
     on_every_link(server, &url, "PERFORM pg_sleep(0.02)");
     for _ in 0..10 {
         let (a, b) = tokio::join!(
@@ -152,7 +153,7 @@ async fn cached_base_is_validated() {
     let (one, two) = (saver(&url).await, saver(&url).await);
     let first = step("t", None);
     let id = put(&one, first.clone()).await.unwrap();
-    // The thread is replaced with another one that has the same name and id but other links.
+    // The thread is replaced with a thread that has the same name and checkpoint id but different links.
     two.delete_thread("t").await.unwrap();
     let mut other = first;
     other.changes = vec![extend(json!("other"))];
@@ -161,7 +162,7 @@ async fn cached_base_is_validated() {
     assert_eq!(head(&one, "t").await.values["log"], json!(["other", "x"]));
 }
 
-// Concurrency.
+// Tests of concurrency.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_writers_and_pruning_do_not_interfere() {
@@ -191,7 +192,7 @@ async fn concurrent_writers_and_pruning_do_not_interfere() {
         assert_eq!(head(&saver, thread).await.values["log"], json!(vec!["x"; 61]));
     }
     assert_eq!(saver.sizes().await.unwrap().checkpoints, 16 * 3);
-    // Unreferenced links are already deleted.
+    // Pruning has already removed all unneeded links.
     assert_eq!(cleaner.database().vacuum().await.unwrap().links, 0);
 }
 
@@ -205,7 +206,7 @@ async fn batched_writes_are_acknowledged_individually() {
     let saver = saver(&url).await;
     put(&saver, step("first", None)).await.unwrap();
     server.sql(&url, "ALTER TABLE graph_store.checkpoint ADD CHECK (run <> 'bad')");
-    // All writes are in flight before the first one completes.
+    // All writes are in flight before the first of them completes.
     let write_concurrently = |kind: usize| {
         let mut writers = JoinSet::new();
         for n in 0..64 {
@@ -253,7 +254,7 @@ async fn concurrent_connections_create_the_tables_once() {
     assert_eq!(saver(&url).await.threads().await.unwrap().len(), 8);
 }
 
-// Efficiency.
+// Tests of efficiency.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_list_is_read_from_few_rows_and_stored_at_most_twice() {
@@ -285,13 +286,13 @@ async fn long_list_is_read_from_few_rows_and_stored_at_most_twice() {
     assert!(sizes.link_bytes < 2 * 2_000 * 120, "{sizes:?}");
     assert_eq!(sizes, saver.sizes().await.unwrap());
 
-    // A listing reads each link once and returns the values of each step.
+    // A listing reads each link once and returns the values at each step.
     let found = saver.list(&HistoryQuery::new("t", "").limit(3)).await.unwrap();
     let lengths: Vec<_> =
         found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
     assert_eq!(lengths, [2_000, 1_999, 1_998]);
 
-    // Pruning deletes the rows.
+    // Pruning removes the rows of the other checkpoints.
     saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
     let left = saver.thread_sizes("t").await.unwrap();
     assert!(left.checkpoints == 1 && left.links <= 210, "{left:?}");
@@ -318,7 +319,7 @@ async fn one_or_many_steps_take_one_statement() {
         saver.write(writes).await.unwrap();
         last = id;
     }
-    // Each connection prepares the statement once; sequential steps use one connection.
+    // Each connection prepares the statement once, and sequential steps use the same connection.
     assert_eq!(statements(&server) - before, 20);
 
     let before = statements(&server);
@@ -333,13 +334,14 @@ async fn one_or_many_steps_take_one_statement() {
         writes.push(CheckpointWrite::Put(Box::new(next)));
     }
     saver.write(writes.clone()).await.unwrap();
-    // One more statement merges links at the 200th change.
+    // At the 200th change, one additional statement merges links.
     assert!(statements(&server) - before <= 2);
     let found = saver.list(&HistoryQuery::new("t", "")).await.unwrap();
     assert_eq!(found.len(), 321);
     assert!(found.iter().skip(1).take(320).all(|it| it.records.len() == 1));
     assert_eq!(found[0].values["log"], json!(vec!["x"; 321]));
-    // After a crash the engine repeats all or some of the writes, because it cannot know which were stored.
+    // After a crash, the engine repeats all or some of the writes, because it cannot know which of them were
+    // stored.
     saver.write(writes.clone()).await.unwrap();
     let mut again = writes.split_off(500);
     let next = step("t", Some(head_id));
@@ -370,7 +372,7 @@ async fn writes_to_several_namespaces_are_atomic() {
     let read = saver.get(&Lookup::exact("t", "node:1", wider_id)).await.unwrap().unwrap();
     assert_eq!(Value::Object(read.values), json!({"log": ["x", "x"], "more": 1}));
 
-    // The second write conflicts, so the first is not stored either.
+    // The second write conflicts, so the first write is not stored either.
     let (good, late) = (step("t", Some(root_id)), inner(Some(child_id)));
     let writes = [good, late].map(|it| CheckpointWrite::Put(Box::new(it)));
     let refused = saver.write(writes.to_vec()).await;
@@ -418,7 +420,7 @@ async fn pruning_a_step_deletes_its_subgraph_visits() {
     assert_eq!(saver.sizes().await.unwrap().links, 5);
 }
 
-// Failures.
+// Tests of failures.
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn saver_survives_a_server_restart() {
@@ -448,7 +450,7 @@ async fn broken_connection_during_a_write_is_retried() {
     let url = server.fresh_database();
     let saver = saver(&url).await;
     let first = put(&saver, step("t", None)).await.unwrap();
-    // Sequence values are not reverted when a transaction is aborted.
+    // The values of a sequence are not rolled back with a transaction.
     server.sql(&url, "CREATE SEQUENCE breaks");
     on_every_link(
         server,
@@ -468,7 +470,7 @@ async fn foreign_schema_is_rejected_unchanged() {
     let refused = Postgres::settings().schema("shop").connect(&url).await;
     assert!(matches!(refused, Err(OpenError::Foreign { .. })), "{refused:?}");
     assert_eq!(server.sql(&url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'shop'"), "1");
-    // An empty schema is used.
+    // An empty schema is accepted, and the tables are created in it.
     server.sql(&url, "CREATE SCHEMA empty");
     let database = Postgres::settings().schema("empty").connect(&url).await.unwrap();
     put(&PostgresSaver::new(&database), step("t", None)).await.unwrap();
@@ -544,13 +546,14 @@ async fn caller_provided_pool_works() {
     assert_eq!(head(&saver, "t").await.values["log"], json!(["x", "x"]));
 }
 
-/// JIT compilation of the statement that reads a thread takes far longer than its execution.
+/// JIT compilation must be off, because JIT-compiling the statement that reads a thread takes far longer than
+/// executing it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jit_is_disabled_for_our_connections() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
-    // A function called by `copy_thread` records the setting of its connection.
+    // A function that `copy_thread` calls records the setting of the connection.
     let record_jit = "CREATE TABLE seen (jit text);
                 CREATE OR REPLACE FUNCTION graph_store.need_read_committed() RETURNS void
                 LANGUAGE sql AS $$INSERT INTO public.seen VALUES (current_setting('jit'))$$";
@@ -626,7 +629,7 @@ fn done(value: impl Into<Value>) -> TaskRecord {
     TaskRecord { task: TaskId::from_parts(&[b"task"]), node: "node".to_owned(), event }
 }
 
-/// Leases a thread, retrying because the server detects the end of a session with a delay.
+/// Leases a thread. Retries, because the server detects the end of a session with a delay.
 async fn lease_when_free(saver: &PostgresSaver, thread: &str) -> Lease {
     for _ in 0..500 {
         match saver.lease(thread).await {
@@ -639,7 +642,7 @@ async fn lease_when_free(saver: &PostgresSaver, thread: &str) -> Lease {
     panic!("the lease of thread `{thread}` is not released");
 }
 
-/// Makes the server execute a statement before it inserts a link.
+/// Makes the server execute a statement before it inserts each link.
 fn on_every_link(server: &Server, url: &str, statement: &str) {
     let function = format!(
         "CREATE FUNCTION hook() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -692,7 +695,7 @@ fn statements(server: &Server) -> usize {
     log.lines().filter(ours).count()
 }
 
-/// Other isolation levels would check a snapshot that is older than the lock.
+/// Other isolation levels must be rejected, because their checks would use a snapshot that is older than the lock.
 #[tokio::test]
 async fn other_isolation_levels_are_rejected() {
     let Some(server) = postgres::shared() else { return };

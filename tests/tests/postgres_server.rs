@@ -1,4 +1,4 @@
-//! The PostgreSQL server for tests: start, isolation, restart and cleanup.
+//! Tests the PostgreSQL server for tests: its start, isolation, restart and cleanup.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
@@ -130,7 +130,7 @@ fn tests_fail_if_required_postgres_is_missing() {
     assert!(text.contains("PostgreSQL is not installed"), "{text}");
 }
 
-/// Entry point of child processes started by other tests; otherwise does nothing.
+/// Entry point of the child processes that other tests start. Does nothing when it runs as a normal test.
 #[test]
 fn child_process_entry() {
     let own_server;
@@ -149,7 +149,8 @@ fn child_process_entry() {
     let _ = io::stdin().read(&mut [0]);
 }
 
-/// This program as a child that runs [`child_process_entry`] alone, with captured output.
+/// Returns a command that runs this program as a child process, with captured output. The child runs only
+/// [`child_process_entry`].
 fn child_command(role: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "child_process_entry"]).env(CHILD_ROLE, role);
@@ -173,16 +174,16 @@ fn announced_server(child: &mut Child) -> (String, String) {
     panic!("the child started no server");
 }
 
-/// Connects without sending anything.
+/// Connects to the server without sending anything.
 fn connect(url: &str) -> io::Result<TcpStream> {
     let address = url.rsplit('@').next().unwrap().split('/').next().unwrap();
     TcpStream::connect(address)
 }
 
-/// Connects and waits for an answer, so that the server has accepted the client.
+/// Connects to the server and waits for an answer, so that the server has accepted the client.
 fn connect_and_negotiate(url: &str) -> TcpStream {
     let mut client = connect(url).unwrap();
-    // An SSLRequest message: length and request code.
+    // An SSLRequest message, which consists of a length and a request code.
     client.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).unwrap();
     let mut answer = [0];
     client.read_exact(&mut answer).unwrap();
@@ -190,7 +191,7 @@ fn connect_and_negotiate(url: &str) -> TcpStream {
     client
 }
 
-/// Polls, because the end of a process that is not our child cannot be awaited.
+/// Polls until the condition is true, because a process that is not our child cannot be awaited.
 #[track_caller]
 fn wait_until(condition: impl Fn() -> bool) {
     let start = Instant::now();

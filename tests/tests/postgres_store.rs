@@ -1,4 +1,4 @@
-//! Long-term memory and the node cache on PostgreSQL.
+//! Tests of long-term memory and of the node cache on PostgreSQL.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ async fn open(server: &Server) -> (String, Postgres) {
     (url, database)
 }
 
-/// A clock controlled by tests.
+/// A clock whose time the test sets.
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -45,7 +45,7 @@ impl Clock {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_passes_the_conformance_suite() {
     let Some(server) = postgres::shared() else { return };
-    // One schema per check, because creating a database takes a second.
+    // Each check uses its own schema, because creating a database takes a second.
     let (url, n) = (server.fresh_database(), AtomicUsize::new(0));
     let report = testkit::run_atomic(|settings| {
         let schema = format!("check_{}", n.fetch_add(1, Ordering::Relaxed));
@@ -85,7 +85,7 @@ async fn two_clients_share_the_items() {
     assert_eq!(stores[1].sweep().await.unwrap(), 1);
 }
 
-/// Reads that extend lifetimes, overlapping batches, deletes and sweeps do not deadlock.
+/// Reads that extend lifetimes, overlapping batches, deletes and sweeps do not deadlock when they run concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_operations_do_not_deadlock() {
     let Some(server) = postgres::shared() else { return };
@@ -153,7 +153,7 @@ async fn store_reconnects_after_a_server_restart() {
     assert_eq!(store.search(Search::everything()).await.unwrap().len(), 3);
 }
 
-/// The session is terminated while a batch waits inside its transaction; the whole batch is retried.
+/// If the session is terminated while a batch is waiting inside its transaction, the whole batch is retried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_with_a_lost_connection_is_retried() {
     let Some(server) = postgres::shared() else { return };

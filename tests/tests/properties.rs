@@ -1,8 +1,8 @@
-//! Properties of all graphs: the result of a run depends only on the graph and its input.
+//! Properties that hold for all graphs. In particular, the result of a run depends only on the graph and its input.
 //!
-//! Each property generates random graphs ([`spec`]) and runs each of them in several ways ([`observe`]). Without
-//! `GRAPH_SEED`, the generated graphs are always the same. With `GRAPH_NIGHTLY=1`, twenty times as many graphs are
-//! generated from a new seed each time. A failure prints the seed.
+//! Each property generates random graphs ([`spec`]) and runs each of them in several ways ([`observe`]). If
+//! `GRAPH_SEED` is not set, the generated graphs are always the same. If `GRAPH_NIGHTLY=1` is set, twenty times as
+//! many graphs are generated, from a new seed each time. A failure prints the seed.
 
 #[path = "properties/build.rs"]
 mod build;
@@ -65,7 +65,7 @@ fn durabilities() -> impl Strategy<Value = Durability> {
     prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)]
 }
 
-/// Checks that all settings have the same result.
+/// Checks that a graph has the same result with all settings.
 fn check_same(spec: &Spec, settings: &[Setting]) -> Checked {
     let mut expected: Option<Observation> = None;
     for setting in settings {
@@ -155,7 +155,8 @@ fn stopped_and_resumed_run_has_the_same_result() {
     check(64, &strategy, |(spec, mut disruptions, durability, delays)| {
         if spec.has_stateless_subgraph() || (durability == Durability::Exit && spec.has_subgraphs())
         {
-            // A graph that starts over whenever its step limit is reached needs runs that are long enough.
+            // A graph that starts over whenever it reaches its step limit would never complete if the runs were too
+            // short.
             disruptions.retain(|it| !matches!(it, Disruption::Limit(_)));
         }
         let expected = observe(&spec, &stored(Durability::Sync));
@@ -170,10 +171,10 @@ fn stopped_and_resumed_run_has_the_same_result() {
     });
 }
 
-/// Compares the parts of two observations that do not depend on stops.
+/// Compares the parts of two observations that stops do not affect.
 ///
-/// A stateless subgraph repeats its tasks, so only tasks of the root graph are compared. After an error, the number
-/// of finished tasks in the last step is not deterministic.
+/// A stateless subgraph repeats its tasks, so only the tasks of the root graph are compared. After an error, the
+/// number of finished tasks in the last step is not deterministic.
 fn check_equal_after_stops(
     spec: &Spec,
     expected: &Observation,
@@ -259,7 +260,7 @@ fn replay_from_any_checkpoint_has_the_same_result() {
         (specs(Profile::RESUMABLE_STATEFUL), vec(any::<prop::sample::Index>(), 3), delays());
     check(64, &strategy, |(mut spec, picks, delays)| {
         if spec.has_stateful_subgraph() {
-            // After an answered interrupt, such a graph resumes from its newest checkpoint.
+            // After an interrupt is answered, such a graph resumes from its newest checkpoint.
             spec.remove_interrupts();
         }
         let setting = Setting { delays, ..stored(Durability::Async) };
@@ -267,7 +268,7 @@ fn replay_from_any_checkpoint_has_the_same_result() {
         on(None, async {
             let (expected, _) = session.drive(&[]).await;
             if expected.outcome != "done" {
-                // Error messages contain the step number, which differs in a replay.
+                // Error messages contain the step number, which is different in a replay.
                 return Ok(());
             }
             let first = checkpoints(&session.thread()).await;

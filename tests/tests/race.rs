@@ -1,4 +1,4 @@
-//! Two processes race for one thread in many rounds: exactly one of them wins each step.
+//! Two processes race for one thread in many rounds. Exactly one of them must win each step.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -41,7 +41,7 @@ fn exactly_one_process_wins_each_step_on_postgres() {
 }
 
 fn check(location: &StoreLocation) {
-    // One runtime for all calls, because a saver may keep connections in the runtime that opened it.
+    // All calls use one runtime, because a saver may keep connections in the runtime that opened it.
     let runtime = Runtime::new().unwrap();
     let saver = runtime.block_on(location.open()).unwrap();
     for mode in [RaceMode::Leased, RaceMode::Unleased, RaceMode::Graph] {
@@ -59,14 +59,14 @@ fn check(location: &StoreLocation) {
     }
 }
 
-/// Number of wins of each process.
+/// The number of rounds that each process has won.
 #[derive(Debug, Default)]
 struct Tally {
     one: u64,
     other: u64,
 }
 
-/// Both processes add a checkpoint to the same head: one succeeds, the other is rejected.
+/// Both processes try to add a checkpoint to the same head. One must succeed, and the other must be rejected.
 fn race_on_a_head(location: &StoreLocation, mode: RaceMode) -> Tally {
     let mut racers = [RacerProcess::new(location, mode), RacerProcess::new(location, mode)];
     let mut tally = Tally::default();
@@ -90,7 +90,8 @@ async fn start_graph(saver: Arc<dyn Checkpointer>) {
     assert!(matches!(first.unwrap(), RunOutcome::Stopped { state: RaceState { count: 1 }, .. }));
 }
 
-/// Both processes run a step of the graph. If they run one after the other, both succeed; no step is taken twice.
+/// Both processes run a step of the graph. If they run one after the other, both succeed. No step may be taken
+/// twice.
 fn race_in_a_graph(location: &StoreLocation) -> Tally {
     let mut racers = [
         RacerProcess::new(location, RaceMode::Graph),
@@ -117,21 +118,21 @@ fn race_in_a_graph(location: &StoreLocation) -> Tally {
     tally
 }
 
-/// Returns whether the process was rejected in a way that is allowed in this mode.
+/// Returns whether the process was rejected in a way that this mode allows.
 fn is_refusal(answer: &str, mode: RaceMode) -> bool {
     match mode {
-        // Without a lease, only the head check prevents a conflict.
+        // Without a lease, only the check of the head prevents a conflict.
         RaceMode::Unleased => answer == "moved",
         RaceMode::Leased | RaceMode::Graph => ["busy", "moved", "lost"].contains(&answer),
     }
 }
 
-/// Checks that the thread has exactly one checkpoint per won step.
+/// Checks that the thread has exactly one checkpoint for each step that a process won.
 async fn assert_stored(saver: &dyn Checkpointer, mode: RaceMode, n_won: u64) {
     let head = saver.get(&Lookup::head(mode.as_str(), "")).await.unwrap().unwrap();
     assert_eq!(head.values["count"], n_won);
     let history = saver.list(&HistoryQuery::new(mode.as_str(), "")).await.unwrap();
-    // The first run of the graph also stores checkpoints of its input and of START.
+    // The first run of the graph also stores checkpoints for its input and for START.
     let before = if mode == RaceMode::Graph { 2 } else { 0 };
     assert_eq!(history.len() as u64, n_won + before);
     for pair in history.windows(2) {
@@ -142,14 +143,14 @@ async fn assert_stored(saver: &dyn Checkpointer, mode: RaceMode, n_won: u64) {
 
 /// Sends a command to both processes and waits for both answers.
 fn both(racers: &mut [RacerProcess; 2], command: &str, round: u64) -> [String; 2] {
-    // The first process has a head start, so they alternate.
+    // The first process has a head start, so the processes take turns at being first.
     let first = (round % 2) as usize;
     racers[first].send(command);
     racers[1 - first].send(command);
     racers.each_mut().map(RacerProcess::receive)
 }
 
-/// A process that reads commands.
+/// A racing process that reads commands.
 struct RacerProcess {
     child: Child,
     commands: ChildStdin,
@@ -188,7 +189,7 @@ impl RacerProcess {
 
 impl Drop for RacerProcess {
     fn drop(&mut self) {
-        // The process may have exited already.
+        // The process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,19 +1,20 @@
-//! Finds a package source for Debian backports: the mirror that the system already uses.
+//! Determines a package source for Debian backports, based on the mirror that the system already uses.
 
 use std::{fs, path::Path};
 
-/// Supported release and the suite of its backports.
+/// Codename of the supported Debian release.
 const RELEASE: &str = "bookworm";
+/// Name of the backports suite for that release.
 const BACKPORTS: &str = "bookworm-backports";
 
-/// Returns the name and the content of a file for apt's `sources.list.d`, as two script arguments.
+/// Returns the name and the content of a file for apt's directory `sources.list.d`, as two script arguments.
 ///
-/// Returns nothing if a source for backports is already configured or if no mirror is configured.
+/// Returns an empty list if a source for backports is already configured or if no mirror is configured.
 pub(crate) fn missing_source() -> Vec<String> {
     source_in(Path::new("/etc/apt")).map(Vec::from).unwrap_or_default()
 }
 
-/// Like [`missing_source`], for apt's configuration in the given directory.
+/// Like [`missing_source`], but for the apt configuration in the given directory.
 fn source_in(dir: &Path) -> Option<[String; 2]> {
     let parts = fs::read_dir(dir.join("sources.list.d")).into_iter().flatten().flatten();
     let mut files: Vec<_> = parts.map(|it| it.path()).collect();
@@ -35,12 +36,12 @@ fn source_in(dir: &Path) -> Option<[String; 2]> {
     found
 }
 
-/// File formats of apt sources.
+/// File format of an apt source.
 #[derive(Clone, Copy)]
 enum Format {
-    /// One line per source: type, options, address, suite, components.
+    /// One line per source, with its type, options, address, suite and components.
     Lines,
-    /// One paragraph of fields per source (deb822).
+    /// One paragraph of fields per source (the deb822 format).
     Paragraphs,
 }
 
@@ -53,7 +54,8 @@ impl Format {
         format!("{BACKPORTS}.{extension}")
     }
 
-    /// Returns a copy of the first binary package source for `suite`, with the suite replaced by the backports.
+    /// Returns a copy of the first binary package source for `suite`. In the copy, the suite is replaced with the
+    /// backports suite.
     fn copy(self, text: &str, suite: &str) -> Option<String> {
         match self {
             Self::Lines => text.lines().find_map(|it| copy_line(it, suite)),
@@ -111,7 +113,7 @@ fn copy_paragraph(lines: &[&str], suite: &str) -> Option<String> {
     wanted.then(|| copied.collect())
 }
 
-/// Returns whether the address is a network mirror; installation media have no backports.
+/// Returns whether the address is a network mirror. Installation media contain no backports.
 fn is_mirror(address: &str) -> bool {
     !address.starts_with("cdrom:")
 }
@@ -120,7 +122,7 @@ fn is_mirror(address: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks the source generated for a system with the given source files.
+    /// Checks which source is generated for a system with the given source files.
     #[track_caller]
     fn check(files: &[(&str, &str)], expect: Option<(&str, &str)>) {
         let dir = std::env::temp_dir().join(format!("xtask-apt-{}", std::process::id()));
@@ -164,7 +166,7 @@ Signed-By:
  -----END KEY-----
 ";
 
-    /// All cases are in one test because they share a directory.
+    /// All cases are in one test because they use the same directory.
     #[test]
     fn backports_use_the_configured_mirror() {
         check(&[], None);
@@ -179,10 +181,10 @@ Components: main
 Signed-By: \n -----BEGIN KEY-----\n .\n -----END KEY-----\n";
         let file = ("sources.list.d/debian.sources", PARAGRAPHS);
         check(&[file], Some(("bookworm-backports.sources", paragraph)));
-        // Nothing is added if any file already configures backports.
+        // No source is added if any file already configures backports.
         check(&[file, ("sources.list.d/own.list", line)], None);
         check(&[("sources.list", LINES), ("sources.list.d/own.sources", paragraph)], None);
-        // An unsupported release, and a file that apt ignores.
+        // No source is added for an unsupported release or for a file that apt ignores.
         check(&[("sources.list", "deb http://mirror.example/debian trixie main\n")], None);
         check(&[("sources.list.d/debian.sources.disabled", PARAGRAPHS)], None);
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: runs the benchmarks with the bench profile.
+//! `cargo xtask bench`: runs the benchmarks, built with the bench profile.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! `cargo xtask callgrind`: compares instruction counts of the hot paths with a committed baseline.
+//! `cargo xtask callgrind`: compares the instruction counts of the hot paths with a committed baseline.
 //!
-//! Instruction counts vary far less between runs than times, so small regressions are visible.
+//! Instruction counts vary far less between runs than execution times do, so even small regressions are visible.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::{error::Error, step::Step};
 
-/// Maximum increase over the baseline, in percent.
+/// Maximum increase of an instruction count over the baseline, in percent.
 pub(crate) const LIMIT_PERCENT: u64 = 5;
 
 pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
@@ -20,7 +20,7 @@ pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
     match baseline {
         Baseline::Bless => write(&path, &format_counts(&measure(root)?)),
         Baseline::Compare => {
-            // Read the baseline first: measuring takes minutes.
+            // Read the baseline first, because measuring takes minutes.
             let before = parse_counts(&read_baseline(&path)?)?;
             let rows = compare(&before, &measure(root)?);
             print!("\n{}", table(&rows));
@@ -29,14 +29,14 @@ pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
     }
 }
 
-/// How to use the committed counts.
+/// Determines how the committed counts are used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Baseline {
     Compare,
     Bless,
 }
 
-/// Instruction count by scenario.
+/// Instruction count of each scenario.
 type Counts = BTreeMap<String, u64>;
 
 #[derive(Debug, PartialEq)]
@@ -61,7 +61,7 @@ impl Row {
 fn measure(root: &Path) -> Result<Counts, Error> {
     Step::cargo("build", "build --profile bench -p graph-benches --bin hotpath").run(root)?;
     let target = target_dir()?;
-    // Cargo writes artifacts of the bench profile to the directory of the release profile.
+    // Cargo writes the artifacts of the bench profile to the directory of the release profile.
     let binary = target.join("release").join("hotpath").with_extension(env::consts::EXE_EXTENSION);
     let dir = target.join("callgrind");
     fs::create_dir_all(&dir).map_err(|source| Error::File { path: dir.clone(), source })?;
@@ -76,7 +76,8 @@ fn measure(root: &Path) -> Result<Counts, Error> {
     if counts.is_empty() { Err(Error::NoScenarios) } else { Ok(counts) }
 }
 
-/// Returns the target directory. This program is located in one of its profile directories.
+/// Returns the target directory. It is derived from the path of this program, which is in one of the profile
+/// directories.
 fn target_dir() -> Result<PathBuf, Error> {
     let exe = env::current_exe().map_err(|_| Error::NotRunByCargo)?;
     exe.ancestors().nth(2).map(PathBuf::from).ok_or(Error::NotRunByCargo)
@@ -91,7 +92,7 @@ fn count(root: &Path, binary: &Path, name: &str, out: PathBuf) -> Result<u64, Er
     parse_profile(&profile).ok_or(Error::NoCount { path: out })
 }
 
-/// Returns the standard output of a command. Prints its standard error only if the command fails.
+/// Returns the standard output of a command. The command's standard error is printed only if the command fails.
 fn output(command: &mut Command) -> Result<String, Error> {
     let line = format!("{command:?}");
     let output = match command.output() {
@@ -123,7 +124,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the total instruction count, which is the first number even if other events were counted.
+/// Returns the total instruction count. It is the first number in the line, even if other events were counted too.
 fn parse_profile(text: &str) -> Option<u64> {
     let after = |key| text.lines().find_map(|line| line.strip_prefix(key));
     after("summary:").or_else(|| after("totals:"))?.split_whitespace().next()?.parse().ok()
@@ -139,7 +140,8 @@ fn parse_counts(text: &str) -> Result<Counts, Error> {
         .collect()
 }
 
-/// Rejects a count of zero because a relative change from zero is undefined.
+/// Parses a line with a name and a count. Rejects a count of zero, because a relative change from zero is
+/// undefined.
 fn parse_count(line: &str) -> Option<(String, u64)> {
     let (name, count) = line.trim().split_once(char::is_whitespace)?;
     let count = count.trim().parse().ok().filter(|it| *it > 0)?;

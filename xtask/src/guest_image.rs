@@ -1,7 +1,7 @@
 //! `cargo xtask guest-image`: builds the guest agents, the kernel and the images for VMs.
 //!
-//! Agents are statically linked. `sandbox-vm image build` builds the kernel and the images from Debian packages; it also
-//! works without a checkout.
+//! Agents are statically linked. `sandbox-vm image build` builds the kernel and the images from Debian packages. It
+//! also works outside a checkout.
 
 use std::{env, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     step::{Plan, Step, run_all},
 };
 
-/// Links statically because guests contain no shared libraries.
+/// Environment variable that enables static linking. Guests contain no shared libraries.
 const STATIC: (&str, &str) = ("RUSTFLAGS", "-C target-feature=+crt-static");
 
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
@@ -19,22 +19,22 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
 
 const TARGET: &str = "--release --features testkit --target x86_64-unknown-linux-gnu";
 
-/// Builds the agents. A VM without a guest kernel needs nothing else.
+/// Returns the step that builds the agents. A VM without a guest kernel needs nothing else.
 pub(crate) fn agents() -> Step {
     let build = format!("build -p sandbox-vm --bins {TARGET}");
     Step::cargo("agents for VMs", &build).env(STATIC.0, STATIC.1)
 }
 
-/// Builds the kernel and the images.
+/// Returns the step that builds the kernel and the images.
 pub(crate) fn images() -> Step {
     let build = format!("run -q -p sandbox-vm --bin sandbox-vm {TARGET} -- image build");
     let step = Step::cargo("kernel and images for VMs", &build).env(STATIC.0, STATIC.1);
     step.args([image_dir()])
 }
 
-/// Returns the directory in which programs of this checkout look for images.
+/// Returns the directory in which the programs in this checkout look for images.
 fn image_dir() -> String {
-    // The current program is `target/debug/xtask`.
+    // The path of the current program is `target/debug/xtask`.
     let program = env::current_exe().unwrap_or_default();
     let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
     target.join("guest-image").display().to_string()

@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: formatting, lints and documentation.
+//! `cargo xtask lint`: checks formatting, lints and documentation.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Project commands: `cargo xtask test`, `lint`, `bench`, `callgrind`, `model`, `guest-image` and `web`.
 //!
-//! This crate depends on the standard library only, because every other command waits for its build.
+//! This crate depends only on the standard library, because every command has to wait until this crate is built.
 
 #![expect(clippy::print_stdout, reason = "a command-line tool prints to standard output")]
 
@@ -105,7 +105,8 @@ fn run(action: Action) -> Result<(), Error> {
 
 /// Returns the workspace root.
 ///
-/// The path is read at run time: a path compiled in would be wrong when two checkouts share a target directory.
+/// The path is read at run time, because a compiled-in path would be wrong if two checkouts share a target
+/// directory.
 fn root() -> Result<PathBuf, Error> {
     let package =
         env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).ok_or(Error::NotRunByCargo)?;

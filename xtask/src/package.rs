@@ -1,4 +1,5 @@
-//! Checks that the library crates can be published: package contents and minimum supported Rust version.
+//! Checks that the library crates can be published. Covers the package contents and the minimum supported Rust
+//! version.
 
 use std::process::Command;
 
@@ -18,11 +19,13 @@ const LIBRARIES: [&str; 7] = [
     "graph-server",
 ];
 
-/// The crates whose minimum supported Rust version is lower than that of the workspace, and that version.
+/// The crates whose minimum supported Rust version is lower than that of the workspace.
 const CORE: [&str; 3] = ["graph-macros", "graph-core", "graph-trace"];
+/// Minimum supported Rust version of the crates in [`CORE`].
 const MINIMUM_RUST: &str = "1.85";
 
-/// Packages the library crates. The nightly run also builds each package from its archive.
+/// Returns the step that packages the library crates. In the nightly run, it also builds each package from its
+/// archive.
 pub(crate) fn package(depth: Depth) -> Step {
     let verify = match depth {
         Depth::Usual => " --no-verify",
@@ -31,7 +34,7 @@ pub(crate) fn package(depth: Depth) -> Step {
     Step::cargo("packages", &format!("package --allow-dirty{verify} {}", select(&LIBRARIES)))
 }
 
-/// Checks the core crates with the minimum Rust version that their manifests state.
+/// Returns the step that checks the core crates with the minimum Rust version in their manifests.
 pub(crate) fn minimum_rust() -> Step {
     Step::cargo("minimum Rust version", &format!("hack check --rust-version {}", select(&CORE)))
 }
@@ -41,12 +44,13 @@ pub(crate) const MINIMUM_RUST_SKIPPED: Skipped = Skipped::new(
     "cargo install cargo-hack --locked && rustup toolchain install 1.85 --profile minimal",
 );
 
-/// Returns whether cargo-hack and the toolchain of the minimum Rust version are installed.
+/// Returns whether cargo-hack and the toolchain for the minimum Rust version are installed.
 pub(crate) fn can_check_minimum_rust() -> bool {
     succeeds(&["hack", "--version"]) && installed_toolchains().contains(MINIMUM_RUST)
 }
 
-/// Lists the toolchains without running one, because rustup would install a missing toolchain.
+/// Returns the list of installed toolchains. Does not run any toolchain, because rustup would install a missing
+/// one.
 fn installed_toolchains() -> String {
     let output = Command::new("rustup").args(["toolchain", "list"]).output();
     output.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default()

@@ -1,20 +1,20 @@
-//! Third-party servers and clients used by the tests: pinned versions and installation scripts.
+//! Third-party servers and clients that the tests use, with their pinned versions and installation scripts.
 //!
-//! Each is installed into a directory named after its version. The script renames the directory into place as its last
-//! action, so an existing directory is complete and is never downloaded again.
+//! Each program is installed into a directory whose name contains its version. As its last action, the script
+//! renames the directory into place. An existing directory is therefore complete and is never downloaded again.
 
 use std::{env, path::PathBuf};
 
-/// Directory of aimock, a server that speaks the wire formats of all six providers.
+/// Directory of aimock, a server that implements the wire formats of all six providers.
 pub(crate) const AIMOCK: &str = "aimock-1.43.0";
 
-/// Directory of llama.cpp's server and of a model small enough for every run.
+/// Directory of llama.cpp's server and of a model that is small enough for every test run.
 pub(crate) const LLAMA: &str = "llama-11549";
 
-/// Directory of the official Python client of the Model Context Protocol.
+/// Directory of the official Python client for the Model Context Protocol.
 pub(crate) const MCP: &str = "mcp-2.3.0";
 
-/// Directory of schemathesis, which sends a server the requests that its OpenAPI document allows, and invalid ones.
+/// Directory of schemathesis, which sends a server both valid and invalid requests, based on its OpenAPI document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
 
 pub(crate) const INSTALL_AIMOCK: &str = "\
@@ -41,20 +41,22 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp==2.3.0
 mv \"$1.new\" \"$1\"";
 
-/// Hypothesis is pinned too: it generates the requests, and the same seed gives other requests in another version.
+/// Script that installs schemathesis. Hypothesis, which generates the requests, is pinned too, because a different
+/// version generates different requests for the same seed.
 pub(crate) const INSTALL_SCHEMATHESIS: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" schemathesis==4.32.5 hypothesis==6.170.15
 mv \"$1.new\" \"$1\"";
 
-/// Returns the directory in which the tests look for these programs: `GRAPH_PEERS`, or `peers` in the target directory.
-/// The tests resolve the same path in `llm` (`peers`), `draft-gate` (`cycle`) and `graph-server` (`schemathesis`).
+/// Returns the directory in which the tests look for these programs. This is `GRAPH_PEERS` if it is set, and
+/// otherwise `peers` in the target directory. The tests compute the same path in `llm` (`peers`), `draft-gate`
+/// (`cycle`) and `graph-server` (`schemathesis`).
 pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);
     }
-    // The current program is `target/debug/xtask`.
+    // The path of the current program is `target/debug/xtask`.
     let program = env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(PathBuf::new, |target| target.join("peers"))
 }

@@ -20,7 +20,7 @@ pub(crate) fn run_all(root: &Path, plan: &Plan) -> Result<(), Error> {
     outcome
 }
 
-/// Steps to run, and checks that this machine cannot run.
+/// Steps to run, and checks that cannot run on this machine.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
@@ -37,13 +37,13 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Creates an entry for a tool that no step installs.
+    /// Creates an entry for a check whose tool no step installs.
     pub(crate) const fn new(title: &'static str, fix: &'static str) -> Self {
         Self { title, fix, is_available: || false }
     }
 }
 
-/// One command, usually cargo.
+/// One command to run, usually cargo.
 #[derive(Debug)]
 pub(crate) struct Step {
     title: String,
@@ -54,9 +54,9 @@ pub(crate) struct Step {
 
 #[derive(Debug)]
 enum Program {
-    /// An installed program.
+    /// A program that is installed on the machine.
     Installed(&'static str),
-    /// A program built by an earlier step: its path relative to the directory of this program.
+    /// A program that an earlier step has built. The path is relative to the directory of this program.
     Built(String),
 }
 
@@ -70,14 +70,14 @@ impl Program {
 }
 
 impl Step {
-    /// Creates a step from arguments separated by spaces.
+    /// Creates a step. `line` contains the arguments, separated by spaces.
     pub(crate) fn new(title: impl Into<String>, program: &'static str, line: &str) -> Self {
         let args = line.split_whitespace().map(str::to_owned).collect();
         Self { title: title.into(), env: vec![], program: Program::Installed(program), args }
     }
 
-    /// Creates a step that runs a program built by an earlier step. `cargo run` would build it again, because the
-    /// features of its dependencies differ when only one package is selected.
+    /// Creates a step that runs a program that an earlier step has built. `cargo run` would build the program
+    /// again, because the features of its dependencies differ if only one package is selected.
     pub(crate) fn built(title: impl Into<String>, program: &str, line: &str) -> Self {
         let program = Program::Built(program.to_owned());
         Self { program, ..Self::new(title, "", line) }
@@ -138,7 +138,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Formats the result of each step. `durations` belong to the first steps; the next one failed and the rest did not run.
+/// Formats the result of each step. `durations` contains the durations of the successful steps. The next step
+/// failed, and the remaining steps did not run.
 fn summary(plan: &Plan, durations: &[Duration]) -> String {
     let mut text = "Summary\n".to_owned();
     for (step_idx, step) in plan.steps.iter().enumerate() {

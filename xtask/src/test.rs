@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all CI checks.
+//! `cargo xtask test`: runs all CI checks.
 
 use std::{
     fs, io,
@@ -26,24 +26,24 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
     run_all(root, &plan(&machine, depth))
 }
 
-/// Which tests to run.
+/// Determines which tests are run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Depth {
     Usual,
-    /// All tests, including long property tests, kill tests and local models.
+    /// Runs all tests, including long property tests, kill tests and tests with local models.
     Nightly,
 }
 
-/// Contents of the checkout and programs on the machine that determine the plan.
+/// Properties of the checkout and of the machine that determine the plan.
 struct Machine {
-    /// Names of the example programs of all crates.
+    /// Names of the example programs in all crates.
     examples: Vec<String>,
     cargo_deny: bool,
     /// Whether the minimum supported Rust version can be checked.
     minimum_rust: bool,
     /// Whether the web page can be built.
     node: bool,
-    /// Availability of each of [`NEEDS`].
+    /// Availability of each entry of [`NEEDS`].
     needs: [Availability; NEEDS.len()],
 }
 
@@ -83,12 +83,13 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
     plan
 }
 
-/// All features except `local` of `llm`, which takes longer to build than everything else.
+/// All features except the feature `local` of `llm`, which takes longer to build than everything else.
 const FEATURES: &str = "draft-gate/sandbox,graph-core/schema,graph-core/testkit,graph-core/tracing,\
                         graph-store/encryption,graph-store/postgres,llm/testkit,reflexion-graph/docker,\
                         sandbox-vm/docker,sandbox-vm/testkit";
 
-/// Builds and tests the workspace in one step: with different feature sets, shared dependencies would be built twice.
+/// Returns the step that builds and tests the workspace. It is a single step because different feature sets would
+/// build shared dependencies twice.
 fn tests(depth: Depth) -> Step {
     match depth {
         Depth::Usual => Step::cargo("tests", &format!("test --workspace --features {FEATURES}")),
@@ -113,7 +114,8 @@ fn install_cargo_deny() -> Step {
     Step::cargo("cargo-deny", "install cargo-deny --locked --no-default-features")
 }
 
-/// Fetches the dependencies of all platforms first, because the check reads them and a build fetches only its own.
+/// Returns the steps that check the dependencies. The first step fetches the dependencies for all platforms,
+/// because the check reads them and a build only fetches those for its own platform.
 fn deny() -> [Step; 2] {
     [
         Step::cargo("dependencies of all platforms", "fetch --locked"),
@@ -124,7 +126,7 @@ fn deny() -> [Step; 2] {
     ]
 }
 
-/// Crates with example programs.
+/// Crates that contain example programs.
 const PACKAGES: [&str; 6] =
     ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm", "draft-gate"];
 
@@ -149,7 +151,7 @@ fn example_names(dir: &Path) -> io::Result<Vec<String>> {
             names.extend(path.file_stem().map(|it| it.to_string_lossy().into_owned()));
         }
     }
-    // `measure` programs are benchmarks, which need an otherwise idle machine.
+    // The `measure` programs are benchmarks, which need an otherwise idle machine.
     names.retain(|it| it != "measure");
     names.sort();
     Ok(names)

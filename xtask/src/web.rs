@@ -7,11 +7,11 @@ use crate::{
     step::{Plan, Skipped, Step, run_all},
 };
 
-/// Reported if the page cannot be built on this machine.
+/// Reported as skipped if the page cannot be built on this machine.
 pub(crate) const SKIPPED: Skipped =
     Skipped::new("web page checks and browser tests", "install Node 20.19 or later with npm");
 
-/// Environment variable that makes the page tests fail instead of skip if the page cannot be tested.
+/// Environment variable that makes the page tests fail instead of being skipped if the page cannot be tested.
 pub(crate) const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
 /// Builds the page into `web/dist`.

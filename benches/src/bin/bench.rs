@@ -15,7 +15,7 @@ use tokio::runtime::{Handle, Runtime};
 
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 3;
-/// Number of measurements of the engine and of the baseline per round.
+/// Number of measurements of the engine and of the baseline in each round.
 const TURNS: usize = 3;
 
 const HELP: &str = "\
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What to measure.
+/// The selection of what to measure.
 struct Selection {
     workloads: Vec<Workload>,
     stored: Vec<storage::Workload>,
@@ -59,7 +59,7 @@ struct Selection {
     langgraph: fn() -> io::Result<Option<PathBuf>>,
 }
 
-/// Parses the arguments. Returns `None` for `--help`, or the invalid argument.
+/// Parses the arguments. Returns `None` for `--help`. Fails with the invalid argument.
 fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String> {
     let mut selection = Selection {
         workloads: Vec::new(),
@@ -177,12 +177,12 @@ fn print_environment(selection: &Selection, langgraph: Option<&LangGraph>) {
     println!();
 }
 
-/// Returns the load average of the last minute, if the system reports it.
+/// Returns the load average over the last minute, if the system reports it.
 fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Measures one row: rounds in which all sides take turns.
+/// Measures one row of the table, in rounds in which all sides take turns.
 fn row(
     workload: Workload,
     size: Size,
@@ -211,17 +211,17 @@ fn row(
     }
 }
 
-/// Measures the engine and the baseline several times, which is cheap compared with LangGraph.
+/// Measures the engine and the baseline several times, because this is cheap compared with running LangGraph.
 fn take_turns(engine: &mut Side, baseline: &mut Side, round: usize) {
     let mut pair = [engine, baseline];
-    // The side that runs first finds cold caches, so the order alternates.
+    // The side that runs first finds cold caches, so the order alternates between rounds.
     pair.rotate_left(round % 2);
     for _ in 0..TURNS {
         pair.iter_mut().for_each(|it| it.round());
     }
 }
 
-/// Measures one round of LangGraph. After a failure, LangGraph is not measured any more.
+/// Measures one round of LangGraph. After a failure, LangGraph is no longer measured.
 fn run_langgraph(
     langgraph: &mut Option<LangGraph>,
     workload: Workload,

@@ -1,4 +1,4 @@
-//! Runs one hot path, for counting its instructions: `hotpath --list`, `hotpath NAME`.
+//! Runs one hot path, so that its instructions can be counted: `hotpath --list`, `hotpath NAME`.
 #![expect(clippy::print_stdout, reason = "prints the list of scenarios to stdout")]
 
 use std::{hint::black_box, process::ExitCode};

@@ -1,4 +1,4 @@
-//! The storage workload on the engine: a node that appends a message in each step.
+//! The storage workload on the engine. In each step, a node appends a message.
 
 use std::{fmt, sync::Arc};
 
@@ -13,13 +13,13 @@ use super::StorageLoad;
 /// A list of messages that grows by one per step.
 #[derive(State, Clone, Debug, Default)]
 pub struct Chat {
-    /// Number of bytes per message.
+    /// Size of a message in bytes.
     pub size: usize,
     /// Number of messages at which the loop ends.
     pub until: usize,
     /// Current number of messages.
     pub count: usize,
-    /// The messages.
+    /// The messages so far.
     #[reduce(append)]
     pub messages: Vec<String>,
 }
@@ -27,7 +27,7 @@ pub struct Chat {
 async fn say(chat: &Chat) -> ChatUpdate {
     let count = chat.count + 1;
     let mut message = count.to_string();
-    // `format!` would pad one character at a time and distort the measurement.
+    // `format!` would pad the message one character at a time, which would distort the measurement.
     message.push_str(&" ".repeat(chat.size.saturating_sub(message.len())));
     Chat::update().count(count).messages([message])
 }
@@ -50,7 +50,7 @@ pub fn graph(checkpointer: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
     graph.shared_checkpointer(checkpointer).compile().expect("the graph is valid")
 }
 
-/// Runs all threads of a load concurrently, each step stored before the next one starts.
+/// Runs all threads of a load concurrently. Each step is stored before the next one starts.
 pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: StorageLoad) {
     let mut threads = JoinSet::new();
     for number in 0..load.threads {

@@ -1,4 +1,5 @@
-//! Counts the writes that the engine requires to be durable, and thereby the unavoidable fsyncs.
+//! Counts the writes that the engine requires to be durable. Their number is the number of fsyncs that cannot be
+//! avoided.
 
 use std::sync::{
     Arc,
@@ -13,7 +14,7 @@ use graph_core::checkpoint::{
 };
 use serde::Serialize;
 
-/// Counts writes to a checkpointer.
+/// A hook that counts the writes to a checkpointer.
 #[derive(Debug, Default)]
 pub struct CountingHook {
     commits: AtomicUsize,
@@ -31,7 +32,7 @@ impl CountingHook {
         self.commits.load(Relaxed)
     }
 
-    /// Returns the number of bytes written, as JSON.
+    /// Returns the size of all writes in bytes, encoded as JSON.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
@@ -45,7 +46,7 @@ impl CountingHook {
     }
 }
 
-/// The counted part of a write.
+/// The part of a write that is counted.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum CountedWrite<'a> {
@@ -87,7 +88,7 @@ mod tests {
         let counting_hook = Arc::new(CountingHook::before(Arc::new(MemorySaver::new())));
         let load = StorageLoad { threads: 2, steps: 10, message: 100 };
         chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;
-        // Each thread stores its input and START in addition to its steps.
+        // Each thread stores its input and START, in addition to its steps.
         assert_eq!(counting_hook.hook().commits(), 2 * (10 + 2));
         assert!(counting_hook.hook().bytes() > 2 * 10 * 100, "{}", counting_hook.hook().bytes());
     }

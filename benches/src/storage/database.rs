@@ -1,4 +1,4 @@
-//! Databases of a row: one for us and one for LangGraph, on the same disk or server.
+//! The databases for one row: one for us and one for LangGraph, on the same disk or server.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use super::{Store, disk};
 
-/// Creates databases, and starts a server when it is needed.
+/// Creates databases. Starts a server when one is needed.
 #[derive(Debug)]
 pub struct Databases<'a> {
     dir: &'a Path,
@@ -22,10 +22,10 @@ pub struct Databases<'a> {
     created: usize,
 }
 
-/// Two empty databases.
+/// Two empty databases, one for each side.
 #[derive(Debug)]
 pub struct Pair {
-    /// Our saver.
+    /// Our saver, which uses its own database.
     pub saver: Arc<dyn Checkpointer>,
     /// Path or URL of LangGraph's database.
     pub langgraph: String,
@@ -36,17 +36,18 @@ pub struct Pair {
 }
 
 impl<'a> Databases<'a> {
-    /// Creates files in this directory. The server is started on first use.
+    /// Creates a factory for databases. Files are created in this directory, and the server is started on first
+    /// use.
     pub fn new(dir: &'a Path, runtime: &Handle) -> Self {
         Self { dir, runtime: runtime.clone(), server: None, created: 0 }
     }
 
-    /// Returns the runtime of the savers.
+    /// Returns the runtime that the savers use.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Creates a pair of databases; `None` if the server is not available.
+    /// Creates a pair of databases. Returns `None` if the server is not available.
     pub fn pair(&mut self, store: Store) -> io::Result<Option<Pair>> {
         match store {
             Store::Sqlite => self.files().map(Some),
@@ -54,7 +55,8 @@ impl<'a> Databases<'a> {
         }
     }
 
-    /// Describes the server's disk, or why the server is not available.
+    /// Describes the disk of the server, or why the server is not available. Returns `None` if no server was
+    /// needed.
     pub fn describe_server(&self) -> Option<String> {
         match self.server.as_ref()? {
             Ok(server) => Some(format!("PostgreSQL {}", disk::describe(server.dir()))),
@@ -72,7 +74,7 @@ impl<'a> Databases<'a> {
     }
 
     fn on_server(&mut self) -> io::Result<Option<Pair>> {
-        // Servers for tests run with `fsync=off` by default.
+        // Test servers run with `fsync=off` by default.
         let start = || Server::with_settings(&[("fsync", "on")]).map_err(|it| it.to_string());
         let Ok(server) = self.server.get_or_insert_with(start) else { return Ok(None) };
         let url = server.fresh_database();

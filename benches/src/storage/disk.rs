@@ -1,17 +1,17 @@
-//! The directory of the databases and its file system.
+//! The directory that contains the databases, and its file system.
 
 use std::{env, fs, io, path::Path};
 
 use tempfile::TempDir;
 
-/// Creates a directory inside the target directory, on the same disk as builds. Deleted on drop.
+/// Creates a directory inside the target directory, on the disk that builds use. The directory is deleted on drop.
 pub fn scratch_dir() -> io::Result<TempDir> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
     tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
 }
 
-/// Describes the file system of a directory. In memory, an fsync costs nothing.
+/// Describes the file system of a directory, because an fsync costs nothing on a file system in memory.
 pub fn describe(dir: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     match file_system(&mounts, dir) {

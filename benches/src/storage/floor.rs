@@ -1,4 +1,5 @@
-//! The floor: the same bytes written to a plain file with the same fsyncs and nothing else.
+//! The floor, which is the cost of writing the same bytes to a plain file with the same fsyncs and doing nothing
+//! else.
 
 use std::{
     fs::{File, OpenOptions},
@@ -7,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Writes of one run that must reach the disk.
+/// The writes of one run that must reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitProfile {
     /// Number of fsyncs.
@@ -16,7 +17,7 @@ pub struct CommitProfile {
     pub bytes: usize,
 }
 
-/// A plain file that is written and synced as often as a database.
+/// A plain file that is written and synced as often as the database is during a run.
 #[derive(Debug)]
 pub struct Floor {
     file: File,
@@ -24,12 +25,13 @@ pub struct Floor {
     space: FileSpace,
 }
 
-/// Whether the file has its final length from the start.
+/// Determines whether the file has its final length from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSpace {
-    /// The file is overwritten, like a write-ahead log after a checkpoint. This is the minimum cost of an fsync.
+    /// The file is overwritten, like a write-ahead log after it was copied into the database. This is the minimum
+    /// cost of an fsync.
     Preallocated,
-    /// The file grows, so each fsync also stores its new length.
+    /// The file grows, so each fsync also stores the new length.
     Growing,
 }
 
@@ -45,7 +47,7 @@ impl Floor {
         Ok(floor)
     }
 
-    /// Writes everything once and returns the duration.
+    /// Performs all writes of one run and returns the duration.
     pub fn run(&mut self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
         if self.space == FileSpace::Growing {

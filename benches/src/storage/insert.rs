@@ -1,4 +1,5 @@
-//! The floor on a server: an `INSERT` of the same bytes, which the server commits and syncs.
+//! The floor on a server, which is the cost of an `INSERT` of the same bytes. The server commits and syncs each
+//! `INSERT`.
 
 use std::{
     io,
@@ -10,7 +11,7 @@ use tokio_postgres::{Client, NoTls, Statement};
 
 use super::floor::CommitProfile;
 
-/// A table without an index and a connection to its server.
+/// A table without an index, and a connection to its server.
 #[derive(Debug)]
 pub struct Insert {
     client: Client,
@@ -20,11 +21,11 @@ pub struct Insert {
 }
 
 impl Insert {
-    /// Creates the table in an empty database.
+    /// Connects to an empty database and creates the table.
     pub fn new(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Self> {
         let connect = async {
             let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-            // The connection's task ends with the client.
+            // The task of the connection ends when the client is dropped.
             runtime.spawn(connection);
             client.batch_execute("CREATE TABLE bare (body bytea NOT NULL)").await?;
             let insert = client.prepare("INSERT INTO bare VALUES ($1)").await?;
@@ -34,7 +35,7 @@ impl Insert {
         Ok(Self { client, insert, commits, runtime: runtime.clone() })
     }
 
-    /// Inserts everything once and returns the duration.
+    /// Performs all inserts of one run and returns the duration.
     pub fn run(&self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
         let insert_all = async {

@@ -1,4 +1,4 @@
-//! LangGraph's side of the storage workloads.
+//! The storage workloads in LangGraph.
 
 use std::{io, time::Duration};
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use super::{StorageLoad, Store};
 use crate::langgraph::LangGraph;
 
-/// SQLite's mode that syncs every commit, which is the durability of our saver.
+/// Value of SQLite's `synchronous` setting that syncs every commit. Our saver has the same durability.
 const FULL: u8 = 2;
 
-/// How LangGraph's SQLite syncs.
+/// Determines when LangGraph's SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// LangGraph's default.
+    /// When LangGraph's default settings require it.
     Default,
-    /// At every commit, like our saver.
+    /// At every commit, as our saver does.
     Full,
 }
 
@@ -35,7 +35,7 @@ impl Savers {
     }
 }
 
-/// Describes LangGraph's savers.
+/// Describes LangGraph's savers, or states that they are not installed.
 pub fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
     let Some(savers) = langgraph?.savers() else {
         return Some(
@@ -77,7 +77,7 @@ struct Bytes {
     bytes: u64,
 }
 
-/// Runs a load once under a new thread name and returns the duration.
+/// Runs a load once, under a new thread name, and returns the duration.
 pub fn run(
     langgraph: &mut LangGraph,
     (store, at): (Store, &str),

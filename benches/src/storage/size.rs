@@ -1,4 +1,4 @@
-//! Size of a SQLite file that contains one long thread.
+//! Measures the size of a SQLite file that contains one long thread.
 
 use std::{fs, io, path::Path, sync::Arc};
 
@@ -12,24 +12,24 @@ use tokio::runtime::Handle;
 use super::{StorageLoad, chat, langgraph};
 use crate::langgraph::LangGraph;
 
-/// Number of bytes appended per step.
+/// Size of the message that each step appends, in bytes.
 pub const MESSAGE: usize = 1_024;
 
-/// Numbers of steps, and whether LangGraph can run them: it stores the whole list at every step.
+/// The numbers of steps, and whether LangGraph can run that many. LangGraph stores the whole list at every step.
 const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), (100_000, false)];
 
-/// Sizes for one number of steps.
+/// The file sizes for one number of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Number of steps.
     pub steps: usize,
     /// Size of our file in bytes.
     pub ours: u64,
-    /// Size of LangGraph's file in bytes.
+    /// Size of LangGraph's file in bytes, if it was measured.
     pub langgraph: Option<u64>,
 }
 
-/// Measures all numbers of steps.
+/// Measures the sizes for all numbers of steps.
 pub fn rows(
     dir: &Path,
     runtime: &Handle,
@@ -53,7 +53,7 @@ fn ours(path: &Path, load: StorageLoad, runtime: &Handle) -> io::Result<u64> {
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let saver = SqliteSaver::new(&settings.open(path).map_err(io::Error::other)?);
     runtime.block_on(chat::run(&chat::graph(Arc::new(saver)), "thread", load));
-    // Checkpoint the write-ahead log into the file; count the log too, in case it is still in use.
+    // Copies the write-ahead log into the file. The log is counted too, in case it is still in use.
     let connection = Connection::open(path).map_err(io::Error::other)?;
     let checkpoint = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     checkpoint.map_err(io::Error::other)?;

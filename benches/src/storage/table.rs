@@ -29,7 +29,7 @@ impl size::Row {
     }
 }
 
-/// Formats the remarks, the tables and whether the limits are met.
+/// Formats the remarks, the tables, and whether the limits are met.
 pub fn text(report: &Report) -> String {
     let mut parts = vec![report.notes.join("\n") + "\n"];
     if !report.timed.is_empty() {
@@ -60,7 +60,7 @@ const TIMES: [&str; 12] = [
     "speedup",
 ];
 
-/// Formats the times per step over all threads.
+/// Formats the table of times per step, over all threads.
 fn times(rows: &[timed::Row]) -> String {
     align_columns(TIMES, rows.iter().map(time_cells))
 }
@@ -97,12 +97,12 @@ fn micros(cost: Option<Cost>, absent: &str) -> [String; 2] {
     }
 }
 
-/// Formats results that are not in the table.
+/// Formats the results that do not appear in the table.
 fn remarks(rows: &[timed::Row]) -> String {
     rows.iter().flat_map(|it| floors(it).into_iter().chain(default_sync(it))).collect()
 }
 
-/// Describes the floors.
+/// Formats a line for each floor of a row.
 fn floors(row: &timed::Row) -> Vec<String> {
     let Some(ours) = &row.ours else { return Vec::new() };
     let (name, bytes) = (row.workload.name(), group_digits(row.load.message));
@@ -161,7 +161,7 @@ fn size_cells(row: &size::Row) -> [String; 7] {
     ]
 }
 
-/// Describes how the size of a step changes with the length of the thread.
+/// Describes how the size per step changes with the length of the thread.
 fn growth(rows: &[size::Row]) -> String {
     let a_step = |row: &size::Row| row.ours as f64 / row.steps as f64;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return String::new() };
@@ -173,7 +173,7 @@ fn growth(rows: &[size::Row]) -> String {
     )
 }
 
-/// Reports whether the limits are met by the worst row of each workload.
+/// Reports whether the worst row of each workload meets the limits.
 fn verdicts(report: &Report) -> String {
     let timed = Workload::ALL
         .into_iter()
@@ -205,7 +205,7 @@ fn rows_of(workload: Workload, rows: &[timed::Row]) -> impl Iterator<Item = &tim
     rows.iter().filter(move |it| it.workload == workload)
 }
 
-/// Minimum size ratio, and the number of steps at which it is checked.
+/// Minimum ratio of LangGraph's file size to ours, and the number of steps at which the ratio is checked.
 const SMALLER: (f64, usize) = (10.0, 1_000);
 
 fn smaller(rows: &[size::Row]) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Measures times: our saver, the floors and LangGraph in alternation.
+//! Measures times. Our saver, the floors and LangGraph take turns.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
@@ -19,17 +19,17 @@ use crate::{
     measure::{Cost, Run, Samples, Side},
 };
 
-/// Number of measurements of our sides per round.
+/// Number of measurements of our saver and the floors in each round.
 const TURNS: usize = 3;
 
-/// One workload at one load.
+/// The result of one workload at one load.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The workload.
+    /// Workload that was measured.
     pub workload: Workload,
     /// Amount of work.
     pub load: StorageLoad,
-    /// Our costs per step; `None` if the database is not available.
+    /// Our costs per step. `None` if the database is not available.
     pub ours: Option<OurCosts>,
     /// LangGraph's cost per step with the same durability as ours.
     pub langgraph: Option<Cost>,
@@ -37,27 +37,27 @@ pub struct Row {
     pub default_sync: Option<Cost>,
 }
 
-/// Costs of our saver and of the floors.
+/// The costs of our saver and of the floors.
 #[derive(Clone, Debug)]
 pub struct OurCosts {
     /// Cost per step.
     pub cost: Cost,
-    /// Costs of the fsyncs alone. The limit applies to the first one.
+    /// Costs of the fsyncs alone. The limit applies to the first entry.
     pub floors: Vec<(Kind, Cost)>,
     /// Number of fsyncs per step.
     pub commits_per_step: f64,
 }
 
-/// What a floor writes.
+/// The kind of data that a floor writes, and how it writes the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As many bytes as the database writes per commit.
+    /// Overwrites a file with as many bytes as the database writes per commit.
     SameBytes(usize),
-    /// The data of the engine, in a statement on the server.
+    /// Sends the engine's data to the server in an `INSERT` statement.
     Insert,
-    /// The data of the engine, overwriting a file.
+    /// Overwrites a file with the engine's data.
     InPlace,
-    /// The data of the engine, appended to a file.
+    /// Appends the engine's data to a file.
     Growing,
 }
 
@@ -83,9 +83,9 @@ pub fn row(
     Ok(Row { ours: sides.costs(), langgraph, default_sync, ..absent })
 }
 
-/// Our side and the floors.
+/// Our saver and the floors.
 struct Sides {
-    /// Our saver, then the floors.
+    /// The side of our saver, followed by the sides of the floors.
     sides: Vec<Side>,
     floors: Vec<Kind>,
     commits_per_step: f64,
@@ -104,7 +104,7 @@ impl Sides {
                     floor("heavy", actual, FileSpace::Preallocated)?,
                 ));
             }
-            // The system does not report the number of bytes written.
+            // The system does not report how many bytes were written.
             (None, None) => {}
         }
         floors.push((Kind::InPlace, floor("kept", commits, FileSpace::Preallocated)?));
@@ -119,7 +119,7 @@ impl Sides {
         })
     }
 
-    /// Measures each side several times, which is cheap compared with LangGraph.
+    /// Measures each side several times, because this is cheap compared with running LangGraph.
     fn round(&mut self, round: usize) {
         let count = self.sides.len();
         for turn in 0..TURNS {
@@ -138,11 +138,11 @@ impl Sides {
     }
 }
 
-/// Durable writes of one run.
+/// The durable writes of one run.
 struct DurableWrites {
-    /// As requested by the engine.
+    /// The writes that the engine requests.
     commits: CommitProfile,
-    /// As written by this process.
+    /// The writes that this process actually makes, if the system reports them.
     actual: Option<CommitProfile>,
 }
 
@@ -185,7 +185,7 @@ fn insert(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Run
     Ok(Box::new(move || insert.run().expect("the server accepts statements")))
 }
 
-/// LangGraph's side, with one or two sync modes.
+/// LangGraph's side of the comparison, with one or two sync modes.
 struct LangGraphSide {
     workload: Workload,
     load: StorageLoad,
@@ -213,7 +213,7 @@ impl LangGraphSide {
         Self { workload, load, at, runs: 0, samples }
     }
 
-    /// Measures one round per sync mode. After a failure, LangGraph is not measured any more.
+    /// Measures one round per sync mode. After a failure, LangGraph is no longer measured.
     fn round(&mut self, langgraph: &mut Option<LangGraph>) {
         for (sync_mode, samples) in &mut self.samples {
             let Some(child) = langgraph.as_mut() else { return };
@@ -236,7 +236,8 @@ impl LangGraphSide {
         }
     }
 
-    /// Returns the cost with our durability, and with LangGraph's default if that is weaker.
+    /// Returns the cost with our durability, followed by the cost with LangGraph's default settings if they are
+    /// weaker.
     fn costs(&self) -> [Option<Cost>; 2] {
         let cost = |index: usize| self.samples.get(index).and_then(|(_, it)| it.cost());
         [cost(0), cost(1)]
@@ -259,9 +260,9 @@ mod tests {
         let mut sides = Sides::new(&pair, load, runtime.handle()).unwrap();
         sides.round(0);
         let costs = sides.costs().unwrap();
-        // Both threads store their input and START in addition to their steps.
+        // Both threads store their input and START, in addition to their steps.
         assert_eq!(costs.commits_per_step, 14.0 / 10.0);
-        // SQLite writes whole pages.
+        // SQLite writes whole pages, which are larger than the data.
         #[cfg(target_os = "linux")]
         assert!(matches!(costs.floors[0].0, Kind::SameBytes(bytes) if bytes > 1_000));
     }

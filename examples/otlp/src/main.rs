@@ -1,10 +1,10 @@
 //! Exports the spans of a graph to an OpenTelemetry collector over OTLP.
 //!
-//! Start a collector that accepts OTLP over HTTP (such as Jaeger, on port 4318), then run:
+//! Start a collector that accepts OTLP over HTTP, such as Jaeger (on port 4318). Then run:
 //! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run -p otlp-example`
 //!
-//! The spans are `graph.run`, `graph.superstep`, `graph.task` and `graph.checkpoint`. Log events and calls of a
-//! node belong to the span of its task.
+//! The spans are `graph.run`, `graph.superstep`, `graph.task` and `graph.checkpoint`. Log events and calls that a
+//! node emits or makes belong to the span of the node's task.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{END, MemorySaver, Route, START, State, StateGraph};
@@ -40,8 +40,8 @@ fn review(essay: &Essay) -> Verdict {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The exporter reads OTEL_EXPORTER_OTLP_ENDPOINT. It is created outside of the runtime, because its HTTP client
-    // blocks.
+    // The exporter reads OTEL_EXPORTER_OTLP_ENDPOINT. It must be created outside the runtime, because its HTTP
+    // client blocks.
     let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpJson).build()?;
     let provider = SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Runtime::new()?;
     let drafts = runtime.block_on(run())?;
     println!("{drafts} drafts");
-    // Sends the remaining spans, and fails if the collector is unreachable.
+    // Sends the remaining spans. Fails if the collector is unreachable.
     provider.shutdown()?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The spans of the example arrive at a collector, nested and with their fields.
+//! Tests that the spans of the example arrive at a collector, nested and with their fields.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::{
@@ -46,7 +46,7 @@ fn spans_arrive_with_their_names_and_fields() {
     }
     assert_eq!(counts["graph.run"], 1);
     assert_eq!(counts["graph.task"], 3);
-    // Input, START and the three drafts; the last superstep finds nothing left to do.
+    // The supersteps are the input, START and the three drafts. After the last superstep, nothing is left to run.
     assert_eq!(counts["graph.superstep"], 5);
     assert!(counts["graph.checkpoint"] >= 1, "{counts:?}");
 
@@ -60,7 +60,7 @@ fn spans_arrive_with_their_names_and_fields() {
     let step = by_id[task["parentSpanId"].as_str().unwrap()];
     assert_eq!(step["name"], "graph.superstep");
     assert_eq!(step["parentSpanId"], run["spanId"]);
-    // Log events of the node belong to the span of its task.
+    // Log events from the node belong to the span of its task.
     assert!(task["events"].to_string().contains("writing"), "{task:#}");
 }
 
@@ -70,7 +70,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
     found.next().unwrap()["value"]["stringValue"].as_str().unwrap()
 }
 
-/// Reads a request, responds to it, and returns its body.
+/// Reads a request, responds to it and returns the body of the request.
 fn answer_request(mut stream: TcpStream) -> Option<Value> {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());

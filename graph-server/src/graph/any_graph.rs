@@ -1,4 +1,4 @@
-//! Type-erased graphs: the state type is known only here.
+//! Graphs without their state type. The state type is known only in this module.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,12 +20,13 @@ use crate::{
 /// Maximum number of events stored in one transaction.
 const MAX_BATCH: usize = 64;
 
-/// A cancelled run keeps its lease on the thread until its queued writes are stored. Resuming it retries at this
-/// interval, up to this timeout.
+/// Interval between attempts to lease a thread. A cancelled run keeps its lease on the thread until its queued
+/// writes are stored, so resuming the run must wait for the lease.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum time for which a resumed run waits for the lease on its thread.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A graph with any state type.
+/// A graph whose state type is erased.
 #[async_trait]
 pub(super) trait AnyGraph: Send + Sync {
     /// Executes or resumes a run on its thread.
@@ -38,19 +39,20 @@ pub(super) trait AnyGraph: Send + Sync {
         sender: &EventSender,
     ) -> Result<RunnerOutcome, RunnerError>;
 
-    /// Returns the state of a thread as JSON; `None` if it never ran.
+    /// Returns the state of a thread as JSON. Returns `None` if the thread has never run.
     async fn state(&self, thread: &str) -> Result<Option<Value>, RunError>;
 
     /// Returns up to `limit` checkpoints of a thread as JSON, newest first.
     async fn history(&self, thread: &str, limit: usize) -> Result<Vec<Value>, RunError>;
 
-    /// Returns the id of the thread's latest run and its pending interrupts; `None` if the thread never ran.
+    /// Returns the id of the thread's latest run and the pending interrupts. Returns `None` if the thread has never
+    /// run.
     async fn pending_interrupts(
         &self,
         thread: &str,
     ) -> Result<Option<(String, Vec<Interrupt>)>, RunError>;
 
-    /// Checks that the fields are valid input for the graph; the error says what is wrong.
+    /// Checks that the fields are valid input for the graph. The error describes the problem.
     fn check_input(&self, input: &Map<String, Value>) -> Result<(), String>;
 
     /// Returns the nodes and edges of the graph as JSON.
@@ -67,8 +69,8 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         self.graph.thread(name, (self.deps)())
     }
 
-    /// Determines the input of the thread: the run's input if the thread does not have it yet, otherwise the answers
-    /// to its pending interrupts.
+    /// Determines the input for the thread. This is the run's input if the thread has not received it yet, and
+    /// otherwise the answers to the pending interrupts.
     async fn input(
         &self,
         graphs: &Graphs,
@@ -163,8 +165,8 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     }
 }
 
-/// Returns the message of a failed run for clients. Storage errors are only logged in full, since they can name files
-/// and hosts.
+/// Returns the error message that clients see for a failed run. Storage errors are written in full only to the log,
+/// because they can contain the names of files and hosts.
 fn run_error(error: RunError) -> RunnerError {
     match error {
         RunError::Checkpoint(CheckpointError::Storage(cause)) => {
@@ -175,7 +177,7 @@ fn run_error(error: RunError) -> RunnerError {
     }
 }
 
-/// Waits for an event and returns it together with those that are already available.
+/// Waits for an event and returns it together with all events that are already available.
 async fn next_batch<S: State>(stream: &mut RunStream<S>) -> Option<Vec<Event>> {
     let mut events = vec![stream.next().await?];
     while events.len() < MAX_BATCH
@@ -196,7 +198,7 @@ fn event_json(event: &Event) -> Value {
     })
 }
 
-/// Returns the fields of a state that were ever written.
+/// Returns the fields of a state that have been written at least once.
 fn values<S: State>(state: &S) -> Value {
     let fields = state.fields().iter().enumerate().filter_map(|(idx, field)| {
         let value = state.value(idx).ok().flatten()?;

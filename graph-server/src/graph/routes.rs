@@ -44,10 +44,10 @@ struct StartRequest {
     /// Initial values of state fields.
     #[serde(default)]
     input: Map<String, Value>,
-    /// Thread to run on; a new thread if absent.
+    /// Thread to run on. If absent, a new thread is created.
     #[schema(max_length = 100, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     thread: Option<String>,
-    /// Kinds of events to store; `updates`, `custom` and `messages` if absent.
+    /// Kinds of events to store. The default is `updates`, `custom` and `messages`.
     #[schema(schema_with = modes, required = false)]
     modes: Option<Vec<StreamMode>>,
 }
@@ -56,9 +56,9 @@ struct StartRequest {
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ResumeRequest {
-    /// Answer to the only pending interrupt.
+    /// Answer to the pending interrupt. Valid only if exactly one interrupt is pending.
     answer: Option<Value>,
-    /// Answers by interrupt id.
+    /// Answers to pending interrupts, keyed by interrupt id.
     #[serde(default)]
     answers: Map<String, Value>,
 }
@@ -73,11 +73,11 @@ struct RunView {
     error: Option<String>,
     created_at_ms: i64,
     ended_at_ms: Option<i64>,
-    /// Final state of a complete run.
+    /// Final state of the run. Null until the run is complete.
     output: Value,
 }
 
-/// Query parameters of lists.
+/// Query parameters of the endpoints that return lists.
 #[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -87,7 +87,7 @@ struct LimitQuery {
     limit: Option<usize>,
 }
 
-/// Schema of the event modes.
+/// Returns the OpenAPI schema of the event modes.
 fn modes() -> Schema {
     let name = Object::builder()
         .schema_type(Type::String)
@@ -219,7 +219,8 @@ async fn run(State(app): State<AppState>, Path(id): Path<String>) -> ApiResult<J
     Ok(Json(RunView::of(app.service.get(&id).await?)))
 }
 
-/// Streams the events of a run, all of them or those after the one named by `Last-Event-ID` or `after`.
+/// Streams the events of a run. If `Last-Event-ID` or `after` is present, only the events after that sequence
+/// number are sent.
 #[utoipa::path(get, path = "/runs/{id}/events",
     params(("id" = String, Path), LastEventId), responses(
     (status = 200, body = Message, content_type = "text/event-stream"), (status = "4XX", body = ProblemBody)))]
@@ -231,7 +232,7 @@ async fn events(
     stream_events(app.service.read_events(&id, after).await?, &app.streams)
 }
 
-/// Resumes a run that waits for answers, failed or was cancelled.
+/// Resumes a run that is waiting for answers, has failed or was cancelled.
 #[utoipa::path(post, path = "/runs/{id}/resume", params(("id" = String, Path)),
     request_body = Option<ResumeRequest>, responses(
     (status = 202, body = RunView), (status = "4XX", body = ProblemBody), (status = 503, body = ProblemBody)))]
@@ -253,10 +254,10 @@ async fn resume(
     };
     let mut answers = request.answers;
     if let Some(answer) = request.answer {
-        // The answer is stored by interrupt id, so it cannot answer a later interrupt.
+        // The answer is stored under the id of its interrupt, so it cannot be applied to a later interrupt.
         let [question] = &questions[..] else {
             let message = format!(
-                "{} interrupts are pending; give `answers` by interrupt id",
+                "`answer` requires exactly one pending interrupt, but the number of pending interrupts is {}; use `answers` with interrupt ids",
                 questions.len()
             );
             return Err(Problem::conflict(message));
@@ -270,7 +271,7 @@ async fn resume(
     Ok((StatusCode::ACCEPTED, Json(RunView::of(run))).into_response())
 }
 
-/// Cancels a run, including one that waits for an answer. It can be resumed.
+/// Cancels a run. The run may be waiting for an answer. A cancelled run can be resumed.
 #[utoipa::path(post, path = "/runs/{id}/cancel", params(("id" = String, Path)), responses(
     (status = 202, body = RunView), (status = "4XX", body = ProblemBody)))]
 async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> ApiResult<Response> {

@@ -1,4 +1,4 @@
-//! Strict extractors: every invalid part of a request is rejected with an explanation.
+//! Strict extractors, which reject every invalid part of a request with an explanation.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use tokio::time::timeout;
 
 use super::Problem;
 
-/// Time limit for receiving a body.
+/// Maximum time for receiving a request body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Extracts a JSON body. A missing or null body counts as `{}`.
+/// Extracts a JSON body. A missing or null body is treated as `{}`.
 #[derive(Debug, Clone, Copy)]
 pub struct Body<T>(pub T);
 
@@ -56,15 +56,15 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             }
             other => Problem::invalid(other.to_string()),
         })?;
-        // Requiring this content type prevents cross-site form posts: browsers send it cross-origin only after a
-        // preflight request.
+        // Requiring this content type prevents cross-site form posts, because browsers send it cross-origin only
+        // after a preflight request.
         if !is_json && !bytes.is_empty() {
             let message = "the body must be JSON with `content-type: application/json`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", message));
         }
-        // serde would accept an array as the values of a struct's fields in order.
+        // serde would accept an array and assign its elements to the fields of a struct in order.
         if bytes.trim_ascii().starts_with(b"[") {
-            return Err(Problem::invalid("the body: expected an object, found a list"));
+            return Err(Problem::invalid("the body must be an object, but it is a list"));
         }
         let is_empty = matches!(bytes.trim_ascii(), b"" | b"null");
         let text: &[u8] = if is_empty { b"{}" } else { &bytes };
@@ -77,7 +77,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// Builds an error from the detail of a rejection, replacing axum's introduction by `what`.
+/// Builds an error from the text of an axum rejection. `what` replaces axum's introduction, which ends at the first
+/// colon.
 fn invalid(what: &str, text: &str) -> Problem {
     let detail = text.split_once(": ").map_or(text, |it| it.1);
     Problem::invalid(format!("{what}: {detail}"))

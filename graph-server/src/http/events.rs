@@ -27,7 +27,7 @@ use crate::{
     service::{EventReader, ReadOutcome},
 };
 
-/// Interval of keep-alive messages on idle streams.
+/// Interval between keep-alive messages on idle streams.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Largest possible sequence number.
@@ -40,8 +40,8 @@ pub struct StreamLimit {
     metrics: Metrics,
 }
 
-/// Sequence number of the last event that the client has seen; the stream starts after it. Extracted from the
-/// `Last-Event-ID` header or the query parameter `after`.
+/// Sequence number of the last event that the client has received. The stream starts after this event. Extracted
+/// from the `Last-Event-ID` header or the query parameter `after`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastEventId(pub u64);
 
@@ -51,7 +51,7 @@ struct AfterQuery {
     after: Option<u64>,
 }
 
-/// Describes both parameters in OpenAPI documents.
+/// Describes the header and the query parameter in OpenAPI documents.
 impl IntoParams for LastEventId {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let number = Object::builder()
@@ -64,7 +64,7 @@ impl IntoParams for LastEventId {
                 Parameter::builder().name(name).parameter_in(place).required(Required::False);
             param.description(Some(description)).schema(Some(number.clone())).build()
         };
-        let header = "Same as `after`, and takes precedence: browsers send it when they reconnect";
+        let header = "Same as `after`, but takes precedence over it; browsers send this header when they reconnect";
         vec![
             param("after", ParameterIn::Query, "Return only events after this sequence number"),
             param("Last-Event-ID", ParameterIn::Header, header),
@@ -89,7 +89,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LastEventId {
 }
 
 impl StreamLimit {
-    /// Allows `limit` concurrent streams.
+    /// Creates a limit that allows at most `limit` concurrent streams.
     pub fn new(limit: usize, metrics: Metrics) -> Self {
         Self { free: Arc::new(Semaphore::new(limit)), metrics }
     }
@@ -102,7 +102,7 @@ impl StreamLimit {
     }
 }
 
-/// Permit of an open stream, released when dropped.
+/// The permit of an open stream. Dropping it releases the permit.
 struct StreamPermit {
     metrics: Metrics,
     _permit: OwnedSemaphorePermit,
@@ -114,14 +114,14 @@ impl Drop for StreamPermit {
     }
 }
 
-/// A message of the stream: an event, or at the end the status of the run.
+/// A message in the stream. It is an event or, as the last message, the status of the run.
 #[derive(Debug, Clone, PartialEq, Eq, ToSchema)]
 pub struct Message {
     /// Sequence number of the event. Absent in the last message.
     pub id: Option<String>,
     /// `end` for the last message, absent for all others.
     pub event: Option<String>,
-    /// JSON: the event, or the status of the run as `{"status": "complete"}`.
+    /// The event as JSON, or in the last message the status of the run, such as `{"status": "complete"}`.
     #[schema(value_type = String)]
     pub data: Arc<str>,
 }
@@ -145,7 +145,7 @@ impl From<Message> for Event {
     }
 }
 
-/// State of an open stream.
+/// The state of an open stream.
 struct EventStream {
     reader: EventReader,
     ready: VecDeque<RunEvent>,
@@ -153,11 +153,11 @@ struct EventStream {
     permit: StreamPermit,
 }
 
-/// Streams the events of a run, each with its sequence number as id, followed by a final message with the run's
-/// status.
+/// Streams the events of a run, each with its sequence number as its id, followed by a final message with the
+/// status of the run.
 ///
-/// If that final message is missing, the connection was lost or the server shut down; the client reconnects with the
-/// last id it received.
+/// If the final message is missing, the connection was lost or the server has shut down. The client can then
+/// reconnect with the last id that it received.
 pub fn stream_events(reader: EventReader, limit: &StreamLimit) -> Result<Response, Problem> {
     let permit = limit.acquire()?;
     let stream = EventStream { reader, ready: VecDeque::new(), is_finished: false, permit };

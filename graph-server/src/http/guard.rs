@@ -22,10 +22,9 @@ use super::{KeyHash, Metrics, Problem, rate_limiter::RateLimiter, request_log};
 
 /// Access control and request limits for all routes of a server.
 ///
-/// - The `Host` header must name this server: an IP address, `localhost`, or a configured name. This prevents DNS
-///   rebinding.
-/// - Requests that change something must not come from pages of other sites, except configured origins.
-/// - If keys are configured, every locked route requires one of them.
+/// - The `Host` header must be an IP address, `localhost` or a configured host name. This prevents DNS rebinding.
+/// - Requests that change state must not come from web pages of other sites, unless their origin is configured.
+/// - If API keys are configured, every locked route requires one of them.
 #[derive(Debug, Clone)]
 pub struct Guard {
     keys: Vec<KeyHash>,
@@ -35,7 +34,7 @@ pub struct Guard {
     rate: u32,
 }
 
-/// Routes wrapped by a [`Guard`], as [`serve`](crate::serve) expects them.
+/// Routes that are protected by a [`Guard`]. [`serve`](crate::serve) accepts only such routes.
 #[derive(Debug, Clone)]
 pub struct Guarded {
     pub(crate) router: Router,
@@ -49,27 +48,27 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// Creates a guard without keys, host names and origins that allows bodies of up to 1 MiB and 1,200 requests per
-    /// minute and client address.
+    /// Creates a guard without API keys, host names and origins. It allows request bodies of up to 1 MiB and up to
+    /// 1,200 requests per minute from each client address.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an accepted key.
+    /// Adds the hash of an API key that clients may use.
     #[must_use]
     pub fn key(mut self, key: KeyHash) -> Self {
         self.keys.push(key);
         self
     }
 
-    /// Adds a host name of this server.
+    /// Adds a host name under which clients may address this server.
     #[must_use]
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.hosts.push(name.into().to_ascii_lowercase());
         self
     }
 
-    /// Adds an origin whose pages may send requests, such as `https://example.org`.
+    /// Adds an origin whose web pages may send requests, such as `https://example.org`.
     #[must_use]
     pub fn origin(mut self, origin: HeaderValue) -> Self {
         self.origins.push(origin);
@@ -83,14 +82,14 @@ impl Guard {
         self
     }
 
-    /// Sets the maximum number of requests per minute and client address.
+    /// Sets the maximum number of requests per minute from each client address.
     #[must_use]
     pub fn rate_limit(mut self, per_minute: u32) -> Self {
         self.rate = per_minute;
         self
     }
 
-    /// Returns whether clients need a key.
+    /// Returns whether clients need an API key.
     pub fn needs_key(&self) -> bool {
         !self.keys.is_empty()
     }
@@ -100,13 +99,14 @@ impl Guard {
         !self.needs_key() || self.keys.iter().any(|it| it.matches(headers))
     }
 
-    /// Returns whether it is safe to listen on an address: addresses that other machines can reach require a key.
+    /// Returns whether the server may listen on an address. An address that other machines can reach requires an
+    /// API key.
     pub fn may_listen_on(&self, address: SocketAddr) -> bool {
         address.ip().is_loopback() || self.needs_key()
     }
 
-    /// Wraps routes: `open` is accessible to everyone, `locked` requires a key if the guard has any. Unknown paths
-    /// and methods get the same kind of error response as other failures.
+    /// Wraps routes. The routes in `open` are accessible to everyone; the routes in `locked` require an API key if
+    /// the guard has any. Unknown paths and methods get the same kind of error response as other failures.
     pub fn wrap(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
         let expose = ["x-request-id", "retry-after"].map(HeaderName::from_static);
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION];
@@ -119,7 +119,7 @@ impl Guard {
         let (body, rate) = (self.body, Arc::new(RateLimiter::new(self.rate)));
         let guard = Arc::new(self);
         let locked = locked.layer(middleware::from_fn_with_state(guard.clone(), require_key));
-        // Layers added later run earlier.
+        // Layers that are added later process requests earlier.
         let router = open
             .merge(locked)
             .fallback(async || Problem::not_found("there is nothing at this URL"))
@@ -140,7 +140,7 @@ impl Guard {
 async fn require_key(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     if !guard.authorizes(request.headers()) {
         let message =
-            "a key is required: send it as `Authorization: Bearer KEY` or `X-Api-Key: KEY`";
+            "an API key is required; send it as `Authorization: Bearer KEY` or `X-Api-Key: KEY`";
         let mut response =
             Problem::new(StatusCode::UNAUTHORIZED, "no_key", message).into_response();
         let challenge = HeaderValue::from_static("Bearer");
@@ -179,7 +179,7 @@ impl Guard {
         if !self.is_known_host(host) {
             return refuse(
                 "unknown_host",
-                "the `Host` header does not name this server; the operator can add names with --host",
+                "the `Host` header does not match a name of this server; the operator can add a name with --host",
             );
         }
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
@@ -191,7 +191,7 @@ impl Guard {
         if is_own || self.origins.contains(origin) {
             return Ok(());
         }
-        refuse("other_site", "requests from pages of other sites are not allowed")
+        refuse("other_site", "requests from web pages of other sites are not allowed")
     }
 
     fn is_known_host(&self, host: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Client keys. The server stores only their hashes.
+//! API keys of clients. The server stores only the hashes of the keys.
 
 use std::{fmt, str::FromStr};
 
@@ -6,40 +6,40 @@ use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// SHA-256 of a key. Keys are long and random, so a slow hash is unnecessary.
+/// The SHA-256 hash of an API key. API keys are long and random, so a slow hash function is unnecessary.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
 
-/// The text is not a valid key hash.
+/// Error for a text that is not a valid key hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a key hash must be `sha256:` followed by 64 hexadecimal digits, and not that of the empty key; create one with: printf %s KEY | sha256sum"
+    "a key hash must be `sha256:` followed by 64 hexadecimal digits, and it must not be the hash of an empty key; create one with: printf 'sha256:'; printf %s KEY | sha256sum | cut -d' ' -f1"
 )]
 pub struct KeyHashError;
 
-/// The key is too short.
+/// Error for an API key that is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a key must have at least {MIN_KEY_CHARS} characters; create one with: openssl rand -hex 32"
+    "an API key must have at least {MIN_KEY_CHARS} characters; create one with: openssl rand -hex 32"
 )]
 pub struct ShortKeyError;
 
-/// Minimum length of a key in characters.
+/// Minimum length of an API key in characters.
 const MIN_KEY_CHARS: usize = 16;
 
 impl KeyHash {
-    /// Returns the hash of a key.
+    /// Returns the hash of an API key.
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
-    /// Returns the hash of a key, or an error if the key is too short.
+    /// Returns the hash of an API key, or an error if the key is too short.
     pub fn of_checked(key: &str) -> Result<Self, ShortKeyError> {
         if key.chars().count() < MIN_KEY_CHARS { Err(ShortKeyError) } else { Ok(Self::of(key)) }
     }
 
-    /// Returns whether the request carries the key as `Authorization: Bearer` or as `X-Api-Key`. The comparison takes
-    /// constant time.
+    /// Returns whether the request carries the API key in the header `Authorization: Bearer` or `X-Api-Key`. The
+    /// comparison takes constant time.
     pub(super) fn matches(&self, headers: &HeaderMap) -> bool {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
         let bearer = bearer.and_then(|it| it.split_once(' '));
@@ -62,7 +62,7 @@ impl FromStr for KeyHash {
         for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
             *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| KeyHashError)?;
         }
-        // Rejects the hash of an empty key, which an unset variable would produce.
+        // Rejects the hash of the empty key, which results from hashing an unset shell variable.
         if Self(bytes) == Self::of("") { Err(KeyHashError) } else { Ok(Self(bytes)) }
     }
 }

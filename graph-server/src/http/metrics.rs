@@ -1,4 +1,4 @@
-//! Prometheus metrics of one server.
+//! Prometheus metrics of a server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -61,7 +61,7 @@ impl Default for Metrics {
             events_sent: Counter::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
-        let help = "Seconds until the response header";
+        let help = "Seconds until the response header was sent";
         registry.register("http_request_seconds", help, metrics.seconds.clone());
         registry.register("runs", "Runs by status", metrics.runs.clone());
         registry.register("event_streams", "Open event streams", metrics.streams.clone());
@@ -72,7 +72,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a request. `route` is the route pattern rather than the path, which bounds the number of label values.
+    /// Counts a request. `route` is the route pattern instead of the path, which bounds the number of label values.
     pub(super) fn count(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let route = route.to_owned();
         self.seconds

@@ -8,12 +8,13 @@ use utoipa::openapi::{
 
 use super::Guard;
 
-/// Names of the two authentication schemes.
+/// Name of the authentication scheme that uses the `Authorization` header.
 const BEARER: &str = "bearer";
+/// Name of the authentication scheme that uses the `X-Api-Key` header.
 const HEADER: &str = "api_key";
 
 impl Guard {
-    /// Adds the authentication schemes to the document of locked routes, if the guard has keys.
+    /// Adds the authentication schemes to the OpenAPI document of the locked routes, if the guard has API keys.
     pub fn add_security_schemes(&self, locked: &mut OpenApi) {
         if !self.needs_key() {
             return;

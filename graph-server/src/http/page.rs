@@ -11,15 +11,15 @@ use axum::{
 
 use super::Problem;
 
-/// Content of an embedded file.
+/// The content of an embedded file.
 pub type Asset = Cow<'static, [u8]>;
 
-/// Only scripts from this server run, and they connect only to this server. Inline styles are allowed because graph
-/// libraries position nodes with them.
+/// Content security policy of the page. Only scripts from this server may run, and they may connect only to this
+/// server. Inline styles are allowed because graph libraries use them to position nodes.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Serves a single-page application: its files by name, and `index.html` for every other path.
+/// Serves a single-page application. Its files are served by name; every other path returns `index.html`.
 pub fn page<S: Clone + Send + Sync + 'static>(file: fn(&str) -> Option<Asset>) -> Router<S> {
     let serve = move |uri: Uri| async move { respond(file, uri.path()) };
     Router::new().route("/", get(serve)).route("/{*path}", get(serve))
@@ -31,7 +31,7 @@ fn respond(file: fn(&str) -> Option<Asset>, path: &str) -> Response {
         return Problem::not_found("there is nothing at this URL").into_response();
     }
     if let Some(bytes) = file(name).filter(|_| name != "index.html") {
-        // Asset names contain a hash of their content.
+        // The names of assets contain a hash of their content, so assets never change.
         let is_hashed = name.starts_with("assets/");
         let caching = if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
         return file_response(content_type(name), caching, bytes);

@@ -21,43 +21,44 @@ pub struct Problem {
 /// Body of an error response.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProblemBody {
-    /// The error.
+    /// Details of the error.
     pub error: ProblemDetail,
 }
 
-/// An error of the request or of the server.
+/// The details of an error that the request or the server caused.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProblemDetail {
-    /// Machine-readable code.
+    /// Machine-readable error code.
     pub code: String,
-    /// Message for people.
+    /// Human-readable error message.
     pub message: String,
 }
 
 impl Problem {
-    /// The request is invalid (422).
+    /// Creates the response for an invalid request (422).
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
-    /// The requested object does not exist (404).
+    /// Creates the response for an object that does not exist (404).
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// The current state does not allow the operation (409).
+    /// Creates the response for an operation that the current state does not allow (409).
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
-    /// The server failed (500). The cause is only logged, since it can name files and hosts.
+    /// Creates the response for a failure of the server (500). The cause is only logged, because it can contain the
+    /// names of files and hosts.
     pub fn internal(cause: &(impl std::fmt::Display + ?Sized)) -> Self {
         tracing::error!(%cause, "request failed");
         let message = "internal server error; see the server log";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    /// A limit was exceeded (429); the client may retry after `retry_after` seconds.
+    /// Creates the response for an exceeded limit (429). The client may retry after `retry_after` seconds.
     pub fn too_many(message: impl Into<String>, retry_after: u64) -> Self {
         let status = StatusCode::TOO_MANY_REQUESTS;
         Self { retry_after: Some(retry_after), ..Self::new(status, "too_many", message) }

@@ -1,4 +1,4 @@
-//! Rate limit per client address.
+//! Limits the request rate of each client address.
 
 use std::{
     collections::HashMap,
@@ -7,18 +7,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of clients that are tracked.
+/// Maximum number of clients that are tracked at the same time.
 const MAX_CLIENTS: usize = 10_000;
 
-/// Token buckets that allow `per_minute` requests per minute and client, and bursts of the same size.
+/// Token buckets that allow each client `per_minute` requests per minute, and bursts of the same size.
 #[derive(Debug)]
 pub(super) struct RateLimiter {
     per_minute: u32,
     clients: Mutex<HashMap<Network, Bucket>>,
 }
 
-/// What counts as one client: an IPv4 address, or the /64 network of an IPv6 address, since one customer usually has
-/// a whole /64.
+/// Identifies a client: an IPv4 address, or the /64 network of an IPv6 address, because one customer usually has a
+/// whole /64 network.
 type Network = u128;
 
 fn network(address: IpAddr) -> Network {
@@ -39,14 +39,15 @@ impl RateLimiter {
         Self { per_minute, clients: Mutex::default() }
     }
 
-    /// Counts a request, or returns the time to wait if it exceeds the limit.
+    /// Counts a request. If the request exceeds the limit, returns the time to wait.
     pub(super) fn check(&self, client: IpAddr, now: Instant) -> Result<(), Duration> {
         let (client, capacity) = (network(client), f64::from(self.per_minute.max(1)));
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= MAX_CLIENTS && !clients.contains_key(&client) {
-            // After a minute without requests a bucket is full again, so it can be dropped.
+            // After a minute without requests a bucket is full again, so it can be removed.
             clients.retain(|_, it| now.duration_since(it.updated_at) < Duration::from_secs(60));
-            // If all clients are recent, the least recently seen is evicted, so new clients are never locked out.
+            // If all clients are recent, the least recently seen client is evicted, so that new clients are never
+            // locked out.
             if clients.len() >= MAX_CLIENTS
                 && let Some(oldest) =
                     clients.iter().min_by_key(|it| it.1.updated_at).map(|it| *it.0)

@@ -14,7 +14,7 @@ use super::Metrics;
 
 const HEADER: &str = "x-request-id";
 
-/// Assigns an id to the request, or keeps the one it has, and logs and counts the response.
+/// Assigns an id to the request, or keeps the id that it already has. Logs and counts the response.
 pub(super) async fn log_request(
     State(metrics): State<Metrics>,
     request: Request,
@@ -43,14 +43,14 @@ fn method_label(method: &Method) -> &'static str {
     known.into_iter().find(|it| *it == method.as_str()).unwrap_or("other")
 }
 
-/// Returns the id sent by the client or a proxy if it is safe to log, otherwise a new one.
+/// Returns the request id that the client or a proxy sent, if it is safe to log. Otherwise returns a new id.
 fn request_id(headers: &HeaderMap) -> String {
     let sent = headers.get(HEADER).and_then(|it| it.to_str().ok());
     if let Some(sent) = sent.filter(|it| crate::run::is_valid_id(it)) {
         return sent.to_owned();
     }
     let mut bytes = [0; 8];
-    // If no random bytes are available, the id is zero; that only affects the log.
+    // If no random bytes are available, the id is zero, which only affects the log.
     let _ = getrandom::fill(&mut bytes);
     bytes.iter().map(|it| format!("{it:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! Closes connections whose clients do not read.
+//! Closes connections whose clients do not read responses.
 
 use std::{
     io::{self, IoSlice},
@@ -12,13 +12,13 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream whose writes fail with `TimedOut` after the client accepted no bytes for `timeout`. Idle connections
-/// without pending output are not affected; the header timeout covers those.
+/// A stream whose writes fail with `TimedOut` if the client has accepted no bytes for `timeout`. Idle connections
+/// without pending output are not affected; the header timeout covers them.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
-    /// Runs while a write is pending.
+    /// Timer that runs while a write is pending.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Executes one active run: waits for a permit, calls the runner, stores the resulting state.
+//! Executes one active run: waits for a permit, calls the runner and stores the resulting state.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     runner::{EventSender, RunnerOutcome},
 };
 
-/// Interval between attempts to store a state.
+/// Delay between attempts to store a run's state.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Status of a run, with the error or the result that belongs to it.
+/// The status of a run, with its error or result.
 struct RunState {
     status: Status,
     error: Option<String>,
@@ -45,8 +45,8 @@ impl Inner {
         });
     }
 
-    /// Stores the state of a run, retrying until it succeeds. Returns false if the server shuts down first; the next
-    /// server then resumes the run. Readers and callers see the new state only after it is on disk.
+    /// Stores the state of a run and retries until this succeeds. Returns false if the server shuts down first; the
+    /// next server then resumes the run. Readers and callers see the new state only after it is on disk.
     async fn store_state(&self, id: &str, state: RunState) -> bool {
         let (state, mut closing) = (Arc::new(state), self.closing.subscribe());
         loop {
@@ -68,7 +68,7 @@ impl Inner {
         let mut closing = self.closing.subscribe();
         let permit = tokio::select! {
             biased;
-            // A server that shuts down starts no queued run.
+            // A server that is shutting down does not start queued runs.
             () = wait_until_true(&mut closing) => return None,
             permit = self.permits.clone().acquire_owned() => permit,
             reason = stop_requested(&mut stop) => return state_after(reason),
@@ -79,13 +79,13 @@ impl Inner {
             return None;
         }
         let (runner, sender) = (self.runner.clone(), EventSender { recent: active.recent.clone() });
-        // A separate task, so that a panic fails only this run.
+        // The runner gets a separate task, so that a panic fails only this run.
         let mut work = tokio::spawn(async move { runner.execute(&run, &sender).await });
         let outcome = tokio::select! {
             outcome = &mut work => outcome,
             reason = stop_requested(&mut stop) => {
                 work.abort();
-                // Wait until the runner's future is dropped: nothing executes the run afterwards.
+                // Wait until the runner's future has been dropped. After that, nothing executes the run.
                 let _ = work.await;
                 return state_after(reason);
             }

@@ -1,4 +1,4 @@
-//! Reads the events of a run in order, starting anywhere, until the run becomes inactive.
+//! Reads the events of a run in order, from any starting point, until the run becomes inactive.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use super::{Inner, ServiceError};
 use crate::run::{RunEvent, Status};
 
-/// Bounds of one batch of events, by number and total size.
+/// Maximum number of events in one batch.
 const MAX_EVENTS: usize = 64;
+/// Maximum total size of the events in one batch, in bytes.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Reads the events of one run.
@@ -23,11 +24,11 @@ pub struct EventReader {
 /// Result of [`EventReader::next`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// Events, in args.
+    /// The next events, in order.
     Events(Vec<RunEvent>),
-    /// The run is inactive and all its events were read.
+    /// The run is inactive and all its events have been read.
     End(Status),
-    /// The server is shutting down. The run may resume in the next server.
+    /// The server is shutting down. The next server may resume the run.
     ShuttingDown,
 }
 
@@ -36,7 +37,8 @@ impl EventReader {
     pub async fn next(&mut self) -> Result<ReadOutcome, ServiceError> {
         loop {
             let active = self.inner.active(&self.id);
-            // The status is read before the events: a run that was inactive by then has stored all of them.
+            // The status is read before the events, because a run that was inactive at that time has already stored
+            // all its events.
             let status = match &active {
                 Some(_) => None,
                 None => Some(self.inner.get(&self.id).await?.status),
@@ -54,8 +56,8 @@ impl EventReader {
             }
             let Some(mut head) = head else {
                 let Some(status) = status else { continue };
-                // Otherwise the run was queued again after the lookup above, or preempted because the server shuts
-                // down.
+                // If the status is active, the run was queued again after the lookup above, or it was preempted
+                // because the server is shutting down.
                 if !status.is_active() {
                     return Ok(ReadOutcome::End(status));
                 }
@@ -75,7 +77,7 @@ impl EventReader {
     }
 }
 
-/// Truncates the batch to `MAX_BYTES`, but keeps at least one event.
+/// Truncates the batch to `MAX_BYTES`, but always keeps at least one event.
 fn truncate_to_budget(events: &mut Vec<RunEvent>) {
     let mut bytes = 0;
     let fit = events.iter().take_while(|it| {
@@ -86,7 +88,7 @@ fn truncate_to_budget(events: &mut Vec<RunEvent>) {
     events.truncate(fit);
 }
 
-/// Waits until the value is true; forever if its sender was dropped.
+/// Waits until the value is true. Waits forever if the sender has been dropped.
 pub(super) async fn wait_until_true(value: &mut watch::Receiver<bool>) {
     if value.wait_for(|it| *it).await.is_err() {
         std::future::pending::<()>().await;

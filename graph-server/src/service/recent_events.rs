@@ -1,4 +1,4 @@
-//! The latest events of an active run, kept in memory for readers that keep up.
+//! The latest events of an active run, kept in memory for readers that are not far behind.
 
 use std::{
     collections::VecDeque,
@@ -9,9 +9,10 @@ use tokio::sync::watch;
 
 use crate::run::RunEvent;
 
-/// Bounds of the events kept in memory, by number and total size. Slower readers read from disk, so they neither
-/// block the run nor use memory.
+/// Maximum number of events kept in memory. Readers that fall further behind read from disk, so they neither block
+/// the run nor use memory.
 const MAX_EVENTS: usize = 256;
+/// Maximum total size of the events kept in memory, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// The latest events of an active run.
@@ -32,7 +33,7 @@ struct Tail {
 pub(crate) struct Head {
     /// Sequence number of the newest event; 0 if there is none yet.
     pub(crate) last_seq: u64,
-    /// Whether the run became inactive, so no further events follow.
+    /// Whether the run has become inactive, so that no further events follow.
     pub(crate) is_closed: bool,
 }
 
@@ -57,7 +58,7 @@ impl RecentEvents {
         self.head.send_modify(|it| it.last_seq = last);
     }
 
-    /// Marks the end of the events.
+    /// Marks the run as inactive. No further events follow.
     pub(crate) fn close(&self) {
         self.head.send_modify(|it| it.is_closed = true);
     }

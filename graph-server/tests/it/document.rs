@@ -1,4 +1,4 @@
-//! Checks the routes of compiled graphs against their OpenAPI document.
+//! Checks that the routes of compiled graphs conform to their OpenAPI document.
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ struct Order {
     log: Vec<String>,
 }
 
-/// Blocks the `cook` node until it has a permit.
+/// Semaphore that blocks the `cook` node until a permit is added.
 type Gate = Arc<Semaphore>;
 
 async fn ask(order: &Order, cx: &Context<Gate>) -> Result<OrderUpdate, NodeError> {
@@ -38,7 +38,7 @@ async fn cook(order: &Order, cx: &Context<Gate>) -> Result<OrderUpdate, NodeErro
     Ok(Order::update().log([format!("cooked {}", order.dish)]))
 }
 
-/// Starts a server with its registry in `dir` and its threads in `saver`.
+/// Starts a server that stores its registry in `dir` and its threads in `saver`.
 async fn server(dir: &Path, saver: &Arc<MemorySaver>, gate: &Gate) -> Server {
     let graph = StateGraph::<Order, Gate>::new()
         .node(ask)
@@ -66,10 +66,10 @@ async fn wait_until_inactive(server: &Server, id: &str) -> Value {
         }
         sleep(Duration::from_millis(10)).await;
     }
-    panic!("the run stays active");
+    panic!("the run is still active");
 }
 
-/// Starts a run on thread `t` and answers its interrupt, so that it is about to execute `cook`.
+/// Starts a run on thread `t` and answers its interrupt, so that `cook` is the next node.
 async fn order_tea(server: &Server) -> String {
     let wanted = json!({ "input": { "dish": "tea" }, "thread": "t" });
     let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
@@ -123,7 +123,7 @@ async fn runs_resume_in_the_next_server_and_use_their_answer_once() {
     let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
     let first = server(dir.path(), &saver, &gate).await;
     let id = order_tea(&first).await;
-    // The answer is stored once `cook` executes.
+    // Once `cook` is the next node, the answer has been stored.
     loop {
         let (_, state) = first.get("/graphs/orders/threads/t/state").await;
         if state["next"] == json!(["cook"]) {
@@ -220,7 +220,7 @@ async fn runs_wait_for_the_lease_of_their_thread() {
     let dir = tempfile::tempdir().unwrap();
     let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
     let server = server(dir.path(), &saver, &gate).await;
-    // Like a cancelled run, which keeps the lease until its queued writes are stored.
+    // Holds the lease like a cancelled run, which keeps its lease until its queued writes are stored.
     let lease = saver.lease("t").await.unwrap();
     let wanted = json!({ "input": { "dish": "soup" }, "thread": "t" });
     let (_, run) = server.post("/graphs/orders/runs", &wanted).await;
@@ -269,7 +269,7 @@ async fn last_event_id_takes_precedence_over_the_query() {
     };
     let all = numbers(&path, "0").await;
     assert!(all.len() > 2, "{all:?}");
-    // Browsers reconnect with the same URL.
+    // When browsers reconnect, they use the same URL, so `Last-Event-ID` must take precedence over `after`.
     assert_eq!(numbers(&format!("{path}?after=1"), "2").await, all[2..]);
     let asked = server.request(Method::GET, &format!("{path}?after=1")).send().await.unwrap();
     assert!(asked.text().await.unwrap().starts_with("id: 2\n"));
@@ -279,7 +279,7 @@ async fn last_event_id_takes_precedence_over_the_query() {
     }
 }
 
-/// With paused time the runtime skips to the next timer whenever it is idle.
+/// Time is paused, so the runtime advances it to the next timer whenever all tasks are idle.
 #[tokio::test(start_paused = true)]
 async fn idle_streams_send_keep_alive_messages() {
     let dir = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ async fn idle_streams_send_keep_alive_messages() {
     let (_, run) = server.post("/graphs/orders/runs", &json!({ "thread": "t" })).await;
     let id = run["id"].as_str().unwrap();
     wait_until_inactive(&server, id).await;
-    // The `cook` node has no permit, so no event is sent.
+    // The `cook` node has no permit, so the run does not send any events.
     server.post(&format!("/runs/{id}/resume"), &json!({ "answer": "yes" })).await;
     let mut stream =
         server.request(Method::GET, &format!("/runs/{id}/events")).send().await.unwrap();

@@ -46,7 +46,7 @@ async fn routes_of(guard: Guard, streams: usize) -> (Guarded, Service) {
     (guard.wrap(open, locked, metrics), service)
 }
 
-/// More than fits into the socket buffers of a client that does not read.
+/// Size of a response that does not fit into the socket buffers of a client that does not read.
 const LARGE: usize = 4 << 20;
 
 fn file(name: &str) -> Option<Asset> {
@@ -69,7 +69,7 @@ async fn locked_routes_require_the_key() {
     assert_eq!(ask("authorization", "Bearer wrong").await, 401);
     assert_eq!(ask("authorization", "Bearer right").await, 200);
     assert_eq!(ask("x-api-key", "right").await, 200);
-    // The page is open because it asks the user for the key.
+    // The page is accessible without an API key, because it asks the user for the key.
     assert_eq!(server.get("/").await.0, 200);
 }
 
@@ -79,10 +79,10 @@ async fn public_addresses_are_not_served_without_a_key() {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let end = std::future::pending();
     let served = graph_server::serve(listener, guarded, service, Duration::ZERO, end).await;
-    assert!(served.unwrap_err().to_string().contains("needs a key"));
+    assert!(served.unwrap_err().to_string().contains("needs an API key"));
 }
 
-/// With paused time the runtime skips to the next timer whenever it is idle.
+/// Time is paused, so the runtime advances it to the next timer whenever all tasks are idle.
 #[tokio::test(start_paused = true)]
 async fn incomplete_request_headers_time_out() {
     let server = server(Guard::new(), 9).await;
@@ -96,7 +96,7 @@ async fn incomplete_request_headers_time_out() {
     assert!((Duration::from_secs(10)..Duration::from_secs(30)).contains(&waited), "{waited:?}");
 }
 
-/// With paused time the runtime skips to the next timer whenever it is idle.
+/// Time is paused, so the runtime advances it to the next timer whenever all tasks are idle.
 #[tokio::test(start_paused = true)]
 async fn unread_responses_time_out() {
     const ASKED: usize = 12;
@@ -109,7 +109,7 @@ async fn unread_responses_time_out() {
     assert_eq!(&begun, b"HTTP/1.1 200 OK");
     sleep(Duration::from_secs(90)).await;
     let mut taken = Vec::new();
-    // Only what was already in the buffers arrives; the connection may be reset before it is read.
+    // Only bytes that were already in the buffers can arrive. The connection may be reset before they are read.
     let _ = deaf.read_to_end(&mut taken).await;
     assert!(taken.len() < ASKED * LARGE, "{}", taken.len());
 }
@@ -134,7 +134,7 @@ async fn cors_headers_name_the_allowed_origins_methods_and_headers() {
     }
     let stranger = ask("https://evil.example").await;
     assert!(!stranger.headers().contains_key("access-control-allow-origin"));
-    // Allowed origins can read error responses.
+    // Web pages from allowed origins can read error responses.
     let refused = server.request(Method::GET, "/graphs").header("origin", "https://friend.example");
     let refused = refused.send().await.unwrap();
     assert_eq!(refused.status().as_u16(), 401);
@@ -159,7 +159,7 @@ async fn requests_of_unknown_hosts_and_origins_are_rejected() {
     assert_eq!(ask(Method::POST, None, "https://evil.example").await, (403, None));
     let (status, allowed) = ask(Method::POST, None, "https://friend.example").await;
     assert_eq!((status, allowed.unwrap().to_str().unwrap()), (202, "https://friend.example"));
-    // Without a preflight request, a page of another site cannot send JSON.
+    // Without a preflight request, a web page of another site cannot send JSON.
     let plain = server.request(Method::POST, "/graphs/idle/runs").body("{}").send().await.unwrap();
     assert_eq!(plain.status().as_u16(), 415);
 }
@@ -191,7 +191,7 @@ async fn the_number_of_streams_is_limited_and_closed_streams_free_a_slot() {
         (429, &"5".parse().unwrap())
     );
     drop(open);
-    // The slot is free as soon as the server notices the disconnect.
+    // The slot becomes free as soon as the server notices that the client has disconnected.
     let free = async {
         while server.request(Method::GET, &path).send().await.unwrap().status().as_u16() != 200 {
             sleep(Duration::from_millis(50)).await;

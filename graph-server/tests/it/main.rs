@@ -1,4 +1,4 @@
-//! Tests of runs with and without HTTP, using real files, sockets and restarts.
+//! Tests of runs, with and without HTTP. They use real files, sockets and restarts.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
 mod document;

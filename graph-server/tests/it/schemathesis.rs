@@ -1,5 +1,5 @@
-//! Runs schemathesis, which sends requests that the OpenAPI document allows and many that it does not, and compares
-//! each response with the document.
+//! Runs schemathesis, which sends requests that the OpenAPI document allows and many that it does not allow, and
+//! compares each response with the document.
 
 use std::{
     env, fs,
@@ -9,10 +9,10 @@ use std::{
     thread,
 };
 
-/// Name of the directory that xtask installs it in; see `xtask/src/peers.rs`.
+/// Name of the directory into which xtask installs schemathesis; see `xtask/src/peers.rs`.
 const DIR_NAME: &str = "schemathesis-4.32.5";
 
-/// Returns the directory of schemathesis; `None` (the test is skipped) if it is not installed.
+/// Returns the directory of schemathesis. Returns `None` if it is not installed; the test is then skipped.
 pub(crate) fn find() -> Option<PathBuf> {
     let peers = env::var_os("GRAPH_PEERS").map_or_else(
         || Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("peers"),
@@ -29,14 +29,14 @@ pub(crate) fn find() -> Option<PathBuf> {
     None
 }
 
-/// Extra parameters are not an error: clients may send any headers.
+/// Configuration for all tests. Extra parameters are not treated as errors, because clients may send any headers.
 const BASE_CONFIG: &str = "[generation]\nallow-extra-parameters = false\n";
 
-/// Runs schemathesis against the server and blocks until it finishes. `configuration` supplies what it cannot know,
-/// such as ids of runs.
+/// Runs schemathesis against the server and blocks until it finishes. `configuration` supplies values that
+/// schemathesis cannot know, such as the ids of runs.
 #[track_caller]
 pub(crate) fn run(program: &Path, address: &str, configuration: &str, more: &[&str]) {
-    // It writes files to its working directory.
+    // schemathesis writes files to its working directory.
     let dir = tempfile::tempdir().unwrap();
     let configuration = format!("{BASE_CONFIG}{configuration}");
     fs::write(dir.path().join("schemathesis.toml"), configuration).unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn run(program: &Path, address: &str, configuration: &str, more: &[&s
         .arg(format!("{address}/openapi.json"))
         .args(["--phases", "examples,coverage,fuzzing", "--max-examples", examples])
         .args(["--seed", "1", "--generation-database", "none", "--continue-on-failure"])
-        // For busy machines.
+        // Allows for slow responses on busy machines.
         .args(["--request-timeout", "60"])
         .args(more)
         .env("PYTHONPATH", program)

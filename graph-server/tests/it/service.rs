@@ -19,8 +19,8 @@ use graph_server::{
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 
-/// Counts up to a number and sends one event per step, as far as permits allow. Its events outlive the service, as
-/// files would.
+/// A runner that counts up to a number and sends one event per step. Each event needs a permit. The events outlive
+/// the service, as if they were stored in files.
 #[derive(Clone)]
 pub(crate) struct Counter {
     stored: Arc<Mutex<HashMap<String, Vec<RunEvent>>>>,
@@ -107,7 +107,7 @@ fn new(id: &str, input: Value) -> NewRun {
     NewRun { id: id.to_owned(), subject: "counting".to_owned(), input }
 }
 
-/// Reads all events after `after`; returns their sequence numbers and the final status.
+/// Reads all events after `after`. Returns their sequence numbers and the final status.
 async fn all(service: &Service, id: &str, after: u64) -> (Vec<u64>, Status) {
     let mut reader = service.read_events(id, after).await.unwrap();
     let mut seqs = Vec::new();
@@ -132,7 +132,7 @@ async fn late_readers_receive_all_events_in_order() {
         let service = service.clone();
         async move { all(&service, "a", 0).await }
     });
-    // Half of the events are sent: more than are kept in memory.
+    // Half of the events have been sent, which is more than are kept in memory.
     while counter.allowed.available_permits() > 0 {
         tokio::task::yield_now().await;
     }
@@ -144,8 +144,8 @@ async fn late_readers_receive_all_events_in_order() {
     let read = counter.reads.load(Ordering::SeqCst);
     assert_eq!(early.await.unwrap(), ((1..=1000).collect(), Status::Complete));
     assert_eq!(late.await.unwrap(), ((8..=1000).collect(), Status::Complete));
-    // Readers that keep up do not read from disk. Disk reads come only from the late reader's first events, the end
-    // of both streams, and delays on a busy machine; reading every event from disk would take a thousand reads.
+    // Readers that keep up do not read from disk. Disk reads are caused only by the late reader's first events, the
+    // end of both streams, and delays on a busy machine. Reading every event from disk would take a thousand reads.
     let read = counter.reads.load(Ordering::SeqCst) - read;
     assert!(read < 200, "{read}");
     // Reading also works after the run has finished.
@@ -164,7 +164,7 @@ async fn slow_readers_do_not_block_others() {
     let ReadOutcome::Events(first) = slow.next().await.unwrap() else { panic!() };
     let (seqs, _) = all(&service, "a", 0).await;
     assert_eq!(seqs.len(), 100_000);
-    // It continues where it stopped, from stored events.
+    // The reader continues where it stopped and reads stored events.
     let ReadOutcome::Events(next) = slow.next().await.unwrap() else { panic!() };
     assert_eq!(next[0].seq, first.last().unwrap().seq + 1);
 }
@@ -185,7 +185,7 @@ async fn concurrency_and_queue_length_are_limited() {
         assert_eq!(all(&service, &format!("r{idx}"), 0).await.1, Status::Complete);
     }
     assert_eq!(counter.max_working.load(Ordering::SeqCst), 2);
-    // With an empty queue limit, runs that can execute immediately are still accepted.
+    // If the queue limit is zero, runs that can execute immediately are still accepted.
     let registry = Registry::in_memory().unwrap();
     let capacity = Capacity { concurrent: 1, queued: 0 };
     let service = Service::open(registry, Arc::new(Counter::new(0)), capacity).await.unwrap();
@@ -294,7 +294,7 @@ async fn the_next_service_resumes_unfinished_runs() {
     assert_eq!(
         service.get("a").await.unwrap().status,
         Status::Running,
-        "so that the next service resumes it"
+        "the run stays active so that the next service resumes it"
     );
     drop(service);
 
@@ -315,7 +315,7 @@ async fn dropped_requests_still_take_effect() {
     let service = Service::open(registry, Arc::new(counter.clone()), capacity).await.unwrap();
     for idx in 0..30 {
         let start = service.start(new(&format!("r{idx}"), json!({ "to": 2 })));
-        // A client that disconnects drops the future at any point.
+        // A client that disconnects can drop the future at any point.
         let _ = timeout(Duration::from_micros(idx * 40), start).await;
     }
     let resume = service.resume("r29", Value::Null);

@@ -1,4 +1,4 @@
-//! An HTTP client for tests: plain requests, and event streams as a browser reads them.
+//! An HTTP client for tests. It sends plain requests and reads event streams like a browser.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -7,7 +7,7 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-/// A server on its own port.
+/// A server that listens on its own port.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     end: watch::Sender<bool>,
@@ -27,19 +27,19 @@ impl Server {
         Self { address, end, ended }
     }
 
-    /// Requests the shutdown.
+    /// Requests that the server shut down.
     pub(crate) fn end(&self) {
         self.end.send_replace(true);
     }
 
-    /// Requests the shutdown and waits until it is complete.
+    /// Requests that the server shut down, and waits until it has.
     pub(crate) async fn stop(self) {
         self.end();
         self.ended.await.unwrap();
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        // The client requires a TLS provider even though these tests use plain HTTP.
+        // The client requires a TLS provider, although these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().build().unwrap();
         client.request(method, format!("http://{}{path}", self.address))
@@ -54,8 +54,8 @@ impl Server {
         json(request.body(body.to_string()).send().await.unwrap()).await
     }
 
-    /// Reads a stream to its end. Returns the events with their sequence numbers, and the status in the final message
-    /// if there is one.
+    /// Reads a stream to its end. Returns the events with their sequence numbers, and the status in the final
+    /// message, if there is one.
     pub(crate) async fn events(
         &self,
         path: &str,

@@ -1,7 +1,7 @@
 //! Encryption at rest with XChaCha20-Poly1305.
 //!
-//! Its nonce is long enough to be generated at random without a practical risk of collisions, so that several
-//! processes can write to one database without coordination.
+//! The nonce of this cipher is long enough to be generated at random without a practical risk of collisions, so
+//! several processes can write to one database without coordination.
 
 use std::{env, fmt};
 
@@ -15,14 +15,14 @@ pub const KEY_VARIABLE: &str = "GRAPH_STORE_KEY";
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// Length of a key's fingerprint, which selects the decryption key without trying all of them.
+/// Length of a key's fingerprint in bytes. The fingerprint identifies the key with which a value was encrypted.
 const FINGERPRINT_BYTES: usize = 4;
 
 /// Encryption keys: one for writing, and older ones that are only used for reading.
 ///
 /// ```
 /// # use graph_store::Keys;
-/// // 32 bytes as 64 hexadecimal digits; several keys are separated by commas, the first one is used for writing.
+/// // Each key is 64 hexadecimal digits (32 bytes). Separate several keys with commas; the first one is used for writing.
 /// let keys = Keys::parse("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")?;
 /// assert_eq!(format!("{keys:?}"), "Keys(1)");
 /// # Ok::<(), graph_store::KeyError>(())
@@ -37,8 +37,8 @@ struct Key {
 }
 
 impl Keys {
-    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`. Returns `None` if it is not set, for callers
-    /// to whom encryption is optional.
+    /// Reads the keys from the environment variable `GRAPH_STORE_KEY`. Returns `None` if the variable is not set.
+    /// For callers that treat encryption as optional.
     pub fn from_env() -> Result<Option<Self>, KeyError> {
         match env::var(KEY_VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some),
@@ -47,8 +47,8 @@ impl Keys {
         }
     }
 
-    /// Reads the keys from the environment variable `GRAPH_STORE_KEY` and fails if it is not set, for callers to
-    /// whom encryption is mandatory.
+    /// Reads the keys from the environment variable `GRAPH_STORE_KEY` and fails if the variable is not set. For
+    /// callers that require encryption.
     pub fn require_env() -> Result<Self, KeyError> {
         Self::from_env()?.ok_or(KeyError::Missing)
     }
@@ -62,7 +62,8 @@ impl Keys {
         keys.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns the format byte, the key's fingerprint, the nonce and the ciphertext.
+    /// Encrypts `bytes`. Returns the format byte, the key's fingerprint, the nonce and the ciphertext,
+    /// concatenated.
     pub(super) fn encrypt(&self, format: u8, bytes: &[u8]) -> Result<Vec<u8>, String> {
         let key = &self.0[0];
         let nonce = Nonce::<XChaCha20Poly1305>::generate();
@@ -108,20 +109,20 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// An encryption key that is missing or invalid. The error never contains the text of the key.
+/// Error for an encryption key that is missing or invalid. The error never contains the text of the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// A key is not 64 hexadecimal digits.
+    /// A key does not consist of 64 hexadecimal digits.
     #[error(
         "encryption key {key} is not 64 hexadecimal digits; generate one with `openssl rand -hex 32` and set it in \
          {KEY_VARIABLE}"
     )]
     InvalidKey {
-        /// The 1-based position of the key.
+        /// Position of the key in the list, starting at 1.
         key: usize,
     },
-    /// The environment variable is not set.
+    /// The environment variable `GRAPH_STORE_KEY` is not set.
     #[error("{KEY_VARIABLE} is not set; generate a key with `openssl rand -hex 32`")]
     Missing,
 }

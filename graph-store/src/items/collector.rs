@@ -23,7 +23,7 @@ impl<'a> SearchCollector<'a> {
         Ok(Self { codec, search, ranking: Ranking::new(search, query)? })
     }
 
-    /// Considers the next row in key order, with its vectors if the search has a query.
+    /// Considers the next row, in key order. The row includes its vectors if the search has a query.
     pub(crate) fn offer(
         &mut self,
         row: StoredItem,
@@ -48,12 +48,12 @@ impl<'a> SearchCollector<'a> {
         Ok(())
     }
 
-    /// Returns whether no later row can enter the page.
+    /// Returns whether the page is complete, so that no later row can change it.
     pub(crate) fn is_full(&self) -> bool {
         self.ranking.is_full()
     }
 
-    /// Returns the page and the lifetime extensions that it causes.
+    /// Returns the page and the lifetime extensions that reading its items causes.
     pub(crate) fn finish(
         self,
         moment: TtlContext,

@@ -1,4 +1,4 @@
-//! Failures of a cache, which are counted instead of failing the run.
+//! Failures of a cache. They are counted and do not fail the run.
 
 use std::{
     error::Error,
@@ -6,16 +6,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Number of failures of a cache, and the last error.
+/// The number of failures of a cache, and the most recent error.
 ///
-/// A result that cannot be read counts as a miss, and a result that cannot be stored is dropped: the run continues
-/// and the node runs again. A failing cache is therefore slow, never wrong.
+/// A result that cannot be read counts as a miss, and a result that cannot be stored is dropped. The run continues,
+/// and the node is executed again. A failing cache therefore slows down runs but never causes wrong results.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CacheFailures {
     /// Number of failures since the handle was created.
     pub count: u64,
-    /// The last error.
+    /// The most recent error.
     pub last: Option<Arc<dyn Error + Send + Sync>>,
 }
 
@@ -25,7 +25,7 @@ pub struct CacheFailures {
 pub(crate) struct FailureCounter(Arc<Mutex<CacheFailures>>);
 
 impl FailureCounter {
-    /// Returns the value, or counts the error and returns `None`.
+    /// Returns the value of `result`. If it is an error, counts the error and returns `None`.
     pub(crate) fn record<T, E: Error + Send + Sync + 'static>(
         &self,
         result: Result<T, E>,

@@ -1,7 +1,8 @@
 //! Encoding of names as bytes that sort in the same order as the names.
 //!
-//! Each label is followed by a zero byte, which no label contains. So `a` and everything below it lies between
-//! `a\0` and `a\x01`, before `a!`, as namespaces are ordered. Keys are plain bytes and may contain anything.
+//! Each label is followed by a zero byte, which no label contains. The namespace `a` and everything below it
+//! therefore sorts between `a\0` and `a\x01`, and before `a!`, which is also the order of namespaces. Keys are
+//! stored unchanged and may contain any byte.
 
 use graph_core::store::{Address, Namespace, StoreError};
 
@@ -23,19 +24,20 @@ impl ItemKey {
     }
 }
 
-/// Returns the byte range of all namespaces that start with these labels: inclusive start, exclusive end.
+/// Returns the byte range of all namespaces that start with these labels. The start is inclusive, the end
+/// exclusive.
 pub(crate) fn prefix_range(prefix: &[String]) -> (Vec<u8>, Vec<u8>) {
     let from = encode_labels(prefix);
     let mut to = from.clone();
     match to.last_mut() {
         Some(end) => *end = 1,
-        // UTF-8 text never contains this byte.
+        // UTF-8 text never contains this byte, so it sorts after every namespace.
         None => to.push(0xff),
     }
     (from, to)
 }
 
-/// Decodes a namespace.
+/// Decodes a namespace from its stored bytes.
 pub(crate) fn decode_namespace(bytes: &[u8]) -> Result<Namespace, StoreError> {
     let text = str::from_utf8(bytes).map_err(StoreError::backend)?;
     let labels: Vec<&str> = text.strip_suffix('\0').unwrap_or(text).split('\0').collect();

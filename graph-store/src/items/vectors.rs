@@ -1,4 +1,5 @@
-//! The vectors of an item: their dimension, then all their numbers, little-endian.
+//! The stored form of an item's vectors: the dimension, followed by the components of all vectors in little-endian
+//! order.
 
 use std::fmt;
 
@@ -7,8 +8,8 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// One or more vectors of the same dimension, stored as bytes because that is smaller and faster than a list of
-/// numbers.
+/// One or more vectors with the same dimension. They are stored as bytes because bytes are smaller and faster to
+/// decode than a list of numbers.
 #[derive(Debug, PartialEq)]
 pub(super) struct Vectors {
     dims: usize,
@@ -16,10 +17,11 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    /// Returns `None` if there are no vectors, or if they are empty.
+    /// Returns `None` if there are no vectors, or if the vectors have no components.
     pub(super) fn new(vectors: &[Vec<f32>]) -> Option<Self> {
         let dims = vectors.first()?.len();
-        // The index has verified that all vectors have this dimension. An empty vector is similar to nothing.
+        // The index has verified that all vectors have this dimension. An empty vector is not similar to any other
+        // vector.
         (dims > 0).then(|| Self { dims, numbers: vectors.concat() })
     }
 

@@ -1,6 +1,6 @@
-//! Plans writes, so that few statements store them.
+//! Plans writes so that they can be stored with few statements.
 //!
-//! The predecessor of each new link is determined here, from the chain tips of the preceding checkpoint. The
+//! The plan determines the predecessor of each new link, from the chain tips of the preceding checkpoint. The
 //! database verifies that those tips are still current.
 
 use std::{
@@ -25,13 +25,13 @@ use crate::{
     encoded::{EncodedChange, EncodedCheckpoint, EncodedRecords},
 };
 
-/// Writes that are stored together.
+/// Writes that are stored together, in one transaction.
 #[derive(Default)]
 pub(super) struct Batch<'a> {
     pub(super) groups: Vec<Arc<WriteGroup>>,
     /// The chain tips of the checkpoints in the batch.
     pub(super) tips: BTreeMap<&'a CheckpointKey, Arc<ChainTips>>,
-    /// Whether a checkpoint builds on one that could not be found.
+    /// Whether the base of a checkpoint in the batch could not be found.
     pub(super) is_base_missing: bool,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Batch<'a> {
 struct Planner<'a> {
     groups: Vec<WriteGroup>,
     tips: BTreeMap<&'a CheckpointKey, Arc<ChainTips>>,
-    /// The links of the batch, which are not in the database yet.
+    /// Links that belong to the batch and are not in the database yet.
     planned: HashMap<i64, PlannedLink<'a>>,
-    /// The position of each record within its group. The key starts with the index of the group.
+    /// Index of each record within its group. The first component of the key is the index of the group.
     slots: HashMap<(usize, CheckpointId, TaskId, &'a str), usize>,
     is_base_missing: bool,
 }
@@ -81,8 +81,8 @@ impl<'a> Batch<'a> {
             }
         }
         let Planner { mut groups, tips, is_base_missing, .. } = planner;
-        // All groups are stored or none, so their order is arbitrary. Sorting them everywhere in the same way
-        // prevents deadlocks.
+        // Either all groups are stored or none, so their order does not matter for the result. Using the same order
+        // everywhere prevents deadlocks.
         groups.sort_by(|a, b| (&a.thread, &a.namespace).cmp(&(&b.thread, &b.namespace)));
         Ok(Self { groups: groups.into_iter().map(Arc::new).collect(), tips, is_base_missing })
     }
@@ -96,7 +96,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the index of the group that a write is added to.
+    /// Returns the index of the group to which a write with this key is added. Creates a group if necessary.
     fn group(&mut self, key: &CheckpointKey, fits: impl Fn(&WriteGroup) -> bool) -> usize {
         match self.groups.iter().rposition(|it| it.is_of(key)) {
             Some(index) if fits(&self.groups[index]) => index,
@@ -137,7 +137,7 @@ impl<'a> Planner<'a> {
             Some(base) => self.plan_links(database, put, base, ids).await?,
             None => None,
         };
-        // Without a plan the base is missing, and the database determines the error.
+        // If there is no plan, the base is missing, and the database determines which error to return.
         self.is_base_missing |= planned.is_none();
         let base = base.filter(|_| planned.is_some());
         let PlannedFields { tips, new } = planned.unwrap_or_default();
@@ -161,8 +161,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Plans the new links of a checkpoint; `None` if links are missing, which means that the base no longer
-    /// exists.
+    /// Plans the new links of a checkpoint. Returns `None` if stored links are missing, which means that the base
+    /// no longer exists.
     async fn plan_links(
         &mut self,
         database: &Postgres,
@@ -192,7 +192,8 @@ impl<'a> Planner<'a> {
                             Ok(bytes) => {
                                 (link.prev, depth, Cow::Owned(link.changes), LinkBody::Own(bytes))
                             }
-                            // The links stay separate, which makes reading slower.
+                            // A merged link would be too large, so the links stay separate. This only makes reading
+                            // slower.
                             Err(CodecError::TooLarge { .. }) => (Some(tip), depth, alone, body),
                             Err(error) => return Err(error.into()),
                         }
@@ -205,7 +206,8 @@ impl<'a> Planner<'a> {
         Ok(Some(fields))
     }
 
-    /// Returns the links from `tip` back to the depth `back_to`, newest first: planned ones, then stored ones.
+    /// Returns the links from `tip` back to the depth `back_to`, newest first. Planned links come before stored
+    /// links.
     async fn links_back_to(
         &self,
         database: &Postgres,
@@ -228,7 +230,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The planned fields of a checkpoint: their chain tips and the new links.
+/// The fields of a planned checkpoint: their chain tips and their new links.
 #[derive(Default)]
 struct PlannedFields {
     tips: ChainTips,

@@ -14,14 +14,15 @@ use super::database::Postgres;
 use crate::items::{CacheFailures, FailureCounter};
 use crate::time::nanos;
 
-/// Maximum number of expired results that a put removes.
+/// Maximum number of expired results that one `put` removes.
 const PURGE: i64 = 16;
 
-/// Caches node results on a PostgreSQL server, for all machines that share it. Clones share the same database.
+/// Caches node results on a PostgreSQL server, for all machines that share the server. Clones share the same
+/// database.
 ///
-/// A result is found by the node's name and its input, not by the node's code: [`clear`](Cache::clear) a node whose
-/// code has changed. A failing cache does not fail a run, and statements are not retried if the connection is lost:
-/// see [`failures`](Self::failures).
+/// A result is looked up by the node's name and input, not by the node's code, so [`clear`](Cache::clear) the
+/// results of a node whose code has changed. A failing cache does not fail a run, and statements are not retried if
+/// the connection is lost; see [`failures`](Self::failures).
 #[derive(Clone)]
 pub struct PostgresCache {
     database: Postgres,
@@ -30,7 +31,7 @@ pub struct PostgresCache {
 }
 
 impl PostgresCache {
-    /// Caches results in an open database.
+    /// Creates a cache in an open database.
     pub fn new(database: &Postgres) -> Self {
         let clock = Arc::new(SystemTime::now);
         Self { database: database.clone(), clock, failures: FailureCounter::default() }
@@ -42,7 +43,7 @@ impl PostgresCache {
         self
     }
 
-    /// Returns the failures of this handle and its clones. Runs do not report them.
+    /// Returns the failures of this handle and its clones. Runs do not report these failures.
     pub fn failures(&self) -> CacheFailures {
         self.failures.get()
     }
@@ -51,7 +52,7 @@ impl PostgresCache {
         nanos((self.clock)())
     }
 
-    /// Executes a statement once and counts a failure.
+    /// Executes a statement once. If it fails, counts the failure and returns `None`.
     async fn query(&self, statement: &str, params: &[&(dyn ToSql + Sync)]) -> Option<Vec<Row>> {
         let rows = self.database.query_once(statement, params).await;
         self.failures.record(rows.map_err(|it| self.database.database_error(it)))
@@ -73,13 +74,13 @@ impl Cache for PostgresCache {
 
     async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
         let now = self.now();
-        // A lifetime beyond the range of `i64` nanoseconds never expires.
+        // A lifetime that exceeds the range of `i64` nanoseconds means that the result never expires.
         let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
         let expires_at = lifetime.map(|it| now.saturating_add(it));
         let what = || format!("a result of node `{}`", key.node);
         let body = self.database.codec().encode(what, &result);
         let Some(body) = self.failures.record(body) else { return };
-        // The row that is put is excluded from the removal, because a statement may change a row only once.
+        // The row being stored is excluded from the removal, because a statement may change a row only once.
         let put = "WITH past AS (
                  SELECT node, input FROM @.cached
                  WHERE expires_at <= $5 AND (node, input) <> ($1, $2) LIMIT $6

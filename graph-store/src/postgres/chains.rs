@@ -1,4 +1,4 @@
-//! Chains in the table `link`.
+//! Chains of links in the table `link`.
 
 use std::collections::{HashMap, hash_map::Entry};
 
@@ -13,7 +13,8 @@ use crate::{
     codec::{Codec, CodecError},
 };
 
-/// Links read from the database, by id. Each is decoded at most once, when its field is known.
+/// Links read from the database, by id. Each link is decoded at most once, when it is known to which field it
+/// belongs.
 #[derive(Default)]
 pub(super) struct LinkReader {
     rows: HashMap<i64, Undecoded>,
@@ -33,7 +34,7 @@ impl LinkReader {
         Ok(())
     }
 
-    /// Returns the values of the fields with these tips.
+    /// Returns the values of the fields whose chain tips are `tips`.
     pub(super) fn values(
         &mut self,
         codec: &Codec,
@@ -51,8 +52,8 @@ impl LinkReader {
         Ok(values)
     }
 
-    /// Adds the depths to the tips, which only the links contain; `None` unless [`values`](Self::values) has
-    /// decoded the links.
+    /// Returns the tips with their depths, which are stored only in the links. Returns `None` unless
+    /// [`values`](Self::values) has decoded the links before.
     pub(super) fn chain_tips(&self, tips: &FieldTips) -> Option<ChainTips> {
         let tip = |(field, link): &(String, i64)| {
             Some((field.clone(), ChainTip { link: *link, depth: self.decoded.get(link)?.depth }))
@@ -60,7 +61,7 @@ impl LinkReader {
         tips.iter().map(tip).collect()
     }
 
-    /// Decodes the chain that ends at `tip` and returns its link ids, newest first.
+    /// Decodes the chain that ends at `tip` and returns the ids of its links, newest first.
     fn chain(
         &mut self,
         codec: &Codec,
@@ -89,7 +90,7 @@ impl LinkReader {
     }
 }
 
-/// A link that cannot be decoded.
+/// Error for a link that cannot be decoded.
 #[derive(Debug)]
 pub(super) struct UnreadableLink(CodecError);
 
@@ -100,7 +101,7 @@ impl From<CodecError> for Failure<UnreadableLink> {
 }
 
 impl Failure<UnreadableLink> {
-    /// Converts the error to a failure of an operation on this checkpoint.
+    /// Converts the error to the failure of an operation on the checkpoint `key`.
     pub(super) fn into_failure(self, key: &CheckpointKey) -> Failure<CheckpointError> {
         match self {
             Self::Database(error) => Failure::Database(error),
@@ -112,7 +113,7 @@ impl Failure<UnreadableLink> {
 /// The fields of a checkpoint that have a value, each with the id of its newest link.
 pub(super) type FieldTips = Vec<(String, i64)>;
 
-/// Reads the columns `fields` and `links`.
+/// Reads the columns `fields` and `links`, starting at `column`.
 pub(super) fn field_tips(row: &Row, column: usize) -> Result<FieldTips, tokio_postgres::Error> {
     let fields: Vec<&[u8]> = row.try_get(column)?;
     let links: Vec<i64> = row.try_get(column + 1)?;
@@ -129,15 +130,15 @@ fn depth(row: &Row, column: usize) -> Result<u32, tokio_postgres::Error> {
 }
 
 impl Postgres {
-    /// Returns the links from `tip` back to the depth `back_to`, newest first; `None` if some are missing, because
-    /// their checkpoint no longer exists.
+    /// Returns the links from `tip` back to the depth `back_to`, newest first. Returns `None` if some links are
+    /// missing because their checkpoint no longer exists.
     pub(super) async fn links_back_to(
         &self,
         key: &CheckpointKey,
         tip: i64,
         back_to: u32,
     ) -> Result<Option<Vec<Link>>, Failure<UnreadableLink>> {
-        // The link at depth `back_to` is read without its body: it only proves that nothing is missing.
+        // The link at depth `back_to` is read without its body, because it only proves that no link is missing.
         let rows = self
             .query(
                 "WITH RECURSIVE here AS MATERIALIZED (
@@ -168,7 +169,7 @@ impl Postgres {
     }
 }
 
-/// Converts a depth to its stored form.
+/// Converts a depth to the type of the column `depth`.
 pub(super) fn stored_depth(depth: u32) -> i32 {
     i32::try_from(depth).unwrap_or(i32::MAX)
 }

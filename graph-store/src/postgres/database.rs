@@ -1,4 +1,4 @@
-//! The database: a pool of connections to one schema of a server.
+//! A PostgreSQL database: a pool of connections that use one schema on a server.
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -31,11 +31,12 @@ const POOL_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
-/// Executed on each new connection. Once the tables have grown, the server overestimates the cost of reading a
-/// thread and JIT-compiles that statement on every read: a read that takes less than 1 ms took 35 ms.
+/// Statement that is executed on each new connection. Once the tables have grown, the server overestimates the cost
+/// of reading a thread and JIT-compiles the reading statement on every execution: a read that takes less than 1 ms
+/// without JIT took 35 ms.
 const CONNECTION_SETUP: &str = "SET jit = off";
 
-/// Settings for opening a database; created by [`Postgres::settings`].
+/// Settings for opening a database. Create them with [`Postgres::settings`].
 #[derive(Clone, Debug)]
 #[must_use = "settings have no effect until `connect` is called"]
 pub struct Settings {
@@ -54,7 +55,7 @@ impl Settings {
         self
     }
 
-    /// Sets the maximum number of connections in the pool. Leases use one more.
+    /// Sets the maximum number of connections in the pool. Leases use one additional connection.
     pub fn connections(mut self, count: usize) -> Self {
         self.connections = count.max(1);
         self
@@ -82,7 +83,7 @@ impl Settings {
     /// The connection does not use TLS; for TLS see [`from_pool`](Self::from_pool).
     pub async fn connect(self, url: &str) -> Result<Postgres, OpenError> {
         let mut config = Config::from_str(url).map_err(|error| OpenError::Unreachable {
-            // The URL is not shown, because in a malformed one the password cannot be located.
+            // The URL is not shown, because the password cannot be located reliably in a malformed URL.
             database: "at the given URL".to_owned(),
             problem: format!(
                 "{}; the URL must have the form postgresql://user:password@host:port/database",
@@ -94,21 +95,22 @@ impl Settings {
         if config.get_application_name().is_none() {
             config.application_name("graph-store");
         }
-        // Detects a lost server while a run waits for a reply.
+        // Detects that the server is lost while a run is waiting for a reply.
         config.keepalives_idle(Duration::from_secs(10));
         config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
         let database = address(&config);
-        // `Fast` sends no test query: a broken connection is detected when it is used, and then replaced.
+        // `Fast` sends no test query. A broken connection is detected when it is used, and is then replaced.
         let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, NoTls, manager_config))
             .max_size(self.connections)
-            // Reuses the most recently used connection, whose server process has warm caches; the others stay idle.
+            // LIFO order reuses the most recently used connection, whose server process has warm caches. The other
+            // connections stay idle.
             .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(POOL_TIMEOUT))
             .create_timeout(Some(CONNECT_TIMEOUT))
             .post_create(Hook::async_fn(move |connection, _| {
-                // The pool's own timeout only covers establishing the connection.
+                // The pool's own timeout covers only establishing the connection, not its setup.
                 let set_up = timeout(connect_timeout, connection.batch_execute(CONNECTION_SETUP));
                 Box::pin(async {
                     let no_answer = |_| HookError::message(NO_ANSWER);
@@ -123,9 +125,9 @@ impl Settings {
         self.open(pool, database).await
     }
 
-    /// Uses a pool created by the caller, for example with TLS. The pool's own settings apply instead of
-    /// [`connections`](Self::connections). Disable `jit` for its user (`ALTER ROLE … SET jit = off`): JIT-compiling
-    /// the statement that reads a thread takes far longer than executing it.
+    /// Uses a pool created by the caller, for example a pool with TLS. The settings of that pool apply instead of
+    /// [`connections`](Self::connections). Disable `jit` for the user of the pool (`ALTER ROLE … SET jit = off`),
+    /// because JIT-compiling the statement that reads a thread takes far longer than executing it.
     pub async fn from_pool(self, pool: Pool) -> Result<Postgres, OpenError> {
         self.open(pool, "the given pool".to_owned()).await
     }
@@ -158,7 +160,7 @@ impl Settings {
     }
 }
 
-/// Describes the address of the server, without the password.
+/// Returns the address of the server, without the password.
 fn address(config: &Config) -> String {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),
@@ -172,9 +174,9 @@ fn address(config: &Config) -> String {
     format!("{user}@{host}:{port}/{database}")
 }
 
-/// An open database. Clones share it; dropping the last one closes its connections.
+/// An open database. Clones share the connections; dropping the last clone closes them.
 ///
-/// One handle can serve a saver, a store and a cache, which then share its connections.
+/// One handle can serve a saver, a store and a cache, which then share the connections.
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
 
@@ -197,7 +199,7 @@ impl Postgres {
         Self::settings().from_pool(pool).await
     }
 
-    /// Returns the default settings, to be changed before connecting.
+    /// Returns the default settings, which can be changed before connecting.
     pub fn settings() -> Settings {
         Settings {
             schema: "graph_store".to_owned(),
@@ -208,7 +210,7 @@ impl Postgres {
         }
     }
 
-    /// Returns the server and the database, without the password.
+    /// Returns the address of the server and the name of the database, without the password.
     pub fn database(&self) -> &str {
         &self.0.database
     }
@@ -225,13 +227,13 @@ impl Postgres {
         &self.0.pool
     }
 
-    /// Replaces every `@.` in a statement with our schema.
+    /// Replaces every `@.` in a statement with the name of our schema.
     pub(crate) fn sql(&self, statement: &str) -> String {
         self.0.schema.sql(statement)
     }
 
-    /// Executes an idempotent statement. If the connection is lost it is unknown whether the statement was
-    /// executed, so it is retried.
+    /// Executes an idempotent statement. If the connection is lost, it is unknown whether the statement was
+    /// executed, so the statement is retried.
     pub(crate) async fn query(
         &self,
         statement: &str,
@@ -247,7 +249,7 @@ impl Postgres {
         }
     }
 
-    /// Executes a statement once.
+    /// Executes a statement once, without retrying it.
     pub(crate) async fn query_once(
         &self,
         statement: &str,
@@ -266,7 +268,7 @@ impl Postgres {
         Ok(connection.query(&statement, params).await?)
     }
 
-    /// Returns a connection, which goes back to the pool when it is dropped.
+    /// Returns a connection, which returns to the pool when it is dropped.
     pub(crate) async fn connection(&self) -> Result<Object, PoolError> {
         self.pool().get().await
     }
@@ -283,8 +285,8 @@ pub(crate) struct RetryBackoff {
 }
 
 impl RetryBackoff {
-    /// Waits and returns true if the operation should be retried: it failed because of the connection or a
-    /// conflict, and there are retries left.
+    /// Waits and returns true if the operation should be retried. This is the case if it failed because of the
+    /// connection or a conflict, and if there are retries left.
     pub(crate) async fn wait_before_retry(&mut self, error: &PoolError) -> bool {
         match RETRY_DELAYS
             .get(self.retries)

@@ -12,10 +12,10 @@ use tokio_postgres::error::SqlState;
 
 use crate::codec::CodecError;
 
-/// The message for a server that does not respond.
+/// The message for a server that did not respond.
 pub(super) const NO_ANSWER: &str = "the server did not respond in time";
 
-/// Why work failed: the database failed, or the work itself was rejected with an `R`.
+/// Why work failed: either the database failed, or the work itself was rejected with an error of type `R`.
 #[derive(Debug)]
 pub(crate) enum Failure<R> {
     Database(PoolError),
@@ -46,7 +46,7 @@ impl From<CodecError> for Failure<CheckpointError> {
     }
 }
 
-/// An error of PostgreSQL. Previously committed data is not lost.
+/// An error reported by PostgreSQL or by its client. Previously committed data is not lost.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("PostgreSQL at {database}: {problem}")]
 pub struct DatabaseError {
@@ -62,12 +62,12 @@ impl DatabaseError {
     }
 }
 
-/// Describes the error and how to fix it.
+/// Describes the error and, where known, how to fix it.
 pub(super) fn problem(error: &PoolError) -> String {
     format!("{}{}", describe(error), hint(error))
 }
 
-/// Describes the error and its causes; for an error reported by the server, the server's own message.
+/// Describes the error and its causes. For an error reported by the server, returns the server's own message.
 fn describe(error: &PoolError) -> String {
     if let Some(answer) = postgres_error(error).and_then(tokio_postgres::Error::as_db_error) {
         let detail = answer.detail().map(|it| format!(" ({it})")).unwrap_or_default();
@@ -123,8 +123,8 @@ fn hint(error: &PoolError) -> &'static str {
     }
 }
 
-/// Returns whether the connection was lost or could not be established, so that it is unknown whether the statement
-/// was executed.
+/// Returns whether the connection was lost or could not be established. In that case it is unknown whether the
+/// statement was executed.
 pub(super) fn is_connection_lost(error: &PoolError) -> bool {
     let lost_here = postgres_error(error).is_some_and(|it| it.is_closed() || is_about_io(it));
     let lost_there = sql_state(error).map(SqlState::code).is_some_and(|it| {
@@ -140,7 +140,7 @@ fn is_setup_timeout(error: &PoolError) -> bool {
     matches!(error, PoolError::PostCreateHook(HookError::Message(it)) if it == NO_ANSWER)
 }
 
-/// Returns whether the statement was rolled back because of a concurrent one and can be retried.
+/// Returns whether the statement was rolled back because of a concurrent transaction, so that it can be retried.
 pub(super) fn is_conflict(error: &PoolError) -> bool {
     matches!(sql_state(error).map(SqlState::code), Some("40001" | "40P01"))
 }
@@ -155,13 +155,13 @@ fn is_about_tls(error: &PoolError) -> bool {
 
 fn is_about_io(error: &tokio_postgres::Error) -> bool {
     let cause = error.source().and_then(|it| it.downcast_ref::<io::Error>());
-    // These two are messages that could not be encoded or decoded.
+    // These two kinds mean that a message could not be encoded or decoded.
     cause.is_some_and(|it| !matches!(it.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 
 fn postgres_error(error: &PoolError) -> Option<&tokio_postgres::Error> {
     match error {
-        // The second is a connection that was lost during its setup.
+        // The second pattern matches a connection that was lost during its setup.
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
             Some(error)
         }
@@ -179,7 +179,7 @@ mod tests {
 
     use super::{super::Postgres, is_connection_lost, problem};
 
-    /// A connection can break while it is established and during its setup.
+    /// Expected: a connection counts as lost whether it breaks while it is being established or during its setup.
     #[tokio::test]
     async fn a_connection_that_breaks_during_setup_counts_as_lost() {
         // No server listens on this port.

@@ -1,4 +1,4 @@
-//! Groups of writes to one namespace. One call of the database function `write` stores a group.
+//! Groups of writes to one namespace. One call to the database function `write` stores a group.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use tokio_postgres::types::ToSql;
 use crate::chain::ChainTips;
 use crate::encoded::{EncodedCheckpoint, EncodedRecords};
 
-/// Number of parameters of the function.
+/// Number of parameters of the database function `write`.
 pub(super) const PARAMS: usize = 21;
-/// Size at which a group accepts no more writes, in bytes. A protocol message is limited to 1 GB.
+/// Size in bytes at which a group accepts no more writes. PostgreSQL limits a protocol message to 1 GB.
 const STATEMENT_BYTES: usize = 64 << 20;
 
-/// Consecutive checkpoints of one namespace, and task records.
+/// Consecutive checkpoints in one namespace, and task records in that namespace.
 #[derive(Debug, Default)]
 pub(super) struct WriteGroup {
     pub(super) thread: String,
     pub(super) namespace: String,
     pub(super) puts: Vec<Arc<EncodedCheckpoint>>,
-    /// The links of the first checkpoint's base, as assumed by the plan.
+    /// The links of the first checkpoint's base, as the plan assumes them.
     pub(super) base_links: Option<Vec<i64>>,
     pub(super) fields: Vec<String>,
-    /// The newest link of each field, for one checkpoint after the other.
+    /// The newest link of each field, for each checkpoint in order.
     pub(super) links: Vec<i64>,
     pub(super) new: Vec<i64>,
     pub(super) prevs: Vec<Option<i64>>,
@@ -35,9 +35,9 @@ pub(super) struct WriteGroup {
 /// The encoded body of a link.
 #[derive(Debug)]
 pub(super) enum LinkBody {
-    /// The change of this checkpoint with this index.
+    /// The change with this index in this checkpoint.
     Change(Arc<EncodedCheckpoint>, usize),
-    /// Several changes merged by compaction.
+    /// Several changes that were merged by compaction.
     Own(Vec<u8>),
 }
 
@@ -59,7 +59,8 @@ impl WriteGroup {
         self.bytes < STATEMENT_BYTES
     }
 
-    /// Returns whether the checkpoint directly follows the last one of the group and has the same fields.
+    /// Returns whether the group has room and the checkpoint directly follows the last checkpoint in the group and
+    /// has the same fields.
     pub(super) fn accepts(&self, put: &EncodedCheckpoint, tips: &ChainTips) -> bool {
         let Some(last) = self.puts.last().map(|it| it.key.id) else { return self.has_room() };
         self.has_room()
@@ -69,7 +70,7 @@ impl WriteGroup {
             && self.fields.iter().eq(tips.keys())
     }
 
-    /// Converts an answer of the database function to an error.
+    /// Converts a rejection by the database function to an error.
     pub(super) fn rejection(&self, answer: &str) -> CheckpointError {
         let thread = self.thread.clone();
         let base = self.puts.first().and_then(|it| it.base);
@@ -115,7 +116,7 @@ impl WriteGroup {
     }
 }
 
-/// A group as parameters of the function.
+/// The contents of a group, as parameters of the database function.
 pub(super) struct Params<'a> {
     group: &'a WriteGroup,
     thread: &'a [u8],

@@ -1,9 +1,9 @@
-//! Leases: at most one run at a time works on a thread, across all machines.
+//! Leases ensure that at most one run at a time works on a thread, across all machines.
 //!
-//! A lease is an advisory lock of a session with the server; one session holds the locks of all threads of an open
-//! database. The server releases the locks when the session ends, however it ends. Every write under a lease also
-//! checks its token in the table `lease`: a holder that lost its session, and whose thread was taken over since,
-//! can no longer write.
+//! A lease is an advisory lock that is held by a session on the server. One session holds the locks of all threads
+//! that an open database has leased. The server releases the locks when the session ends, however it ends. Every
+//! write under a lease also checks the lease's token in the table `lease`. A holder that lost its session, and
+//! whose thread has since been taken over, can therefore no longer write.
 
 use std::{
     collections::HashMap,
@@ -22,8 +22,8 @@ use super::{
     failure::Failure,
 };
 
-/// Settings of the session that holds the locks: the server detects a lost machine within half a minute, and does
-/// not close the session for being idle.
+/// Settings of the session that holds the locks. With them, the server detects a lost machine within half a minute
+/// and does not close the session for being idle.
 const SETTINGS: &str = "
     SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
         ('tcp_keepalives_idle', '10'),
@@ -34,12 +34,12 @@ const SETTINGS: &str = "
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
 
-/// Delay between attempts to reacquire locks that the server still assigns to a lost session.
+/// Delay between attempts to reacquire locks that, according to the server, a lost session still holds.
 const REACQUIRE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The threads leased by this open database.
 pub(super) struct Leases {
-    // A tokio mutex: one caller reconnects while the others wait.
+    // A tokio mutex, because one caller reconnects while the others wait.
     session: tokio::sync::Mutex<Option<Session>>,
     // A std mutex, because it is only locked briefly.
     states: Mutex<HashMap<String, LeaseState>>,
@@ -50,8 +50,8 @@ pub(super) struct Leases {
 /// The session that holds the locks.
 struct Session {
     client: Arc<ClientWrapper>,
-    /// Leased threads whose locks this session does not hold yet, because the server has not noticed the loss of
-    /// the previous session.
+    /// Leased threads whose locks this session does not hold yet, because the server has not yet noticed that the
+    /// previous session was lost.
     missing: Vec<(String, i64)>,
     last_attempt: Option<Instant>,
 }
@@ -71,12 +71,12 @@ impl Session {
 enum LeaseState {
     Acquiring,
     Held(i64),
-    /// The lease is being released; the channel closes once that is done.
+    /// The lease is being released. The channel closes once the release has finished.
     Releasing(watch::Receiver<()>),
 }
 
 impl Leases {
-    /// Must be called within a runtime.
+    /// Panics if it is not called within a tokio runtime.
     pub(super) fn new() -> Self {
         Self {
             session: tokio::sync::Mutex::default(),
@@ -85,7 +85,7 @@ impl Leases {
         }
     }
 
-    /// Returns the token of a thread that is leased here.
+    /// Returns the token of a thread, if the thread is leased by this open database.
     fn token(&self, thread: &str) -> Option<i64> {
         match self.lock().get(thread)? {
             LeaseState::Held(token) => Some(*token),
@@ -93,7 +93,8 @@ impl Leases {
         }
     }
 
-    /// Claims a thread among the users of this open database. Waits for a release in progress.
+    /// Claims a thread among the users of this open database. If the thread is being released, waits for the
+    /// release.
     async fn claim(&self, thread: &str) -> Result<(), CheckpointError> {
         loop {
             let mut releasing = {
@@ -109,7 +110,7 @@ impl Leases {
                     }
                 }
             };
-            // Returns an error once the sender is dropped, which is what we wait for.
+            // `changed` returns an error once the sender is dropped, which is what we wait for.
             let _ = releasing.changed().await;
         }
     }
@@ -135,7 +136,7 @@ impl Postgres {
         // From here on the lease is released on drop, even if the caller is cancelled.
         let (database, thread) = (self.clone(), thread.to_owned());
         let mut guard = LeaseGuard { database, thread, token: random(), must_release: true };
-        // A session that has just ended counts as open for a moment.
+        // The server still counts a session that has just ended as open for a moment.
         let mut backoff = RetryBackoff::default();
         let acquired = loop {
             match self.try_acquire(&guard).await {
@@ -163,11 +164,11 @@ impl Postgres {
         Ok(row.try_get(0)?)
     }
 
-    /// Returns the token for writing to a thread, if it is leased here.
+    /// Returns the token for writing to a thread, if the thread is leased by this open database.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         let token = self.leases().token(thread)?;
-        // Detects a lost session early and reacquires its locks in the background; each write triggers this until
-        // all locks are reacquired.
+        // Detects a lost session early and reacquires its locks in the background. Each write triggers this until
+        // all locks have been reacquired.
         if let Ok(session) = self.leases().session.try_lock()
             && session.as_ref().is_none_or(|it| it.is_closed() || it.should_reacquire())
         {
@@ -177,13 +178,14 @@ impl Postgres {
         Some(token)
     }
 
-    /// Returns the runtime for background work: the one on which the database was opened, because its connections
-    /// live there.
+    /// Returns the runtime for background work. It is the runtime on which the database was opened, because the
+    /// connections belong to it.
     pub(super) fn runtime(&self) -> Handle {
         self.leases().runtime.clone()
     }
 
-    /// Returns the session that holds the locks. A new session reacquires the locks of all threads leased here.
+    /// Returns the session that holds the locks. A new session reacquires the locks of all threads that are leased
+    /// by this open database.
     async fn session(&self) -> Result<Arc<ClientWrapper>, PoolError> {
         let mut session = self.leases().session.lock().await;
         let open = match &mut *session {
@@ -208,7 +210,7 @@ impl Postgres {
         Ok(Session { client, missing: missing.collect(), last_attempt: None })
     }
 
-    /// Tries to reacquire the locks that a session lacks, and returns those that are still held by another session.
+    /// Tries to reacquire the locks that a session lacks. Returns the locks that another session still holds.
     async fn reacquire_missing(&self, session: &Session) -> Result<Vec<(String, i64)>, PoolError> {
         let reacquire = self.sql("SELECT @.take_again($1, $2)");
         let reacquire = session.client.prepare_cached(&reacquire).await?;
@@ -217,7 +219,7 @@ impl Postgres {
             if self.leases().token(thread) != Some(*token) {
                 continue;
             }
-            // If the thread was taken over meanwhile, the token check rejects our next write.
+            // If another owner has taken over the thread meanwhile, the token check rejects our next write.
             let row = session.client.query_one(&reacquire, &[&thread.as_bytes(), token]).await?;
             if !row.try_get::<_, bool>(0)? {
                 missing.push((thread.clone(), *token));
@@ -235,8 +237,8 @@ impl Postgres {
             open.query(&release, &[&thread.as_bytes(), &token]).await
         };
         if released.await.is_err() {
-            // The server releases all locks with the session; the next session reacquires those of threads still
-            // leased here.
+            // Ending the session makes the server release all its locks. The next session reacquires the locks of
+            // the threads that are still leased here.
             let mut session = self.leases().session.lock().await;
             if session.as_ref().is_some_and(|it| Arc::ptr_eq(&it.client, &open)) {
                 *session = None;
@@ -245,12 +247,12 @@ impl Postgres {
     }
 }
 
-/// A leased thread; dropping the guard releases it.
+/// A leased thread. Dropping the guard releases the lease.
 pub(super) struct LeaseGuard {
     database: Postgres,
     thread: String,
     token: i64,
-    /// False if another session holds the thread, so that there is nothing to release.
+    /// False if another session holds the lease, so that there is nothing to release.
     must_release: bool,
 }
 
@@ -269,7 +271,7 @@ impl Drop for LeaseGuard {
             _done: done,
         };
         let token = self.token;
-        // Not awaited: the next caller that leases the thread here waits for it.
+        // The release is not awaited. The next caller in this open database that leases the thread waits for it.
         drop(
             self.database
                 .runtime()
@@ -278,7 +280,8 @@ impl Drop for LeaseGuard {
     }
 }
 
-/// A lease being released. The thread counts as free once this is dropped, whether or not the release succeeded.
+/// A lease that is being released. The thread counts as free once this guard is dropped, whether or not the release
+/// succeeded.
 struct ReleaseGuard {
     database: Postgres,
     thread: String,
@@ -291,8 +294,8 @@ impl Drop for ReleaseGuard {
     }
 }
 
-/// Returns a random token. Not sequential: a row may be deleted and inserted again, and must then have another
-/// token.
+/// Returns a random token. Tokens are not sequential, because a lease row may be deleted and inserted again, and
+/// must then have a different token.
 fn random() -> i64 {
     (RandomState::new().hash_one(std::process::id()) >> 1) as i64
 }

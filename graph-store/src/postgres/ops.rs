@@ -1,4 +1,4 @@
-//! Encoded writes.
+//! Encoded writes of checkpoints and task records.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::{
     encoded::{EncodedCheckpoint, EncodedRecords},
 };
 
-/// One write. Shared, because a statement of another caller may store it together with other writes.
+/// One write. Its data is shared, because a statement sent by another caller may store it together with other
+/// writes.
 #[derive(Clone, Debug)]
 pub(super) enum WriteOp {
     Put(Arc<EncodedCheckpoint>),

@@ -1,4 +1,4 @@
-//! Reading checkpoints.
+//! Reads checkpoints.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,12 +19,12 @@ use super::{
 };
 use crate::{body::Body, codec::Codec, encoded};
 
-/// Maximum number of checkpoints that one statement of a listing reads.
+/// Maximum number of checkpoints that one statement reads when checkpoints are listed.
 const PAGE_ROWS: usize = 256;
 
-/// Reads one checkpoint with a single statement: its row, its chains and its records, in one consistent snapshot.
+/// The statement that reads one checkpoint: its row, its chains and its records, in one consistent snapshot.
 ///
-/// `LATERAL … OFFSET 0` makes the server follow each chain link by link, so that no plan scans a whole table.
+/// `LATERAL … OFFSET 0` makes the server follow each chain link by link, so that no query plan scans a whole table.
 macro_rules! one_checkpoint {
     ($which:literal) => {
         concat!(
@@ -60,7 +60,7 @@ macro_rules! one_checkpoint {
     };
 }
 
-/// Reads one checkpoint: the addressed one, or the newest of its namespace.
+/// Reads one checkpoint: the one with the given id, or the newest one in its namespace.
 pub(super) async fn get(
     database: &Postgres,
     cache: &TipCache,
@@ -104,14 +104,14 @@ pub(super) async fn get(
     let records = records.into_iter().map(|it| it.1).collect();
     let body = Body::decode(codec, &key, &row_data.body)?;
     let checkpoint = assemble(codec, key, body, &row_data.tips, &mut links, records)?;
-    // The next write often builds on the checkpoint that was just read.
+    // The next write often builds on the checkpoint that was just read, so its tips are cached.
     if let Some(tips) = links.chain_tips(&row_data.tips) {
         cache.insert(&checkpoint.key, Arc::new(tips));
     }
     Ok(Some(checkpoint))
 }
 
-/// Returns the checkpoints of a namespace that match the query, newest first. Each link is read once.
+/// Returns the checkpoints in a namespace that match the query, newest first. Each link is read only once.
 pub(super) async fn list(
     database: &Postgres,
     query: &HistoryQuery,
@@ -171,14 +171,14 @@ impl Reader<'_> {
         Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 
-    /// Returns the rows that match the query, with their decoded bodies.
+    /// Returns the rows that match the query, together with their decoded bodies.
     async fn matching(
         &self,
         namespace: i64,
         query: &HistoryQuery,
     ) -> Result<Vec<(CheckpointRow, Body)>, Failure<CheckpointError>> {
         let mut found = Vec::new();
-        // Greater than any id.
+        // This value is greater than any id.
         let mut before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
         let limit = query.limit.unwrap_or(usize::MAX);
         let page = match query.metadata.is_empty() && query.source.is_none() {
@@ -209,7 +209,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// Reads the links and the records of these checkpoints.
+    /// Reads the links and the records of the given checkpoints.
     async fn parts(
         &self,
         namespace: i64,
@@ -271,7 +271,7 @@ impl Reader<'_> {
     }
 }
 
-/// A checkpoint's row.
+/// The row of a checkpoint.
 struct CheckpointRow {
     id: CheckpointId,
     tips: FieldTips,
@@ -279,7 +279,7 @@ struct CheckpointRow {
 }
 
 impl CheckpointRow {
-    /// Reads the columns `id`, `fields` and `links`, starting at `column`, and the body.
+    /// Reads the columns `id`, `fields` and `links`, starting at `column`, and the body from the column `body`.
     fn read(row: &Row, column: usize, body: usize) -> Result<Self, tokio_postgres::Error> {
         let (id, tips) = (id_at(row, column)?, field_tips(row, column + 1)?);
         Ok(Self { id, tips, body: row.try_get(body)? })

@@ -1,10 +1,11 @@
-//! Removing and copying checkpoints, and sweeping links that no checkpoint needs.
+//! Removes and copies checkpoints, and sweeps links that no checkpoint needs.
 //!
-//! All of this may happen while runs are active: checkpoints are removed in batches, each under the lock of its
-//! namespace, and their links afterwards. From then on such a link cannot become needed again, because a new
-//! checkpoint only builds on links of an existing one, and the lock keeps that one in place until the new one is
-//! committed. Link ids are never reused, so concurrent sweeps are harmless. A crash in between leaves unneeded
-//! links behind; the next pruning of the namespace or [`Postgres::vacuum`] finds them.
+//! All of this may happen while runs are active. Checkpoints are removed in batches, each under the lock of its
+//! namespace, and their links are removed afterwards. By then, no new checkpoint can need such a link, because a
+//! new checkpoint only builds on the links of an existing checkpoint, and the lock keeps that existing checkpoint
+//! in place until the new one is committed. Link ids are never reused, so concurrent sweeps are harmless. A crash
+//! between the two removals leaves unneeded links behind. The next pruning of the namespace or [`Postgres::vacuum`]
+//! removes them.
 
 use graph_core::checkpoint::{CheckpointError, Keep};
 use tokio_postgres::Row;
@@ -16,12 +17,12 @@ use super::{
 };
 use crate::{encoded::unsupported_keep, time::nanos};
 
-/// Maximum number of rows that one statement removes, so that other writers do not wait long.
+/// Maximum number of rows that one statement removes. The limit keeps other writers from waiting long.
 const BATCH_ROWS: usize = 500;
-/// Maximum number of attempts to copy a thread while others copy to the same name.
+/// Maximum number of attempts to copy a thread while other callers copy threads to the same name.
 const MAX_COPY_ATTEMPTS: usize = 3;
 
-/// Removes the checkpoints of a thread that `keep` does not keep; returns their number.
+/// Removes the checkpoints of a thread that `keep` does not retain, and returns their number.
 pub(super) async fn prune(
     database: &Postgres,
     thread: &str,
@@ -87,8 +88,8 @@ async fn remove(
     Ok(count(&rows)?)
 }
 
-/// Removes the checkpoints written by these runs. There is no index on the run, because it would slow down every
-/// step for a rare operation.
+/// Removes the checkpoints that were written by the given runs. There is no index on the run, because it would slow
+/// down every step for the sake of a rare operation.
 pub(super) async fn delete_runs(
     database: &Postgres,
     runs: &[String],
@@ -110,7 +111,7 @@ pub(super) async fn delete_runs(
     Ok(())
 }
 
-/// Copies a thread to a name that is not in use.
+/// Copies a thread to a new name, which must not be in use.
 pub(super) async fn copy_thread(
     database: &Postgres,
     from: &str,
@@ -118,12 +119,13 @@ pub(super) async fn copy_thread(
 ) -> Result<(), Failure<CheckpointError>> {
     let exists = || CheckpointError::ThreadExists { thread: to.to_owned() };
     for _ in 0..MAX_COPY_ATTEMPTS {
-        // Not retried if the connection is lost: a copy that was already made would cause a conflict.
+        // The statement is not retried if the connection is lost, because a copy that was already made would cause
+        // a conflict.
         let copied = database
             .query_once("SELECT @.copy_thread($1, $2)", &[&from.as_bytes(), &to.as_bytes()])
             .await;
         let rows = match copied {
-            // The same thread was created concurrently; a new attempt sees its state.
+            // The target thread was created concurrently. A new attempt sees its state.
             Err(error)
                 if sql_state(&error).is_some_and(|it| matches!(it.code(), "23505" | "40P01")) =>
             {
@@ -142,7 +144,7 @@ pub(super) async fn copy_thread(
     Err(exists().into())
 }
 
-/// Removes the links of these namespaces that no checkpoint needs; returns their number.
+/// Removes the links in the given namespaces that no checkpoint needs, and returns their number.
 pub(super) async fn sweep(
     database: &Postgres,
     namespaces: &[i64],

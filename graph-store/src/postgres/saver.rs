@@ -41,22 +41,22 @@ impl PostgresSaver {
         Ok(Self::new(&Postgres::connect(url).await?))
     }
 
-    /// Stores threads in an open database.
+    /// Creates a saver that stores threads in an open database.
     pub fn new(database: &Postgres) -> Self {
         Self { database: database.clone(), writer: Arc::new(Writer::new()) }
     }
 
-    /// Returns the database.
+    /// Returns the database in which threads are stored.
     pub fn database(&self) -> &Postgres {
         &self.database
     }
 
-    /// Measures the whole database. This reads every row.
+    /// Measures the stored data of the whole database. This reads every row.
     pub async fn sizes(&self) -> Result<Sizes, CheckpointError> {
         self.map_error(sizes::all(&self.database).await)
     }
 
-    /// Measures one thread.
+    /// Measures the stored data of one thread.
     pub async fn thread_sizes(&self, thread: &str) -> Result<Sizes, CheckpointError> {
         self.map_error(sizes::of_thread(&self.database, thread).await)
     }
@@ -104,7 +104,7 @@ impl Checkpointer for PostgresSaver {
         self.write(vec![CheckpointWrite::Record(at.clone(), records)]).await
     }
 
-    /// Stores the writes in one commit, and in one round trip if they belong to one namespace.
+    /// Stores the writes in one commit. If all of them belong to one namespace, this takes one round trip.
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         let codec = self.database.codec();
         let ops: Result<Vec<WriteOp>, _> =

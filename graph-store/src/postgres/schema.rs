@@ -3,12 +3,12 @@
 use deadpool_postgres::Object;
 use tokio_postgres::{Error, Transaction};
 
-/// Migration `n` upgrades the tables from version `n` to `n + 1`. Never change a released one.
+/// Migration `n` upgrades the tables from version `n` to `n + 1`. Never change a migration that has been released.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
 
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 
-/// What a schema contains.
+/// State of the tables in a schema.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SchemaStatus {
     Current,
@@ -24,7 +24,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Accepts only plain names, which can be used in any statement; otherwise returns a description of the
+    /// Accepts only plain names, which can be used in any statement. For other names, returns a description of the
     /// problem.
     pub(super) fn new(name: &str) -> Result<Self, String> {
         let plain = |it: char| it.is_ascii_alphanumeric() || it == '_';
@@ -44,23 +44,23 @@ impl Schema {
         &self.name
     }
 
-    /// Replaces every `@.` in a statement with the schema.
+    /// Replaces every `@.` in a statement with the name of the schema.
     pub(super) fn sql(&self, statement: &str) -> String {
         statement.replace("@.", &self.prefix)
     }
 }
 
-/// Creates the tables or migrates them to the newest version, unless they are foreign or too new.
+/// Creates the tables or migrates them to the newest version, unless they belong to another program or are too new.
 pub(super) async fn prepare(
     connection: &mut Object,
     schema: &Schema,
 ) -> Result<SchemaStatus, Error> {
     let transaction = connection.transaction().await?;
-    // Inspect without a lock first, which requires no more than the right to read and write the tables.
+    // First inspect without a lock, which only requires the right to read and write the tables.
     if let Inspection::Final(found) = inspect(&transaction, schema).await? {
         return Ok(found);
     }
-    // Another process may migrate at the same time, so check again under the lock.
+    // Another process may be migrating at the same time, so check again under the lock.
     let name = format!("graph-store schema {}", schema.name);
     transaction.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&name]).await?;
     let version = match inspect(&transaction, schema).await? {
@@ -71,7 +71,8 @@ pub(super) async fn prepare(
     if version == 0 {
         let make =
             "CREATE SCHEMA IF NOT EXISTS \"graph_store\"".replace("graph_store", &schema.name);
-        // Only if it is missing: a user with more rights may have created an empty schema for us.
+        // Create the schema only if it is missing. A user with more privileges may have created an empty schema for
+        // us.
         if !exists(&transaction, schema).await? {
             transaction.batch_execute(&make).await?;
         }
@@ -90,7 +91,7 @@ pub(super) async fn prepare(
 
 enum Inspection {
     Final(SchemaStatus),
-    /// The tables must be migrated from this version, or created if it is 0.
+    /// The tables must be migrated from this version. If the version is 0, they must be created.
     NeedsMigration(i64),
 }
 

@@ -1,4 +1,4 @@
-//! Measuring and shrinking the database.
+//! Measures and shrinks the database.
 
 use graph_core::checkpoint::CheckpointError;
 
@@ -14,14 +14,15 @@ const BATCH_NAMESPACES: i64 = 500;
 pub struct VacuumReport {
     /// Number of links removed because no checkpoint needed them.
     pub links: usize,
-    /// Number of bytes returned to the operating system. Space that the server keeps for new rows is not counted.
+    /// Number of bytes that were returned to the operating system. Space that the server keeps for new rows is not
+    /// included.
     pub bytes: u64,
 }
 
 impl Postgres {
     /// Removes unneeded links and runs `VACUUM`, so that the server can reuse the space for new rows. Runs may be
-    /// active at the same time. `VACUUM` requires that the user owns the tables; otherwise the server's autovacuum
-    /// does it eventually.
+    /// active at the same time. `VACUUM` requires that the user owns the tables. If the user does not, the server's
+    /// autovacuum eventually frees the space.
     pub async fn vacuum(&self) -> Result<VacuumReport, CheckpointError> {
         self.try_vacuum().await.map_err(|it| self.checkpoint_error(it))
     }
@@ -38,7 +39,7 @@ impl Postgres {
             last = *newest;
             links += remove::sweep(self, &namespaces).await?;
         }
-        // Records that were stored while their thread was being deleted.
+        // Removes records that were stored while their thread was being deleted.
         self.query(
             "DELETE FROM @.record r
              WHERE NOT EXISTS (SELECT FROM @.namespace n WHERE n.id = r.namespace)",
@@ -67,7 +68,7 @@ impl Postgres {
     }
 }
 
-/// The statement that measures all threads, or those selected by the condition.
+/// The statement that measures all threads, or only the threads that the condition selects.
 macro_rules! sizes {
     ($which:literal) => {
         concat!(
@@ -91,7 +92,7 @@ macro_rules! sizes {
     };
 }
 
-/// Measures the whole database.
+/// Measures the stored data of the whole database.
 pub(super) async fn all(database: &Postgres) -> Result<Sizes, Failure<CheckpointError>> {
     let of_threads = read(&database.query(sizes!(""), &[]).await?)?;
     let beside = "SELECT i.rows, i.bytes, c.rows, c.bytes FROM (
@@ -111,7 +112,7 @@ pub(super) async fn all(database: &Postgres) -> Result<Sizes, Failure<Checkpoint
     })
 }
 
-/// Measures one thread.
+/// Measures the stored data of one thread.
 pub(super) async fn of_thread(
     database: &Postgres,
     thread: &str,

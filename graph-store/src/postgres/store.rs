@@ -18,7 +18,7 @@ use super::{
 use crate::items::{PreparedOp, TtlRefresh, prepare};
 use crate::time::nanos;
 
-/// Maximum number of expired items that one statement of a sweep removes.
+/// Maximum number of expired items that one statement removes during a sweep.
 const BATCH_ROWS: i64 = 1_000;
 /// Delay before each retry of a transaction that was rolled back.
 const RETRY_DELAYS: [Duration; 3] =
@@ -26,14 +26,14 @@ const RETRY_DELAYS: [Duration; 3] =
 
 /// Stores items on a PostgreSQL server. Clones share the same database.
 ///
-/// It behaves like [`InMemoryStore`](graph_core::store::InMemoryStore), including batches: they are applied as a
+/// It behaves like [`InMemoryStore`](graph_core::store::InMemoryStore), also for batches: a batch is applied as a
 /// whole or not at all, and a batch that only reads sees one consistent state of the store. A search scans the
-/// items under its prefix; a search with a query compares all of their vectors. Values and vectors are encrypted if
-/// the database is; namespaces, keys and times are not. A namespace and a key together can have at most 2,600
-/// bytes.
+/// items under its prefix; a search with a query compares the vectors of all of them. If encryption is configured
+/// for the database, values and vectors are encrypted; namespaces, keys and times never are. A namespace and a key
+/// together can have at most 2,600 bytes.
 ///
-/// Expired items are hidden; [`sweep`](Store::sweep) removes them. Expiry uses the clock of this machine: machines
-/// that share a server should have synchronized clocks.
+/// Expired items are hidden until [`sweep`](Store::sweep) removes them. Expiry is determined by the clock of this
+/// machine, so machines that share a server should have synchronized clocks.
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
     database: Postgres,
@@ -41,20 +41,21 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Stores items in an open database, without an index and without a default lifetime.
+    /// Creates a store in an open database, without an index and without a default lifetime.
     pub fn new(database: &Postgres) -> Self {
         Self { database: database.clone(), settings: Settings::new() }
     }
 
     /// Indexes all items that are put from now on, so that they can be searched with a query.
     ///
-    /// Items whose vectors have another dimension are treated as if they had none, until they are put again.
+    /// Items whose vectors have a different dimension are treated as if they had no vectors, until they are put
+    /// again.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
         self.settings = self.settings.with_index(index);
         self
     }
 
-    /// Sets how items expire; [`Put::ttl`](graph_core::store::Put::ttl) works without it.
+    /// Sets how items expire. [`Put::ttl`](graph_core::store::Put::ttl) also works without this setting.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
         self
@@ -66,13 +67,13 @@ impl PostgresStore {
         self
     }
 
-    /// Replaces the index, the lifetimes and the clock.
+    /// Replaces the settings of the store: the index, the lifetimes and the clock.
     pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Returns the database.
+    /// Returns the database in which items are stored.
     pub fn database(&self) -> &Postgres {
         &self.database
     }
@@ -118,9 +119,9 @@ impl PostgresStore {
 
 /// The kind of transaction that a batch needs.
 enum TransactionMode {
-    /// None: it is a single statement.
+    /// No transaction is needed, because the batch is a single statement.
     None,
-    /// All reads see one consistent snapshot.
+    /// A read-only transaction, in which all reads see one consistent snapshot.
     ReadOnly,
     ReadWrite,
 }
@@ -144,7 +145,7 @@ struct AttemptError {
 }
 
 impl AttemptError {
-    /// A failure after which nothing has been applied, or only idempotent operations.
+    /// Creates the error for a failure that left no operation applied, or only idempotent ones.
     fn not_applied(failure: impl Into<Failure<StoreError>>) -> Self {
         let failure = failure.into();
         let is_retryable =
@@ -152,8 +153,8 @@ impl AttemptError {
         Self { failure, is_retryable }
     }
 
-    /// A failure of the commit. If the connection was lost, it is unknown whether the batch was applied; it must
-    /// not be retried, because its reads would then see its own writes.
+    /// Creates the error for a failed commit. If the connection was lost, it is unknown whether the batch was
+    /// applied. The batch must not be retried, because its reads could then see its own writes.
     fn maybe_applied(failure: impl Into<Failure<StoreError>>) -> Self {
         let failure = failure.into();
         let is_retryable = matches!(&failure, Failure::Database(it) if is_conflict(it));

@@ -1,22 +1,23 @@
-//! Orphaned subgraphs: namespaces of graphs inside tasks whose step has been removed. Nothing refers to them any
-//! more, so pruning removes them too.
+//! Orphaned subgraphs: namespaces of graphs that ran inside tasks whose step has been removed. Nothing refers to
+//! them any more, so pruning removes them too.
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, Header};
 
 use super::{chains::name, database::Postgres, failure::Failure, read::id_at, remove::count};
 use crate::body::Body;
 
-/// Number of namespaces that are examined at once.
+/// Number of namespaces that one statement examines.
 const PAGE_NAMESPACES: i64 = 500;
 
-/// The namespace of a subgraph, with the header of its newest checkpoint.
+/// The namespace of a subgraph and the header of its newest checkpoint.
 struct SubgraphNamespace {
     namespace: i64,
     key: CheckpointKey,
     header: Header,
 }
 
-/// Removes the subgraphs of a thread whose parent step no longer exists; returns the number of removed checkpoints.
+/// Removes the subgraphs of a thread whose parent step no longer exists, and returns the number of removed
+/// checkpoints.
 pub(super) async fn remove_orphaned_subgraphs(
     database: &Postgres,
     thread: &str,
@@ -28,7 +29,7 @@ pub(super) async fn remove_orphaned_subgraphs(
         last = newest;
         let mut parents = parent_states(database, thread, &subgraphs).await?.into_iter();
         for SubgraphNamespace { namespace, key, header } in subgraphs {
-            // `outlived` asks for the parents in order, up to the first one that is missing.
+            // `outlived` queries the parents in order, up to the first one that is missing.
             let mut these = parents.by_ref().take(header.parents.len());
             let next = |_: &str, _| Ok::<_, Failure<_>>(these.next().unwrap_or((true, None)));
             let is_orphaned = header.is_orphaned(&key.namespace, next)?;
@@ -69,7 +70,7 @@ async fn page(
 }
 
 /// Returns the state of each parent of these subgraphs, in order: whether the parent checkpoint exists, and the
-/// newest checkpoint of its namespace.
+/// newest checkpoint in the parent's namespace.
 async fn parent_states(
     database: &Postgres,
     thread: &str,

@@ -1,5 +1,5 @@
-//! Data that the next write needs, cached to save round trips: the chain tips of recently written or read
-//! checkpoints, and ids for new links.
+//! Caches data that the next write needs, in order to save round trips: the chain tips of checkpoints that were
+//! recently written or read, and ids for new links.
 
 use std::{
     ops::Range,
@@ -15,11 +15,11 @@ use crate::{
     recent::{RecentMap, namespace_key},
 };
 
-/// Number of ids per block: the increment of the sequence.
+/// Number of ids in a block, which is the increment of the database sequence.
 const BLOCK_IDS: i64 = 1_024;
 
-/// The chain tips of one checkpoint per active namespace. The database verifies them on every write, so a stale
-/// entry (for example of a checkpoint that was deleted and stored again) is harmless.
+/// The chain tips of one checkpoint per active namespace. The database verifies the tips on every write, so a stale
+/// entry is harmless, for example after a checkpoint was deleted and stored again.
 #[derive(Debug, Default)]
 pub(super) struct TipCache(Mutex<RecentMap<(String, String), (CheckpointId, Arc<ChainTips>)>>);
 
@@ -43,10 +43,10 @@ impl TipCache {
     }
 }
 
-/// Ids for new links, allocated from the database in blocks.
+/// Ids for new links, which the database allocates in blocks.
 #[derive(Debug)]
 pub(super) struct LinkIds(
-    // A tokio mutex: one caller fetches a block while the others wait for it.
+    // A tokio mutex, because one caller fetches a block while the others wait for it.
     tokio::sync::Mutex<Range<i64>>,
 );
 

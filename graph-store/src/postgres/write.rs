@@ -1,4 +1,4 @@
-//! Storing writes.
+//! Stores checkpoints and task records.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::{
     encoded::EncodedCheckpoint,
 };
 
-/// Maximum number of attempts to store a write whose base has changed. It only changes if its thread is repeatedly
-/// deleted and copied to.
+/// Maximum number of attempts to store a write whose base has changed. The base changes repeatedly only if its
+/// thread is repeatedly deleted and copied to.
 const MAX_ATTEMPTS: usize = 5;
 
-/// The state shared by all writes of a saver.
+/// State that all writes of a saver share.
 pub(super) struct Writer {
     pub(super) tip_cache: TipCache,
     link_ids: LinkIds,
@@ -38,7 +38,8 @@ impl Writer {
         Self { tip_cache: TipCache::default(), link_ids: LinkIds::new(), queue: Arc::default() }
     }
 
-    /// Stores writes in order: all in one transaction, or one by one if some of them are already stored.
+    /// Stores writes in order. Stores all of them in one transaction, or one by one if some of them are already
+    /// stored.
     pub(super) async fn write(
         &self,
         database: &Postgres,
@@ -67,7 +68,7 @@ impl Writer {
         for _ in 0..MAX_ATTEMPTS {
             match self.attempt(database, std::slice::from_ref(op)).await? {
                 WriteOutcome::Stored => return Ok(()),
-                // The cached tips of its base are stale.
+                // The cached tips of the write's base are stale.
                 WriteOutcome::Stale => self.tip_cache.remove(key),
             }
         }
@@ -75,14 +76,14 @@ impl Writer {
         Err(damaged(key, &CodecError::Decode { what, problem }).into())
     }
 
-    /// Stores all writes or none.
+    /// Tries once to store all writes. Stores all of them or none.
     async fn attempt(
         &self,
         database: &Postgres,
         ops: &[WriteOp],
     ) -> Result<WriteOutcome, Failure<CheckpointError>> {
         let batch = Batch::plan(database, &self.tip_cache, &self.link_ids, ops).await?;
-        // The database decides about a single write: it may already be stored.
+        // A single write is always sent, because it may already be stored, which only the database knows.
         if batch.is_base_missing && ops.len() > 1 {
             return Ok(WriteOutcome::Stale);
         }
@@ -129,7 +130,7 @@ async fn store_many(
     }
 }
 
-/// Returns the answers, up to the first rejection; in that case nothing is stored.
+/// Returns the answers up to and including the first rejection. If there is a rejection, nothing is stored.
 async fn try_store_many(
     database: &Postgres,
     groups: &[Arc<WriteGroup>],
@@ -153,7 +154,8 @@ async fn try_store_many(
 }
 
 impl Postgres {
-    /// Returns the chain tips of the checkpoint that the changes are relative to; `None` if it does not exist.
+    /// Returns the chain tips of the checkpoint that the changes are relative to. Returns `None` if that checkpoint
+    /// does not exist.
     pub(super) async fn base_tips(
         &self,
         cache: &TipCache,

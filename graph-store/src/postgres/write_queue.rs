@@ -1,10 +1,11 @@
-//! Combines concurrent writes of several threads.
+//! Combines concurrent writes to several threads.
 //!
 //! While few statements are in flight, a write is sent immediately. Otherwise it waits for a moment and is then
-//! sent together with other waiting writes in one statement, which means one round trip and one commit for all of
-//! them, and few busy server processes instead of many. The overhead of a transaction dominates the cost of a small
-//! one, so a few full statements are faster than many nearly empty ones. Each write is still stored or rejected
-//! individually: the database function returns an answer for each, and a rejected write leaves nothing behind.
+//! sent together with other waiting writes in one statement, which needs only one round trip and one commit, and
+//! keeps few server processes busy instead of many. The overhead of a transaction dominates the cost of a small
+//! transaction, so a few full statements are faster than many nearly empty ones. Each write is still stored or
+//! rejected individually: the database function returns one answer per write, and a rejected write leaves nothing
+//! behind.
 
 use std::{
     collections::VecDeque,
@@ -22,17 +23,17 @@ use super::{
     group::{PARAMS, WriteGroup},
 };
 
-/// Maximum number of statements in flight before writes are queued: while one waits for the disk, another is
-/// processed.
+/// Maximum number of statements in flight before writes are queued. With two, the server can process one statement
+/// while the other is waiting for the disk.
 const MAX_STATEMENTS: usize = 2;
 /// Maximum number of statements in flight when enough writes are queued to fill each statement.
 const MAX_FULL_STATEMENTS: usize = 8;
 /// Maximum number of groups per statement.
 const MAX_GROUPS: usize = 16;
-/// The possible numbers of groups per statement. Limiting them limits the number of prepared statements.
+/// The permitted numbers of groups per statement. A short list limits the number of prepared statements.
 const STATEMENT_SIZES: [usize; 8] = [MAX_GROUPS, 12, 8, 6, 4, 3, 2, 1];
 
-/// The number of statements in flight, and the groups that wait for one.
+/// The number of statements in flight, and the groups that are waiting to be sent.
 #[derive(Default)]
 pub(super) struct WriteQueue(
     // A std mutex, because it is only locked briefly.
@@ -75,7 +76,7 @@ impl WriteQueue {
         match answered {
             Some(answered) => match answered.await {
                 Ok(answer) => Ok(answer?),
-                // The runtime that would have stored it has shut down.
+                // The runtime that would have stored the group has shut down.
                 Err(_) => Ok(store_alone(database, group).await?),
             },
             None => {
@@ -90,7 +91,8 @@ impl WriteQueue {
     }
 }
 
-/// A statement in flight. When it has completed or was cancelled, waiting groups are sent next.
+/// The slot of a statement that is in flight. When the statement has completed or is cancelled, dropping the slot
+/// sends the waiting groups.
 struct InFlightSlot {
     queue: Arc<WriteQueue>,
     database: Postgres,
@@ -115,7 +117,7 @@ struct QueueDrainer {
 }
 
 impl QueueDrainer {
-    /// Starts draining in a slot that is already counted as in flight.
+    /// Spawns a task that drains the queue. The caller has already counted the task as in flight.
     fn start(queue: Arc<WriteQueue>, database: &Postgres) {
         let drainer = Self { queue, is_finished: false };
         let (runtime, database) = (database.runtime(), database.clone());
@@ -125,7 +127,7 @@ impl QueueDrainer {
     async fn run(mut self, database: &Postgres) {
         while let Some(groups) = self.next() {
             store_together(database, groups).await;
-            // Lets callers that just received an answer queue their next write first.
+            // Gives callers that have just received an answer the chance to queue their next write first.
             tokio::task::yield_now().await;
         }
     }
@@ -143,7 +145,8 @@ impl QueueDrainer {
 
 impl Drop for QueueDrainer {
     fn drop(&mut self) {
-        // The runtime is shutting down: dropping the senders notifies the waiting callers.
+        // If the drainer has not finished, the runtime is shutting down. Dropping the senders notifies the waiting
+        // callers.
         if !self.is_finished {
             let mut state = self.queue.lock();
             state.in_flight -= 1;
@@ -153,25 +156,26 @@ impl Drop for QueueDrainer {
 }
 
 async fn store_together(database: &Postgres, mut groups: Vec<QueuedGroup>) {
-    // Locking in the same order everywhere prevents deadlocks.
+    // Locking the namespaces in the same order everywhere prevents deadlocks.
     groups.sort_by(|a, b| {
         (&a.group.thread, &a.group.namespace).cmp(&(&b.group.thread, &b.group.namespace))
     });
     match try_store_together(database, &groups).await {
         Ok(answers) => {
             for (waiting, answer) in groups.into_iter().zip(answers) {
-                // Fails if the caller has been dropped.
+                // Sending fails if the caller has been dropped.
                 let _ = waiting.answer.send(Ok(answer));
             }
         }
-        // The failure is not caused by one of several groups.
+        // The failure is not specific to one of several groups.
         Err(error) if groups.len() == 1 || is_connection_lost(&error) => {
             let error = CheckpointError::Storage(Arc::new(database.database_error(error)));
             for waiting in groups {
                 let _ = waiting.answer.send(Err(error.clone()));
             }
         }
-        // A failure caused by one group must not affect the others.
+        // The failure may be caused by one group, which must not affect the others, so each group is stored
+        // separately.
         Err(_) => {
             for waiting in groups {
                 let answer = store_alone(database, &waiting.group).await;

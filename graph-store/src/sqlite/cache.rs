@@ -22,13 +22,13 @@ use crate::{
     time::nanos,
 };
 
-/// Maximum number of expired results that a put removes.
+/// Maximum number of expired results that one `put` removes.
 const PURGE: usize = 16;
 
 /// Caches node results in a SQLite file, so that they survive restarts. Clones share the same file.
 ///
-/// A result is found by the node's name and its input, not by the node's code: [`clear`](Cache::clear) a node whose
-/// code has changed. A failing cache does not fail a run: see [`failures`](Self::failures).
+/// A result is looked up by the node's name and input, not by the node's code, so [`clear`](Cache::clear) the
+/// results of a node whose code has changed. A failing cache does not fail a run; see [`failures`](Self::failures).
 ///
 /// ```
 /// use graph_store::{Sqlite, SqliteCache, SqliteSaver};
@@ -57,7 +57,7 @@ impl SqliteCache {
         Ok(Self::new(&Sqlite::open(path)?))
     }
 
-    /// Caches results in an open database.
+    /// Creates a cache in an open database.
     pub fn new(database: &Sqlite) -> Self {
         let clock = Arc::new(SystemTime::now);
         Self { database: database.clone(), clock, failures: FailureCounter::default() }
@@ -69,7 +69,7 @@ impl SqliteCache {
         self
     }
 
-    /// Returns the failures of this handle and its clones. Runs do not report them.
+    /// Returns the failures of this handle and its clones. Runs do not report these failures.
     pub fn failures(&self) -> CacheFailures {
         self.failures.get()
     }
@@ -78,7 +78,7 @@ impl SqliteCache {
         nanos((self.clock)())
     }
 
-    /// Returns the value, or counts the failure and returns `None`.
+    /// Returns the value of `result`. If it is an error, counts the failure and returns `None`.
     fn record_failure<T>(&self, result: Result<T, Failure<CodecError>>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -100,7 +100,7 @@ impl Cache for SqliteCache {
 
     async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
         let now = self.now();
-        // A lifetime beyond the range of `i64` nanoseconds never expires.
+        // A lifetime that exceeds the range of `i64` nanoseconds means that the result never expires.
         let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
         let expires_at = lifetime.map(|it| now.saturating_add(it));
         let what = || format!("a result of node `{}`", key.node);

@@ -1,8 +1,8 @@
-//! Chains in the table `link`.
+//! Chains of links in the table `link`.
 //!
-//! All large, append-only data is in this one table: changes of fields, bodies of checkpoints, task records. The
-//! data that a commit appends is therefore on one page most of the time, and threads that commit together share
-//! that page.
+//! All large, append-only data is stored in this one table: changes to fields, checkpoint bodies and task records.
+//! Most of the time, the data that a commit appends is therefore on a single page, which is shared by threads that
+//! commit together.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -19,7 +19,7 @@ use crate::{
     encoded::EncodedChange,
 };
 
-/// A chain that cannot be read or written.
+/// An error of reading or writing a chain.
 #[derive(Debug)]
 pub(super) enum ChainError {
     Database(rusqlite::Error),
@@ -39,7 +39,7 @@ impl From<CodecError> for ChainError {
 }
 
 impl ChainError {
-    /// Converts the error to a failure of an operation on this checkpoint.
+    /// Converts the error to the failure of an operation on the checkpoint `key`.
     pub(super) fn into_failure(self, key: &CheckpointKey) -> Failure<CheckpointError> {
         match self {
             Self::Database(error) => error.into(),
@@ -95,7 +95,7 @@ impl<'a> LinkTable<'a> {
         Ok(chain)
     }
 
-    /// Returns the values of the fields.
+    /// Returns the values of the fields whose chain tips are `tips`.
     pub(super) fn values(&mut self, tips: &ChainTips) -> Result<Map<String, Value>, ChainError> {
         let mut values = Map::new();
         for (field, tip) in tips {
@@ -108,7 +108,7 @@ impl<'a> LinkTable<'a> {
         Ok(values)
     }
 
-    /// Stores a change of a field and returns its new tip; `None` if the change removes the value.
+    /// Stores a change to a field and returns the field's new tip. Returns `None` if the change removes the value.
     pub(super) fn add(
         &mut self,
         new: EncodedChange,
@@ -127,7 +127,7 @@ impl<'a> LinkTable<'a> {
                 let link = chain::compact(before, change, depth);
                 match self.codec.encode(|| format!("field `{field}`"), &link.changes) {
                     Ok(body) => (link.prev, depth, body),
-                    // The links stay separate, which makes reading slower.
+                    // A merged link would be too large, so the links stay separate. This only makes reading slower.
                     Err(CodecError::TooLarge { .. }) => (Some(tip), depth, encoded),
                     Err(error) => return Err(error.into()),
                 }
@@ -138,14 +138,14 @@ impl<'a> LinkTable<'a> {
     }
 }
 
-/// A row of the table.
+/// A row of the table `link`.
 pub(super) struct LinkRow {
     pub(super) prev: Option<i64>,
     pub(super) depth: u32,
     pub(super) body: Vec<u8>,
 }
 
-/// Reads a row and verifies its checksum; `what` names its owner in errors.
+/// Reads a row and verifies its checksum. `what` describes the owner of the row in error messages.
 pub(super) fn read_link(
     connection: &Connection,
     id: i64,
@@ -170,7 +170,7 @@ pub(super) fn read_link(
     Ok(row)
 }
 
-/// Inserts a row and returns its id.
+/// Inserts a row into the table `link` and returns its id.
 pub(super) fn add_link(
     connection: &Connection,
     prev: Option<i64>,
@@ -191,7 +191,7 @@ fn checksum(prev: Option<i64>, depth: u32, body: &[u8]) -> i64 {
     hash.digest() as i64
 }
 
-/// Encodes tips. They only consist of field names and numbers, and are never encrypted.
+/// Encodes chain tips. They consist only of field names and numbers, and are never encrypted.
 pub(super) fn encode_tips(tips: &ChainTips) -> Result<Vec<u8>, CodecError> {
     Codec::new(usize::MAX).encode(|| "the list of fields".to_owned(), tips)
 }

@@ -1,4 +1,4 @@
-//! Copying threads.
+//! Copies threads.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
     sweep::reachable,
 };
 
-/// Copies a thread to a name that is not in use.
+/// Copies a thread to a new name, which must not be in use.
 pub(super) fn copy_thread(
     connection: &Connection,
     from: &str,
@@ -24,7 +24,7 @@ pub(super) fn copy_thread(
     if !exists(connection, from)? {
         return Err(CheckpointError::UnknownThread { thread: from.to_owned() }.into());
     }
-    // The target may have records of checkpoints that were never stored.
+    // The target may have records for checkpoints that were never stored.
     delete_thread(connection, to)?;
     for namespace in namespaces(connection, from)? {
         copy_namespace(connection, namespace, to)?;
@@ -32,7 +32,7 @@ pub(super) fn copy_thread(
     Ok(())
 }
 
-/// Returns whether a thread has a checkpoint; without one it does not exist.
+/// Returns whether a thread has a checkpoint. A thread without checkpoints does not exist.
 fn exists(connection: &Connection, thread: &str) -> rusqlite::Result<bool> {
     connection
         .prepare_cached(
@@ -82,7 +82,7 @@ fn copy_namespace(
     Ok(())
 }
 
-/// Copies all links of a namespace and returns the copy of each.
+/// Copies all links in a namespace and returns a map from each link's id to the id of its copy.
 fn copy_links(
     connection: &Connection,
     namespace: i64,

@@ -25,18 +25,18 @@ use crate::{
 /// Maximum number of idle read connections.
 const READERS: usize = 8;
 
-/// When a commit returns.
+/// Determines when a commit returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// Once the data is on the disk: the commit survives a power failure.
+    /// A commit returns once the data is on the disk, so it survives a power failure.
     #[default]
     Full,
-    /// Once the operating system has the data: the commit survives a crash of the process. A power failure can lose
-    /// the most recent commits, but does not damage the file.
+    /// A commit returns once the operating system has the data, so it survives a crash of the process. A power
+    /// failure can lose the most recent commits, but does not damage the file.
     Normal,
 }
 
-/// Settings for opening a database; created by [`Sqlite::settings`].
+/// Settings for opening a database. Create them with [`Sqlite::settings`].
 #[derive(Clone, Debug)]
 #[must_use = "settings have no effect until `open` is called"]
 pub struct Settings {
@@ -48,13 +48,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Sets when a commit returns.
+    /// Sets when a commit returns; see [`Synchronous`].
     pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// Sets the maximum time that a write waits for a write of another process.
+    /// Sets the maximum time that a write waits for another process to finish writing.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
@@ -77,16 +77,18 @@ impl Settings {
         self
     }
 
-    /// Opens the file and creates it if it is missing.
+    /// Opens the file, and creates it if it is missing.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, OpenError> {
         let given = path.as_ref();
         if is_special(given) {
             let problem =
-                "the path must name a file; use `MemorySaver` to keep threads in memory".to_owned();
+                "the path must specify a file; use `MemorySaver` to keep threads in memory"
+                    .to_owned();
             return Err(OpenError::Unreachable { database: given.display().to_string(), problem });
         }
         let mut connection = self.connect(given)?;
-        // Resolves symbolic links, because other processes look for our owner file next to the real file.
+        // Resolves symbolic links, because other processes look for our owner file next to the file that the link
+        // points to.
         let path = &*fs::canonicalize(given).map_err(|error| OpenError::Unreachable {
             database: given.display().to_string(),
             problem: error.to_string(),
@@ -127,8 +129,8 @@ impl Settings {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(self.busy_timeout)?;
-        // These two settings only take effect on an empty file. Setting `auto_vacuum` waits for the current writer
-        // even if the value does not change.
+        // These two settings only take effect on an empty file. On any other file they are skipped, because setting
+        // `auto_vacuum` waits for the current writer even if the value does not change.
         if connection.pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))? == 0 {
             connection.pragma_update(None, "page_size", 4_096)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -139,7 +141,7 @@ impl Settings {
             Synchronous::Normal => "NORMAL",
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
-        // Required on macOS to flush the disk's own cache; a no-op elsewhere.
+        // Required on macOS to flush the disk's own cache. On other systems, this setting has no effect.
         connection.pragma_update(None, "fullfsync", self.synchronous == Synchronous::Full)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         connection.pragma_update(None, "trusted_schema", false)?;
@@ -149,7 +151,7 @@ impl Settings {
     }
 }
 
-/// Returns whether SQLite would not treat the path as the name of a file.
+/// Returns whether SQLite would interpret the path as something other than the name of a file.
 fn is_special(path: &Path) -> bool {
     path.as_os_str().is_empty() || path == ":memory:" || path.to_string_lossy().starts_with("file:")
 }
@@ -159,9 +161,9 @@ fn unreachable(path: &Path, error: &rusqlite::Error) -> OpenError {
     OpenError::Unreachable { database: path.display().to_string(), problem }
 }
 
-/// An open database file. Clones share it; dropping the last one closes it.
+/// An open database file. Clones share the file; dropping the last clone closes it.
 ///
-/// One handle can serve a saver, a store and a cache, which then share the file and its commits.
+/// One handle can serve a saver, a store and a cache, which then share the file and commit together.
 #[derive(Clone)]
 pub struct Sqlite(Arc<Inner>);
 
@@ -169,22 +171,22 @@ struct Inner {
     path: PathBuf,
     settings: Settings,
     codec: Codec,
-    // The next three fields are dropped in this order: the last connection that closes copies the WAL into the
-    // file, and other processes can take over our threads only once everything is written.
+    // The next three fields are dropped in this order, because the connection that closes last copies the WAL into
+    // the file, and other processes may take over our threads only after everything is written.
     //
-    // The std mutex is only locked while a connection is taken from or returned to the pool.
+    // The std mutex is locked only while a connection is taken from the pool or returned to it.
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     owner: Owner,
 }
 
 impl Sqlite {
-    /// Opens a file with the default settings and creates it if it is missing.
+    /// Opens a file with the default settings, and creates it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::settings().open(path)
     }
 
-    /// Returns the default settings, to be changed before opening.
+    /// Returns the default settings, which can be changed before opening a file.
     pub fn settings() -> Settings {
         Settings {
             synchronous: Synchronous::default(),
@@ -208,14 +210,15 @@ impl Sqlite {
         &self.0.owner
     }
 
-    /// For work that may change threads; all other work uses [`write`](Self::write).
+    /// Returns the writer, for work that may change threads. All other work uses [`write`](Self::write).
     pub(super) fn writer(&self) -> &Writer {
         &self.0.writer
     }
 
-    /// Runs work in a transaction, possibly together with other work, and returns once it is committed.
+    /// Runs work in a transaction, possibly together with other work, and returns once the transaction is
+    /// committed.
     ///
-    /// Work that fails is rolled back without affecting other work in the same transaction.
+    /// If the work fails, it is rolled back without affecting other work in the same transaction.
     pub(crate) async fn write<T, R>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
@@ -227,7 +230,7 @@ impl Sqlite {
         self.writer().write(|session| work(&session.connection), false).await
     }
 
-    /// Reads in a transaction of its own, which sees one consistent state of the database.
+    /// Runs work in a separate read transaction, which sees one consistent state of the database.
     pub(crate) async fn read<T, R>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Failures of work on the database.
+//! Errors of operations on the database.
 
 use std::{path::Path, sync::Arc};
 
@@ -7,10 +7,10 @@ use rusqlite::ErrorCode;
 
 use crate::codec::CodecError;
 
-/// Why work failed: the database failed, or the work itself was rejected with an `R`.
+/// Why work failed: either the database failed, or the work itself was rejected with an error of type `R`.
 #[derive(Debug)]
 pub(crate) enum Failure<R> {
-    /// Shared, because a failed commit fails all the work in it.
+    /// The error is shared, because a failed commit fails all work in it.
     Database(Arc<rusqlite::Error>),
     Rejected(R),
 }
@@ -44,7 +44,7 @@ impl Failure<CheckpointError> {
     }
 }
 
-/// An error of SQLite. Previously committed data is not lost.
+/// An error reported by SQLite. Previously committed data is not lost.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{path}: {source}{hint}")]
 pub struct DatabaseError {
@@ -77,7 +77,7 @@ pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::CannotOpen) => "; check that its directory exists and is writable",
         Some(ErrorCode::DatabaseCorrupt) => DAMAGED,
         Some(_) => "",
-        // A column has a type that we never write, or a statement does not match the tables.
+        // A column has a type that we never write, or a statement does not match the table definitions.
         None => match error {
             rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::FromSqlConversionFailure(..)

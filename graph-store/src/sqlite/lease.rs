@@ -1,9 +1,9 @@
-//! Leases: at most one run at a time works on a thread, across all processes.
+//! Leases ensure that at most one run at a time works on a thread, across all processes.
 //!
-//! A lease is a row with the name of its owner. An owner is an open database; its name is that of a file next to
-//! the database, on which it holds a lock for as long as it is open. The operating system releases the lock when
-//! the process ends, however it ends, so the thread becomes available immediately: there is no lease timeout to
-//! wait for.
+//! A lease is a row that contains the name of its owner. An owner is an open database. Its name is part of the name
+//! of a file next to the database, the owner file, which the owner keeps locked for as long as the database is
+//! open. The operating system releases the lock when the process ends, however it ends, so the leased threads
+//! become available immediately; there is no lease timeout to wait for.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -20,12 +20,12 @@ use rusqlite::{OptionalExtension, params};
 use super::{database::Sqlite, failure::Failure, writer::Session};
 use crate::error::OpenError;
 
-/// The identity of this open database towards other processes, and the threads it has leased.
+/// The identity under which other processes know this open database, and the threads that it has leased.
 #[derive(Debug)]
 pub(super) struct Owner {
     name: String,
     path: PathBuf,
-    /// Locked while it is open.
+    /// The owner file, which is locked for as long as this handle is open.
     _file: File,
     // A std mutex, because it is only locked briefly.
     tokens: Mutex<HashMap<String, i64>>,
@@ -43,7 +43,8 @@ impl Owner {
                 Ok(file)
             };
             match locked() {
-                // Another process may have found the file before it was locked, and removed it as orphaned.
+                // Another process may have found the file before it was locked, and may have removed it as
+                // orphaned.
                 Ok(_) if !path.exists() => {}
                 Ok(file) => return Ok(Self { name, path, _file: file, tokens: Mutex::default() }),
                 Err(source) => return Err(OpenError::OwnerFile { path, source }),
@@ -51,7 +52,7 @@ impl Owner {
         }
     }
 
-    /// Returns the token of a thread that is leased by this open database.
+    /// Returns the token of a thread, if the thread is leased by this open database.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         self.lock().get(thread).copied()
     }
@@ -63,12 +64,12 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // If this fails, the next process to find the unlocked file removes it.
+        // If this fails, the next process that finds the unlocked file removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Leases a thread with this token, unless another live owner holds it.
+/// Leases a thread with this token, unless another live owner has leased it.
 pub(super) fn acquire(
     session: &mut Session,
     database: &Path,
@@ -81,8 +82,8 @@ pub(super) fn acquire(
         .prepare_cached("SELECT owner FROM lease WHERE thread = ?1")?
         .query_row([thread], |row| row.get(0))
         .optional()?;
-    // A row of our own is left over from a release that failed: [`LeaseGuard::claim`] has already rejected threads
-    // that are leased here.
+    // A row with our own name is left over from a failed release, because [`LeaseGuard::claim`] has already
+    // rejected threads that are leased by this open database.
     if holder.is_some_and(|it| it != owner && is_alive_else_remove(database, &it)) {
         return Err(CheckpointError::Busy { thread: thread.to_owned() }.into());
     }
@@ -102,7 +103,8 @@ pub(super) fn is_current(
     if session.cache.token(thread) == Some(token) {
         return Ok(true);
     }
-    // Compared here: with the token as a parameter, SQLite would prepare the statement again each time.
+    // The token is compared here and not in SQL. If it were a parameter, SQLite would prepare the statement again
+    // each time.
     let current: Option<i64> = session
         .connection
         .prepare_cached("SELECT token FROM lease WHERE thread = ?1")?
@@ -114,7 +116,7 @@ pub(super) fn is_current(
     Ok(current == Some(token))
 }
 
-/// Releases the thread if it is leased with this token.
+/// Releases the thread if it is still leased with this token.
 fn release(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<()> {
     session.cache.remove_token(thread);
     session
@@ -124,7 +126,7 @@ fn release(session: &mut Session, thread: &str, token: i64) -> rusqlite::Result<
     Ok(())
 }
 
-/// A thread that is leased or about to be leased; dropping the guard releases it.
+/// A thread that is leased or about to be leased. Dropping the guard releases the thread.
 #[derive(Debug)]
 pub(super) struct LeaseGuard {
     database: Sqlite,
@@ -133,9 +135,10 @@ pub(super) struct LeaseGuard {
 }
 
 impl LeaseGuard {
-    /// Claims the thread within this open database; `None` if it is already leased here.
+    /// Claims the thread within this open database. Returns `None` if this open database has already leased it.
     pub(super) fn claim(database: &Sqlite, thread: &str) -> Option<Self> {
-        // Random instead of sequential: a row may be deleted and inserted again, and must then have another token.
+        // Tokens are random instead of sequential, because a lease row may be deleted and inserted again, and must
+        // then have a different token.
         let token = (random() >> 1) as i64;
         match database.owner().lock().entry(thread.to_owned()) {
             Entry::Occupied(_) => None,
@@ -151,7 +154,7 @@ impl Drop for LeaseGuard {
     fn drop(&mut self) {
         self.database.owner().lock().remove(&self.thread);
         let (thread, token) = (std::mem::take(&mut self.thread), self.token);
-        // Not awaited: the next lease of the thread follows it in the queue.
+        // The release is not awaited. The next request to lease the thread follows it in the queue.
         self.database.writer().send(move |session| {
             release(session, &thread, token).map_err(Failure::<CheckpointError>::from)
         });
@@ -164,7 +167,7 @@ impl Sqlite {
     }
 }
 
-/// Returns whether the owner still has its database open. Removes the file of an owner that does not.
+/// Returns whether the owner still has its database open. If not, removes the owner file.
 fn is_alive_else_remove(database: &Path, owner: &str) -> bool {
     let path = owner_file(database, owner);
     let Ok(file) = File::open(&path) else { return false };
@@ -173,12 +176,13 @@ fn is_alive_else_remove(database: &Path, owner: &str) -> bool {
             let _ = fs::remove_file(&path);
             false
         }
-        // An unknown state counts as alive: an unavailable thread is better than two runs on it.
+        // An owner in an unknown state counts as alive, because an unavailable thread is better than two runs on
+        // one thread.
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
     }
 }
 
-/// Removes the files of owners that terminated without removing them.
+/// Removes the owner files of processes that terminated without removing them.
 fn remove_dead_owner_files(database: &Path) {
     let (Some(dir), Some(prefix)) =
         (database.parent(), owner_file(database, "").file_name().map(ToOwned::to_owned))

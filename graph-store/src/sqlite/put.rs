@@ -1,4 +1,4 @@
-//! Writing checkpoints and records.
+//! Writes checkpoints and task records.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl EncodedCheckpoint {
-    /// Stores the checkpoint, unless the head of its namespace has moved.
+    /// Stores the checkpoint, unless the head of its namespace has moved since the run read it.
     pub(super) fn store(
         self,
         session: &mut Session,
@@ -79,7 +79,7 @@ impl EncodedCheckpoint {
         Ok(())
     }
 
-    /// Reads the chain tips of the checkpoint that the changes are relative to.
+    /// Returns the chain tips of the checkpoint that the changes are relative to.
     fn base_tips(
         &self,
         connection: &Connection,
@@ -99,7 +99,7 @@ impl EncodedCheckpoint {
 }
 
 impl EncodedRecords {
-    /// Stores the records.
+    /// Stores the task records.
     pub(super) fn store(&self, session: &mut Session) -> rusqlite::Result<()> {
         let mut namespace = namespace_state(session, &self.key)?;
         let (id, bodies) = (self.key.id, self.rows.iter().map(|it| &it.body[..]));
@@ -119,7 +119,7 @@ impl EncodedRecords {
     }
 }
 
-/// Returns the state of a namespace; inserts its row if it is missing.
+/// Returns the state of a namespace. Inserts the row of the namespace if it is missing.
 fn namespace_state(session: &mut Session, key: &CheckpointKey) -> rusqlite::Result<NamespaceState> {
     if let Some(cached) = session.cache.namespace(key) {
         return Ok(cached);
@@ -173,7 +173,7 @@ pub(super) fn tips(
         .optional()
 }
 
-/// Returns the newest checkpoint of a namespace.
+/// Returns the newest checkpoint in a namespace.
 fn newest(connection: &Connection, namespace: i64) -> rusqlite::Result<Option<NewestCheckpoint>> {
     connection
         .prepare_cached(

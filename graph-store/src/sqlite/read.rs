@@ -1,4 +1,4 @@
-//! Reading checkpoints.
+//! Reads checkpoints.
 
 use graph_core::checkpoint::{
     Checkpoint, CheckpointError, CheckpointId, CheckpointKey, HistoryQuery, Lookup,
@@ -16,7 +16,7 @@ use crate::{
     codec::Codec,
 };
 
-/// Reads one checkpoint: the addressed one, or the newest of its namespace.
+/// Reads one checkpoint: the one with the given id, or the newest one in its namespace.
 pub(super) fn get(
     connection: &Connection,
     codec: &Codec,
@@ -49,7 +49,7 @@ pub(super) fn get(
         .map(Some)
 }
 
-/// Returns the checkpoints of a namespace that match the query, newest first.
+/// Returns the checkpoints in a namespace that match the query, newest first.
 pub(super) fn list(
     connection: &Connection,
     codec: &Codec,
@@ -62,7 +62,7 @@ pub(super) fn list(
         "SELECT id, tips, body, records FROM checkpoint
          WHERE namespace = ?1 AND id < ?2 ORDER BY id DESC",
     )?;
-    // Greater than any id.
+    // This value is greater than any id.
     let before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
     let mut rows = select.query(params![namespace, before])?;
     let mut links = LinkTable::new(connection, codec);
@@ -79,7 +79,7 @@ pub(super) fn list(
     Ok(found)
 }
 
-/// A checkpoint's row.
+/// The row of a checkpoint.
 struct CheckpointRow {
     id: CheckpointId,
     tips: Vec<u8>,

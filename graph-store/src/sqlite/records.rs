@@ -1,7 +1,8 @@
 //! Task records: the events of the tasks in the step that follows a checkpoint.
 //!
-//! Records form a chain, like the changes of a field, and the checkpoint's row points to the newest one. Appending
-//! a record searches for nothing: if several records have the same slot, the reader decides which one counts.
+//! Records form a chain, like the changes to a field, and the checkpoint's row points to the newest record.
+//! Appending a record requires no search: if several records have the same slot, the reader decides which of them
+//! counts.
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, TaskRecord};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -16,7 +17,7 @@ use crate::{
     encoded::{decode_record, resolve_slots},
 };
 
-/// Appends records to a checkpoint. Returns whether the checkpoint is already stored.
+/// Appends records to a checkpoint, which need not be stored yet. Returns whether the checkpoint is already stored.
 pub(super) fn add<'a>(
     connection: &Connection,
     namespace: i64,
@@ -43,7 +44,8 @@ pub(super) fn add<'a>(
     Ok(false)
 }
 
-/// Appends records to a stored checkpoint whose newest record is `before`. Returns the newest record.
+/// Appends records to a stored checkpoint whose newest record is `before`. Returns the newest record after the
+/// append.
 pub(super) fn append<'a>(
     connection: &Connection,
     namespace: i64,
@@ -72,7 +74,7 @@ fn add_links<'a>(
     Ok(newest)
 }
 
-/// Takes the records that were stored before their checkpoint, for the checkpoint that is being stored now.
+/// Removes and returns the records that were stored before their checkpoint. Called when that checkpoint is stored.
 pub(super) fn take_early(
     session: &mut Session,
     namespace: i64,
@@ -102,7 +104,7 @@ fn early(
         .optional()
 }
 
-/// Reads the records of a checkpoint, given the newest one.
+/// Reads the records of a checkpoint, starting at the newest one.
 pub(super) fn read(
     connection: &Connection,
     codec: &Codec,

@@ -1,4 +1,4 @@
-//! Removing checkpoints. Links that are no longer needed are [swept](super::sweep) afterwards.
+//! Removes checkpoints. Links that are no longer needed are [swept](super::sweep) afterwards.
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, Keep};
 use rusqlite::{Connection, params};
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{codec::Codec, encoded::unsupported_keep, time::nanos};
 
-/// Maximum number of rows that one transaction removes, so that other writers do not wait long.
+/// Maximum number of rows that one transaction removes. The limit keeps other writers from waiting long.
 pub(super) const BATCH_ROWS: usize = 500;
 
 /// The number of removed checkpoints, and the tips of their chains.
@@ -28,13 +28,13 @@ impl RemovedCheckpoints {
     }
 }
 
-/// Returns the namespaces of a thread.
+/// Returns the ids of the namespaces of a thread.
 pub(super) fn namespaces(connection: &Connection, thread: &str) -> rusqlite::Result<Vec<i64>> {
     let mut select = connection.prepare_cached("SELECT id FROM namespace WHERE thread = ?1")?;
     select.query_map([thread], |row| row.get(0))?.collect()
 }
 
-/// Removes a batch of the checkpoints that `keep` does not keep.
+/// Removes one batch of the checkpoints that `keep` does not retain.
 pub(super) fn prune(
     connection: &Connection,
     namespace: i64,
@@ -91,7 +91,7 @@ pub(super) fn remove(
     Ok(removed)
 }
 
-/// Deletes a thread.
+/// Deletes a thread with all its namespaces.
 pub(super) fn delete_thread(
     connection: &Connection,
     thread: &str,
@@ -109,7 +109,7 @@ fn delete_namespace(
 ) -> Result<RemovedCheckpoints, Failure<CheckpointError>> {
     let all = ids(connection, "SELECT id FROM checkpoint WHERE namespace = ?1", [namespace])?;
     let mut removed = remove(connection, all.into_iter().map(|id| (namespace, id)))?;
-    // Records of checkpoints that were never stored.
+    // Deletes the records of checkpoints that were never stored.
     let mut delete_early =
         connection.prepare_cached("DELETE FROM early WHERE namespace = ?1 RETURNING records")?;
     for records in delete_early.query_map([namespace], |row| row.get(0))? {
@@ -119,7 +119,7 @@ fn delete_namespace(
     Ok(removed)
 }
 
-/// Removes a batch of the subgraph namespaces whose parent step no longer exists.
+/// Removes one batch of the subgraph namespaces whose parent step no longer exists.
 pub(super) fn remove_orphaned_subgraphs(
     connection: &Connection,
     codec: &Codec,
@@ -154,8 +154,8 @@ pub(super) fn remove_orphaned_subgraphs(
     Ok(removed)
 }
 
-/// Returns the checkpoints written by these runs. There is no index on the run, because it would slow down every
-/// step for a rare operation.
+/// Returns the checkpoints that were written by the given runs. There is no index on the run, because it would slow
+/// down every step for the sake of a rare operation.
 pub(super) fn checkpoints_of_runs(
     connection: &Connection,
     runs: &[String],

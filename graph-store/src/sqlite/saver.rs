@@ -50,27 +50,27 @@ pub struct SqliteSaver {
 }
 
 impl SqliteSaver {
-    /// Opens a file with the default settings and creates it if it is missing.
+    /// Opens a file with the default settings, and creates it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Ok(Self::new(&Sqlite::open(path)?))
     }
 
-    /// Stores threads in an open database.
+    /// Creates a saver that stores threads in an open database.
     pub fn new(database: &Sqlite) -> Self {
         Self { database: database.clone() }
     }
 
-    /// Returns the database.
+    /// Returns the database in which threads are stored.
     pub fn database(&self) -> &Sqlite {
         &self.database
     }
 
-    /// Measures the whole database. This reads every row.
+    /// Measures the stored data of the whole database. This reads every row.
     pub async fn sizes(&self) -> Result<Sizes, CheckpointError> {
         self.read(sizes::all).await
     }
 
-    /// Measures one thread.
+    /// Measures the stored data of one thread.
     pub async fn thread_sizes(&self, thread: &str) -> Result<Sizes, CheckpointError> {
         let thread = thread.to_owned();
         self.read(move |connection| sizes::of_thread(connection, &thread)).await
@@ -83,7 +83,7 @@ impl SqliteSaver {
         self.database.read(work).await.map_err(|it| self.database.checkpoint_error(it))
     }
 
-    /// Encodes a write, before it is handed to the writer.
+    /// Encodes a write before it is passed to the writer.
     fn encode_write(&self, write: CheckpointWrite) -> Result<EncodedWrite, CodecError> {
         let codec = self.database.codec();
         Ok(match write {
@@ -96,7 +96,7 @@ impl SqliteSaver {
         })
     }
 
-    /// Runs work that may change any thread.
+    /// Commits work that may change any thread.
     async fn commit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<CheckpointError>> + Send + 'static,
@@ -112,7 +112,7 @@ impl SqliteSaver {
             .map_err(|it| self.database.checkpoint_error(it))
     }
 
-    /// Removes batch after batch, until nothing is left to remove.
+    /// Removes one batch after the other, until nothing is left to remove.
     async fn in_batches<F>(
         &self,
         slice: impl Fn() -> F,
@@ -142,10 +142,10 @@ impl SqliteSaver {
     }
 }
 
-/// Maximum size of a write that may be committed on the calling thread, in bytes.
+/// Maximum size of a write that may be committed on the calling OS thread, in bytes.
 const INLINE_WRITE_BYTES: usize = 64 << 10;
 
-/// An encoded write.
+/// An encoded checkpoint or encoded task records.
 enum EncodedWrite {
     Put(EncodedCheckpoint),
     Record(EncodedRecords),
@@ -161,7 +161,8 @@ impl EncodedWrite {
         }
     }
 
-    /// Returns whether storing the write reads nothing. A change that compacts its chain reads the previous links.
+    /// Returns whether the write can be stored without reading from the database. A change that compacts its chain
+    /// reads the previous links.
     fn only_appends(&self, cache: &ThreadCache) -> bool {
         let put = match self {
             Self::Put(put) => put,
@@ -226,7 +227,7 @@ impl Checkpointer for SqliteSaver {
         let may_commit_inline =
             is_small && self.database.writer().inspect_cache(only_appends) == Some(true);
         let work = move |session: &mut Session| {
-            // A process that lost its lease must not write to the thread any more.
+            // A process that has lost its lease must no longer write to the thread.
             for (thread, token) in tokens {
                 if !lease::is_current(session, &thread, token)? {
                     return Err(CheckpointError::LeaseLost { thread }.into());
@@ -343,7 +344,7 @@ mod tests {
         sqlite::thread_cache::{NamespaceState, NewestCheckpoint},
     };
 
-    /// Only such writes may be committed on a thread of the runtime.
+    /// Only writes that append may be committed on a worker thread of the runtime.
     #[test]
     fn a_put_only_appends_unless_it_compacts_a_chain() {
         let (base, id) = (CheckpointId::next(), CheckpointId::next());

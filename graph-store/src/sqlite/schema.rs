@@ -4,16 +4,16 @@ mod to_2;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// Identifies our files in the header of the SQLite file: "gSto".
+/// Application id that identifies our files, stored in the SQLite file header: "gSto".
 pub(super) const APPLICATION_ID: i64 = 0x6753_746f;
 
-/// Migration `n` upgrades the tables from version `n` to `n + 1`. Never change a released one.
+/// Migration `n` upgrades the tables from version `n` to `n + 1`. Never change a migration that has been released.
 const MIGRATIONS: &[fn(&Connection) -> rusqlite::Result<()>] =
     &[|connection| connection.execute_batch(include_str!("schema/1.sql")), to_2::migrate];
 
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 
-/// What a file contains.
+/// State of the tables in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SchemaStatus {
     Current,
@@ -21,12 +21,12 @@ pub(super) enum SchemaStatus {
     TooNew(i64),
 }
 
-/// Creates the tables or migrates them to the newest version, unless they are foreign or too new.
+/// Creates the tables or migrates them to the newest version, unless they belong to another program or are too new.
 pub(super) fn prepare(connection: &mut Connection) -> rusqlite::Result<SchemaStatus> {
     if let Some(found) = inspect(connection)? {
         return Ok(found);
     }
-    // Another process may migrate at the same time, so check again under the lock.
+    // Another process may be migrating at the same time, so check again under the lock.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(found) = inspect(&transaction)? {
         return Ok(found);
@@ -41,7 +41,7 @@ pub(super) fn prepare(connection: &mut Connection) -> rusqlite::Result<SchemaSta
     Ok(SchemaStatus::Current)
 }
 
-/// Returns `None` if the tables must be created or migrated.
+/// Returns the state of the tables, or `None` if they must be created or migrated.
 fn inspect(connection: &Connection) -> rusqlite::Result<Option<SchemaStatus>> {
     let owner = pragma_number(connection, "application_id")?;
     let version = pragma_number(connection, "user_version")?;

@@ -1,4 +1,4 @@
-//! Measuring and shrinking the file.
+//! Measures and shrinks the file.
 
 use std::fs;
 
@@ -15,11 +15,11 @@ const VACUUM_PAGES: i64 = 500;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct FileSizes {
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
-    /// Size of the write-ahead log, which is copied into the file from time to time.
+    /// Size of the write-ahead log in bytes. The log is copied into the file from time to time.
     pub log_bytes: u64,
-    /// Unused space in the file; [`Sqlite::vacuum`] returns it to the operating system.
+    /// Unused space in the file, in bytes. [`Sqlite::vacuum`] returns it to the operating system.
     pub free_bytes: u64,
 }
 
@@ -29,12 +29,12 @@ pub struct FileSizes {
 pub struct VacuumReport {
     /// Number of links removed because no checkpoint needed them.
     pub links: usize,
-    /// Number of bytes returned to the operating system.
+    /// Number of bytes that were returned to the operating system.
     pub bytes: u64,
 }
 
 impl Sqlite {
-    /// Measures the file.
+    /// Measures the sizes of the file and of its write-ahead log.
     pub async fn file_sizes(&self) -> Result<FileSizes, CheckpointError> {
         let (page, free) = self.read(pages).await.map_err(|it| self.checkpoint_error(it))?;
         let bytes = |name: &std::ffi::OsStr| fs::metadata(name).map_or(0, |it| it.len());
@@ -47,12 +47,14 @@ impl Sqlite {
         })
     }
 
-    /// Removes unneeded links and shrinks the file, in small transactions while runs are active.
+    /// Removes unneeded links and shrinks the file. Uses small transactions, so runs may be active at the same
+    /// time.
     pub async fn vacuum(&self) -> Result<VacuumReport, CheckpointError> {
         let links = self.sweep_all().await.map_err(|it| self.checkpoint_error(it))?;
         let before = self.file_sizes().await?;
         while self.write(free_pages).await.map_err(|it| self.checkpoint_error(it))? {}
-        // The file only shrinks here: until now the truncation was in the WAL. An active reader may prevent it.
+        // The file only shrinks now, because the truncation has so far been recorded only in the WAL. An active
+        // reader may prevent it.
         self.read_without_transaction(checkpoint_wal)
             .await
             .map_err(|it| self.checkpoint_error(it))?;
@@ -63,10 +65,10 @@ impl Sqlite {
 }
 
 impl Sqlite {
-    /// Checks the whole file and returns a description of each damage; empty if there is none.
+    /// Checks the whole file and returns a description of each problem. The list is empty if there are none.
     ///
-    /// Values have checksums, which are verified whenever they are read. Only this check finds a damaged index,
-    /// which hides rows.
+    /// Stored values have checksums, which are verified whenever the values are read. A damaged index, which hides
+    /// rows, is found only by this check.
     pub async fn verify(&self) -> Result<Vec<String>, CheckpointError> {
         let problems = self.read(|connection| {
             let mut check = connection.prepare("PRAGMA integrity_check")?;
@@ -83,7 +85,7 @@ fn pages(connection: &Connection) -> Result<(u64, u64), Failure<CheckpointError>
     Ok((number("page_size")?, number("freelist_count")?))
 }
 
-/// Frees some pages and returns whether there are more.
+/// Frees a limited number of pages and returns whether there are more to free.
 fn free_pages(connection: &Connection) -> Result<bool, Failure<CheckpointError>> {
     let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
     let mut rows = vacuum.query([])?;
@@ -92,12 +94,12 @@ fn free_pages(connection: &Connection) -> Result<bool, Failure<CheckpointError>>
     Ok(pages(connection)?.1 > 0)
 }
 
-/// Copies the WAL into the file, as far as no reader needs it.
+/// Copies the WAL into the file, except the parts that an active reader still needs.
 fn checkpoint_wal(connection: &Connection) -> Result<(), Failure<CheckpointError>> {
     Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
 }
 
-/// Measures the whole database.
+/// Measures the stored data of the whole database.
 pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointError>> {
     let links = count(connection, "SELECT count(*), coalesce(sum(length(body)), 0) FROM link", [])?;
     let (threads, _) = count(
@@ -117,7 +119,7 @@ pub(super) fn all(connection: &Connection) -> Result<Sizes, Failure<CheckpointEr
     Ok(Sizes { threads, items, item_bytes, cached, cached_bytes, ..of_threads })
 }
 
-/// Measures one thread.
+/// Measures the stored data of one thread.
 pub(super) fn of_thread(
     connection: &Connection,
     thread: &str,
@@ -142,8 +144,8 @@ pub(super) fn of_thread(
     Ok(sum)
 }
 
-/// Measures some checkpoints. `links` counts all links they need: those that are neither a body nor a record are
-/// changes of fields.
+/// Measures the stored data of the selected checkpoints. `links` counts all links that they need. Links that are
+/// neither bodies nor records are changes to fields.
 fn sizes(
     connection: &Connection,
     which: &str,

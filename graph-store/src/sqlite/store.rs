@@ -20,16 +20,17 @@ use crate::{
     time::nanos,
 };
 
-/// Number of expired items that one transaction of a sweep removes.
+/// Number of expired items that one transaction removes during a sweep.
 const BATCH_ROWS: usize = 500;
 
 /// Stores items in a SQLite file. Clones share the same file.
 ///
-/// It behaves like [`InMemoryStore`](graph_core::store::InMemoryStore), including batches: they are applied as a
-/// whole or not at all. A search scans the items under its prefix; a search with a query compares all of their
-/// vectors. Values and vectors are encrypted if the file is; namespaces, keys and times are not.
+/// It behaves like [`InMemoryStore`](graph_core::store::InMemoryStore), also for batches: a batch is applied as a
+/// whole or not at all. A search scans the items under its prefix; a search with a query compares the vectors of
+/// all of them. If encryption is configured for the file, values and vectors are encrypted; namespaces, keys and
+/// times never are.
 ///
-/// Expired items are hidden; [`sweep`](Store::sweep) removes them.
+/// Expired items are hidden until [`sweep`](Store::sweep) removes them.
 ///
 /// ```
 /// use graph_core::store::{Filter, Search, Store};
@@ -54,25 +55,26 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a file with the default settings and creates it if it is missing.
+    /// Opens a file with the default settings, and creates it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Ok(Self::new(&Sqlite::open(path)?))
     }
 
-    /// Stores items in an open database, without an index and without a default lifetime.
+    /// Creates a store in an open database, without an index and without a default lifetime.
     pub fn new(database: &Sqlite) -> Self {
         Self { database: database.clone(), settings: Settings::new() }
     }
 
     /// Indexes all items that are put from now on, so that they can be searched with a query.
     ///
-    /// Items whose vectors have another dimension are treated as if they had none, until they are put again.
+    /// Items whose vectors have a different dimension are treated as if they had no vectors, until they are put
+    /// again.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
         self.settings = self.settings.with_index(index);
         self
     }
 
-    /// Sets how items expire; [`Put::ttl`](graph_core::store::Put::ttl) works without it.
+    /// Sets how items expire. [`Put::ttl`](graph_core::store::Put::ttl) also works without this setting.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
         self
@@ -84,13 +86,13 @@ impl SqliteStore {
         self
     }
 
-    /// Replaces the index, the lifetimes and the clock.
+    /// Replaces the settings of the store: the index, the lifetimes and the clock.
     pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Returns the database.
+    /// Returns the database in which items are stored.
     pub fn database(&self) -> &Sqlite {
         &self.database
     }
@@ -151,7 +153,7 @@ impl Store for SqliteStore {
             });
             return write.await;
         }
-        // Reading does not wait for the writer; lifetimes are extended afterwards.
+        // Reading does not wait for the writer, so lifetimes are extended afterwards.
         let read = self
             .database
             .read(move |connection| apply::apply_ops(connection, &codec, &prepared_ops, moment));

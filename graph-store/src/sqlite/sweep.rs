@@ -1,9 +1,9 @@
-//! Sweeping: removing links that no checkpoint needs.
+//! Sweeping, which is the removal of links that no checkpoint needs.
 //!
-//! Links are removed in small transactions, while runs are active, after the checkpoints themselves were removed.
-//! From then on such a link cannot become needed again, because new checkpoints only build on links of existing
-//! checkpoints. A crash in between leaves unneeded links behind; [`Sqlite::vacuum`](super::Sqlite::vacuum) finds
-//! them.
+//! Links are removed after the checkpoints that needed them, in small transactions, while runs may be active. By
+//! then, no new checkpoint can need such a link, because new checkpoints only build on the links of existing
+//! checkpoints. A crash between the two removals leaves unneeded links behind;
+//! [`Sqlite::vacuum`](super::Sqlite::vacuum) removes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{chains::decode_tips, database::Sqlite, failure::Failure, remove::BATCH_ROWS};
 
-/// Returns all links that the checkpoints of a namespace need, each with its predecessor.
+/// Returns the ids of all links that the checkpoints in a namespace need, each with the id of its predecessor.
 pub(super) fn reachable(
     connection: &Connection,
     namespace: i64,
@@ -29,8 +29,8 @@ pub(super) fn reachable(
     Ok(found)
 }
 
-/// Returns the tips of all chains: those of the selected checkpoints, and of the selected records without a
-/// checkpoint.
+/// Returns the tips of all chains that the two statements select: `checkpoints` selects checkpoints, and `early`
+/// selects records that were stored before their checkpoint.
 fn newest_links(
     connection: &Connection,
     checkpoints: &str,
@@ -49,7 +49,7 @@ fn newest_links(
     Ok(links)
 }
 
-/// Returns the tips of a checkpoint's chains: its fields, its body and its records.
+/// Returns the tips of a checkpoint's chains: those of its fields, its body and its records.
 pub(super) fn chain_tips_in_row(row: &Row<'_>) -> Result<Vec<i64>, Failure<CheckpointError>> {
     let tips = decode_tips(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
     let mut links: Vec<i64> = tips.values().map(|it| it.link).collect();
@@ -58,7 +58,7 @@ pub(super) fn chain_tips_in_row(row: &Row<'_>) -> Result<Vec<i64>, Failure<Check
     Ok(links)
 }
 
-/// Follows a chain backwards from `tip`, up to the first link that has already been found.
+/// Follows a chain backwards from `tip`, up to the first link that is already known.
 fn follow_chain(
     connection: &Connection,
     tip: i64,
@@ -77,7 +77,8 @@ fn follow_chain(
 }
 
 impl Sqlite {
-    /// Removes the links that only removed checkpoints needed, given the tips of their chains.
+    /// Removes the links that were needed only by removed checkpoints. `removed_tips` are the tips of the chains of
+    /// those checkpoints.
     pub(super) async fn sweep(
         &self,
         namespaces: Vec<i64>,
@@ -123,8 +124,8 @@ impl Sqlite {
             let slice = slice.to_vec();
             removed += self
                 .write(move |connection| {
-                    // Keep the newest link even if it is unneeded: otherwise its id would be reused, and a
-                    // concurrent sweep could remove a link that is needed.
+                    // Keep the newest link even if it is unneeded. Otherwise its id would be reused, and a
+                    // concurrent sweep could remove the new link with that id.
                     let mut delete = connection.prepare_cached(
                         "DELETE FROM link WHERE id = ?1 AND id < (SELECT max(id) FROM link)",
                     )?;

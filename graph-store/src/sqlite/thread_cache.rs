@@ -1,7 +1,8 @@
-//! Cached facts about the threads that were written to last, so that a put need not read them from the file.
+//! Caches facts about the threads that were written to most recently, so that a put does not need to read them from
+//! the file.
 //!
-//! The cache is valid as long as no other connection commits to the file, which is checked with one cheap query per
-//! transaction.
+//! The cache is valid as long as no other connection has committed to the file. One cheap query per transaction
+//! checks this.
 
 use std::sync::Arc;
 
@@ -13,28 +14,28 @@ use crate::{
     recent::{RecentMap, namespace_key},
 };
 
-/// The state of a namespace.
+/// The cached state of a namespace.
 #[derive(Clone, Debug)]
 pub(super) struct NamespaceState {
-    /// The id of its row.
+    /// Id of the namespace's row.
     pub(super) id: i64,
     pub(super) newest: Option<NewestCheckpoint>,
 }
 
-/// The newest checkpoint of a namespace.
+/// The newest checkpoint in a namespace.
 #[derive(Clone, Debug)]
 pub(super) struct NewestCheckpoint {
     pub(super) id: CheckpointId,
-    /// The chain tips of its fields; `None` if they could not be read.
+    /// The chain tips of the checkpoint's fields. `None` if they could not be read.
     pub(super) tips: Option<Arc<ChainTips>>,
-    /// The newest task record of the step that follows.
+    /// The newest task record of the step that follows the checkpoint.
     pub(super) records: Option<i64>,
 }
 
-/// The cache, valid for the current transaction.
+/// The cache. Its entries are valid for the current transaction.
 #[derive(Debug, Default)]
 pub(super) struct ThreadCache {
-    /// SQLite's counter of commits by other connections.
+    /// SQLite's counter of commits by other connections, as last read.
     data_version: Option<i64>,
     tokens: RecentMap<String, i64>,
     namespaces: RecentMap<(String, String), NamespaceState>,
@@ -58,7 +59,7 @@ impl ThreadCache {
         *self = Self::default();
     }
 
-    /// Returns the token with which a thread is leased.
+    /// Returns the token with which a thread is leased, if it is cached.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         self.tokens.get(thread).copied()
     }
@@ -91,7 +92,7 @@ impl ThreadCache {
         Ok(exists)
     }
 
-    /// Notes that a record was stored before its checkpoint.
+    /// Marks that a record was stored before its checkpoint.
     pub(super) fn mark_early(&mut self) {
         self.has_early = Some(true);
     }

@@ -1,10 +1,11 @@
-//! The connection that writes.
+//! The connection that writes to the database.
 //!
-//! Concurrent writes are committed together by a dedicated thread. Going through that thread costs a third of a
-//! commit, so a write that arrives alone is committed on the calling thread, if that belongs to a runtime with
-//! several workers and commits have recently been fast. The calling thread then blocks on the disk, and with it the
-//! sockets and timers that it drives: usually for less than half a millisecond, and once for longer if a fast disk
-//! becomes slow. Only the writer thread waits for writes of other processes and for WAL checkpoints.
+//! Concurrent writes are committed together by a dedicated OS thread, the writer thread. Going through that thread
+//! costs a third of a commit. A write that arrives alone is therefore committed on the calling OS thread, if that
+//! thread belongs to a runtime with several workers and if recent commits have been fast. The calling thread then
+//! blocks on the disk, and with it the sockets and timers that it drives: usually for less than half a millisecond,
+//! and once for longer if a fast disk becomes slow. Only the writer thread waits for writes by other processes and
+//! for WAL checkpoints.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -24,37 +25,39 @@ use super::{failure::Failure, thread_cache::ThreadCache};
 
 /// Maximum number of jobs per commit.
 const MAX_BATCH: usize = 256;
-/// Number of pages in the WAL at which it is copied into the file.
+/// Number of pages in the WAL at which the WAL is copied into the file.
 const WAL_CHECKPOINT_PAGES: usize = 2_000;
-/// Maximum expected duration of a commit on the calling thread, in microseconds.
+/// Maximum expected duration of a commit on the calling OS thread, in microseconds.
 const INLINE_COMMIT_MICROS: u64 = 500;
-/// Maximum total time that consecutive commits may block a runtime's thread before other tasks get a turn.
+/// Maximum total time that consecutive commits may block a worker thread of the runtime before other tasks get a
+/// turn.
 const MAX_BLOCKING: Duration = Duration::from_millis(1);
 
 /// Writes to a database, one commit at a time. Dropping the writer waits until all queued jobs are committed.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// Taken on drop, which stops the thread.
+    /// Sender for queued jobs. It is taken on drop, which stops the writer thread.
     queue: Option<Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The connection and its cache.
+/// The connection that writes, and the cache that belongs to it.
 pub(super) struct Session {
     pub(super) connection: Connection,
     pub(super) cache: ThreadCache,
 }
 
-/// State that the writer thread shares with callers that commit inline.
+/// State that the writer thread shares with callers that commit on their own OS thread ("inline").
 struct Shared {
     session: Mutex<Session>,
     busy_timeout: Duration,
-    /// Number of jobs that are queued for the thread and not yet committed.
+    /// Number of jobs that are queued for the writer thread and not yet committed.
     queued: AtomicUsize,
-    /// Expected duration of a commit in microseconds: the duration of the slowest one, reduced by an eighth for
-    /// each commit since.
+    /// Expected duration of a commit in microseconds. It is the duration of the slowest commit, reduced by an
+    /// eighth for each commit since then.
     expected_micros: AtomicU64,
-    /// Time that inline commits have blocked runtime threads since the last yield, in microseconds.
+    /// Total time that inline commits have blocked worker threads of the runtime since the last yield, in
+    /// microseconds.
     blocked_micros: AtomicU64,
     /// Number of pages in the WAL.
     wal_pages: Arc<AtomicUsize>,
@@ -67,7 +70,7 @@ impl Writer {
     ) -> Result<Self, String> {
         let wal_pages = Arc::new(AtomicUsize::new(0));
         let hook_pages = wal_pages.clone();
-        // Replaces SQLite's automatic checkpoint, which would run in the middle of a commit.
+        // Replaces SQLite's automatic WAL checkpoint, which would run in the middle of a commit.
         let hook = move |_: &mut Wal, count: i32| {
             hook_pages.store(usize::try_from(count).unwrap_or(0), Relaxed);
             Ok(())
@@ -77,7 +80,7 @@ impl Writer {
             session: Mutex::new(Session { connection, cache: ThreadCache::default() }),
             busy_timeout,
             queued: AtomicUsize::new(0),
-            // No commit is considered fast until some were measured.
+            // No commit is expected to be fast until some commits have been measured.
             expected_micros: AtomicU64::new(2 * INLINE_COMMIT_MICROS),
             blocked_micros: AtomicU64::new(0),
             wal_pages,
@@ -91,10 +94,11 @@ impl Writer {
         Ok(Self { shared, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Runs work in a transaction and returns once it is committed. The work must keep the cache consistent.
+    /// Runs work in a transaction and returns once the transaction is committed. The work must keep the cache
+    /// consistent.
     ///
-    /// If `may_commit_inline` is set, no other write is queued and commits are fast, the work runs on the calling
-    /// thread; otherwise the writer thread runs it, together with other queued work.
+    /// If `may_commit_inline` is true, no other write is queued and recent commits were fast, the work runs on the
+    /// calling OS thread. Otherwise the writer thread runs it, together with other queued work.
     pub(super) async fn write<T, R>(
         &self,
         work: impl FnOnce(&mut Session) -> Result<T, Failure<R>> + Send + 'static,
@@ -114,12 +118,12 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(closed().into()))
     }
 
-    /// Applies `check` to the cache; `None` while a write is in progress.
+    /// Applies `check` to the cache. Returns `None` if a write is in progress.
     pub(super) fn inspect_cache(&self, check: impl FnOnce(&ThreadCache) -> bool) -> Option<bool> {
         self.shared.session.try_lock().ok().map(|session| check(&session.cache))
     }
 
-    /// Yields to other tasks of this thread, once it has been blocked for a while.
+    /// Yields to other tasks on this worker thread, once inline commits have blocked it for a while.
     async fn yield_if_due(&self) {
         let blocked = &self.shared.blocked_micros;
         if blocked.fetch_add(self.shared.expected_micros.load(Relaxed), Relaxed)
@@ -141,7 +145,7 @@ impl Writer {
     fn enqueue(&self, job: Box<dyn Job>) {
         if let Some(queue) = &self.queue {
             self.shared.queued.fetch_add(1, Relaxed);
-            // If the thread has ended, the job is dropped together with its reply channel.
+            // If the writer thread has ended, the job is dropped together with its reply channel.
             let _ = queue.send(job);
         }
     }
@@ -150,7 +154,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
-        // A panic of the thread has already been reported.
+        // A panic in the writer thread has already been reported.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -158,7 +162,7 @@ impl Drop for Writer {
 }
 
 impl Shared {
-    /// The writer thread: takes all queued jobs, commits them together and replies to each.
+    /// Runs the writer thread, which takes all queued jobs, commits them together and replies to each caller.
     fn run_thread(&self, queue: &Receiver<Box<dyn Job>>) {
         while let Ok(first) = queue.recv() {
             let mut batch = vec![first];
@@ -169,22 +173,22 @@ impl Shared {
                     begin(&session.connection).and_then(|()| commit(&mut session, &mut batch))
                 })
             };
-            // Reply after the connection is unlocked, so that a caller that writes again immediately can commit
+            // Reply after the connection is unlocked, so that a caller that immediately writes again can commit
             // inline.
             self.queued.fetch_sub(batch.len(), Relaxed);
             for work in batch {
                 work.answer(committed.clone());
             }
             if self.wal_pages.load(Relaxed) >= WAL_CHECKPOINT_PAGES {
-                // Pages that an active reader still needs are copied by a later checkpoint.
+                // Pages that an active reader still needs are copied by a later WAL checkpoint.
                 let _ = self.lock().connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
             }
         }
-        // Saves statistics for the query planner, for the next process that opens the file. Best effort.
+        // Saves query planner statistics for the next process that opens the file. Best effort.
         let _ = self.lock().connection.execute_batch("PRAGMA optimize");
     }
 
-    /// Commits a job on the calling thread, or returns it if that might take too long.
+    /// Commits a job on the calling OS thread, or returns the job if committing might take too long.
     fn commit_inline(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         let is_quick = self.expected_micros.load(Relaxed) < INLINE_COMMIT_MICROS;
         if !is_quick
@@ -193,8 +197,8 @@ impl Shared {
         {
             return Some(job);
         }
-        // If this is the only thread of the runtime, all other tasks would wait, and nothing could run concurrently
-        // with the commit.
+        // If this is the runtime's only worker thread, all other tasks would wait, and nothing could run
+        // concurrently with the commit.
         let has_other_workers =
             Handle::try_current().is_ok_and(|it| it.metrics().num_workers() > 1);
         if !has_other_workers {
@@ -212,16 +216,17 @@ impl Shared {
         None
     }
 
-    /// Begins a transaction, unless another process is writing.
+    /// Begins a transaction, unless another process is writing. Returns whether the transaction has begun.
     fn try_begin(&self, connection: &Connection) -> bool {
         let is_set = connection.busy_timeout(Duration::ZERO).is_ok();
         let begun = is_set && begin(connection).is_ok();
-        // Cannot fail; the rest of the transaction waits for no lock.
+        // This cannot fail. The rest of the transaction does not wait for a lock.
         let _ = connection.busy_timeout(self.busy_timeout);
         begun
     }
 
-    /// Measures a commit. A commit that wrote nothing can show that the disk is slow, but not that it is fast.
+    /// Runs a commit and measures its duration. A commit that wrote nothing can show that the disk is slow, but not
+    /// that it is fast.
     fn measure_commit<T>(&self, commit: impl FnOnce() -> T) -> T {
         let (started, pages_before) = (Instant::now(), self.wal_pages.load(Relaxed));
         let committed = commit();
@@ -238,7 +243,7 @@ impl Shared {
     }
 }
 
-/// The error for a writer that has stopped: it panicked, or the runtime is shutting down.
+/// Returns the error for a writer that has stopped because it panicked or because the runtime is shutting down.
 pub(super) fn closed() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_MISUSE),
@@ -253,7 +258,7 @@ fn panicked() -> rusqlite::Error {
     )
 }
 
-/// A unit of work and the caller that waits for it.
+/// A unit of work and the caller that is waiting for it.
 trait Job: Send {
     /// Runs the work and returns whether its changes may be committed.
     fn run(&mut self, session: &mut Session) -> JobOutcome;
@@ -262,10 +267,10 @@ trait Job: Send {
     fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>);
 }
 
-/// The result of a job.
+/// The result of running a job.
 enum JobOutcome {
     Succeeded,
-    /// The work was rejected or failed; its changes must be rolled back.
+    /// The work was rejected or has failed, so its changes must be rolled back.
     Failed(Option<Arc<rusqlite::Error>>),
 }
 
@@ -293,7 +298,7 @@ where
 {
     fn run(&mut self, session: &mut Session) -> JobOutcome {
         let Some(work) = self.work.take() else { return JobOutcome::Failed(None) };
-        // A panic must not affect other jobs on the same thread.
+        // A panic must not affect other jobs in the same batch.
         let result = catch_unwind(AssertUnwindSafe(|| work(session)));
         match self.result.insert(result.unwrap_or_else(|_| Err(panicked().into()))) {
             Ok(_) => JobOutcome::Succeeded,
@@ -304,13 +309,13 @@ where
 
     fn answer(self: Box<Self>, committed: Result<(), Arc<rusqlite::Error>>) {
         let result = match (self.result, committed) {
-            // A failed job reports its own error, whatever happened to the commit.
+            // A failed job reports its own error, whether or not the commit succeeded.
             (Some(Err(failure)), _) => Err(failure),
             (_, Err(error)) => Err(Failure::Database(error)),
             (Some(result), Ok(())) => result,
             (None, Ok(())) => Err(closed().into()),
         };
-        // Fails if the caller has been dropped.
+        // Sending fails if the caller has been dropped.
         let _ = self.answer.send(result);
     }
 }
@@ -319,7 +324,7 @@ fn begin(connection: &Connection) -> Result<(), Arc<rusqlite::Error>> {
     execute(connection, "BEGIN IMMEDIATE")
 }
 
-/// Runs all jobs in the current transaction and ends it.
+/// Runs all jobs in the current transaction and then commits it or rolls it back.
 fn commit(session: &mut Session, batch: &mut [Box<dyn Job>]) -> Result<(), Arc<rusqlite::Error>> {
     let done = run_all(session, batch).and_then(|is_rolled_back| match is_rolled_back {
         true => Ok(()),
@@ -328,7 +333,7 @@ fn commit(session: &mut Session, batch: &mut [Box<dyn Job>]) -> Result<(), Arc<r
     if done.is_err() {
         session.cache.clear();
         if !session.connection.is_autocommit() {
-            // The first error is the one to report.
+            // Only the first error is reported, so an error of the rollback is ignored.
             let _ = execute(&session.connection, "ROLLBACK");
         }
     }
@@ -343,7 +348,7 @@ fn run_all(
     session.cache.validate(&session.connection)?;
     if let [only] = batch {
         let is_rolled_back = matches!(only.run(session), JobOutcome::Failed(_));
-        // A single job is rolled back with its transaction; no savepoint is needed.
+        // A single job is rolled back with its transaction, so it needs no savepoint.
         if is_rolled_back {
             session.cache.clear();
             if !session.connection.is_autocommit() {
@@ -356,7 +361,7 @@ fn run_all(
         execute(&session.connection, "SAVEPOINT work")?;
         if let JobOutcome::Failed(error) = work.run(session) {
             session.cache.clear();
-            // After some errors SQLite has already rolled back the whole transaction.
+            // After some errors, SQLite has already rolled back the whole transaction.
             if session.connection.is_autocommit() {
                 return Err(error.unwrap_or_else(|| Arc::new(closed())));
             }
@@ -386,7 +391,7 @@ mod tests {
     fn writer() -> (TempDir, Writer) {
         let dir = tempfile::tempdir().unwrap();
         let connection = Connection::open(dir.path().join("file.db")).unwrap();
-        // Fast on any disk, because nothing waits for it.
+        // Without synchronization, commits are fast on any disk.
         let set_up =
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE t (n INTEGER)";
         connection.execute_batch(set_up).unwrap();
@@ -406,7 +411,8 @@ mod tests {
         writer.write(work, may_commit_inline).await.unwrap()
     }
 
-    /// On a busy machine a commit may be slow, and the following ones then go to the writer thread.
+    /// Repeats a write until it is committed inline. On a busy machine a commit may be slow, and the following
+    /// commits then go to the writer thread.
     async fn write_until_inline(writer: &Writer) {
         let mut tries = 0;
         while runs_on_writer_thread(writer, WRITE, true).await {
@@ -420,7 +426,7 @@ mod tests {
         let (_dir, writer) = writer();
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
-            // A commit that writes nothing does not show that the disk is fast.
+            // Expected: a commit that writes nothing does not count as evidence that the disk is fast.
             for _ in 0..3 {
                 assert!(runs_on_writer_thread(&writer, "SELECT 1", true).await);
             }
@@ -444,13 +450,13 @@ mod tests {
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
             write_until_inline(&writer).await;
-            // A job that fails is measured too.
+            // Expected: a job that fails is measured too.
             let slow = |_: &mut Session| {
                 thread::sleep(Duration::from_millis(10));
                 Err::<(), _>(Failure::Rejected(()))
             };
             assert!(writer.write(slow, true).await.is_err());
-            // It takes 23 reductions by an eighth to get from 10 ms below half a millisecond.
+            // It takes 23 reductions by an eighth until 10 ms fall below half a millisecond.
             for _ in 0..20 {
                 assert!(runs_on_writer_thread(&writer, WRITE, true).await);
             }

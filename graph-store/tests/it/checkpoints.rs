@@ -1,4 +1,4 @@
-//! Constructs checkpoints for tests.
+//! Builds checkpoints for tests.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use graph_core::checkpoint::{
     Change, CheckpointId, CheckpointKey, FrontierRecord, Header, NewCheckpoint, Source,
 };
 
-/// Returns a checkpoint that follows the thread's head.
+/// Returns a checkpoint that follows the thread's current head.
 pub(crate) fn new_checkpoint(
     thread: &str,
     id: CheckpointId,

@@ -27,7 +27,7 @@ async fn the_saver_passes_the_conformance_suite() {
     let dirs = Mutex::new(Vec::new());
     let report = testkit::run(|| async {
         let dir = tempfile::tempdir().unwrap();
-        // This test creates hundreds of files and does not depend on surviving a power failure.
+        // This test creates hundreds of files, which need not survive a power failure.
         let settings = Sqlite::settings().synchronous(Synchronous::Normal);
         let database = settings.open(dir.path().join("threads.db")).unwrap();
         let saver = SqliteSaver::new(&database);
@@ -37,7 +37,7 @@ async fn the_saver_passes_the_conformance_suite() {
     report.await.assert();
 }
 
-/// A directory with a database.
+/// A temporary directory with a database.
 struct TestDir(TempDir);
 
 impl TestDir {
@@ -53,7 +53,7 @@ impl TestDir {
         SqliteSaver::open(self.path()).unwrap()
     }
 
-    /// Returns the contents of all files.
+    /// Returns the concatenated contents of all files in the directory.
     #[cfg(feature = "encryption")]
     fn bytes(&self) -> Vec<u8> {
         let files = fs::read_dir(self.0.path()).unwrap();
@@ -209,8 +209,8 @@ async fn subgraphs_of_removed_steps_are_pruned() {
     assert_eq!(saver.namespaces("diary").await.unwrap().len(), 21);
 
     saver.prune(&["diary".to_owned()], Keep::Newest(3)).await.unwrap();
-    // The last three checkpoints are those of `write`, of `visit`, and the one before it, to whose step the
-    // subgraph belongs.
+    // The last three checkpoints are the one after `write`, the one after `visit`, and the one before `visit`, to
+    // whose step the subgraph belongs.
     assert_eq!(saver.namespaces("diary").await.unwrap().len(), 2);
     let history = thread.history(None).await.unwrap();
     assert_eq!(history.len(), 3);
@@ -237,7 +237,7 @@ async fn vacuum_removes_links_left_by_a_crash() {
     let saver = dir.saver();
     keep_diary(&saver, "diary", 20).await;
     keep_diary(&saver, "other", 2).await;
-    // Simulates a process that crashed between removing the checkpoints and sweeping their links.
+    // Simulates a process that crashed after it removed the checkpoints and before it swept their links.
     let file = rusqlite::Connection::open(dir.path()).unwrap();
     file.execute_batch(
         "DELETE FROM checkpoint WHERE namespace IN (SELECT id FROM namespace WHERE thread = 'diary')",
@@ -301,7 +301,7 @@ async fn a_thread_of_a_dead_owner_can_be_leased_and_stale_writes_are_rejected() 
     let dir = TestDir::new();
     let (one, two) = (dir.saver(), dir.saver());
     let _lease = one.lease("diary").await.unwrap();
-    // Without its owner file, the owner counts as dead, as if its process had ended.
+    // Without its owner file, an owner counts as dead, as if its process had ended.
     for name in dir.names().iter().filter(|it| it.contains("-owner-")) {
         fs::remove_file(dir.0.path().join(name)).unwrap();
     }
@@ -310,7 +310,8 @@ async fn a_thread_of_a_dead_owner_can_be_leased_and_stale_writes_are_rejected() 
     let key = first.key.clone();
     let late = one.put(first).await;
     assert!(matches!(late, Err(CheckpointError::LeaseLost { .. })), "{late:?}");
-    // It cannot store task records either, because they would replace those of the active run.
+    // A process that lost its lease cannot store task records either, because they would replace those of the
+    // active run.
     let event = TaskEvent::Failed { error: "late".into(), handled: false };
     let late = TaskRecord { task: TaskId::from_parts(&[b"task"]), node: "write".into(), event };
     let late = one.record(&key, vec![late]).await;
@@ -371,7 +372,7 @@ async fn changed_and_cyclic_chains_are_reported_as_damaged() {
         let saver = dir.saver();
         keep_diary(&saver, "diary", 5).await;
         let file = rusqlite::Connection::open(dir.path()).unwrap();
-        // The newest change of a field has a predecessor; the body of a checkpoint does not.
+        // The newest change to a field has a predecessor. The body of a checkpoint does not.
         let changed = format!(
             "UPDATE link SET {change} WHERE id = (
                  SELECT max(id) FROM link WHERE prev IS NOT NULL AND depth > 0
@@ -387,7 +388,7 @@ async fn changed_and_cyclic_chains_are_reported_as_damaged() {
 async fn paths_that_are_not_files_are_rejected() {
     for name in ["", ":memory:", "file:threads.db"] {
         let error = SqliteSaver::open(name).unwrap_err().to_string();
-        assert!(error.contains("the path must name a file"), "{error}");
+        assert!(error.contains("the path must specify a file"), "{error}");
     }
 }
 
@@ -515,7 +516,7 @@ async fn sixteen_concurrent_threads_keep_their_own_states() {
     assert_eq!(saver.sizes().await.unwrap().threads, 16);
 }
 
-/// Pruning and vacuum run on the same open database as the runs, and on another one.
+/// Runs are not disturbed by pruning and vacuuming, whether in the same open database or in another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_and_cleanup_do_not_disturb_each_other() {
     let dir = TestDir::new();

@@ -1,4 +1,4 @@
-//! Tests with files of older versions.
+//! Tests with database files that were created by older versions.
 
 use std::{fs, path::Path};
 
@@ -37,12 +37,12 @@ fn tea(saver: &SqliteSaver) -> graph_core::CompiledGraph<Tea> {
     graph.checkpointer(saver.clone()).compile().unwrap()
 }
 
-/// Creates the file that version 1 would have created for these threads.
+/// Creates the file that version 1 would have created for the threads in the file `newest`.
 fn create_version_1_file(newest: &Path, path: &Path) {
     let file = Connection::open(path).unwrap();
     file.execute_batch(include_str!("../../src/sqlite/schema/1.sql")).unwrap();
     file.execute("ATTACH ?1 AS newest", [newest.to_str().unwrap()]).unwrap();
-    // In version 1 each record had a row of its own, and the checkpoint's row contained the body.
+    // In version 1, each record had a separate row, and the checkpoint's row contained the body.
     file.execute_batch(
         "INSERT INTO main.namespace SELECT * FROM newest.namespace;
          INSERT INTO main.checkpoint
@@ -109,7 +109,7 @@ async fn a_version_1_file_is_migrated() {
     assert_eq!(migrated.get(&at).await.unwrap().unwrap().records, [record]);
     assert_eq!(migrated.database().verify().await.unwrap(), Vec::<String>::new());
 
-    // Opening the file again changes nothing, and no old tables are left.
+    // Opening the file again does not change it, and no old tables are left.
     drop(migrated);
     let bytes = fs::read(&old).unwrap();
     drop(SqliteSaver::open(&old).unwrap());
@@ -134,7 +134,7 @@ fn done(task: &str) -> TaskRecord {
     TaskRecord { task: TaskId::from_parts(&[task.as_bytes()]), node: task.to_owned(), event }
 }
 
-/// Returns the first checkpoint of a thread that has none yet.
+/// Returns the first checkpoint of a thread. The checkpoint is not stored.
 fn unstored_checkpoint() -> NewCheckpoint {
     new_checkpoint("early", CheckpointId::next(), None, "run", Vec::new())
 }

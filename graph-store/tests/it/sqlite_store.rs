@@ -1,4 +1,4 @@
-//! Tests of the SQLite store that the suite for all stores does not cover.
+//! Tests of the SQLite store for behaviour that the common test suite for all stores does not cover.
 
 use std::{
     path::PathBuf,
@@ -22,7 +22,7 @@ fn file() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// A clock controlled by the test.
+/// A clock whose time the test sets.
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -163,7 +163,8 @@ async fn threads_and_items_can_share_a_file() {
     assert_eq!(store.list_namespaces(ListNamespaces::new()).await.unwrap().len(), 1);
 }
 
-/// A prefix is searched as a range of an index, and expired items by the index on their expiry.
+/// A search under a prefix uses a range of an index, and a search for expired items uses the index on the expiry
+/// time.
 #[test]
 fn statements_use_the_indexes() {
     let (_dir, path) = file();

@@ -1,4 +1,4 @@
-//! The writer's cache stays valid, whatever other connections write.
+//! Tests that the writer's cache stays valid, whatever other connections write.
 
 use std::{fs, thread};
 
@@ -15,15 +15,15 @@ use crate::checkpoints::new_checkpoint;
 
 const THREADS: [&str; 3] = ["a", "b", "c"];
 
-/// An operation on a thread, done by one of two open databases.
+/// An operation on a thread, executed by one of two open databases.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
-    /// Stores a checkpoint that builds on `base`, or on the newest one if that is `None`.
+    /// Stores a checkpoint that builds on the checkpoint `base`, or on the newest checkpoint if `base` is `None`.
     Put {
         base: Option<Index>,
         is_current: bool,
     },
-    /// Stores a task record, for a stored checkpoint or for one that does not exist yet.
+    /// Stores a task record for the checkpoint `at`, or for one that does not exist yet if `at` is `None`.
     Record {
         at: Option<Index>,
     },
@@ -46,7 +46,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Returns the id of a checkpoint by its number, so that records can be stored before it.
+/// Returns the id of the checkpoint with this number. Ids are predictable, so that records can be stored before
+/// their checkpoint.
 fn next_id(number: usize) -> CheckpointId {
     CheckpointId::from_bytes((number as u128).to_be_bytes())
 }
@@ -56,7 +57,7 @@ async fn ids(saver: &impl Checkpointer, thread: &str) -> Vec<CheckpointId> {
     history.into_iter().map(|it| it.key.id).collect()
 }
 
-/// Applies an operation, with checkpoint ids from the model; returns the error as text.
+/// Applies an operation, using checkpoint ids from the model. Returns an error as text.
 async fn apply(
     saver: &impl Checkpointer,
     known: &[CheckpointId],
@@ -99,7 +100,7 @@ async fn apply(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Two open databases on one file, used alternately, behave like an in-memory saver.
+    /// Two databases that are open on one file and used alternately behave like an in-memory saver.
     #[test]
     fn two_writers_never_use_stale_cache_entries(
         operations in prop::collection::vec((operation(), 0..THREADS.len(), any::<bool>()), 1..=40),
@@ -107,7 +108,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("threads.db");
         let open = || {
-            // This test does not depend on surviving a power failure.
+            // The files of this test need not survive a power failure.
             let settings = Sqlite::settings().synchronous(Synchronous::Normal);
             SqliteSaver::new(&settings.open(&path).unwrap())
         };
@@ -144,13 +145,15 @@ fn put(
     new_checkpoint(thread, id, head, "run", vec![("field".into(), change)])
 }
 
-/// The second checkpoint is rejected, and the first one is rolled back with it.
+/// If the second checkpoint of a write is rejected, the first one is rolled back with it and must not stay in the
+/// cache.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolled_back_checkpoints_are_not_cached() {
     let dir = tempfile::tempdir().unwrap();
     let saver = SqliteSaver::open(dir.path().join("threads.db")).unwrap();
     let mut threads = JoinSet::new();
-    // First one thread whose writes are committed alone, then many whose writes share commits.
+    // In the first round, one thread writes, whose writes are committed alone. In the second, many threads write
+    // and share commits.
     for round in [1, 40] {
         for number in 0..round {
             let saver = saver.clone();
@@ -186,16 +189,16 @@ async fn the_wal_stays_short_while_one_thread_writes() {
         saver.put(put("thread", id, head, change)).await.unwrap();
         head = Some(id);
     }
-    // 40 MB were written through the WAL.
+    // The test has written 40 MB through the WAL.
     let wal_bytes = fs::metadata(path.with_extension("db-wal")).unwrap().len();
     assert!(wal_bytes < 12 << 20, "{wal_bytes} bytes");
 }
 
-/// Starts writes without waiting for them.
+/// Starts writes without waiting for their completion.
 async fn start_writes(saver: &SqliteSaver, threads: &[String]) {
     for thread in threads {
         let put = saver.put(put(thread, CheckpointId::next(), None, Change::Set(json!(1))));
-        // Polled once, then dropped.
+        // The future is polled once and then dropped.
         tokio::select! { biased; _ = put => {}, () = std::future::ready(()) => {} }
     }
 }
@@ -213,7 +216,7 @@ async fn started_writes_complete_before_the_file_is_closed() {
     assert_eq!(saver.threads().await.unwrap().len(), threads.len());
 }
 
-/// Another process may take over a thread as soon as its owner is gone.
+/// Another process may take over a thread as soon as the owner file is gone, so that file must be removed last.
 #[tokio::test]
 async fn the_owner_file_exists_until_everything_is_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -227,7 +230,7 @@ async fn the_owner_file_exists_until_everything_is_written() {
         is_closed = closing.is_finished();
         let mut names = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name());
         let has_owner = names.any(|it| it.to_string_lossy().contains("-owner-"));
-        // Checked after the owner file, because the WAL must disappear first.
+        // Check this after checking for the owner file, because the WAL must disappear before the owner file.
         let has_wal = path.with_extension("db-wal").exists();
         assert!(has_owner || !has_wal);
     }

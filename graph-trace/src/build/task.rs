@@ -1,4 +1,4 @@
-//! One task: the actions of its body and of its error handler, and the graphs it ran.
+//! Builds the trace of one task: the actions of its body and of its error handler, and the graphs that it ran.
 
 use graph_core::{
     EventKind, FieldWrite, Interrupt,
@@ -13,11 +13,12 @@ use crate::trace::{EffectTrace, FailedAttempt, SendTrace, TaskTrace, Timing};
 #[derive(Clone, Debug)]
 pub(super) struct TaskBuilder {
     pub(super) id: TaskId,
-    /// Changes each time the task starts or is retried: see [`GraphBuilder::set_generation`].
+    /// Number of the task's current execution. It changes each time the task is started or retried; see
+    /// [`GraphBuilder::set_generation`].
     pub(super) generation: u64,
     node: String,
     input: Value,
-    /// Whether its input is a payload that was sent to it.
+    /// Whether the task's input is a payload that was sent to it.
     pub(super) sent: bool,
     timing: Timing,
     body: Activity,
@@ -25,23 +26,23 @@ pub(super) struct TaskBuilder {
     error: Option<String>,
     handled: bool,
     cached: bool,
-    /// All interrupts of the task, pending or answered.
+    /// All interrupts of the task, whether pending or answered.
     interrupts: Vec<TaskInterrupt>,
     writes: Vec<FieldWrite>,
     gotos: Vec<GotoRecord>,
-    /// The graphs it ran, by namespace.
+    /// The graphs that the task ran, with their namespaces.
     graphs: Vec<(String, GraphBuilder)>,
-    /// Whether the task was started before.
+    /// Whether the task has been started before.
     is_restarted: bool,
-    /// Whether there were events in this generation other than the start.
+    /// Whether there have been events in this generation other than the start event.
     has_events: bool,
-    /// Whether the body finished in this generation.
+    /// Whether the body has finished in this generation.
     body_finished: bool,
-    /// The result of an earlier run, until it is clear whether the task is executed again.
+    /// The result of an earlier run. It is kept until it is clear whether the task is executed again.
     previous: Option<Box<Self>>,
 }
 
-/// The actions of a task's body or of its handler.
+/// The actions of a task's body or of its error handler.
 #[derive(Clone, Debug, Default)]
 struct Activity {
     retries: Vec<FailedAttempt>,
@@ -88,13 +89,13 @@ impl TaskBuilder {
         }
     }
 
-    /// Continues a task that was started before: its interrupts are kept, and its graphs are resumed.
+    /// Continues a task that has been started before. Its interrupts are kept, and its graphs are resumed.
     pub(super) fn continue_from(&mut self, mut previous: Self) {
         self.is_restarted = true;
         self.interrupts = previous.interrupts.clone();
         self.graphs = std::mem::take(&mut previous.graphs);
         self.previous = match (previous.has_events, previous.previous.take()) {
-            // It was started without any further event, so the result before that is more complete.
+            // `previous` was started but had no further events, so the result before it is more complete.
             (false, Some(before)) => Some(before),
             _ => Some(Box::new(previous)),
         };
@@ -147,13 +148,13 @@ impl TaskBuilder {
         }
     }
 
-    /// The first event of a task determines what is kept of the result of an earlier run.
+    /// Handles the first event of a task, which determines which part of an earlier run's result is kept.
     fn restore_previous(&mut self, kind: &EventKind, by_handler: bool) {
         let is_first = !std::mem::replace(&mut self.has_events, true);
         let is_cached = matches!(kind, EventKind::Update { cached: true, .. });
         let previous = if is_first { self.previous.take() } else { None };
         match previous {
-            // The task is not executed again: everything it did happened in the earlier run.
+            // The task is not executed again, so all its actions happened in the earlier run.
             Some(previous) if is_cached => {
                 (self.body, self.handler) = (previous.body, previous.handler);
                 (self.error, self.timing, self.cached) =
@@ -186,17 +187,17 @@ impl TaskBuilder {
     }
 
     pub(super) fn finish(mut self) -> TaskTrace {
-        // The task was started again without any further event, so the earlier result still applies.
+        // The task was started again but had no further events, so the earlier result still applies.
         if let (false, Some(previous)) = (self.has_events, self.previous.take()) {
             return Self { graphs: self.graphs, previous: None, has_events: true, ..*previous }
                 .finish();
         }
         if self.body_finished {
-            // Drop graphs of earlier attempts or runs that the last attempt did not run.
+            // Drop graphs that belong to earlier attempts or runs and that the last attempt did not run.
             self.graphs.retain(|it| it.1.generation == self.generation);
         }
-        // Graphs that a node runs concurrently arrive in any order; the number in their namespace determines their
-        // order.
+        // Graphs that a node runs concurrently arrive in an arbitrary order. They are sorted by the number in their
+        // namespace.
         let own_namespace = format!("{}:{}", self.node, self.id);
         self.graphs.sort_by_cached_key(|(namespace, _)| {
             let by_handler = namespace.contains(':') && !namespace.contains(&own_namespace);
@@ -231,7 +232,7 @@ impl TaskBuilder {
 }
 
 impl Activity {
-    /// Moves the stream output of a failed attempt to that attempt.
+    /// Moves the stream output of a failed attempt from the task to that attempt.
     fn retry(&mut self, attempt: u32, error: &str) {
         self.retries.push(FailedAttempt {
             attempt,
@@ -241,14 +242,15 @@ impl Activity {
         });
     }
 
-    /// Adds an effect once: a node that is executed again receives the same results.
+    /// Adds an effect unless it is already present, because a node that is executed again receives the same
+    /// results.
     fn effect(&mut self, key: &str, result: &Value) {
         if !self.effects.iter().any(|it| it.key == key) {
             self.effects.push(EffectTrace { key: key.to_owned(), result: result.clone() });
         }
     }
 
-    /// Sorts effects by key, because concurrent calls complete in any order.
+    /// Sorts effects by key, because concurrent calls complete in an arbitrary order.
     fn sorted(mut self) -> Self {
         self.effects.sort_by(|a, b| a.key.cmp(&b.key));
         self

@@ -1,7 +1,7 @@
 //! Finds the first difference between two traces.
 //!
-//! Tasks are compared in order, and each in the order in which it acts: its input, its calls, its writes, its
-//! routes. The difference that is found is therefore a cause, not a consequence of an earlier one.
+//! Tasks are compared in order. Within a task, its input, calls, writes and routes are compared in the order in
+//! which they happen. The first difference is therefore a cause and not a consequence of another difference.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::{
     trace::{GraphTrace, StepTrace, TaskTrace, Trace},
 };
 
-/// A difference.
+/// A difference between two traces.
 pub(super) struct Difference {
     pub(super) path: TracePath,
     pub(super) kind: DivergenceKind,
@@ -65,7 +65,7 @@ fn compare_graphs(
                 compare_steps(&outer.enter(nth, a.step), a, b)
             }
             (a, b) => {
-                // The lower number is the step that the other run does not have.
+                // The lower number belongs to the step that the other run does not have.
                 let number = a.iter().chain(&b).map(|it| it.step).min().unwrap_or_default();
                 let nodes = |it: Option<&StepTrace>| it.filter(|it| it.step == number).map(nodes);
                 let path = outer.enter(nth, number);
@@ -131,7 +131,7 @@ fn compare_writes(path: &TracePath, a: &TaskTrace, b: &TaskTrace) -> Option<Diff
     let mut shown =
         [was, now].map(|it| it.filter(|it| it.field == field).map(|it| it.value.clone()));
     if shown[0] == shown[1] {
-        // The value is the same, so the difference is whether it replaces the field.
+        // The values are equal, so the writes differ in whether they replace the field.
         shown = [was, now]
             .map(|it| it.map(|it| json!({ "overwrite": it.overwrite, "value": it.value })));
     }
@@ -139,7 +139,7 @@ fn compare_writes(path: &TracePath, a: &TaskTrace, b: &TaskTrace) -> Option<Diff
     Some(Difference { path: path.clone(), kind: DivergenceKind::Write(field), was, now })
 }
 
-/// Finds the first item that differs.
+/// Finds the first pair of items that differ.
 fn compare_items<T: PartialEq + Serialize>(
     path: &TracePath,
     kind: DivergenceKind,

@@ -77,7 +77,7 @@ fn display_nodes(nodes: &[String]) -> String {
     if nodes.is_empty() { "nothing".to_owned() } else { format!("`{}`", nodes.join("`, `")) }
 }
 
-/// Renders a value, truncated if it is too long for a line.
+/// Renders a value, which is truncated if it is too long for one line.
 fn display_value(value: Option<&Value>) -> String {
     const MAX_CHARS: usize = 300;
     let Some(value) = value else { return "nothing".to_owned() };

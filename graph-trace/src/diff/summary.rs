@@ -14,18 +14,18 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DiffSummary {
-    /// Number of supersteps of the root graph with a task that acted differently.
+    /// Number of supersteps of the root graph that contain a task that acted differently.
     pub steps: usize,
-    /// Number of tasks that acted differently or exist in one run only. Different inputs alone do not count,
-    /// because they are consequences of earlier differences.
+    /// Number of tasks that acted differently or exist in only one run. A task whose only difference is its input
+    /// does not count, because that is a consequence of an earlier difference.
     pub tasks: usize,
     /// Tasks that routed or sent to different nodes.
     pub routes: Vec<RouteChange>,
-    /// The fields of the final state that differ.
+    /// Fields of the final state that differ.
     pub fields: Vec<FieldChange>,
-    /// The number of external calls in each run.
+    /// Number of external calls in the first and in the second run.
     pub effects: (usize, usize),
-    /// How each run ended, if that differs.
+    /// How each run ended, if the endings differ.
     pub ends: Option<(RunStatus, RunStatus)>,
 }
 
@@ -33,23 +33,23 @@ pub struct DiffSummary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteChange {
-    /// The task.
+    /// Location of the task.
     pub path: TracePath,
-    /// The nodes it routed and sent to in the first run.
+    /// Nodes that the task routed or sent to in the first run.
     pub was: Vec<String>,
-    /// The nodes it routed and sent to in the second run.
+    /// Nodes that the task routed or sent to in the second run.
     pub now: Vec<String>,
 }
 
-/// A field with different values.
+/// A field that has different values in the two runs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FieldChange {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// The value in the first run; `None` if the field is missing.
+    /// The value in the first run, or `None` if the field is missing there.
     pub was: Option<Value>,
-    /// The value in the second run; `None` if the field is missing.
+    /// The value in the second run, or `None` if the field is missing there.
     pub now: Option<Value>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn summarise(a: &Trace, b: &Trace) -> DiffSummary {
     summary
 }
 
-/// Returns the fields of two states that differ.
+/// Returns the fields that differ between two states.
 pub(super) fn fields(a: Option<&Value>, b: Option<&Value>) -> Vec<FieldChange> {
     let none = Map::new();
     let object =
@@ -132,7 +132,7 @@ impl DiffSummary {
         for (nth, (a, b)) in a.graphs.iter().zip(&b.graphs).enumerate() {
             self.graphs(path, nth + 1, a, b, false);
         }
-        // A task counts in addition to the tasks inside it if its own actions differ.
+        // If a task's own actions differ, it counts in addition to the tasks inside it.
         let without_graphs = |it: &TaskTrace| TaskTrace { graphs: Vec::new(), ..it.clone() };
         if self.tasks == before
             || compare::compare_actions(path, &without_graphs(a), &without_graphs(b)).is_some()

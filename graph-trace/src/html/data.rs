@@ -1,7 +1,7 @@
-//! The data for the page's script.
+//! The data that the page's script reads.
 //!
-//! A state is stored as the changes made by each step, so that a conversation of a thousand steps is not contained
-//! a thousand times. The script restores the states: see `trace.js`.
+//! A state is stored as the changes that each step made, so that a conversation with a thousand steps is not stored
+//! a thousand times. The script restores the states; see `trace.js`.
 
 use graph_core::{FieldWrite, draw::Drawing};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::trace::{
     EffectTrace, FailedAttempt, GraphTrace, RunStatus, SendTrace, StepTrace, TaskTrace, Trace,
 };
 
-/// Returns the data of the page.
+/// Returns the data of the page for a trace.
 pub(super) fn of<'a>(trace: &'a Trace, title: &'a str, drawing: &Drawing) -> PageData<'a> {
     PageData {
         title,
@@ -39,7 +39,7 @@ pub(super) struct PageData<'a> {
     then: &'a [Value],
     end: &'a RunStatus,
     steps: Vec<StepData<'a>>,
-    /// `None` if the graph is too large to be drawn.
+    /// The picture of the graph, or `None` if the graph is too large to be drawn.
     picture: Option<Picture>,
 }
 
@@ -52,7 +52,7 @@ struct StepData<'a> {
     change: Option<Change<'a>>,
 }
 
-/// The changes of the state made by a step.
+/// The changes that a step made to the state.
 #[derive(Default, Serialize)]
 struct Change<'a> {
     /// Fields with a new value.
@@ -69,10 +69,10 @@ struct Change<'a> {
 #[derive(Serialize)]
 struct TaskData<'a> {
     node: &'a str,
-    /// Start and end, in microseconds.
+    /// Start and end of the task, in microseconds since the first event.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<(u128, u128)>,
-    /// The input, if it differs from the state.
+    /// The input of the task, if it differs from the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<&'a Value>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]

@@ -1,4 +1,4 @@
-//! The executed path: which nodes of a graph ran, and which edges were taken.
+//! The executed path, which consists of the nodes that ran and the edges that were taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +6,16 @@ use graph_core::draw::{Drawing, DrawnEdge, DrawnKind, DrawnNode};
 
 use crate::trace::{GraphTrace, RunStatus, StepTrace, TaskTrace, Trace};
 
-/// The executed nodes and edges, by their ids in a drawing.
+/// The executed nodes and edges, keyed by their ids in a drawing.
 #[derive(Debug, Default)]
 pub(super) struct ExecutedPath {
     pub(super) nodes: BTreeMap<String, NodeActivity>,
-    /// How often each edge was taken, by its ends. Edges taken by commands may be missing in the drawing.
+    /// How often each edge was taken, keyed by the nodes at its ends. Edges that were taken by commands may be
+    /// missing from the drawing.
     pub(super) edges: BTreeMap<(String, String), usize>,
 }
 
-/// A summary of a node's tasks.
+/// A summary of the tasks of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeActivity {
     pub(super) count: usize,
@@ -49,19 +50,19 @@ pub(super) fn of(trace: &Trace, drawing: &Drawing) -> ExecutedPath {
 }
 
 struct Walker<'a> {
-    /// The outgoing edges of each node.
+    /// Outgoing edges of each node.
     edges: BTreeMap<&'a str, Vec<&'a DrawnEdge>>,
     /// Nodes that may run long after their predecessors.
     deferred: BTreeSet<&'a str>,
-    /// The end nodes.
+    /// Ids of the end nodes.
     ends: BTreeSet<&'a str>,
     executed: ExecutedPath,
 }
 
 impl Walker<'_> {
-    /// Adds one execution of a graph, whose node ids start with `prefix`.
+    /// Adds one execution of a graph. The ids of the graph's nodes start with `prefix`.
     ///
-    /// If it is `open`, its last step may be incomplete.
+    /// If `is_open` is true, the last step may be incomplete.
     fn graph(&mut self, graph: &GraphTrace, prefix: &str, is_open: bool) {
         let mut last_run: BTreeMap<String, usize> = BTreeMap::new();
         let nodes = |step: &StepTrace| -> BTreeSet<String> {
@@ -89,7 +90,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Counts the edges from START to these nodes, if there are any.
+    /// Counts the edges from START to the nodes in `next`, if there are any.
     fn enter_from_start(&mut self, prefix: &str, next: &BTreeSet<String>) {
         let start = format!("{prefix}__start__");
         let edges = self.edges.get(start.as_str()).into_iter().flatten();
@@ -118,7 +119,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Counts the unconditional edges of a completed task. The targets of branches are known from the task itself.
+    /// Counts the unconditional edges of a completed task. The targets of branches are recorded in the task itself.
     fn follow_edges(&mut self, id: &str, next: &BTreeSet<String>, later: impl Fn(&str) -> bool) {
         for edge in self.edges.get(id).into_iter().flatten().filter(|it| !it.conditional) {
             let may_run_later = edge.join.is_some() || self.deferred.contains(edge.to.as_str());
@@ -130,7 +131,7 @@ impl Walker<'_> {
     }
 }
 
-/// Returns whether a task completed without its error handler, so that its node's edges were taken.
+/// Returns whether a task completed without its error handler. Only in that case were the edges of its node taken.
 fn is_completed(task: &TaskTrace) -> bool {
     task.error.is_none() && !task.handled
 }

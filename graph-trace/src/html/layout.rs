@@ -1,8 +1,8 @@
-//! Layout of a drawing.
+//! Computes the layout of a drawing.
 //!
-//! Layered graph drawing (Sugiyama): back edges are reversed, each node is placed one layer below its predecessors,
-//! each layer is ordered to reduce crossings, and then shifted to straighten edges. An expanded subgraph is laid
-//! out first and then placed as one large node.
+//! Uses layered graph drawing (Sugiyama's method). Back edges are reversed, and each node is placed one layer below
+//! its predecessors. Each layer is ordered to reduce crossings, and then shifted to straighten edges. An expanded
+//! subgraph is laid out first and then placed like one large node.
 
 mod coordinates;
 mod layers;
@@ -15,8 +15,9 @@ use serde::Serialize;
 use super::executed_path::{ExecutedPath, NodeActivity};
 use layers::{Edge, Layered};
 
-/// Larger graphs are unreadable and slow to lay out.
+/// Maximum number of nodes. Larger graphs are unreadable and slow to lay out.
 const MAX_NODES: usize = 400;
+/// Maximum number of edges.
 const MAX_EDGES: usize = 1500;
 
 const MARGIN: f64 = 10.0;
@@ -24,7 +25,7 @@ const MARGIN: f64 = 10.0;
 const TITLE_HEIGHT: f64 = 26.0;
 const LINE_HEIGHT: f64 = 14.0;
 
-/// Lays out a drawing; `None` if it is too large.
+/// Lays out a drawing. Returns `None` if the drawing is too large.
 pub(super) fn picture(drawing: &Drawing, executed: &ExecutedPath) -> Option<Picture> {
     if drawing.nodes.len() > MAX_NODES || drawing.edges.len() > MAX_EDGES {
         return None;
@@ -74,11 +75,11 @@ struct PlacedEdge {
     sends: bool,
     label: String,
     taken: usize,
-    /// The points of the line, which is vertical at each of them.
+    /// Points through which the line passes. The line is vertical at each of them.
     points: Vec<(i32, i32)>,
 }
 
-/// All edges from one node to another, merged into one.
+/// All edges from one node to another, merged into a single edge.
 #[derive(Debug)]
 struct MergedEdge {
     from: String,
@@ -90,7 +91,7 @@ struct MergedEdge {
     taken: usize,
 }
 
-/// A graph with its layout, relative to its upper left corner.
+/// A graph and its layout. Coordinates are relative to the upper left corner.
 struct Block {
     width: f64,
     height: f64,
@@ -111,7 +112,7 @@ fn merge_edges(drawing: &Drawing, executed: &ExecutedPath) -> Vec<MergedEdge> {
         merged.sends |= edge.sends;
         merged.labels.extend(edge.label.clone());
     }
-    // Commands may take edges that are not in the drawing.
+    // Commands may have taken edges that are not in the drawing.
     let known: Vec<_> = drawing.nodes.iter().map(|it| it.id.as_str()).collect();
     for (from, to) in executed.edges.keys() {
         if known.contains(&from.as_str()) && known.contains(&to.as_str()) {
@@ -130,7 +131,7 @@ impl MergedEdge {
     }
 }
 
-/// Lays out the nodes inside `parent`, or the top level.
+/// Lays out the nodes inside `parent`, or the nodes on the top level if `parent` is `None`.
 fn layout_block(
     drawing: &Drawing,
     edges: &[MergedEdge],

@@ -1,8 +1,8 @@
-//! SHA-256 in base64, as used in a content security policy to identify scripts and styles.
+//! Computes SHA-256 hashes in base64, which a content security policy uses to identify scripts and styles.
 //!
-//! It only hashes a few kilobytes of public data: the page's own script and style.
+//! This implementation only hashes a few kilobytes of public data, namely the page's own script and style.
 
-/// Returns the hash in base64.
+/// Returns the SHA-256 hash of `bytes` in base64.
 pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(44);
@@ -69,14 +69,15 @@ fn compress(hash: &mut [u32; 8], block: &[u8], rounds: &[u32; 64]) {
 }
 
 /// Computes the constants of the algorithm: the first 32 bits of the fractional parts of the square roots of the
-/// first 8 primes, and of the cube roots of the first 64.
+/// first 8 primes, and of the cube roots of the first 64 primes.
 fn constants() -> ([u32; 8], [u32; 64]) {
     let mut primes = (2_u128..).filter(|it| (2..*it).all(|by| it % by != 0));
     let mut starts = [0; 8];
     let mut rounds = [0; 64];
     for (at, round) in rounds.iter_mut().enumerate() {
         let prime = primes.next().expect("there is always another prime");
-        // A root of `prime << 32k` is the root of `prime`, shifted by 32 bits; its low half is the fractional part.
+        // The `k`th root of `prime << 32k` is the `k`th root of `prime`, shifted by 32 bits. Its low half is the
+        // fractional part.
         *round = (root(prime << 96, 3) & u128::from(u32::MAX)) as u32;
         if let Some(start) = starts.get_mut(at) {
             *start = (root(prime << 64, 2) & u128::from(u32::MAX)) as u32;
@@ -85,7 +86,7 @@ fn constants() -> ([u32; 8], [u32; 64]) {
     (starts, rounds)
 }
 
-/// Returns the largest number whose `power`th power is at most `of`.
+/// Returns the largest number whose power with the exponent `power` is at most `of`.
 fn root(of: u128, power: u32) -> u128 {
     let (mut low, mut high) = (0, 1 << 40);
     while high - low > 1 {

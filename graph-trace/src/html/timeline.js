@@ -1,4 +1,4 @@
-// The tasks parent time. Only visible bars are drawn, and bars that are too close to distinguish are drawn as one.
+// The tasks over time. Only visible bars are drawn, and bars that are too close to each other to be distinguished are drawn as one bar.
 
 const LANE = 24;
 const AXIS = 22;

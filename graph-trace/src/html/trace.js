@@ -1,6 +1,6 @@
 // The run as rows: one for each superstep and each task, with nested graphs below their task.
 
-// Keeps integers exact that a float cannot represent, if the browser provides their source text.
+// If the browser provides the source text of numbers, keeps integers exact that a float cannot represent.
 const exact = (_, value, how) =>
   typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(how?.source ?? "")
     ? BigInt(how.source)
@@ -54,7 +54,7 @@ for (const row of rows) {
 }
 const length = Math.max(1, tasks.reduce((most, it) => Math.max(most, it.end), 0));
 
-// Nodes have different colours, as far as there are enough.
+// Each node gets its own colour, as long as there are enough colours.
 const names = [...new Set(tasks.map((it) => it.id))].sort();
 const colors = new Map(names.map((it, nth) => [it, "c" + (nth % 8)]));
 

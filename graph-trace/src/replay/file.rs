@@ -1,6 +1,7 @@
-//! The file format of recordings: JSON lines, readable by people.
+//! The file format of recordings, which is human-readable JSON lines.
 //!
-//! The first line contains the graph and its input, the last one the trace, and each line in between is one call.
+//! The first line contains the graph and its input. The last line contains the trace. Each line in between is one
+//! call.
 
 use std::{
     cmp::Ordering,
@@ -20,7 +21,7 @@ use crate::trace::{GraphTrace, Header, RunStatus, Trace};
 pub struct Recording {
     /// The graph that ran and its input.
     pub header: Header,
-    /// The calls, ordered by call site; those of one call site in order of completion.
+    /// The calls, ordered by call site. Calls at the same call site are in order of completion.
     pub calls: Vec<RecordedCall>,
     /// The trace of the run.
     pub trace: Trace,
@@ -31,11 +32,11 @@ pub struct Recording {
 #[serde(into = "CallLine", from = "CallLine")]
 #[non_exhaustive]
 pub struct RecordedCall {
-    /// Where it was made: a path of steps, nodes and graphs.
+    /// Location at which the call was made: a path of steps, nodes and graphs.
     pub call_site: String,
-    /// Its name and key.
+    /// Name and key of the call.
     pub key: String,
-    /// Its outcome.
+    /// Outcome of the call.
     pub outcome: CallOutcome,
 }
 
@@ -63,14 +64,14 @@ impl CallOutcome {
     }
 }
 
-/// A recording that cannot be read or written.
+/// An error of reading or writing a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,
@@ -78,7 +79,7 @@ pub enum RecordingError {
     /// A line is not valid JSON or has the wrong structure.
     #[error("cannot parse line {line} of the recording: {source}")]
     Line {
-        /// The number of the line, starting at 1.
+        /// Number of the line, starting at 1.
         line: usize,
         /// The JSON error.
         source: serde_json::Error,
@@ -106,7 +107,7 @@ struct FirstLine {
     header: Header,
 }
 
-/// A call as stored in the file. Lines are kept short: rare fields are omitted unless they are set.
+/// A call as stored in the file. To keep lines short, rarely used fields are omitted unless they are set.
 #[derive(Serialize, Deserialize)]
 struct CallLine {
     at: String,
@@ -152,7 +153,7 @@ impl From<CallLine> for RecordedCall {
 
 impl Recording {
     pub(super) fn new(trace: Trace, mut calls: Vec<RecordedCall>) -> Self {
-        // Concurrent tasks finish in any order, which must not affect the file.
+        // Concurrent tasks finish in an arbitrary order, which must not affect the file.
         calls.sort_by(|a, b| compare_call_sites(&a.call_site, &b.call_site));
         Self { header: trace.header.clone(), calls, trace }
     }
@@ -165,14 +166,14 @@ impl Recording {
         Self::parse(&text)
     }
 
-    /// Writes the recording to a file, which is overwritten.
+    /// Writes the recording to a file. An existing file is overwritten.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), RecordingError> {
         let path = path.as_ref();
         fs::write(path, self.to_text()?)
             .map_err(|source| RecordingError::File { path: path.to_owned(), source })
     }
 
-    /// Parses the content of a file.
+    /// Parses the content of a recording file.
     pub fn parse(text: &str) -> Result<Self, RecordingError> {
         let lines: Vec<_> =
             text.lines().enumerate().filter(|(_, it)| !it.trim().is_empty()).collect();
@@ -193,7 +194,7 @@ impl Recording {
         Ok(Self { header, calls, trace })
     }
 
-    /// Returns the content of the file.
+    /// Returns the content of the recording file.
     pub fn to_text(&self) -> Result<String, RecordingError> {
         let first = FirstLine { recording: VERSION, header: self.header.clone() };
         let mut lines = vec![serde_json::to_string(&first)?];
@@ -210,12 +211,12 @@ fn parse_line<T: DeserializeOwned>((nth, line): (usize, &str)) -> Result<T, Reco
     serde_json::from_str(line).map_err(|source| RecordingError::Line { line: nth + 1, source })
 }
 
-/// Orders call sites as a run reaches them: numbers are compared by value.
+/// Compares call sites so that they are ordered as a run reaches them. Numbers are compared by value.
 pub(super) fn compare_call_sites(a: &str, b: &str) -> Ordering {
     chunks(a).cmp(chunks(b))
 }
 
-/// Splits a text into numbers and the text between them.
+/// Splits a text into numbers and the texts between them.
 fn chunks(text: &str) -> impl Iterator<Item = (Option<u64>, &str)> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::file::{CallOutcome, RecordedCall, Recording, RecordingError};
 use crate::{RecordedRun, Trace};
 
-/// Runs a graph once and writes a [`Recording`] of it to a file.
+/// Runs a graph once and writes a [`Recording`] of the run to a file.
 ///
-/// This replaces the [`effects`](RunOptions::effects) of the options; the calls are actually made. The file
-/// contains the results of calls unredacted: see [`Recording`].
+/// This replaces the [`effects`](RunOptions::effects) in the options, and the calls are actually made. The file
+/// contains the results of calls unredacted; see [`Recording`].
 pub async fn record_to<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
     input: impl Into<Input<S>>,
@@ -32,10 +32,10 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
     Ok(recorded)
 }
 
-/// Records the external calls of a run: pass it to [`RunOptions::effects`].
+/// Records the external calls of a run. Pass a recorder to [`RunOptions::effects`].
 ///
-/// A thread that is resumed after a crash or an interrupt takes the calls of its current step from its own journal.
-/// A recorder that was present when they were made has recorded them; a new one has not.
+/// A thread that is resumed after a crash or an interrupt takes the results of the calls in its current step from
+/// its own journal. These calls are recorded only by a recorder that was present when they were made.
 #[derive(Debug, Default)]
 pub struct Recorder {
     // A std mutex, because it is only locked briefly and never across an await.
@@ -48,7 +48,8 @@ impl Recorder {
         Arc::default()
     }
 
-    /// Returns a recording of the calls recorded so far, by the run with this trace.
+    /// Returns a recording with the calls that have been recorded so far. `trace` is the trace of the run that made
+    /// them.
     pub fn recording(&self, trace: &Trace) -> Recording {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Recording::new(trace.clone(), calls)

@@ -1,4 +1,4 @@
-//! The result of a replay, and how it differs from the recording.
+//! The result of a replay and its differences from the recording.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use graph_core::{RunError, RunOutcome};
 use super::{RecordedCall, Recording, Replayer};
 use crate::{Divergence, RecordedRun, Trace};
 
-/// A replayed run.
+/// A replayed run and its differences from the recording.
 #[derive(Debug)]
 #[must_use]
 #[non_exhaustive]
 pub struct ReplayedRun<S> {
-    /// Its trace.
+    /// The trace of the replayed run.
     pub trace: Trace,
-    /// Its result.
+    /// The result of the replayed run.
     pub outcome: Result<RunOutcome<S>, RunError>,
-    /// The calls that are not in the recording, ordered by call site.
+    /// Calls that are not in the recording, ordered by call site.
     pub unrecorded_calls: Vec<UnrecordedCall>,
-    /// The recorded calls that were not made.
+    /// Recorded calls that were not made.
     pub unused_calls: Vec<RecordedCall>,
-    /// How the run differs from the recorded one.
+    /// The first difference from the recorded run, if any, and a summary of all differences.
     pub divergence: Option<Divergence>,
-    /// Whether the declaration of the graph differs from the recorded one.
+    /// Whether the declaration of the graph differs from that of the recorded graph.
     pub graph_changed: bool,
 }
 
@@ -70,16 +70,17 @@ impl<S> AsRef<Trace> for ReplayedRun<S> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnrecordedCall {
-    /// Where it was made.
+    /// Location at which the call was made.
     pub call_site: String,
-    /// Its name and key.
+    /// Name and key of the call.
     pub key: String,
-    /// The recorded call that was expected instead: one with the same name, or else the next one of the call site.
+    /// The recorded call that was expected instead. This is the first call at the call site with the same name, or
+    /// else the next call at the call site.
     pub expected: Option<String>,
-    /// How often the recording contains this call at this call site. If greater than 0, all of them have already
-    /// been replayed.
+    /// How often the recording contains this call at this call site. If the number is greater than 0, all these
+    /// recorded calls have already been replayed.
     pub recorded_count: usize,
-    /// Another call site at which the recording contains this call.
+    /// Another call site at which the recording contains this call, if any.
     pub recorded_at: Option<String>,
 }
 

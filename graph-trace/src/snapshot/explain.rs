@@ -4,14 +4,14 @@ use insta::{Comparator, DefaultComparator};
 
 use crate::{path::TracePath, trace::Trace};
 
-/// Compares like insta, and prints the location of the first difference.
+/// Compares snapshots like insta, and also prints the location of the first difference.
 pub(super) struct ExplainingComparator;
 
 impl Comparator for ExplainingComparator {
     fn matches(&self, reference: &insta::Snapshot, test: &insta::Snapshot) -> bool {
         let same = DefaultComparator.matches(reference, test);
         if let (false, Some(was), Some(now)) = (same, reference.as_text(), test.as_text()) {
-            // Printed to stderr, as insta does with its comparison, directly above it.
+            // insta prints its comparison to stderr, so this line appears directly above it.
             eprintln!("\n{}", explain(&was.to_string(), &now.to_string()));
         }
         same
@@ -42,7 +42,7 @@ fn explain(was: &str, now: &str) -> String {
 fn explain_text(was: &str, now: &str) -> String {
     let (was, now): (Vec<_>, Vec<_>) = (was.lines().collect(), now.lines().collect());
     let at = was.iter().zip(&now).take_while(|(a, b)| a == b).count();
-    // A line that was removed belongs to the task it was in, not to whatever follows it now.
+    // A removed line belongs to the task that contained it, and not to the lines that now follow.
     let deeper = was.get(at).map(|it| depth(it)) > now.get(at).map(|it| depth(it));
     let path = path_at_line(if deeper { &was } else { &now }, at);
     let path = if path == TracePath::default() { String::new() } else { format!("{path}: ") };
@@ -55,7 +55,7 @@ fn depth(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// A line of the text that opens a step, a task or a graph, and its indentation.
+/// A line of the text that starts a step, a task or a graph, and the line's indentation.
 struct Heading {
     depth: usize,
     line: usize,
@@ -68,7 +68,7 @@ enum HeadingKind {
     Graph(usize),
 }
 
-/// Returns the location of a line: the steps, tasks and graphs around it.
+/// Returns the location of a line, which consists of the steps, tasks and graphs that enclose it.
 fn path_at_line(lines: &[&str], at: usize) -> TracePath {
     let mut open: Vec<Heading> = Vec::new();
     for (line, text) in lines.iter().enumerate().take(at + 1) {

@@ -1,4 +1,4 @@
-//! Traces of error handlers, caches, subgraphs, failures and stops.
+//! Tests the traces of error handlers, caches, subgraphs, failures and stops.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -77,7 +77,7 @@ step 1
 done
 "#;
 
-/// Only the handler is executed again with the answer; the actions of the body are kept.
+/// After an answer, only the handler is executed again. The actions of the body are kept.
 #[tokio::test]
 async fn an_interrupted_handler_keeps_the_actions_of_the_body() {
     let graph = StateGraph::<Log, TestEnv>::new()
@@ -107,7 +107,7 @@ async fn a_cached_task_is_marked() {
     );
 }
 
-/// A node that runs several graphs concurrently.
+/// Runs several graphs concurrently.
 async fn many(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     let input = |line: &str| Log { lines: vec![line.to_owned()] };
     let graphs = [saying(), saying(), saying()];
@@ -147,7 +147,7 @@ fn two(_: &Log) -> Two {
 
 async fn begin(_: &Log) {}
 
-/// Concurrent tasks that each run a subgraph.
+/// If concurrent tasks each run a subgraph, the traces of the subgraphs are not mixed up.
 #[tokio::test]
 async fn subgraphs_of_concurrent_tasks_are_kept_apart() {
     for persistence in [Persistence::Invocation, Persistence::None] {
@@ -213,7 +213,7 @@ async fn each_execution_of_a_stateful_graph_is_a_separate_trace() {
     let thread = graph.thread("t", TestEnv::default());
     let first = record_thread(&thread, Log::default()).await;
     let both = first.then(&thread, Log::default()).await;
-    // The second execution continues the step numbers of the first, and is a separate graph trace.
+    // The second execution continues the step numbers of the first one, but has a separate graph trace.
     check(
         &both.trace,
         r#"input {"lines":[]}
@@ -235,7 +235,7 @@ done
     );
 }
 
-/// Runs two graphs in its first attempt, and one in its second.
+/// Runs two graphs in the first attempt and one graph in the second.
 async fn fewer_graphs(_: &Log, cx: &Context<TestEnv>) -> Result<(), NodeError> {
     cx.run_graph(&saying(), Persistence::Invocation, Log::default()).await?;
     if cx.attempt() == 1 {
@@ -275,7 +275,7 @@ async fn flaky(_: &Log) -> Result<LogUpdate, NodeError> {
     }
 }
 
-/// A thread that failed and was resumed has the same trace as one that did not fail.
+/// A thread that failed and was then resumed has the same trace as a thread that did not fail.
 #[tokio::test]
 async fn a_resumed_failure_leaves_no_trace() {
     let graph = StateGraph::<Log, TestEnv>::new()
@@ -303,7 +303,7 @@ done
     );
 }
 
-/// The state with which a run resumes is not attributed to a step.
+/// The state with which a run resumes is not recorded as the result of a step.
 #[tokio::test]
 async fn a_stop_leaves_no_trace() {
     let graph = |stops| {

@@ -1,4 +1,4 @@
-//! Differences are located exactly.
+//! Tests that differences are located exactly.
 
 use graph_core::RunOptions;
 use graph_trace::{DivergenceKind, Trace, record};
@@ -55,7 +55,7 @@ async fn a_divergence_is_rendered_as_text() {
     );
 }
 
-/// Changes a trace and returns the location and kind of the difference, and its text.
+/// Changes a trace. Returns the location and the kind of the resulting difference, and its text.
 async fn changed(name: &str, change: impl FnOnce(&mut Trace)) -> (String, DivergenceKind, String) {
     let before = traced(name, TestEnv::new(1)).await;
     let mut after = before.clone();

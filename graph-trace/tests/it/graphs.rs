@@ -1,6 +1,7 @@
-//! The graphs of the tests: a fan-out, a loop with a subgraph, one with interrupts, and concurrent subgraphs.
+//! The graphs that the tests use: a fan-out, a loop with a subgraph, a graph with interrupts, and concurrent
+//! subgraphs.
 //!
-//! The latencies of their nodes are random, drawn from the seed of the test environment.
+//! The nodes have random latencies, which are derived from the seed of the test environment.
 
 use std::{
     sync::{
@@ -15,12 +16,12 @@ use graph_core::{
     State, StateGraph, subgraph, subgraph_on_payload,
 };
 
-/// The environment of a graph: random latencies, and a counter of external calls.
+/// The environment of a graph, with random latencies and a counter for external calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TestEnv {
     seed: Arc<Mutex<u64>>,
     calls: Arc<AtomicUsize>,
-    /// The part whose draft differs.
+    /// The part whose draft is changed, if any.
     changed_part: Option<u32>,
 }
 
@@ -29,7 +30,7 @@ impl TestEnv {
         Self { seed: Arc::new(Mutex::new(seed)), ..Self::default() }
     }
 
-    /// Changes the draft of this part.
+    /// Changes the draft of this part, so that its trace differs.
     pub(crate) fn with_changed_draft(mut self, part: u32) -> Self {
         self.changed_part = Some(part);
         self
@@ -76,7 +77,7 @@ pub(crate) struct Essay {
     pub(crate) approved: bool,
 }
 
-/// A graph, with and without a checkpointer.
+/// A graph, compiled both with and without a checkpointer.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) stored: CompiledGraph<Essay, TestEnv>,
@@ -101,7 +102,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Returns a case by name.
+/// Returns the case with this name.
 pub(crate) fn case(name: &str) -> Case {
     cases().into_iter().find(|it| it.name == name).unwrap()
 }

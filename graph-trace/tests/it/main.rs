@@ -1,4 +1,4 @@
-//! Tests of the public API: traces are deterministic, differences are found, and runs are replayed without making
+//! Tests of the public API. Traces are deterministic, differences are found, and runs are replayed without making
 //! calls.
 #![expect(clippy::unwrap_used, reason = "test helpers outside of test functions")]
 

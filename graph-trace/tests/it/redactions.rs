@@ -1,4 +1,4 @@
-//! Redactions apply to every part of a trace.
+//! Tests that redactions apply to every part of a trace.
 
 use graph_core::{Context, Input, MemorySaver, NodeError, Route, START, State, StateGraph};
 use graph_trace::{Detail, Redactions, TextOptions, record_thread};
@@ -107,7 +107,7 @@ async fn every_part_of_a_trace_is_redacted() {
     assert_eq!(whole.matches("sk-").count(), 15, "{whole}");
     let shown = text(Redactions::new().text("sk-*", "[secret]"));
     assert!(!shown.contains("sk-") && shown.contains("[secret]"), "{shown}");
-    // By path: in the input, the states, the inputs of tasks, the message and the write.
+    // A path redacts the input, the states, the inputs of tasks, the message and the write.
     let shown = text(Redactions::new().path("secret", "[secret]"));
     assert_eq!(shown.matches("[secret]").count(), 6, "{shown}");
 }

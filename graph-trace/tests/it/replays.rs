@@ -1,4 +1,5 @@
-//! Recorded runs are replayed without making calls, and differences from the recording are reported.
+//! Tests that recorded runs are replayed without making calls, and that differences from the recording are
+//! reported.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -118,7 +119,7 @@ async fn a_changed_prompt_fails_at_its_call() {
     assert!(shown.contains("2 recorded calls not made:\n  at 1:ask, `ask:\"old\"`"), "{shown}");
 }
 
-/// A handler may catch the failure of an unrecorded call; the replay reports it anyway.
+/// If a handler catches the failure of an unrecorded call, the replay still reports the call.
 #[tokio::test]
 async fn a_handler_does_not_hide_an_unrecorded_call() {
     let graph = StateGraph::<Notes, String>::new()
@@ -149,7 +150,7 @@ async fn recorded_calls_that_are_not_made_are_reported() {
     replayed.check().unwrap_err();
 }
 
-/// Fails twice, and then succeeds or fails terminally.
+/// Fails twice and then either succeeds or fails terminally.
 async fn unreliable(notes: &Notes, cx: &Context<AtomicUsize>) -> Result<NotesUpdate, NodeError> {
     let call = async {
         match (cx.deps().fetch_add(1, Ordering::Relaxed), notes.parts) {
@@ -204,7 +205,7 @@ async fn find(part: u32, cx: &Context<TestEnv>) -> Result<NotesUpdate, NodeError
     Ok(Notes::update().lines([line]))
 }
 
-/// Handlers of several tasks of one node, whose calls have the same key.
+/// If several tasks of one node have handlers whose calls have the same key, each handler gets its own result.
 #[tokio::test]
 async fn calls_of_concurrent_handlers_are_kept_apart() {
     let graph = StateGraph::<Notes, TestEnv>::new()
@@ -223,7 +224,7 @@ async fn calls_of_concurrent_handlers_are_kept_apart() {
 /// Pairs of a node and the key of a call it makes.
 type Plan = Vec<(&'static str, &'static str)>;
 
-/// Makes the calls planned for its node and ignores failures.
+/// Makes the calls that are planned for its node and ignores failures.
 async fn planned(_: &Notes, cx: &Context<Plan>) -> Result<(), NodeError> {
     for (_, key) in cx.deps().iter().filter(|it| it.0 == cx.node()) {
         let call = async { if *key == "busy" { Err("busy".into()) } else { Ok(None) } };
@@ -260,7 +261,7 @@ async fn unrecorded_calls_are_explained() {
     );
 }
 
-/// A command to a thread is not a valid input of a new run.
+/// A command to a thread is not a valid input for a new run.
 #[tokio::test]
 async fn replay_rejects_an_input_that_does_not_match_the_state() {
     let graph = StateGraph::<Notes, String>::new().node(ask).edge(START, ask).compile().unwrap();

@@ -1,4 +1,5 @@
-//! Traces are deterministic: they do not depend on latencies, on the number of threads, or on crashes.
+//! Tests that traces are deterministic. They do not depend on latencies, on the number of OS threads, or on
+//! crashes.
 
 use std::{future::Future, time::Duration};
 
@@ -99,7 +100,7 @@ fn traces_do_not_depend_on_crashes() {
     assert!(crashes > RUNS * 6, "{crashes}");
 }
 
-/// Runs a thread to its end with simulated crashes; returns their number.
+/// Runs a thread to its end with simulated crashes. Returns the trace and the number of crashes.
 async fn run_with_crashes(case: &Case, seed: u64) -> (Trace, u64) {
     let env = TestEnv::new(seed);
     let thread = case.stored.thread(format!("crashing {seed}"), env.clone());
@@ -112,7 +113,7 @@ async fn run_with_crashes(case: &Case, seed: u64) -> (Trace, u64) {
         input = match end {
             Some(Ok(RunOutcome::Done(_))) => break,
             Some(Ok(exit)) => answer(exit.interrupts()[0].value.as_str().unwrap()),
-            // The input was lost in the crash and has to be given again.
+            // The input was lost in the crash and must be given again.
             Some(Err(RunError::EmptyInput)) => tea(),
             Some(Err(error)) => panic!("{error}"),
             None => {
@@ -124,7 +125,7 @@ async fn run_with_crashes(case: &Case, seed: u64) -> (Trace, u64) {
     (builder.finish(Header::default(), RunStatus::Done), crashes)
 }
 
-/// Runs a thread until it ends, or until `limit` more events were read; `None` if it was aborted there.
+/// Runs a thread until it ends or until `limit` more events have been read. Returns `None` if the limit aborted it.
 async fn drive(
     thread: &Thread<Essay, TestEnv>,
     env: &TestEnv,
@@ -143,7 +144,7 @@ async fn drive(
     while let Some(event) = events.next().await {
         builder.add_event(&event);
         if remaining == 0 {
-            // Either drop the stream, or cancel the run and read its remaining events.
+            // Either drops the stream, or cancels the run and reads its remaining events.
             if env.random_below(2) == 0 {
                 control.cancel();
                 while let Some(event) = events.next().await {
@@ -159,8 +160,8 @@ async fn drive(
     Some(events.finish().await)
 }
 
-/// Waits until the runtime has no tasks left, because a crashed process would not continue concurrently with the
-/// next run.
+/// Waits until the runtime has no tasks left. A process that has crashed would not continue concurrently with the
+/// next run either.
 async fn wait_for_all_tasks() {
     while Handle::current().metrics().num_alive_tasks() > 0 {
         tokio::time::sleep(Duration::from_micros(50)).await;

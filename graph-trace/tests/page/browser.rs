@@ -1,8 +1,8 @@
-//! A headless Chromium, controlled over a pipe.
+//! A headless Chromium that is controlled over a pipe.
 //!
-//! With `--remote-debugging-pipe`, Chromium reads commands from its file descriptor 3 and writes answers to 4, as
-//! JSON messages terminated by a zero byte. A shell redirects the standard streams to these descriptors, so only
-//! the standard library is needed, and the page under test is not modified.
+//! With `--remote-debugging-pipe`, Chromium reads commands from file descriptor 3 and writes answers to file
+//! descriptor 4, as JSON messages that end with a zero byte. A shell redirects the standard streams to these
+//! descriptors, so only the standard library is needed, and the page under test is not modified.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -29,12 +29,12 @@ pub(crate) struct Browser {
     n_calls: u64,
     /// Messages that were not answers to a command.
     events: Vec<Value>,
-    /// The directory of its profile and of the page.
+    /// Directory that contains the browser's profile and the page.
     dir: PathBuf,
 }
 
 impl Browser {
-    /// Starts a browser. Without Chromium, prints a notice and returns `None`.
+    /// Starts a browser. If Chromium is not installed, prints a notice and returns `None`.
     pub(crate) fn start() -> Option<Self> {
         let Some(program) = find_chromium() else {
             assert!(
@@ -42,7 +42,7 @@ impl Browser {
                 "GRAPH_REQUIRE_CHROMIUM is set, but no Chromium is installed"
             );
             let name = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Written directly to stderr, to bypass the capture of test output.
+            // Writes directly to stderr, because the test harness would capture other output.
             let _ = writeln!(
                 std::io::stderr(),
                 "SKIPPED: {name} needs Chromium, which is not installed"
@@ -106,7 +106,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// Opens a page from a file and waits until it is loaded.
+    /// Writes the page to a file, opens it and waits until it is loaded.
     pub(crate) fn open(&mut self, html: &str) {
         let path = self.dir.join("page.html");
         std::fs::write(&path, html).unwrap();
@@ -134,9 +134,9 @@ impl Browser {
         }
     }
 
-    /// Returns the problems of the page: errors, policy violations and console output.
+    /// Returns the problems that the page has reported: errors, policy violations and console output.
     pub(crate) fn problems(&mut self) -> Vec<String> {
-        // Pending messages are received before the answer.
+        // Messages that are still pending are received before the answer.
         self.eval("new Promise((done) => setTimeout(done, 50))");
         let methods = ["Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"];
         let problems =
@@ -168,7 +168,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // A clean shutdown ends the helper processes first, which would otherwise still write to the directory.
+        // A clean shutdown first ends the helper processes, which would otherwise still write to the directory.
         let close = json!({ "id": 0, "method": "Browser.close" });
         let _ = self.input.write_all(format!("{close}\0").as_bytes());
         let has_exited = |child: &mut Child| !matches!(child.try_wait(), Ok(None));

@@ -55,7 +55,7 @@ impl Options {
     }
 }
 
-/// Runs the selected cases. Returns whether all answers are equal to the recorded ones.
+/// Runs the selected cases. Returns whether all answers are equal to the recorded answers.
 fn report(options: &Options) -> Result<bool, ReadError> {
     let (mut n_cases, mut n_equal) = (0, 0);
     for file in &options.files {

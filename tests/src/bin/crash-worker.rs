@@ -1,4 +1,4 @@
-//! A worker that tests kill.
+//! A worker process that tests kill.
 //!
 //! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --world FILE --acks FILE [--plan
 //! live|before:N|after:N|lie:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
@@ -35,7 +35,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Command-line arguments: names, each followed by a value.
+/// Command-line arguments. Each name is followed by a value.
 struct Args(BTreeMap<String, String>);
 
 impl Args {

@@ -1,4 +1,4 @@
-//! Calls of a script.
+//! The calls in a script.
 
 use graph_core::Durability;
 use serde::{Deserialize, Deserializer};
@@ -6,19 +6,20 @@ use serde_json::{Map, Value};
 
 use super::{StopsSpec, Targets};
 
-/// One call of a script. Exactly one of the first nine fields selects the operation; the others are options.
+/// One call in a script. Exactly one of the first nine fields is set and selects the operation. The other fields
+/// are options.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// Runs with this input; null resumes the thread.
+    /// Runs the graph with this input. Null resumes the thread.
     #[serde(default, deserialize_with = "explicit_null")]
     pub invoke: Option<Value>,
-    /// Runs with an answer to the pending interrupt.
+    /// Runs the graph with an answer to the pending interrupt.
     #[serde(default, deserialize_with = "explicit_null")]
     pub resume: Option<Value>,
-    /// Runs with pairs of interrupt value and answer.
+    /// Runs the graph with answers. Each pair consists of the value of an interrupt and the answer to it.
     pub resume_map: Option<Vec<(Value, Value)>>,
-    /// Runs with a command as input.
+    /// Runs the graph with a command as input.
     pub command: Option<InputCommand>,
     /// Updates the state.
     #[serde(default, deserialize_with = "explicit_null")]
@@ -35,25 +36,25 @@ pub struct Call {
     #[serde(default)]
     pub namespaces: bool,
 
-    /// Node that the update is attributed to.
+    /// Node to which the update is attributed.
     pub as_node: Option<String>,
     /// Whether to include the states of subgraphs.
     #[serde(default)]
     pub subgraphs: bool,
-    /// Name of the thread; null: no thread.
+    /// Name of the thread. Null means that the call uses no thread.
     #[serde(default = "default_thread")]
     pub thread: Option<String>,
     /// Maximum number of steps.
     #[serde(default = "default_limit")]
     pub recursion_limit: i64,
-    /// When the run stores checkpoints.
+    /// Determines when the run stores checkpoints.
     #[serde(default)]
     pub durability: DurabilitySpec,
-    /// Nodes to stop before, instead of those set at compile time.
+    /// Nodes to stop before. They replace the nodes that were set at compile time.
     pub interrupt_before: Option<StopsSpec>,
-    /// Nodes to stop after, instead of those set at compile time.
+    /// Nodes to stop after. They replace the nodes that were set at compile time.
     pub interrupt_after: Option<StopsSpec>,
-    /// Index of the snapshot in the history to start from; 0 is the newest.
+    /// Index of the snapshot in the history from which to start. Index 0 is the newest snapshot.
     pub at: Option<usize>,
 }
 
@@ -67,7 +68,7 @@ impl Call {
     }
 }
 
-/// A command used as input.
+/// A command that is used as input.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputCommand {
@@ -81,17 +82,17 @@ pub struct InputCommand {
     pub resume: Option<Value>,
 }
 
-/// One update of a superstep.
+/// One update in a superstep.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditSpec {
     /// Fields to write.
     pub values: Value,
-    /// Node that the update is attributed to.
+    /// Node to which the update is attributed.
     pub as_node: Option<String>,
 }
 
-/// When a run stores checkpoints.
+/// Determines when a run stores checkpoints.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "documented in FORMAT.md")]
@@ -112,7 +113,7 @@ impl From<DurabilitySpec> for Durability {
     }
 }
 
-/// Distinguishes an explicit null from a missing key.
+/// Deserializes a field so that an explicit null differs from a missing key.
 fn explicit_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

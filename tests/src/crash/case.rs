@@ -1,4 +1,4 @@
-//! A crash test of one thread.
+//! A crash test on one thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,12 +14,12 @@ use super::{
     worker::WorkerLauncher,
 };
 
-/// Result of a job that is not interrupted.
+/// The result of a job that is not interrupted.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// Final state.
+    /// Final state of the job.
     pub job: Job,
-    /// Side effects, each of which happens once.
+    /// Side effects of the job. Each of them happens once.
     pub effects: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ impl Expected {
     ///
     /// # Panics
     ///
-    /// If the job fails.
+    /// Panics if the job fails.
     #[must_use]
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory can be created");
@@ -48,7 +48,7 @@ impl Default for Expected {
     }
 }
 
-/// A crash test of one thread.
+/// A crash test on one thread.
 #[derive(Debug)]
 pub struct CrashCase<'a> {
     launcher: &'a WorkerLauncher,
@@ -56,7 +56,7 @@ pub struct CrashCase<'a> {
 }
 
 impl<'a> CrashCase<'a> {
-    /// Creates a test for a launcher whose thread does not exist yet.
+    /// Creates a test. The launcher's thread must not exist yet.
     #[must_use]
     pub fn new(launcher: &'a WorkerLauncher, durability: Durability) -> Self {
         Self { launcher, checker: ConsistencyChecker::new(durability) }
@@ -68,21 +68,21 @@ impl<'a> CrashCase<'a> {
         self.checker.crashes()
     }
 
-    /// Checks the state left by a killed worker.
+    /// Checks the stored state that a killed worker has left behind.
     ///
     /// # Panics
     ///
-    /// If the store or the logs cannot be read.
+    /// Panics if the store or the logs cannot be read.
     pub fn after_crash(&mut self) -> Result<(), ConsistencyError> {
         let (acks, effects) = self.logs();
         self.checker.after_crash(self.stored(), &acks, &effects)
     }
 
-    /// Checks the final state after the job is complete.
+    /// Checks the stored state after the job is complete.
     ///
     /// # Panics
     ///
-    /// If the store or the logs cannot be read.
+    /// Panics if the store or the logs cannot be read.
     pub fn at_end(&mut self, expected: &Expected) -> Result<(), ConsistencyError> {
         let (acks, effects) = self.logs();
         self.checker.at_end(self.stored(), &acks, &effects, &expected.effects)
@@ -98,11 +98,11 @@ impl<'a> CrashCase<'a> {
     }
 }
 
-/// Runs a future to completion on this thread.
+/// Runs a future to completion on the current OS thread.
 ///
 /// # Panics
 ///
-/// If the runtime cannot be created.
+/// Panics if the runtime cannot be created.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime can be created").block_on(future)

@@ -1,4 +1,4 @@
-//! Injects disk failures into one process by loading `faults/fail_io.c` with `LD_PRELOAD`.
+//! Injects disk failures into one process. Loads `faults/fail_io.c` into the process with `LD_PRELOAD`.
 
 use std::{
     io,
@@ -8,19 +8,20 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Linux error numbers.
+/// Linux error number of an I/O error.
 const EIO: i32 = 5;
+/// Linux error number of a full disk.
 const ENOSPC: i32 = 28;
 
-/// The library that makes system calls fail.
+/// The library that makes system calls fail, built and ready to be loaded.
 #[derive(Debug)]
 pub struct FailingDisk {
     library: PathBuf,
-    /// Contains the library.
+    /// Directory that contains the library.
     _dir: TempDir,
 }
 
-/// Which write to the database's files fails, counted from 1.
+/// The write to the database's files that fails. Writes are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailingCall {
     /// This call fails with an I/O error.
@@ -30,7 +31,7 @@ pub enum FailingCall {
 }
 
 impl FailingDisk {
-    /// Builds the library with the system's C compiler.
+    /// Builds the library with the C compiler of the system.
     pub fn build() -> io::Result<Self> {
         let dir = tempfile::tempdir()?;
         let library = dir.path().join("fail_io.so");
@@ -44,7 +45,7 @@ impl FailingDisk {
         }
     }
 
-    /// Makes calls of a process on this database's files fail.
+    /// Configures `command` so that a call that writes to the files of `database` fails.
     pub fn fail_at(&self, command: &mut Command, database: &Path, call: FailingCall) {
         let (nth, errno) = match call {
             FailingCall::ErrorAt(nth) => (nth, EIO),
@@ -57,7 +58,7 @@ impl FailingDisk {
         }
     }
 
-    /// Only counts the calls and writes their number to a file.
+    /// Configures `command` so that the calls are only counted. Their number is written to the file `count`.
     pub fn count_into(&self, command: &mut Command, database: &Path, count: &Path) {
         self.load(command, database);
         command.env("FAIL_IO_COUNT", count);

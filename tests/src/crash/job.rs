@@ -1,4 +1,5 @@
-//! The job that is interrupted by crashes: rounds of fan-out, a subgraph, a join, interrupts and side effects.
+//! The job that crashes interrupt. It consists of rounds with a fan-out, a subgraph, a join, interrupts and side
+//! effects.
 
 use std::{
     collections::BTreeMap,
@@ -19,12 +20,12 @@ use serde_json::{Value, json};
 const ROUNDS: u32 = 3;
 /// Number of parcels per round.
 const PARCELS: u32 = 3;
-/// Maximum number of effects in flight: one per parcel and one of the audit.
+/// Maximum number of effects in flight: one per parcel and one for the audit.
 pub const MAX_CONCURRENT_EFFECTS: usize = PARCELS as usize + 1;
-/// Name of all effects; they differ by key.
+/// Name of all effects. Effects differ only in their keys.
 const EFFECT: &str = "effect";
 
-/// State of the job.
+/// The state of the job.
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Current round.
@@ -35,12 +36,12 @@ pub struct Job {
     /// Sum of the results of the effects.
     #[reduce(add)]
     pub total: u64,
-    /// Results of the reviews, by round.
+    /// Results of the reviews, keyed by round.
     #[reduce(merge)]
     pub reviews: BTreeMap<String, String>,
 }
 
-/// State of the subgraph, which has its own checkpoints.
+/// The state of the subgraph, which has its own checkpoints.
 #[derive(State, Clone, Debug, Default)]
 struct Review {
     round: u32,
@@ -48,14 +49,14 @@ struct Review {
     notes: Vec<String>,
 }
 
-/// File with one line for each execution of a side effect.
+/// A file with one line for each execution of a side effect.
 #[derive(Clone, Debug)]
 pub struct EffectLog {
     path: PathBuf,
 }
 
 impl EffectLog {
-    /// Creates a log in this file.
+    /// Creates a log that writes to this file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -65,20 +66,21 @@ impl EffectLog {
     }
 }
 
-/// Appends a line with a single write, so that a kill leaves either all or nothing of it.
+/// Appends a line with a single write, so that after a kill the file contains either the whole line or nothing of
+/// it.
 pub(super) fn append_line(path: &Path, line: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(format!("{line}\n").as_bytes())
 }
 
-/// Returns the key of an effect as written to the effect log, from its journal key.
+/// Returns the key of an effect in the effect log, given the key of the effect in the journal.
 #[must_use]
 pub fn effect_key(journaled: &str) -> Option<String> {
     let key = journaled.strip_prefix(EFFECT)?.strip_prefix(':')?;
     serde_json::from_str(key).ok()
 }
 
-/// Runs the thread to its end from its last checkpoint.
+/// Runs the thread to its end, starting at its last checkpoint.
 pub async fn finish(
     saver: Arc<dyn Checkpointer>,
     thread: &str,
@@ -131,7 +133,7 @@ fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Job, EffectLog>, 
         .branch(plan, parcels)
         .edge(plan, audit)
         .edge(audit, "review")
-        // `work` finishes one step before `review`, so a crash between them leaves the join half complete.
+        // `work` finishes one step before `review`, so a crash between them leaves the join partially complete.
         .join(["work", "review"], gather)
         .branch(gather, next)
         .edge(approve, plan)
@@ -179,7 +181,7 @@ async fn read(review: &Review, cx: &Context<EffectLog>) -> Result<ReviewUpdate, 
     Ok(Review::update().notes([format!("read {read}")]))
 }
 
-/// Interrupts in the last round, from within the subgraph.
+/// Interrupts the run from within the subgraph, in the last round only.
 async fn judge(review: &Review, cx: &Context<EffectLog>) -> Result<ReviewUpdate, NodeError> {
     let verdict = match review.round {
         ROUNDS => cx.interrupt("publish?")?,
@@ -210,7 +212,7 @@ fn next(job: &Job) -> Next {
     }
 }
 
-/// Interrupts between two effects: the first one must not be repeated after the answer.
+/// Interrupts the run between two effects. The first effect must not be repeated after the answer.
 async fn approve(job: &Job, cx: &Context<EffectLog>) -> Result<JobUpdate, NodeError> {
     let offered = effect(cx, format!("offer {}", job.round)).await?;
     let answer: String = cx.interrupt(format!("continue after round {}?", job.round))?;
@@ -223,7 +225,7 @@ async fn effect(cx: &Context<EffectLog>, key: String) -> Result<u64, NodeError> 
     let effect_log = cx.deps();
     cx.task(EFFECT, &key, async {
         effect_log.append(&key)?;
-        // Let concurrent tasks run in between.
+        // Lets concurrent tasks run in between.
         tokio::task::yield_now().await;
         Ok(key.bytes().map(u64::from).sum())
     })

@@ -19,19 +19,19 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::logs::{self, Ack};
 
-/// When the process is killed. Write points are numbered from 1 over the lifetime of the process: each checkpoint,
-/// each batch of records, and each acquisition and release of a lease.
+/// Determines when the process is killed. Write points are numbered from 1 over the lifetime of the process. Each
+/// checkpoint, each batch of records, and each acquisition and release of a lease is a write point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CrashPlan {
-    /// Never.
+    /// The process is not killed.
     #[default]
     NoCrash,
-    /// Before a write.
+    /// The process is killed before this write.
     Before(usize),
-    /// After a write is acknowledged and before the engine sees that.
+    /// The process is killed after this write has been acknowledged and before the engine sees the acknowledgement.
     After(usize),
-    /// From this write on, writes are acknowledged but not stored; a few writes later the process is killed. Verifies
-    /// that the checks detect lost writes.
+    /// From this write on, writes are acknowledged but not stored. A few writes later, the process is killed. This
+    /// plan verifies that the checks detect lost writes.
     Lie(usize),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for CrashPlan {
     }
 }
 
-/// Text that is not a valid plan.
+/// Error for a text that is not a valid plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid plan `{0}`; expected `live`, `before:N`, `after:N` or `lie:N`")]
 pub struct PlanError(String);
@@ -70,11 +70,11 @@ impl FromStr for CrashPlan {
     }
 }
 
-/// Number of acknowledged writes that are dropped before the process is killed.
+/// Number of writes that are acknowledged but not stored before the process is killed.
 const WRITES_AFTER_LIE: usize = 4;
 
-/// Kills the process according to a plan. Acknowledged writes are appended to a file for later comparison with the
-/// store.
+/// A hook that kills the process according to a plan. Acknowledged writes are appended to a file, so that they can
+/// later be compared with the store.
 #[derive(Clone, Debug)]
 pub struct KillingHook(Arc<Shared>);
 
@@ -86,7 +86,7 @@ struct Shared {
 }
 
 impl KillingHook {
-    /// Wraps a saver. Acknowledged writes are appended to the file `acks`.
+    /// Wraps a saver with a hook. Acknowledged writes are appended to the file `acks`.
     pub fn before(
         inner: Arc<dyn Checkpointer>,
         plan: CrashPlan,
@@ -96,7 +96,7 @@ impl KillingHook {
         HookedSaver::new(inner, Self(Arc::new(shared)))
     }
 
-    /// Returns the number of write points passed.
+    /// Returns the number of write points that the process has passed.
     #[must_use]
     pub fn n_writes(&self) -> usize {
         self.0.n_writes.load(Ordering::SeqCst)
@@ -104,7 +104,7 @@ impl KillingHook {
 }
 
 impl Shared {
-    /// Counts write points and returns the number of the first one.
+    /// Counts `n_points` write points and returns the number of the first one.
     fn count_points(&self, n_points: usize) -> usize {
         self.n_writes.fetch_add(n_points, Ordering::SeqCst) + 1
     }
@@ -121,8 +121,8 @@ impl Shared {
         }
     }
 
-    /// Returns whether writes should be acknowledged without being stored. Kills the process once enough were
-    /// dropped.
+    /// Returns whether writes should be acknowledged without being stored. Kills the process once enough writes
+    /// have been dropped.
     fn drops_writes(&self, first: usize, n_writes: usize) -> bool {
         let CrashPlan::Lie(from) = self.plan else { return false };
         if first > from + WRITES_AFTER_LIE {
@@ -135,7 +135,8 @@ impl Shared {
         logs::append_acks(&self.acks, acks).map_err(|it| CheckpointError::Storage(Arc::new(it)))
     }
 
-    /// Returns the number of these writes to make before the process is killed, if it is killed among them.
+    /// Returns how many of these writes are made before the process is killed. Returns `None` if the process is not
+    /// killed at one of them.
     fn writes_before_kill(&self, first: usize, n_writes: usize) -> Option<usize> {
         let (nth, included) = match self.plan {
             CrashPlan::Before(nth) => (nth, 0),
@@ -150,11 +151,11 @@ impl Shared {
 /// Kills the process without running destructors or flushing buffers.
 fn kill_self() -> ! {
     let _ = kill_process(getpid(), Signal::KILL);
-    // A signal to the own process is delivered before the call returns.
+    // A signal that a process sends to itself is delivered before the call returns.
     unreachable!("the process survived SIGKILL")
 }
 
-/// A lease whose release is a write point too.
+/// A lease whose release also counts as a write point.
 struct LeaseRelease {
     lease: Option<Lease>,
     shared: Arc<Shared>,
@@ -171,7 +172,7 @@ impl Drop for LeaseRelease {
 
 #[async_trait]
 impl WriteHook for KillingHook {
-    /// Each write is a separate point, because a saver may store any prefix of them.
+    /// Each write is a separate write point, because a saver may store any prefix of the writes.
     async fn write(
         &self,
         to: &dyn Checkpointer,

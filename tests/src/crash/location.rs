@@ -1,11 +1,11 @@
-//! Locations of stores, as given on the command line.
+//! Locations of stores on the command line.
 
 use std::{path::PathBuf, sync::Arc};
 
 use graph_core::Checkpointer;
 use graph_store::{OpenError, PostgresSaver, SqliteSaver};
 
-/// Location of a store: `sqlite:PATH` or the URL of a PostgreSQL database.
+/// The location of a store, written as `sqlite:PATH` or as the URL of a PostgreSQL database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
     /// A SQLite file.
@@ -15,7 +15,7 @@ pub enum StoreLocation {
 }
 
 impl StoreLocation {
-    /// Parses an argument.
+    /// Parses a command-line argument.
     #[must_use]
     pub fn parse(arg: &str) -> Option<Self> {
         match arg.strip_prefix("sqlite:") {
@@ -25,7 +25,7 @@ impl StoreLocation {
         }
     }
 
-    /// Formats the location as an argument.
+    /// Formats the location as a command-line argument.
     #[must_use]
     pub fn to_arg(&self) -> String {
         match self {
@@ -34,7 +34,7 @@ impl StoreLocation {
         }
     }
 
-    /// Opens the store.
+    /// Opens the store at this location.
     pub async fn open(&self) -> Result<Arc<dyn Checkpointer>, OpenError> {
         match self {
             Self::Sqlite(path) => Ok(Arc::new(SqliteSaver::open(path)?)),

@@ -1,4 +1,4 @@
-//! Files written by a worker: executed side effects and acknowledged writes.
+//! The files that a worker writes. They contain the executed side effects and the acknowledged writes.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -10,27 +10,27 @@ use super::job;
 /// An acknowledged write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ack {
-    /// A checkpoint.
+    /// A checkpoint was stored.
     Put {
-        /// Its namespace.
+        /// Namespace of the checkpoint.
         namespace: String,
-        /// Its id.
+        /// Id of the checkpoint.
         id: CheckpointId,
     },
-    /// A task's record.
+    /// A task record was stored.
     Record {
-        /// The namespace of the checkpoint that it belongs to.
+        /// Namespace of the checkpoint to which the record belongs.
         namespace: String,
-        /// That checkpoint.
+        /// Id of that checkpoint.
         id: CheckpointId,
-        /// The task.
+        /// Id of the task.
         task: TaskId,
         /// Kind of the record within the task.
         slot: String,
     },
 }
 
-/// Returns the acknowledgements to log once these writes succeeded.
+/// Returns the acknowledgements that are logged once these writes have succeeded.
 pub(super) fn acks_of(writes: &[CheckpointWrite]) -> Vec<Ack> {
     let mut acks = Vec::new();
     for write in writes {
@@ -52,7 +52,7 @@ pub(super) fn acks_of(writes: &[CheckpointWrite]) -> Vec<Ack> {
     acks
 }
 
-/// Appends acknowledgements, one per line, with a single write.
+/// Appends acknowledgements to the file with a single write. Each acknowledgement is one line.
 pub(super) fn append_acks(path: &Path, acks: &[Ack]) -> io::Result<()> {
     if acks.is_empty() {
         return Ok(());
@@ -61,12 +61,12 @@ pub(super) fn append_acks(path: &Path, acks: &[Ack]) -> io::Result<()> {
     job::append_line(path, &lines.join("\n"))
 }
 
-/// Reads the acknowledgements.
+/// Reads the acknowledgements from the file.
 pub fn acks(path: &Path) -> io::Result<Vec<Ack>> {
     lines(path)?.iter().map(|it| Ok(serde_json::from_str(it)?)).collect()
 }
 
-/// Reads how often each effect was executed.
+/// Reads from the file how often each effect was executed.
 pub fn effects(path: &Path) -> io::Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     for key in lines(path)? {
@@ -75,7 +75,7 @@ pub fn effects(path: &Path) -> io::Result<BTreeMap<String, usize>> {
     Ok(counts)
 }
 
-/// Reads the lines of a file. A missing file is empty.
+/// Reads the lines of a file. A missing file counts as empty.
 fn lines(path: &Path) -> io::Result<Vec<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),

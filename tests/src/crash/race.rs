@@ -1,7 +1,7 @@
-//! A worker that races another process for one thread, controlled by lines on standard input.
+//! A worker that races another process for one thread. It is controlled by lines on standard input.
 //!
-//! A round has two parts. On `look`, the worker reads the thread's head and prints `ready`. On `go`, it tries to add
-//! a checkpoint to that head and prints the result.
+//! A round has two phases. On `look`, the worker reads the thread's head and prints `ready`. On `go`, it tries to
+//! add a checkpoint that follows this head, and prints the result.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -14,12 +14,12 @@ use graph_core::{
 };
 use serde_json::json;
 
-/// How a worker takes its step.
+/// Determines how a worker takes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaceMode {
     /// Leases the thread and adds a checkpoint.
     Leased,
-    /// Adds a checkpoint without a lease, like a process that lost its lease.
+    /// Adds a checkpoint without a lease, like a process that has lost its lease.
     Unleased,
     /// Runs a graph for one step.
     Graph,
@@ -43,7 +43,7 @@ impl RaceMode {
     }
 }
 
-/// State of the graph.
+/// The state of the graph.
 #[derive(State, Clone, Debug, Default)]
 pub struct RaceState {
     /// Number of steps taken.
@@ -55,7 +55,7 @@ async fn step(_: &RaceState) -> RaceStateUpdate {
     RaceState::update().count(1)
 }
 
-/// Builds a graph that never ends and stops after each step.
+/// Builds a graph that runs forever and stops after each step.
 #[must_use]
 pub fn graph(saver: Arc<dyn Checkpointer>) -> CompiledGraph<RaceState> {
     StateGraph::<RaceState>::new()
@@ -147,7 +147,7 @@ impl RaceWorker {
     }
 }
 
-/// Describes why a step was rejected; any other error is a failure.
+/// Describes why a step was rejected. An error that is not a rejection is reported as a failure.
 fn refusal(error: &RunError) -> String {
     match error {
         RunError::Checkpoint(CheckpointError::Busy { .. }) => "busy".to_owned(),

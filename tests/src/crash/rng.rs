@@ -1,6 +1,6 @@
-//! A seeded random generator, so that a failure can be reproduced from its seed.
+//! A random generator with a seed, so that a failure can be reproduced from the seed.
 
-/// SplitMix64 generator.
+/// A SplitMix64 generator.
 #[derive(Clone, Debug)]
 pub struct SeededRng(u64);
 
@@ -11,7 +11,7 @@ impl SeededRng {
         Self(seed)
     }
 
-    /// Returns the next number.
+    /// Returns the next random number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ impl SeededRng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `bound`, which must not be zero.
+    /// Returns a random number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }

@@ -12,7 +12,7 @@ use super::{
     logs::Ack,
 };
 
-/// Everything that is stored of a thread.
+/// All stored data of a thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredThread {
     checkpoints: BTreeMap<(String, CheckpointId), StoredCheckpoint>,
@@ -27,41 +27,41 @@ struct StoredCheckpoint {
     parent: Option<CheckpointId>,
 }
 
-/// An inconsistency found after a crash.
+/// An inconsistency that was found after a crash.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConsistencyError {
     /// A write was acknowledged but is not stored.
     #[error("acknowledged write is not stored: {0:?}")]
     LostWrite(Ack),
-    /// A checkpoint that was found after an earlier crash is missing or changed.
+    /// A checkpoint that was present after an earlier crash is missing or has changed.
     #[error("checkpoint {id} of namespace `{namespace}` is missing or changed")]
     LostCheckpoint {
-        /// Its namespace.
+        /// Namespace of the checkpoint.
         namespace: String,
-        /// Its id.
+        /// Id of the checkpoint.
         id: CheckpointId,
     },
-    /// A step is missing, or stored twice.
+    /// A step is missing or is stored twice.
     #[error("in namespace `{namespace}`, step {step} follows step {before} with parent {parent:?}")]
     Gap {
-        /// The namespace.
+        /// Namespace of the step.
         namespace: String,
-        /// The step.
+        /// Number of the step.
         step: i64,
-        /// The step stored before it.
+        /// Number of the step that is stored before it.
         before: i64,
-        /// The recorded parent of the step's checkpoint.
+        /// Parent that the step's checkpoint specifies.
         parent: Option<CheckpointId>,
     },
-    /// An effect was executed again although its result was stored.
+    /// An effect was executed again, although its result had been stored.
     #[error("effect `{key}` was executed {times} times, the last time after its result was stored")]
     Repeated {
-        /// Its key.
+        /// Key of the effect.
         key: String,
         /// Number of executions.
         times: usize,
     },
-    /// More executed effects lack a record than could have been in flight.
+    /// More executed effects have no record than could have been in flight.
     #[error("{unrecorded} executed effects have no record after {crashes} crashes")]
     Unrecorded {
         /// Number of effects without a record.
@@ -69,13 +69,13 @@ pub enum ConsistencyError {
         /// Number of crashes.
         crashes: usize,
     },
-    /// The set of executed effects is not the expected one.
+    /// The job is complete, but the executed effects differ from the expected effects.
     #[error("the job is complete, but only these effects were executed: {0:?}")]
     Missing(Vec<String>),
 }
 
 impl StoredThread {
-    /// Reads everything that is stored of a thread.
+    /// Reads all stored data of a thread.
     pub async fn of(saver: &dyn Checkpointer, thread: &str) -> Result<Self, CheckpointError> {
         let mut stored = Self::default();
         for (namespace, _) in saver.namespaces(thread).await? {
@@ -99,7 +99,7 @@ impl StoredThread {
         Ok(stored)
     }
 
-    /// Returns the step of the root graph's newest checkpoint; `None` if nothing is stored.
+    /// Returns the step of the root graph's newest checkpoint. Returns `None` if nothing is stored.
     #[must_use]
     pub fn head_step(&self) -> Option<i64> {
         let mut root = self.checkpoints.iter().filter(|((namespace, _), _)| namespace.is_empty());
@@ -113,10 +113,10 @@ impl StoredThread {
             && self.records.is_subset(&other.records)
     }
 
-    /// Checks that step numbers increase by one and each checkpoint's parent is the previous one.
+    /// Checks that step numbers increase by one, and that the parent of each checkpoint is the previous checkpoint.
     ///
-    /// With [`Durability::Exit`], only some steps are stored. A lost run leaves checkpoints of its subgraphs behind,
-    /// and the next run adds its own.
+    /// With [`Durability::Exit`], only some steps are stored. A run that was lost in a crash leaves checkpoints of
+    /// its subgraphs behind, and the next run adds its own.
     pub fn check_steps(&self, durability: Durability) -> Result<(), ConsistencyError> {
         let mut before: Option<(&String, CheckpointId, i64)> = None;
         for ((namespace, id), seen) in &self.checkpoints {
@@ -150,7 +150,7 @@ impl StoredThread {
         for ack in acks {
             let stored = match ack {
                 Ack::Put { namespace, id } => self.has(namespace, *id),
-                // Records are read with their checkpoint; without it they cannot be checked.
+                // Records are read together with their checkpoint, so they cannot be checked without it.
                 Ack::Record { namespace, id, task, slot } => {
                     !self.has(namespace, *id)
                         || self.records.contains(&(namespace.clone(), *id, *task, slot.clone()))
@@ -168,18 +168,19 @@ impl StoredThread {
     }
 }
 
-/// Checks the consistency of one thread over several crashes of its workers.
+/// Checks the consistency of one thread across several crashes of its workers.
 #[derive(Clone, Debug)]
 pub struct ConsistencyChecker {
     durability: Durability,
     stored: StoredThread,
-    /// For each effect with a stored result: number of executions when that was first observed.
+    /// For each effect with a stored result, the number of its executions when the stored result was first
+    /// observed.
     recorded_effects: BTreeMap<String, usize>,
     crashes: usize,
 }
 
 impl ConsistencyChecker {
-    /// Creates a checker for a thread that does not exist yet.
+    /// Creates a checker for a thread, which must not exist yet.
     #[must_use]
     pub fn new(durability: Durability) -> Self {
         Self {
@@ -196,7 +197,7 @@ impl ConsistencyChecker {
         self.crashes
     }
 
-    /// Checks the state left by a killed worker.
+    /// Checks the stored state that a killed worker has left behind.
     pub fn after_crash(
         &mut self,
         stored: StoredThread,
@@ -207,7 +208,7 @@ impl ConsistencyChecker {
         self.check(stored, acks, effects)
     }
 
-    /// Checks the final state. `all` contains the expected effects.
+    /// Checks the final state. `all` contains all expected effects.
     pub fn at_end(
         &mut self,
         stored: StoredThread,
@@ -251,13 +252,13 @@ impl ConsistencyChecker {
         Ok(())
     }
 
-    /// A crash may lose the records of effects in flight, and no others.
+    /// Checks that crashes have lost only the records of effects that were in flight.
     fn check_unrecorded(
         &self,
         stored: &StoredThread,
         effects: &BTreeMap<String, usize>,
     ) -> Result<(), ConsistencyError> {
-        // A run with `Durability::Exit` loses its journal when it crashes.
+        // A run with `Durability::Exit` loses its whole journal when it crashes.
         if self.durability == Durability::Exit {
             return Ok(());
         }

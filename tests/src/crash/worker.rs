@@ -1,4 +1,4 @@
-//! Starts workers and waits for them.
+//! Starts worker processes and waits for them.
 
 use std::{
     collections::BTreeMap,
@@ -22,17 +22,17 @@ use super::{
     stored_thread::StoredThread,
 };
 
-/// Time after which a worker counts as hung.
+/// Time after which a worker is considered hung.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Signal number of SIGKILL.
 const SIGKILL: i32 = 9;
 
-/// Report that a worker prints when it finishes.
+/// The report that a worker prints when it finishes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// Final state of the job.
     pub job: Job,
-    /// Number of write points passed.
+    /// Number of write points that the worker has passed.
     pub n_writes: usize,
 }
 
@@ -43,33 +43,33 @@ pub enum WorkerOutcome {
     Finished(WorkerReport),
     /// The worker was killed.
     Killed,
-    /// The worker failed; contains its exit status and error output.
+    /// The worker failed. The text contains its exit status and error output.
     Failed(String),
     /// The worker timed out and was killed.
     Hung,
 }
 
-/// Starts workers on one thread of one store.
+/// Starts workers for one thread in one store.
 #[derive(Debug)]
 pub struct WorkerLauncher {
     program: PathBuf,
     location: StoreLocation,
     thread: String,
     durability: Durability,
-    /// Contains the logs of the workers.
+    /// Directory that contains the logs of the workers.
     dir: TempDir,
 }
 
 impl WorkerLauncher {
-    /// Creates a launcher of `crash-worker` for a thread in a new SQLite file.
+    /// Creates a launcher that runs `crash-worker` on a thread in a new SQLite file.
     pub fn on_file(program: impl Into<PathBuf>, durability: Durability) -> io::Result<Self> {
         let dir = tempfile::tempdir()?;
-        // Canonical, because the failing-disk library compares canonical paths of open files.
+        // The path must be canonical, because the failing-disk library compares the canonical paths of open files.
         let location = StoreLocation::Sqlite(dir.path().canonicalize()?.join("threads.db"));
         Ok(Self { program: program.into(), location, thread: "job".to_owned(), durability, dir })
     }
 
-    /// Creates a launcher of `crash-worker` for a thread in a PostgreSQL database.
+    /// Creates a launcher that runs `crash-worker` on a thread in a PostgreSQL database.
     pub fn on_server(
         program: impl Into<PathBuf>,
         url: &str,
@@ -112,8 +112,8 @@ impl WorkerLauncher {
         command
     }
 
-    /// Returns how many seconds a worker waits for a leased thread. The lease of a dead worker on a file is free at
-    /// once, but a server has to detect the lost connection.
+    /// Returns how many seconds a worker waits for a leased thread. In a file, the lease of a dead worker is free
+    /// at once, but a server must first detect that the connection is lost.
     fn wait(&self) -> &'static str {
         match self.location {
             StoreLocation::Sqlite(_) => "0",
@@ -126,7 +126,7 @@ impl WorkerLauncher {
         wait_for_exit(self.command(plan).spawn()?)
     }
 
-    /// Runs a worker and kills it after `lifetime`, unless it exits before.
+    /// Runs a worker and kills it after `lifetime`, unless it has exited before.
     pub fn run_for(&self, lifetime: Duration) -> io::Result<WorkerOutcome> {
         let mut child = self.command(CrashPlan::NoCrash).spawn()?;
         let started = Instant::now();
@@ -140,7 +140,7 @@ impl WorkerLauncher {
     /// Reads the thread from the store.
     pub async fn stored(&self) -> Result<StoredThread, Box<dyn std::error::Error>> {
         let stored = match &self.location {
-            // Read a copy: opening the file itself would recover it, which the next worker should do.
+            // Reads a copy, because opening the file itself would recover it. Recovery is left to the next worker.
             StoreLocation::Sqlite(path) => {
                 let dir = tempfile::tempdir()?;
                 let copy = StoreLocation::Sqlite(copy_database(path, dir.path())?);
@@ -153,7 +153,7 @@ impl WorkerLauncher {
         Ok(stored)
     }
 
-    /// Reads the acknowledged writes.
+    /// Reads the writes that the workers logged as acknowledged.
     pub fn acks(&self) -> io::Result<Vec<Ack>> {
         logs::acks(&self.acks_file())
     }
@@ -205,7 +205,7 @@ pub fn durability_arg(durability: Durability) -> &'static str {
 /// Waits until a worker exits.
 pub fn wait_for_exit(mut child: Child) -> io::Result<WorkerOutcome> {
     let started = Instant::now();
-    // The output is smaller than the pipe's buffer, so it can be read after the exit.
+    // The output is smaller than the pipe's buffer, so it can be read after the worker has exited.
     while child.try_wait()?.is_none() {
         if started.elapsed() > WORKER_TIMEOUT {
             child.kill()?;

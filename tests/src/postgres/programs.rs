@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// Directory of PostgreSQL's programs, all of one version.
+/// A directory that contains PostgreSQL's programs, all of the same version.
 #[derive(Debug)]
 pub(super) struct Programs {
     dir: PathBuf,
@@ -16,7 +16,8 @@ pub(super) struct Programs {
 const REQUIRED_PROGRAMS: [&str; 4] = ["initdb", "pg_ctl", "postgres", "psql"];
 
 impl Programs {
-    /// Searches the directory named by `GRAPH_POSTGRES_BIN`, or else `PATH` and the usual installation directories.
+    /// Searches the directory that `GRAPH_POSTGRES_BIN` specifies. If the variable is not set, searches `PATH` and
+    /// the usual installation directories.
     pub(super) fn find() -> Option<Self> {
         if let Some(dir) = env::var_os("GRAPH_POSTGRES_BIN") {
             return Self::at(Path::new(&dir));
@@ -28,7 +29,8 @@ impl Programs {
         at.or_else(|| Self::at(&dir_from_pg_config()?))
     }
 
-    /// Follows symbolic links: Debian installs a link to one program next to wrappers of the others.
+    /// Returns the programs in a directory. Follows symbolic links, because Debian installs a link to one program
+    /// next to wrappers for the others.
     fn at(dir: &Path) -> Option<Self> {
         let initdb = dir.join("initdb").canonicalize().ok()?;
         let dir = initdb.parent()?.to_owned();
@@ -39,7 +41,7 @@ impl Programs {
         &self.dir
     }
 
-    /// Returns a command without PostgreSQL settings from the environment.
+    /// Returns a command for a program, without PostgreSQL settings from the environment.
     pub(super) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.dir.join(name));
         clear_settings(&mut command);
@@ -62,7 +64,7 @@ impl User {
     }
 }
 
-/// Returns the user id and group id of `postgres`.
+/// Returns the user id and the group id of the user `postgres`.
 pub(super) fn postgres_user() -> Option<(u32, u32)> {
     let id = |flag| output_of(Command::new("id").args([flag, "postgres"]))?.parse().ok();
     Some((id("-u")?, id("-g")?))
@@ -78,7 +80,7 @@ pub(super) fn clear_settings(command: &mut Command) {
     command.env("LC_ALL", "C");
 }
 
-/// Returns the program directories below `base`, newest version first.
+/// Returns the program directories below `base`, with the newest version first.
 fn by_version(base: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {

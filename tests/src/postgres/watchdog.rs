@@ -1,7 +1,7 @@
-//! The watchdog: a shell that initializes, starts and stops a server, and cleans up when its input ends.
+//! The watchdog is a shell that initializes, starts and stops a server. It cleans up when its input ends.
 //!
-//! Only the watchdog controls the server's processes, so starting the server cannot race with the end of this
-//! process.
+//! Only the watchdog controls the server's processes, so starting the server cannot race with the termination of
+//! this process.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -12,7 +12,7 @@ use std::{
 
 use super::programs::{self, Programs, User};
 
-/// A shell that reads commands from a pipe.
+/// The watchdog process, which reads commands from a pipe.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     shell: Child,
@@ -20,16 +20,17 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the watchdog for a server in `dir`, which it deletes at its end.
+    /// Starts the watchdog for a server in `dir`. The watchdog deletes the directory when it ends.
     pub(super) fn start(programs: &Programs, dir: &Path, user: User) -> io::Result<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", include_str!("watchdog.sh"), "watchdog"]);
         command.arg(programs.dir()).arg(dir).current_dir(dir);
         programs::clear_settings(&mut command);
         user.apply(&mut command);
-        // Ctrl-C signals the process group of the tests; the watchdog must survive to clean up.
+        // Ctrl-C sends a signal to the process group of the tests. The watchdog must survive the signal in order to
+        // clean up.
         command.process_group(0);
-        // Only pipes are inherited, so that a reader of our output does not wait for the watchdog.
+        // The watchdog inherits only pipes, so that a process that reads our output does not wait for the watchdog.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn()?;
         let answers = shell.stdout.take().expect("stdout is a pipe");
@@ -53,9 +54,10 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Closing the pipe ends the watchdog. `wait` would close it too; this makes it explicit.
+        // Closing the pipe ends the watchdog. `wait` would also close the pipe; closing it here makes this
+        // explicit.
         drop(self.shell.stdin.take());
-        // If the watchdog died, there is nothing left to do.
+        // If the watchdog has died, there is nothing left to do.
         let _ = self.shell.wait();
     }
 }

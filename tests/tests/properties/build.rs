@@ -1,4 +1,4 @@
-//! Builds graphs from their description, and the harness that controls and records their nodes.
+//! Builds graphs from their descriptions, with a harness that controls and records their nodes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ pub(crate) struct Harness {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Number of times each node yields before it finishes, which determines the order of completion.
+    /// Number of times that each node yields before it finishes. This determines the order of completion.
     delays: Vec<u8>,
     // A std mutex, because it is never held across an await.
     state: Mutex<HarnessState>,
@@ -39,11 +39,11 @@ struct HarnessState {
     drain: Option<(i64, RunControl)>,
 }
 
-/// A finished call of a node's body.
+/// A completed call to a node's body.
 #[derive(Clone, Debug)]
 pub(crate) struct FinishedTask {
     pub(crate) task: String,
-    /// Graph, step, node and input in one line.
+    /// Graph, step, node and input, formatted as one line.
     pub(crate) line: String,
 }
 
@@ -52,12 +52,12 @@ impl Harness {
         Self { shared: Arc::new(Shared { delays, state: Mutex::default() }) }
     }
 
-    /// Makes the next call of the node fail, once.
+    /// Makes the next call to the node fail. Later calls are not affected.
     pub(crate) fn set_fail_once(&self, node: &str) {
         self.state().fail_once = Some(node.to_owned());
     }
 
-    /// Drains the run when the root graph reaches a step.
+    /// Drains the run when the root graph reaches this step.
     pub(crate) fn drain_at(&self, step: i64, control: RunControl) {
         self.state().drain = Some((step, control));
     }
@@ -71,7 +71,7 @@ impl Harness {
         finished_tasks
     }
 
-    /// Returns tasks that finished more than once.
+    /// Returns the tasks that finished more than once.
     pub(crate) fn repeated(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let state = self.state();
@@ -130,7 +130,7 @@ fn fields(names: impl Iterator<Item = &'static str>) -> JsonStateSchema {
     JsonStateSchema::new(names.map(|it| (it, kind(it)))).expect("field names are unique")
 }
 
-/// Builds the graph described by a spec.
+/// Builds the graph that a spec describes.
 pub(crate) fn build(
     spec: &Spec,
     harness: &Harness,
@@ -194,7 +194,7 @@ fn add(
     });
     let handler = body.clone();
     let node = json_node(NAMES[index], move |input, cx| body.clone().run(input, cx));
-    // Has no effect except that all nodes have the same type.
+    // The metadata has no effect, except that it gives all nodes the same type.
     let mut node = node.metadata("index", index);
     if spec.defer {
         node = node.defer();
@@ -315,7 +315,7 @@ impl Body {
             && ticks < FUEL
             && hops.is_none_or(|it| it < 2)
         {
-            // Payloads are forwarded once; otherwise their number would double with every step.
+            // Payloads are forwarded only once, because otherwise their number would double with every step.
             let count = if hops.is_some() { 1 } else { count };
             gotos.extend(sends(to, count, ticks, hops.unwrap_or(-1) + 1));
         }

@@ -23,23 +23,23 @@ use crate::{
     spec::{NAMES, Spec},
 };
 
-/// Observed result of one run, or of several runs of one thread.
+/// The observed result of one run, or of several runs on one thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Observation {
     /// Description of how the run ended.
     pub(crate) outcome: String,
-    /// Final state; `None` if it is not available.
+    /// Final state. `None` if it is not available.
     pub(crate) state: Option<Value>,
-    /// Finished tasks, sorted: graph, step, node, input.
+    /// Finished tasks, sorted. Each line contains the graph, the step, the node and the input.
     pub(crate) steps: Vec<String>,
-    /// Events with a defined order; `None` if they were not watched.
+    /// Events that have a defined order. `None` if the events were not read.
     pub(crate) events: Option<Vec<String>>,
-    /// Whether concurrency was limited.
+    /// Whether the number of concurrent tasks was limited.
     pub(crate) limited: bool,
 }
 
 impl Observation {
-    /// Fails unless both observations agree in everything that both recorded.
+    /// Fails unless both observations agree in all parts that both have recorded.
     pub(crate) fn check_equal(
         &self,
         other: &Self,
@@ -54,7 +54,8 @@ impl Observation {
         Err(TestCaseError::fail(reason))
     }
 
-    /// After a failure, no more tasks are started, so some may be missing if concurrency is limited.
+    /// Returns whether both runs have finished the same tasks. After a failure, no more tasks are started, so some
+    /// tasks may be missing if concurrency was limited.
     fn same_steps(&self, other: &Self) -> bool {
         let failed = self.outcome.starts_with("error");
         self.steps == other.steps
@@ -62,30 +63,30 @@ impl Observation {
     }
 }
 
-/// How to run a graph. Must not affect the result.
+/// Determines how a graph is run. Settings must not affect the result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setting {
-    /// Number of worker threads; `None`: single-threaded runtime.
+    /// Number of worker threads. `None` means a single-threaded runtime.
     pub(crate) workers: Option<usize>,
     pub(crate) saver: Option<Durability>,
     pub(crate) watched: bool,
     pub(crate) concurrency: Option<usize>,
-    /// Determines the order in which nodes finish.
+    /// Number of times that each node yields, which determines the order in which nodes finish.
     pub(crate) delays: Vec<u8>,
-    /// Whether interrupts are answered and the run is resumed; requires a saver.
+    /// Whether interrupts are answered and the run is resumed. This requires a saver.
     pub(crate) answers: bool,
 }
 
-/// A way to interrupt a run before it is resumed.
+/// A way to disrupt a run before it is resumed.
 #[derive(Clone, Debug)]
 pub(crate) enum Disruption {
     Before,
     After,
     BeforeAndAfter,
     Drain(i64),
-    /// Drops the run's future after these numbers of polls.
+    /// Drops the future of the run after these numbers of polls.
     Drop(Vec<usize>),
-    /// Makes the node with this index fail at its first call, in the graph or in a subgraph.
+    /// Makes the node with this index fail at its first call, whether it is in the graph or in a subgraph.
     Fail(usize),
     /// Limits each run to this number of steps.
     Limit(u32),
@@ -96,7 +97,7 @@ pub(crate) enum Disruption {
 /// Maximum number of runs until a graph must be complete.
 const MAX_RUNS: usize = 2000;
 
-/// Time after which a run counts as hung.
+/// Time after which a run is considered hung.
 const RUN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a future on a runtime with this number of worker threads.
@@ -123,7 +124,7 @@ pub(crate) fn on<T>(workers: Option<usize>, future: impl Future<Output = T>) -> 
     }
 }
 
-/// Runs a graph without disruptions, and answers interrupts if the setting says so.
+/// Runs a graph without disruptions. If the setting requires it, answers interrupts.
 pub(crate) fn observe(spec: &Spec, setting: &Setting) -> Observation {
     let session = Session::new(spec, setting);
     on(setting.workers, async move {
@@ -144,7 +145,7 @@ pub(crate) fn observe_disrupted(
     on(setting.workers, async move { session.drive(disruptions).await })
 }
 
-/// A graph and its thread.
+/// A graph and its thread, with the settings of the run.
 pub(crate) struct Session {
     spec: Spec,
     setting: Setting,
@@ -152,7 +153,7 @@ pub(crate) struct Session {
     graph: CompiledGraph<JsonState>,
 }
 
-/// Result of a run that was not dropped.
+/// The result of a run that was not dropped.
 type RunResult = Result<RunOutcome<JsonState>, RunError>;
 
 impl Session {
@@ -196,12 +197,12 @@ impl Session {
         self.observation(&result, None, events)
     }
 
-    /// Runs until the graph is complete, answering interrupts and resuming after stops.
+    /// Runs the graph until it is complete. Answers interrupts and resumes the run after stops.
     pub(crate) async fn drive(&self, disruptions: &[Disruption]) -> (Observation, Vec<String>) {
         self.drive_from(self.thread(), NextInput::Start, disruptions).await
     }
 
-    /// Like [`Session::drive`], starting from a given thread and input.
+    /// Like [`Session::drive`], but starts from the given thread and input.
     pub(crate) async fn drive_from(
         &self,
         first: Thread<JsonState>,
@@ -288,7 +289,7 @@ impl Session {
         }
     }
 
-    /// Returns the input of the next run, or the result if there is none.
+    /// Returns the input for the next run, or the final result if no further run is needed.
     async fn after(
         &self,
         thread: &Thread<JsonState>,
@@ -313,9 +314,10 @@ impl Session {
         Ok(NextInput::Answer(answers.collect()))
     }
 
-    /// Returns the state of the newest checkpoint, without writes of finished tasks in an incomplete step.
+    /// Returns the state of the newest checkpoint. It does not include the writes of finished tasks in an
+    /// incomplete step.
     async fn stored(&self, thread: &Thread<JsonState>, result: &RunResult) -> Option<Value> {
-        // The state after a conflict with `Durability::Exit` follows LangGraph.
+        // After a conflict with `Durability::Exit`, the stored state follows LangGraph's behaviour and is not compared.
         let exit = self.setting.saver == Some(Durability::Exit);
         if matches!(result, Err(RunError::Conflict(_))) && exit {
             return None;
@@ -340,7 +342,7 @@ impl Session {
     }
 }
 
-/// Input of the next run of a thread.
+/// The input for the next run on a thread.
 #[derive(Clone, Debug)]
 pub(crate) enum NextInput {
     Start,
@@ -348,7 +350,7 @@ pub(crate) enum NextInput {
     Answer(Vec<(String, Value)>),
 }
 
-/// Returns the next input of a thread whose run was dropped.
+/// Returns the next input for a thread whose run was dropped.
 async fn after_drop(thread: &Thread<JsonState>) -> NextInput {
     let state = thread.state().await.expect("the thread of a dropped run is readable");
     let Some(state) = state else { return NextInput::Start };
@@ -356,7 +358,7 @@ async fn after_drop(thread: &Thread<JsonState>) -> NextInput {
     if pending.is_empty() { NextInput::Proceed } else { NextInput::Answer(pending) }
 }
 
-/// Returns the answer to an interrupt. Deterministic.
+/// Returns the answer to an interrupt, which depends only on the interrupt's value.
 fn answer(question: &Value) -> Value {
     json!({ "to": question })
 }
@@ -374,7 +376,7 @@ fn describe(exit: &RunOutcome<JsonState>) -> String {
     }
 }
 
-/// Reads all events of a run and records those with a defined order.
+/// Reads all events of a run and records the events that have a defined order.
 async fn watch(mut run: graph_core::RunStream<JsonState>, events: &mut Vec<String>) -> RunResult {
     while let Some(event) = run.next().await {
         match event.kind {
@@ -391,7 +393,7 @@ async fn watch(mut run: graph_core::RunStream<JsonState>, events: &mut Vec<Strin
     run.finish().await
 }
 
-/// Polls a run `polls` times, then drops it.
+/// Polls a run `polls` times and then drops it.
 async fn poll_then_drop(
     run: impl Future<Output = RunResult>,
     mut polls: usize,

@@ -1,4 +1,4 @@
-//! A checkpointer that stores everything as text, like one on disk.
+//! A checkpointer that stores everything as text, as a checkpointer on disk would.
 
 use std::{fmt::Debug, future::Future, pin::Pin};
 
@@ -28,7 +28,7 @@ pub(crate) fn json_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debu
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CheckpointError>> + Send + 'a>>;
 
-/// Expands to what `async_trait` would generate, with a separate lifetime for each reference.
+/// Expands to the code that `async_trait` would generate, with a separate lifetime for each reference.
 macro_rules! methods {
     ($($name:ident($($life:lifetime $arg:ident: $type:ty),*)($($owned:ident: $value:ty),*) -> $out:ty;)*) => {$(
         fn $name<'s, $($life,)* 'f>(

@@ -1,26 +1,26 @@
-//! Random graphs as data.
+//! Descriptions of random graphs.
 //!
-//! All graphs terminate: edges and joins lead forward, and backward targets are taken only while the state has
-//! counted fewer than [`FUEL`] node runs.
+//! All graphs terminate. Edges and joins lead forward, and backward targets are taken only while the counter in the
+//! state is less than [`FUEL`]. Each execution of a node increments the counter.
 
 use std::fmt;
 
 use graph_core::{JsonFieldKind, Persistence};
 use proptest::{collection::vec, option, prelude::*};
 
-/// Number of node runs after which no backward target is taken.
+/// Number of node executions after which no backward target is taken.
 pub(crate) const FUEL: i64 = 9;
 
-/// Node names by index, deliberately not in alphabetical order.
+/// Names of the nodes, by index. They are deliberately not in alphabetical order.
 pub(crate) const NAMES: [&str; 8] = ["d", "a", "g", "b", "h", "c", "f", "e"];
 
-/// Fields of a root graph. Every node adds one to `ticks`.
+/// The fields of a root graph. Every node adds one to `ticks`.
 pub(crate) const FIELDS: [&str; 14] = [
     "ticks", "log", "sum", "max", "min", "map", "text", "rows", "any", "eph", "raw", "topic",
     "kept", "last",
 ];
 
-/// Fields of a subgraph.
+/// The fields of a subgraph.
 pub(crate) const INNER_FIELDS: [&str; 5] = ["ticks", "log", "map", "text", "any"];
 
 /// Returns how a field combines writes.
@@ -43,11 +43,11 @@ pub(crate) fn kind(field: &str) -> JsonFieldKind {
     }
 }
 
-/// A graph.
+/// The description of a graph.
 #[derive(Clone)]
 pub(crate) struct Spec {
     pub(crate) nodes: Vec<Node>,
-    /// `None` is START.
+    /// Edges as pairs of source and target. The source `None` is START.
     pub(crate) edges: Vec<(Option<usize>, usize)>,
     pub(crate) joins: Vec<(Vec<usize>, usize)>,
     pub(crate) branches: Vec<Branch>,
@@ -56,18 +56,18 @@ pub(crate) struct Spec {
     pub(crate) limit: u32,
 }
 
-/// A node, identified by its index.
+/// A node, which is identified by its index.
 #[derive(Clone, Default)]
 pub(crate) struct Node {
-    /// Fields to write, and whether they are overwritten.
+    /// Fields that the node writes, and whether each write overwrites the field.
     pub(crate) writes: Vec<(&'static str, bool)>,
     /// Whether the update is returned as two commands.
     pub(crate) split: bool,
     pub(crate) gotos: Vec<(Condition, usize)>,
-    /// Condition, target and number of payloads sent.
+    /// Condition and target of sends, and the number of payloads that are sent.
     pub(crate) sends: Option<(Condition, usize, usize)>,
     pub(crate) defer: bool,
-    /// Number of times each task fails.
+    /// Number of times that each task fails.
     pub(crate) fails: u32,
     pub(crate) attempts: u32,
     pub(crate) handler: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Node {
     pub(crate) inner: Option<(SubgraphPersistence, Box<Spec>)>,
 }
 
-/// What a subgraph persists.
+/// Determines what a subgraph persists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubgraphPersistence {
     Visit,
@@ -95,7 +95,7 @@ impl From<SubgraphPersistence> for Persistence {
     }
 }
 
-/// True for counts with this remainder.
+/// A condition that is true if the tick count has this remainder.
 #[derive(Clone, Copy)]
 pub(crate) struct Condition {
     pub(crate) modulus: i64,
@@ -108,7 +108,7 @@ impl Condition {
     }
 }
 
-/// A conditional edge; `from: None` is START.
+/// A conditional edge. If `from` is `None`, the source is START.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pub(crate) from: Option<usize>,
@@ -117,7 +117,7 @@ pub(crate) struct Branch {
     pub(crate) no: Vec<Target>,
 }
 
-/// Target of a branch.
+/// The target of a branch.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     Node(usize),
@@ -125,15 +125,15 @@ pub(crate) enum Target {
     End,
 }
 
-/// Which graphs to generate.
+/// Determines which graphs are generated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Profile {
-    /// Whether to include behaviour that a stop and a resume may change: permanent failures, invalid writes, fields
-    /// that are not stored, step limits.
+    /// Whether to include behaviour that a stop followed by a resume may change: permanent failures, invalid
+    /// writes, fields that are not stored, and step limits.
     pub(crate) faults: bool,
     /// Whether to include subgraphs that keep their state between visits.
     pub(crate) stateful_subgraphs: bool,
-    /// Whether each step has a single task.
+    /// Whether each step has only a single task.
     pub(crate) single_task: bool,
 }
 
@@ -163,8 +163,8 @@ pub(crate) fn specs(profile: Profile) -> BoxedStrategy<Spec> {
             match inner {
                 Some((persistence, mut inner)) => {
                     if persistence == SubgraphPersistence::Nothing {
-                        // A stateless subgraph starts over after every answer, so two interrupts in a row would never
-                        // end.
+                        // A stateless subgraph starts over after every answer, so it would never get past two
+                        // consecutive interrupts.
                         inner.remove_interrupts();
                     }
                     Node {
@@ -179,7 +179,8 @@ pub(crate) fn specs(profile: Profile) -> BoxedStrategy<Spec> {
     graphs(profile, 2..=8, nodes.boxed()).boxed()
 }
 
-/// Indexes are arbitrary numbers that are reduced to the valid range afterwards, so that graphs shrink well.
+/// Generates graphs. Indexes are arbitrary numbers that are later reduced to the valid range, so that graphs shrink
+/// well.
 fn graphs(
     profile: Profile,
     sizes: std::ops::RangeInclusive<usize>,
@@ -239,11 +240,11 @@ fn node(profile: Profile) -> impl Strategy<Value = Node> {
     });
     let field = prop_oneof![12 => many, 1 => single];
     let rare = |weight: f64| proptest::bool::weighted(weight);
-    // The engine runs large fan-outs in batches.
+    // Large fan-outs are included because the engine runs them in batches.
     let count = prop_oneof![12 => 1..4usize, 1 => 16..40usize];
     let sends = option::weighted(0.2, (condition(), any::<usize>(), count));
     let sends = sends.prop_map(move |it| it.filter(|_| !profile.single_task));
-    // A run without answers ends at its first interrupt.
+    // A run in which interrupts are not answered ends at its first interrupt.
     let quiet = if profile.faults { 40 } else { 12 };
     let trouble =
         match profile.faults {
@@ -311,7 +312,7 @@ impl Node {
 }
 
 impl Branch {
-    /// Leads from the last node to the first while there is fuel.
+    /// Returns a branch that leads from the last node to the first while there is fuel.
     fn back(last: usize) -> Self {
         let condition = Condition { modulus: 1, remainder: 0 };
         Self { from: Some(last), condition, yes: vec![Target::Node(0)], no: Vec::new() }
@@ -329,7 +330,8 @@ impl Branch {
 }
 
 impl Spec {
-    /// Two visits in the same step would share the subgraph's single history.
+    /// Removes sends to stateful subgraphs, because two visits in the same step would share the subgraph's single
+    /// history.
     fn remove_sends_to_stateful_subgraphs(&mut self) {
         let kept: Vec<_> = self.nodes.iter().map(Node::has_stateful_subgraph).collect();
         for node in &mut self.nodes {
@@ -357,12 +359,12 @@ impl Spec {
         self.nodes.iter().any(|it| it.inner.is_some())
     }
 
-    /// Returns whether a subgraph keeps its state between visits.
+    /// Returns whether the graph contains a subgraph that keeps its state between visits.
     pub(crate) fn has_stateful_subgraph(&self) -> bool {
         self.nodes.iter().any(Node::has_stateful_subgraph)
     }
 
-    /// Returns whether a subgraph starts over in every run.
+    /// Returns whether the graph contains a subgraph that starts over in every run.
     pub(crate) fn has_stateless_subgraph(&self) -> bool {
         self.nodes.iter().any(|it| matches!(it.inner, Some((SubgraphPersistence::Nothing, _))))
     }

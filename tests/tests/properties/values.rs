@@ -1,4 +1,4 @@
-//! Reducers and stored values: results do not depend on batching, and stored values are unchanged.
+//! Tests of reducers and stored values. Results do not depend on batching, and storing a value does not change it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     saver::{TextSaver, json_round_trip},
 };
 
-/// Writes to one field.
+/// A sequence of writes to one field.
 #[derive(Clone, Debug)]
 struct Writes {
     kind: JsonFieldKind,
@@ -45,8 +45,8 @@ fn writes() -> impl Strategy<Value = Writes> {
     ]
 }
 
-/// Builds a graph whose steps write these batches, either with one node per value or with one node that returns many
-/// updates.
+/// Builds a graph whose steps write these batches. Each step has either one node per value or one node that returns
+/// many updates.
 fn batched_graph(
     kind: &JsonFieldKind,
     batches: &[Vec<Value>],
@@ -83,7 +83,7 @@ fn batched_graph(
     graph.checkpointer(TextSaver::default()).compile().expect("a chain of steps is a valid graph")
 }
 
-/// Returns the field after a run: as returned by the run, and as loaded from the store.
+/// Runs a graph and returns its field twice: as returned by the run, and as loaded from the store.
 async fn final_field(graph: CompiledGraph<JsonState>, durability: Durability) -> (String, String) {
     let thread = graph.thread("t", ()).with_options(RunOptions::new().durability(durability));
     let input = JsonStateSchema::new(Vec::<(String, JsonFieldKind)>::new())
@@ -168,7 +168,8 @@ fn json_values() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Builds a graph that passes a value through everything that is stored: input, field, payload, interrupt and answer.
+/// Builds a graph that passes a value through all kinds of stored data: an input, a field, a payload, an interrupt
+/// and an answer.
 fn relay(saver: &TextSaver) -> (JsonStateSchema, CompiledGraph<JsonState>) {
     let fields = [
         ("value", JsonFieldKind::Last),
@@ -193,7 +194,7 @@ fn relay(saver: &TextSaver) -> (JsonStateSchema, CompiledGraph<JsonState>) {
 
 async fn round_trip(value: &Value) -> Result<Value, Box<dyn std::error::Error>> {
     let saver = Arc::new(TextSaver::default());
-    // A new graph for every call, so that all data comes from the saver.
+    // A new graph is built for every call, so that all data comes from the saver.
     let options = RunOptions::new().durability(Durability::Sync);
     let thread = || relay(&saver).1.thread("t", ()).with_options(options.clone());
     let (schema, _) = relay(&saver);
@@ -215,7 +216,7 @@ fn stored_values_are_unchanged() {
         let expected = json!({"value": value, "copy": value, "again": value});
         let got = on(None, round_trip(&value));
         let got = got.map_err(|error| TestCaseError::fail(error.to_string()))?;
-        // Compared as text, because 0.0 equals -0.0.
+        // The values are compared as text, because 0.0 equals -0.0.
         prop_assert_eq!(got.to_string(), expected.to_string());
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! Operations on items, on a connection or within a transaction.
+//! Executes operations on items, on a connection or within a transaction.
 
 use deadpool_postgres::{GenericClient, PoolError};
 use graph_core::store::{
@@ -14,11 +14,12 @@ use crate::items::{
 };
 use crate::time::nanos;
 
-/// Maximum number of rows that one statement of a search reads.
+/// Maximum number of rows that one statement reads during a search.
 const CHUNK: usize = 200;
 
-/// Extends lifetimes, except of items whose lifetime was changed since they were read. Items locked by a concurrent
-/// writer are skipped, because that writer sets a new lifetime or deletes them; waiting for them could deadlock.
+/// Extends lifetimes, except those of items whose lifetime has changed since they were read. Items that are locked
+/// by a concurrent writer are skipped, because that writer sets a new lifetime or deletes them, and because waiting
+/// for them could deadlock.
 const REFRESH_TTL: &str = "WITH free AS (
          SELECT i.namespace, i.key, t.expires_at
          FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[])
@@ -30,7 +31,8 @@ const REFRESH_TTL: &str = "WITH free AS (
      UPDATE @.item i SET expires_at = free.expires_at FROM free
      WHERE i.namespace = free.namespace AND i.key = free.key";
 
-/// Applies operations in order. Returns the lifetime extensions they cause, which the caller must apply.
+/// Applies operations in order. Also returns the lifetime extensions that the reads cause, which the caller must
+/// apply.
 pub(super) async fn apply_ops(
     client: &impl GenericClient,
     database: &Postgres,
@@ -66,9 +68,9 @@ pub(super) async fn apply_ops(
     Ok((outcomes, refreshes))
 }
 
-/// Applies operations and lifetime extensions in order, such that concurrent batches cannot deadlock.
+/// Applies operations and lifetime extensions in order, in such a way that concurrent batches cannot deadlock.
 ///
-/// A batch locks all items that it writes, in a fixed order, before it touches the first row.
+/// Before a batch touches the first row, it locks all items that it writes, in a fixed order.
 pub(super) async fn apply_ops_locked(
     client: &impl GenericClient,
     database: &Postgres,
@@ -92,12 +94,12 @@ pub(super) async fn apply_ops_locked(
 
 fn lock_id(database: &Postgres, op: &PreparedOp) -> Option<i64> {
     let (PreparedOp::Put(NewItem { at, .. }) | PreparedOp::Delete(at)) = op else { return None };
-    // Advisory locks are shared by all tables; the table name and its schema make the ids distinct.
+    // All tables share the ids of advisory locks. The names of the schema and the table make the ids distinct.
     let name = database.sql("@.item");
     Some(xxh3_64(&[name.as_bytes(), &at.namespace, &at.key].concat()).cast_signed())
 }
 
-/// Extends lifetimes with a separate statement.
+/// Extends lifetimes in a separate statement.
 pub(super) async fn refresh_ttls(
     database: &Postgres,
     refreshes: &[TtlRefresh],
@@ -106,7 +108,7 @@ pub(super) async fn refresh_ttls(
     database.query(REFRESH_TTL, &[&namespaces, &keys, &lifetimes, &ends]).await.map(|_| ())
 }
 
-/// Returns lifetime extensions as the parameters of [`REFRESH_TTL`].
+/// Converts lifetime extensions to the parameters of [`REFRESH_TTL`].
 fn columns(refreshes: &[TtlRefresh]) -> (Vec<&[u8]>, Vec<&[u8]>, Vec<i64>, Vec<i64>) {
     let namespaces = refreshes.iter().map(|it| &it.at.namespace[..]).collect();
     let keys = refreshes.iter().map(|it| &it.at.key[..]).collect();
@@ -119,7 +121,8 @@ pub(super) fn is_one_chunk(search: &Search) -> bool {
     first_chunk(search) < CHUNK
 }
 
-/// Returns the number of rows that the first statement reads: no more than the page needs if every row matches.
+/// Returns the number of rows that the first statement reads. It is the number that fills the page if every row
+/// matches.
 fn first_chunk(search: &Search) -> usize {
     match search.page() {
         Ok(page) if search.query.is_none() && search.filter == Filter::default() => {
@@ -187,7 +190,7 @@ impl<C: GenericClient> Client<'_, C> {
         let mut collector = SearchCollector::new(self.database.codec(), search, query)?;
         let (from, to) = prefix_range(&search.prefix);
         let hidden = expiry_cutoff(self.moment);
-        // Sorts before all items, because no namespace is empty.
+        // This key sorts before all items, because no namespace is empty.
         let mut last = ItemKey { namespace: Vec::new(), key: Vec::new() };
         let mut chunk = first_chunk(search);
         loop {
@@ -214,7 +217,8 @@ impl<C: GenericClient> Client<'_, C> {
         }
     }
 
-    /// Lists namespaces by skipping from one to the next, independent of the number of items in each.
+    /// Lists namespaces by skipping from one to the next. The cost does not depend on the number of items in each
+    /// namespace.
     async fn list(&self, list: &ListNamespaces) -> Result<Vec<Namespace>, Failure<StoreError>> {
         let (from, to) = prefix_range(list.fixed_prefix());
         let select = "WITH RECURSIVE place AS (

@@ -1,4 +1,4 @@
-//! Operations on items, within a transaction.
+//! Executes operations on items, within a transaction.
 
 use graph_core::store::{
     Get, Item, ListNamespaces, Namespace, OpOutput, Search, StoreError, backend::TtlContext,
@@ -15,7 +15,8 @@ use crate::{
     time::nanos,
 };
 
-/// Applies operations in order. Returns the lifetime extensions they cause, which the caller must apply.
+/// Applies operations in order. Also returns the lifetime extensions that the reads cause, which the caller must
+/// apply.
 pub(super) fn apply_ops(
     connection: &Connection,
     codec: &Codec,
@@ -49,7 +50,7 @@ pub(super) fn apply_ops(
     Ok((outcomes, refreshes))
 }
 
-/// Extends lifetimes, except of items whose lifetime was changed since they were read.
+/// Extends lifetimes, except those of items whose lifetime has changed since they were read.
 pub(super) fn refresh_ttls(
     connection: &Connection,
     refreshes: &[TtlRefresh],
@@ -150,7 +151,8 @@ fn read_item(row: &Row<'_>) -> rusqlite::Result<StoredItem> {
     })
 }
 
-/// Lists namespaces by skipping from one to the next, independent of the number of items in each.
+/// Lists namespaces by skipping from one to the next. The cost does not depend on the number of items in each
+/// namespace.
 fn list(
     connection: &Connection,
     list: &ListNamespaces,

@@ -2,12 +2,13 @@
 
 use super::layers::{Edge, Layered};
 
-/// Gap between neighbours in a layer, and between layers.
+/// Horizontal gap between neighbours in a layer.
 const GAP_X: f64 = 26.0;
+/// Vertical gap between layers.
 const GAP_Y: f64 = 36.0;
-/// Maximum distance between the ends of edges at a node.
+/// Maximum distance between the ends of neighbouring edges at a node.
 const MAX_PORT_GAP: f64 = 18.0;
-/// Number of sweeps over the layers. The last six consider the neighbours on both sides.
+/// Number of sweeps over the layers. The last six sweeps consider the neighbours in both adjacent layers.
 const SWEEPS: usize = 20;
 /// Horizontal extent of an edge from a node to itself.
 const LOOP_WIDTH: f64 = 22.0;
@@ -17,13 +18,13 @@ const LOOP_WIDTH: f64 = 22.0;
 pub(super) struct Coordinates {
     pub(super) width: f64,
     pub(super) height: f64,
-    /// The upper left corner of each node.
+    /// Upper left corner of each node.
     pub(super) nodes: Vec<(f64, f64)>,
-    /// The points of each edge, in its direction.
+    /// Points of each edge, in the direction of the edge.
     pub(super) edges: Vec<Vec<(f64, f64)>>,
 }
 
-/// Assigns coordinates to nodes of these sizes.
+/// Assigns coordinates to nodes with the given sizes and to their edges.
 pub(super) fn assign(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> Coordinates {
     let loops = |node: usize| ends.iter().any(|it| it.from == node && it.to == node);
     let widths: Vec<_> = (0..layered.n_items)
@@ -71,7 +72,8 @@ pub(super) fn assign(layered: &Layered, sizes: &[(f64, f64)], ends: &[Edge]) -> 
 
 /// Computes the horizontal centre of each item.
 ///
-/// Each layer is moved towards its neighbours, downwards and upwards in turn, as far as its items do not overlap.
+/// The layers are processed downwards and upwards in turn. Each item is moved towards its neighbours in the
+/// adjacent layer, as far as this causes no overlap.
 fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
     let (up, down) = layered.neighbours();
     let mut centers = vec![0.0; layered.n_items];
@@ -79,7 +81,7 @@ fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
         let targets: Vec<_> = layer.iter().map(|_| (0.0, 1.0)).collect();
         resolve_overlaps(layer, &targets, widths, &mut centers);
     }
-    // Straight long edges have priority, so two dummy items attract each other most.
+    // Straight long edges have priority, so two dummy items attract each other more strongly than other items do.
     let is_dummy = |item: usize| item >= n_nodes;
     let strength = |a: usize, b: usize| match (is_dummy(a), is_dummy(b)) {
         (true, true) => 8.0,
@@ -114,17 +116,17 @@ fn centers(layered: &Layered, widths: &[f64], n_nodes: usize) -> Vec<f64> {
     centers
 }
 
-/// Moves the items of a layer as close as possible to their targets, without overlap.
+/// Moves the items of a layer as close to their targets as is possible without overlap.
 ///
-/// Neighbours whose targets are too close are placed side by side around the mean of their targets, and then
-/// treated as one group.
+/// Neighbours whose targets are too close to each other are placed side by side around the mean of their targets.
+/// From then on, they are treated as one group.
 fn resolve_overlaps(layer: &[usize], targets: &[(f64, f64)], widths: &[f64], centers: &mut [f64]) {
     struct Group {
         mean: f64,
         weight: f64,
         items: usize,
     }
-    // Minimum distance of each item from the first one.
+    // Minimum distance of each item from the first item.
     let mut offsets = Vec::with_capacity(layer.len());
     let mut offset = 0.0;
     for (at, item) in layer.iter().enumerate() {
@@ -153,7 +155,7 @@ fn resolve_overlaps(layer: &[usize], targets: &[(f64, f64)], widths: &[f64], cen
     }
 }
 
-/// Returns the top and the height of the layer of each item.
+/// Returns, for each item, the top and the height of its layer.
 fn rows(layered: &Layered, sizes: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
     let (mut tops, mut heights) = (vec![0.0; layered.n_items], vec![0.0; layered.n_items]);
     let mut top = 0.0;
@@ -168,8 +170,8 @@ fn rows(layered: &Layered, sizes: &[(f64, f64)]) -> (Vec<f64>, Vec<f64>) {
     (tops, heights)
 }
 
-/// Computes the horizontal positions at which each edge leaves its upper node and enters its lower one: side by
-/// side, ordered by the other end, so that edges do not cross.
+/// Computes the horizontal positions at which each edge leaves its upper node and enters its lower node. The ends
+/// of edges are placed side by side and ordered by the position of the other end, so that edges do not cross.
 fn ports(layered: &Layered, centers: &[f64], sizes: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut ports = vec![(0.0, 0.0); layered.chains.len()];
     for (node, size) in sizes.iter().enumerate() {
@@ -194,7 +196,8 @@ fn ports(layered: &Layered, centers: &[f64], sizes: &[(f64, f64)]) -> Vec<(f64, 
     ports
 }
 
-/// Returns a loop at the right side of a node: the four control points of a Bézier curve.
+/// Returns an edge from a node to itself, drawn at the right side of the node, as the four control points of a
+/// Bézier curve.
 fn self_loop((x, y): (f64, f64), (width, height): (f64, f64)) -> Vec<(f64, f64)> {
     let (right, low, high) = (x + width, y + height * 0.7, y + height * 0.3);
     vec![

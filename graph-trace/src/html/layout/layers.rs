@@ -1,4 +1,4 @@
-//! Assigns nodes to layers, and orders each layer.
+//! Assigns nodes to layers and orders each layer.
 
 /// An edge between two nodes.
 #[derive(Clone, Copy, Debug)]
@@ -9,20 +9,21 @@ pub(super) struct Edge {
     pub(super) conditional: bool,
 }
 
-/// The nodes of a graph in layers, with a dummy item in every layer that an edge passes through.
+/// The nodes of a graph in layers. Each layer that an edge passes through contains a dummy item for that edge.
 #[derive(Debug)]
 pub(super) struct Layered {
     /// The items of each layer, from left to right. Nodes have lower indices than dummy items.
     pub(super) layers: Vec<Vec<usize>>,
-    /// The items of each edge, downwards: a node, dummy items, a node. Empty for an edge from a node to itself.
+    /// The items of each edge from top to bottom: a node, dummy items and a node. Empty for an edge from a node to
+    /// itself.
     pub(super) chains: Vec<Vec<usize>>,
-    /// Whether the edge leads upwards, against its chain.
+    /// Whether each edge leads upwards, against the direction of its chain.
     pub(super) reversed: Vec<bool>,
     pub(super) n_items: usize,
 }
 
 impl Layered {
-    /// Assigns nodes to layers; node 0 is the start.
+    /// Assigns nodes to layers. Node 0 is the start.
     pub(super) fn new(n_nodes: usize, edges: &[Edge]) -> Self {
         let reversed = reversed_edges(n_nodes, edges);
         let down: Vec<_> = edges
@@ -69,8 +70,8 @@ impl Layered {
         (up, down)
     }
 
-    /// Orders the layers to reduce crossings: each item moves to the mean position of its neighbours, downwards and
-    /// upwards in turn. Keeps the best order found.
+    /// Orders the layers to reduce crossings. The layers are processed downwards and upwards in turn, and each item
+    /// moves to the mean position of its neighbours. The best order found is kept.
     fn order(&mut self) {
         let (up, down) = self.neighbours();
         let mut best = (self.crossings(&down), self.layers.clone());
@@ -134,9 +135,9 @@ impl Layered {
     }
 }
 
-/// Returns which edges to reverse, so that the graph has no cycles.
+/// Returns which edges must be reversed so that the graph has no cycles.
 ///
-/// Edges are added one by one: unconditional ones before conditional ones, and those near the start before those
+/// Edges are added one by one: unconditional edges before conditional ones, and edges near the start before those
 /// far from it. An edge that would close a cycle is reversed.
 fn reversed_edges(n_nodes: usize, edges: &[Edge]) -> Vec<bool> {
     let distance = distances(n_nodes, edges);
@@ -157,7 +158,7 @@ fn reversed_edges(n_nodes: usize, edges: &[Edge]) -> Vec<bool> {
     reversed
 }
 
-/// Returns the distance of each node from node 0, in edges; `usize::MAX` for unreachable nodes.
+/// Returns the distance of each node from node 0 in edges. The distance of unreachable nodes is `usize::MAX`.
 fn distances(n_nodes: usize, edges: &[Edge]) -> Vec<usize> {
     let mut distances = vec![usize::MAX; n_nodes];
     let mut reached: Vec<_> = (0..n_nodes.min(1)).collect();
@@ -189,7 +190,7 @@ fn reaches(down: &[Vec<usize>], from: usize, to: usize) -> bool {
     false
 }
 
-/// Returns the layer of each node: one below the lowest of its predecessors.
+/// Returns the layer of each node, which is one below the lowest of its predecessors.
 fn layer_numbers(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     let mut in_degree = vec![0; n_nodes];
     let mut out = vec![Vec::new(); n_nodes];
@@ -197,7 +198,7 @@ fn layer_numbers(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
         in_degree[to] += 1;
         out[from].push(to);
     }
-    // A node without predecessors, other than the start, is reached by commands; it is placed below the start.
+    // A node without predecessors other than the start node is reached by commands. It is placed below the start.
     let mut depth: Vec<_> =
         (0..n_nodes).map(|it| usize::from(it > 0 && in_degree[it] == 0)).collect();
     let mut ready: Vec<_> = (0..n_nodes).filter(|it| in_degree[*it] == 0).collect();
@@ -217,7 +218,7 @@ fn layer_numbers(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
 mod tests {
     use super::{Edge, Layered};
 
-    /// Parses edges like `1>2`, or `1?2` for a conditional one.
+    /// Parses edges such as `1>2`, or `1?2` for a conditional edge.
     fn layered(n_nodes: usize, edges: &str) -> Layered {
         let edge = |text: &str| {
             let (from, to) = text.split_once(['>', '?']).unwrap();
@@ -244,12 +245,12 @@ mod tests {
     #[test]
     fn nodes_lie_below_what_leads_to_them() {
         check(4, "0>1 1>2 1>3 2>3", &[&[0], &[1], &[2], &[3]], &[]);
-        // A back edge is reversed, whether it is conditional or not; an edge from a node to itself is ignored.
+        // A back edge is reversed, whether or not it is conditional. An edge from a node to itself is ignored.
         check(3, "0>1 1>2 2?1 2?2", &[&[0], &[1], &[2]], &[2]);
         check(3, "0>1 2>1 1>2", &[&[0], &[1], &[2]], &[1]);
-        // Unconditional edges take precedence over conditional ones, even if those come first.
+        // Unconditional edges take precedence over conditional edges, even if the conditional edges come first.
         check(4, "0>1 1?3 3?2 1>2 2>3", &[&[0], &[1], &[2], &[3]], &[2]);
-        // Node 2 is only reached by commands.
+        // Node 2 can be reached only by commands.
         check(3, "0>1", &[&[0], &[1, 2]], &[]);
         check(0, "", &[], &[]);
     }
