@@ -95,7 +95,7 @@ pub(super) fn parameters() -> serde_json::Value {
 /// Returns the schema of the response, which includes keywords that some providers do not support.
 pub(super) fn form() -> serde_json::Value {
     json!({
-        "$schema": "https://json-schema.org/builder/2020-12/schema",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "properties": {
             "km": { "type": "integer", "format": "uint32", "minimum": 1, "maximum": 9999 },
