@@ -67,16 +67,29 @@ fn missing_images_skip_tests_unless_required() {
     assert_eq!(run(true), (false, false));
 }
 
+/// The suite is split into two tests, which run in parallel, because emulated VMs are slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn micro_vm_passes_suite() {
+async fn micro_vm_passes_even_checks_of_the_suite() {
+    run_every_second_check(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn micro_vm_passes_odd_checks_of_the_suite() {
+    run_every_second_check(1).await;
+}
+
+async fn run_every_second_check(first: usize) {
     let Some(vm) = micro_vm() else { return };
     let wanted = env::var(CHECKS).unwrap_or_default();
-    let checks = testkit::checks().filter(|it| it.name().contains(&wanted));
+    let checks = testkit::checks().skip(first).step_by(2);
+    let checks = checks.filter(|it| it.name().contains(&wanted));
     let report = testkit::run_checks(super::HOSTILE, || vm.clone(), checks).await;
     eprintln!("microvm: {report}");
-    report.assert();
-    let least = if wanted.is_empty() { 40 } else { 1 };
-    assert!(report.passed() >= least, "{report}");
+    // A selected check may be in the other half.
+    if !report.outcomes.is_empty() {
+        report.assert();
+    }
+    assert!(!wanted.is_empty() || report.passed() >= 20, "{report}");
 }
 
 /// QEMU's process must have few privileges, because a guest that takes over QEMU gains them. They are inspected from
