@@ -39,7 +39,7 @@ use crate::{
 /// assert_trace_snapshot!(graph, essay.clone());
 /// // With dependencies, with options, and with the state after each step.
 /// assert_trace_snapshot!(graph, essay.clone(), ());
-/// assert_trace_snapshot!(graph, essay.clone(), (), RunOptions::new().limit(5));
+/// assert_trace_snapshot!(graph, essay.clone(), (), RunOptions::new().step_limit(5));
 /// assert_trace_snapshot!(graph, essay.clone(); Snapshot::new(Detail::Full).redact("text"));
 /// // A run that was recorded, or a trace.
 /// let recorded = record(&graph, essay, (), RunOptions::new()).await;

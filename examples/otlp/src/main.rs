@@ -40,6 +40,9 @@ fn review(essay: &Essay) -> Verdict {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Needed if TLS is enabled in the HTTP client, which leaves the choice of the cryptography provider to the program.
+    // Fails only if a provider is already installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     // The exporter reads OTEL_EXPORTER_OTLP_ENDPOINT. It must be created outside the runtime, because its HTTP
     // client blocks.
     let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpJson).build()?;
