@@ -36,7 +36,7 @@ pub trait Cache: Send + Sync + fmt::Debug {
 pub struct CacheKey {
     /// Name of the node.
     pub node: String,
-    /// Hash of the graph's name, the namespace of the graph within the run, and the node's input.
+    /// Hash of the graph's name, the graph's namespace within the run, and the node's input.
     pub input: TaskId,
 }
 

@@ -1,4 +1,4 @@
-//! Checkpoints, which store a thread's state after each step, and the trait for their storage, [`Checkpointer`].
+//! Checkpoints, and the trait [`Checkpointer`], which stores them. A checkpoint is a snapshot of a thread after a step.
 //!
 //! A checkpoint is written as a [`NewCheckpoint`], which contains only the changes since its base, and read back as a
 //! complete [`Checkpoint`]. How the changes are stored is up to the checkpointer.
@@ -27,17 +27,18 @@ use crate::{FieldWrite, Interrupt};
 /// called concurrently.
 #[async_trait]
 pub trait Checkpointer: Send + Sync + fmt::Debug {
-    /// Leases the thread to one run. Fails with [`CheckpointError::Busy`] until an earlier lease is dropped.
+    /// Leases the thread to one run. Fails with [`CheckpointError::Busy`] while an earlier lease on the thread is held.
     ///
     /// The lease prevents two runs from working on a thread concurrently. The head check in [`put`](Self::put) keeps
     /// two runs from forking the thread even if a lease has expired.
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError>;
 
-    /// Stores a checkpoint. Fails with [`CheckpointError::HeadMoved`] if the namespace's head, which is its newest
-    /// checkpoint, is not the expected one.
+    /// Stores a checkpoint. Fails with [`CheckpointError::HeadMoved`] if the namespace's head (its newest checkpoint)
+    /// differs from [`NewCheckpoint::expected_head`].
     ///
-    /// The method is idempotent: storing the same checkpoint again is not an error, because after a crash the caller
-    /// cannot know whether it was stored. If another run has stored a checkpoint with the same id, the head has moved.
+    /// The method is idempotent: storing the same checkpoint again succeeds, because after a crash the caller cannot
+    /// know whether the checkpoint was stored. If another run has stored a checkpoint with the same id, the method
+    /// fails with `HeadMoved`.
     async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError>;
 
     /// Stores records for tasks of the step that follows a checkpoint.
@@ -53,8 +54,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
 
     /// Stores several writes of one run, in order.
     ///
-    /// If this method fails, a prefix of the writes may have been stored. Override it if the storage can commit
-    /// several writes at once, so that a step costs one commit instead of one per write.
+    /// If this method fails, a prefix of the writes may have been stored. Override this method if the storage can
+    /// commit several writes at once. A step then costs one commit instead of one per write.
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
         for write in writes {
             match write {
@@ -86,10 +87,10 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// Copies a thread with all its namespaces to a new thread.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError>;
 
-    /// Deletes old checkpoints of these threads, but never the newest one in a namespace, nor data that a kept
-    /// checkpoint needs.
+    /// Deletes old checkpoints of these threads. Keeps the newest checkpoint in each namespace and all data that the
+    /// remaining checkpoints need.
     ///
-    /// The whole namespace of a subgraph invocation is deleted together with the step it belongs to: see
+    /// Deleting a step also deletes the namespaces of the subgraph invocations that belong to the step: see
     /// [`Header::is_orphaned`].
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError>;
 }
@@ -220,12 +221,13 @@ impl Source {
     }
 }
 
-/// Description of a checkpoint, without the fields of the state.
+/// Description of a checkpoint, without the state itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Id of the parent checkpoint.
     pub parent: Option<CheckpointId>,
-    /// Last checkpoint in this branch that was not created by a superstep. Task ids are derived from it.
+    /// Among this checkpoint and its ancestors, the newest one not created by a superstep. Task ids are derived from
+    /// it.
     pub origin: CheckpointId,
     /// Number of the step. The first input of a thread is step -1.
     pub step: i64,
@@ -246,12 +248,12 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns whether the checkpoint belongs to a subgraph invocation whose step was deleted, so that nothing refers
-    /// to it any more.
+    /// Returns whether the checkpoint is orphaned. An orphaned checkpoint belongs to a subgraph invocation, and the
+    /// step that invoked the subgraph has been deleted.
     ///
-    /// `enclosing` looks up a checkpoint of an enclosing graph: it returns whether that checkpoint is stored, and the
-    /// newest checkpoint of its namespace. A step that is newer than this newest checkpoint was not deleted but has
-    /// not been stored yet.
+    /// `enclosing` looks up a checkpoint of an enclosing graph. It returns whether that checkpoint is stored, and the
+    /// newest stored checkpoint in the same namespace. A missing checkpoint counts as deleted only if it is older than
+    /// the newest one. Otherwise it has not been stored yet.
     pub fn is_orphaned<E>(
         &self,
         namespace: &str,
@@ -335,7 +337,7 @@ pub struct Checkpoint {
 pub struct FrontierRecord {
     /// Incremented on every change to the thread.
     pub version: u64,
-    /// Value of `version` when the thread was last continued. A static stop triggers only at a greater version.
+    /// Value of `version` when the thread was last continued. A static stop triggers only if `version` is greater.
     #[serde(rename = "seen")]
     pub resumed_version: u64,
     /// Nodes that ran in the last step because an edge, a join or a goto led to them. A step that ran only payload
@@ -345,7 +347,7 @@ pub struct FrontierRecord {
     /// Nodes that run in the next step because an edge, a route or a command leads to them.
     #[serde(rename = "armed", skip_serializing_if = "Vec::is_empty")]
     pub scheduled: Vec<String>,
-    /// Deferred nodes that are waiting until no other node would run.
+    /// Deferred nodes that wait until no other node is scheduled.
     #[serde(rename = "held", skip_serializing_if = "Vec::is_empty")]
     pub deferred: Vec<String>,
     /// Deferred nodes that run in the next step.
@@ -392,7 +394,7 @@ pub struct TaskRecord {
     pub event: TaskEvent,
 }
 
-/// An event of a task, as it is recorded.
+/// A task event that is recorded with a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -461,7 +463,7 @@ impl TaskEvent {
     }
 }
 
-/// A target of a finished task.
+/// A stored target of a task or command: a node and, optionally, a payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GotoRecord {
     /// Name of the node.
@@ -475,7 +477,7 @@ pub struct GotoRecord {
     pub payload: Option<Value>,
 }
 
-/// Deserialises a payload so that a payload of `null` differs from a missing payload.
+/// Deserialises a payload. Keeps a `null` payload distinct from a missing one.
 fn deserialize_present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Value>, D::Error> {

@@ -42,7 +42,7 @@ impl Goto {
     }
 }
 
-/// Creates a [`Goto`] that leads to a node that runs on the state.
+/// Creates a [`Goto`] to a node that runs on the state.
 ///
 /// ```
 /// # use graph_core::{State, goto};
@@ -57,7 +57,7 @@ pub fn goto<N: RunsOnState<M>, M>(_node: N) -> Goto {
     Goto::node(N::label())
 }
 
-/// Creates a [`Goto`] that sends a payload to a node. In the next step, the node runs concurrently for each payload.
+/// Creates a [`Goto`] that sends a payload to a node. In the next step, the node runs once per payload, concurrently.
 ///
 /// ```
 /// # use graph_core::send;
@@ -78,7 +78,7 @@ where
     Goto::send_typed(N::label(), payload)
 }
 
-/// The payload of a [`Goto`]: a value of the sender's type, or JSON if it was loaded from a checkpoint or sent as JSON.
+/// The payload of a [`Goto`]: a value of the sender's type, or JSON if it was sent as JSON or read from a checkpoint.
 #[derive(Clone)]
 pub(crate) enum Payload {
     Typed(Arc<dyn AnyPayload>),

@@ -162,7 +162,7 @@ impl<C: Send + Sync + 'static> Context<C> {
         self.send_event(value, EventKind::Custom).await;
     }
 
-    /// Sends a message, or a token of one, to the message stream. Waits if the stream's buffer is full.
+    /// Sends a message, or one token of a message, to the message stream. Waits if the stream's buffer is full.
     pub async fn message(&self, message: impl Serialize) {
         self.send_event(message, EventKind::Message).await;
     }
@@ -202,7 +202,7 @@ impl<C: Send + Sync + 'static> Context<C> {
     }
 
     /// Makes an external call and journals its result. If the node runs again after a crash, a retry or an interrupt,
-    /// returns the journaled result without polling the future.
+    /// returns the journaled result without polling `call`.
     ///
     /// Together, `name` and `key` identify the call and must be unique within the task. The result is stored before it
     /// is returned; errors are not stored. With [`Durability::Exit`](crate::Durability::Exit), a crash loses the run
@@ -280,7 +280,8 @@ pub struct NodeFailure {
     pub error: String,
 }
 
-/// A resume value that does not have the expected type. The interrupt stays pending and can be resumed again.
+/// The error returned when a resume value does not have the type that the node expects. The interrupt stays pending, so
+/// the run can be resumed again with another value.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
     "node `{node}` cannot use the resume value: {problem}; resume again with a value of the expected type"
@@ -292,7 +293,8 @@ pub struct ResumeValueError {
     pub problem: String,
 }
 
-/// A result of an external call that cannot be journaled, or a journaled result that does not have the expected type.
+/// The error returned when the result of an external call cannot be journaled, or when a journaled result does not have
+/// the type that the node expects.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the result of the journaled call `{key}` cannot be used: {problem}")]
 pub struct JournalError {
@@ -340,7 +342,7 @@ impl ResumeValues {
     }
 }
 
-/// What triggered a task.
+/// The trigger of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskKind {
     /// An edge, a join or a goto.
@@ -371,7 +373,7 @@ pub(crate) struct TaskContext {
     id: OnceLock<TaskId>,
     interrupt_count: AtomicUsize,
     subgraph_count: AtomicUsize,
-    /// Number of calls to the clock and the random generator.
+    /// Number of times the current attempt has read the clock or drawn a random number.
     draw_count: AtomicUsize,
     /// Boxed because most tasks never need it, and a step may have a hundred thousand tasks.
     memory: Mutex<Option<Box<TaskMemory>>>,
@@ -464,8 +466,8 @@ impl TaskContext {
         self.scope.graph.node(self.node).label.as_str()
     }
 
-    /// Returns the task's id. The id is computed on first use, because most tasks of a run without checkpointer and
-    /// stream never need it.
+    /// Returns the task's id. The id is computed on first use, because most tasks never need it in a run without a
+    /// checkpointer and without a stream.
     pub(crate) fn id(&self) -> TaskId {
         *self.id.get_or_init(|| {
             task_id(self.origin, &self.scope.namespace, self.step, self.node(), self.kind)
@@ -554,7 +556,7 @@ impl TaskContext {
     }
 
     /// Returns the path of the task through steps, nodes and subgraphs. Unlike the task id, the path is the same in
-    /// every run that takes the same route.
+    /// every run that executes the same tasks.
     fn task_path(&self) -> String {
         let graph = match &self.scope.parent {
             None => String::new(),
@@ -667,7 +669,7 @@ pub(crate) fn task_id(
     ])
 }
 
-/// Computes the id of an interrupt. `earlier` is the number of interrupts that the task raised before it.
+/// Computes the id of an interrupt. `earlier` is the number of interrupts that the task raised before this one.
 fn interrupt_id(namespace: &str, earlier: usize) -> String {
     TaskId::from_parts(&[namespace.as_bytes(), &earlier.to_le_bytes()]).to_string()
 }

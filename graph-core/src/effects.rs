@@ -10,8 +10,8 @@ use crate::NodeError;
 /// random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectCall<'a> {
-    /// Path of the calling task through steps, nodes and subgraphs. The path is the same in every run that takes the
-    /// same route.
+    /// Path of the calling task through steps, nodes and subgraphs. The path is the same in every run that executes the
+    /// same tasks.
     pub task_path: &'a str,
     /// Name and key of the call.
     pub key: &'a str,
@@ -31,7 +31,7 @@ pub enum EffectDecision {
         /// Whether the error must not be retried: see [`NodeError::terminal`].
         terminal: bool,
     },
-    /// Fail the run because the recording contains a different call here. The text describes the difference.
+    /// Fail the run because the recording contains a different call at this point. The text describes the difference.
     Diverge(String),
 }
 
@@ -40,14 +40,14 @@ pub enum EffectDecision {
 ///
 /// The methods are called concurrently by many tasks and must not block for long.
 pub trait EffectInterceptor: Send + Sync + fmt::Debug {
-    /// Called before a call is made, unless the thread's journal already contains its result.
+    /// Called before a call is made, unless the thread's journal already contains the call's result.
     fn before_call(&self, call: EffectCall<'_>) -> EffectDecision;
 
     /// Called with the result or the error of a call that was made.
     fn after_call(&self, call: EffectCall<'_>, outcome: Result<&Value, &NodeError>);
 }
 
-/// A replayed run made a call that differs from its recording.
+/// The error returned when a call of a replayed run differs from the recording.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the run diverged from its recording at {task_path}, call `{key}`: {problem}")]
 pub struct DivergenceError {
@@ -59,7 +59,7 @@ pub struct DivergenceError {
     pub problem: String,
 }
 
-/// An error that comes from a recording instead of an actual call.
+/// The error returned for a replayed call that failed when it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RecordedError(pub String);

@@ -1,7 +1,7 @@
 //! The engine: a loop of supersteps (plan → execute → commit) over a type-erased state.
 //!
 //! `Engine::run_to_end` is the loop. [`load`] prepares an engine from a checkpoint and an input, and [`step`] runs one
-//! superstep. [`edit`] changes and [`inspect`] reads a thread without running a node.
+//! superstep. [`edit`] changes a thread, and [`inspect`] reads a thread; neither of them runs a node.
 
 mod commit;
 mod conflict;
@@ -92,7 +92,7 @@ pub(crate) struct RunSettings {
     pub(crate) effects: Option<Arc<dyn EffectInterceptor>>,
 }
 
-/// The result of running a graph that did not fail.
+/// The result of a run that did not fail, for a top-level graph or a subgraph.
 pub(crate) struct GraphOutcome {
     pub(crate) exit: ExitReason,
     /// The final state.
@@ -232,8 +232,8 @@ pub(crate) async fn run_nested(
     // With thread persistence, an invocation is resumed only if this task started it.
     let started = persistence != Persistence::Thread || saved.was_started_by(&task);
     let resuming = started && ((task.resuming && !replays) || retried);
-    // A new invocation finds a checkpoint only if an earlier run of the same step crashed. It must not start from that
-    // checkpoint.
+    // A new invocation finds a checkpoint only if an earlier run of the same step crashed. The new invocation must not
+    // start from that checkpoint.
     let saved = match persistence == Persistence::Invocation && !resuming && !replays {
         true => saved.without_checkpoint(),
         false => saved,

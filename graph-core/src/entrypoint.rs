@@ -44,7 +44,7 @@ pub struct Entrypoint<I, O, C = ()> {
     types: PhantomData<fn(I) -> O>,
 }
 
-/// Return value of an entrypoint whose saved value differs from its output, like LangGraph's `entrypoint.final`.
+/// Return value of an entrypoint that saves a value other than its output, like LangGraph's `entrypoint.final`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final<O, P> {
     /// Output that is returned to the caller.

@@ -46,9 +46,9 @@ pub(crate) enum Halt {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// A static stop before a node.
+    /// The run reached a static stop before a node.
     Before,
-    /// A static stop after a node.
+    /// The run reached a static stop after a node.
     After,
     /// The run was drained: see [`RunControl::drain`](crate::RunControl::drain).
     Drained,
@@ -166,7 +166,7 @@ impl<T, E: Into<BoxError>> Terminal<T> for Result<T, E> {
     }
 }
 
-/// An error that made a run fail.
+/// The error returned when a run fails.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -298,7 +298,7 @@ impl RunError {
     }
 }
 
-/// A route, goto or send to a node that the graph does not have.
+/// The error returned when a route, goto or send leads to a node that does not exist in the graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{from}` leads to `{to}`, which is not a node of graph `{graph}`; nodes are: {}", nodes.join(", "))]
 pub struct UnknownTargetError {
@@ -312,7 +312,7 @@ pub struct UnknownTargetError {
     pub nodes: Vec<String>,
 }
 
-/// Two writes in one step to a field that accepts only one write per step.
+/// The error returned when a step writes a field twice although the field accepts only one write per step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field `{field}` was written by `{first}` and by `{second}` in step {step}; {}", self.advice())]
 pub struct WriteConflictError {
@@ -338,7 +338,7 @@ impl WriteConflictError {
     }
 }
 
-/// A node panicked.
+/// The error returned when a node panics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node panicked: {message}")]
 pub struct NodePanicError {
@@ -346,7 +346,7 @@ pub struct NodePanicError {
     pub message: String,
 }
 
-/// A node exceeded one of its timeouts.
+/// The error returned when a node exceeds one of its timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node {} {limit:?}", if *.idle { "sent no heartbeat for" } else { "exceeded its timeout of" })]
 pub struct NodeTimeoutError {
@@ -356,7 +356,7 @@ pub struct NodeTimeoutError {
     pub idle: bool,
 }
 
-/// The error for a graph that cannot be compiled. It lists all problems found.
+/// The error returned when a graph cannot be compiled. It lists all problems found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     /// Name of the graph.
@@ -377,7 +377,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-/// A problem with a graph. It is either an error or a warning.
+/// A problem found when a graph is compiled. It is either an error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildProblem {

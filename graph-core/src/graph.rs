@@ -1,4 +1,4 @@
-//! Graphs, which are declared with [`StateGraph`], then validated and made immutable by `compile`.
+//! Graphs. A graph is declared with [`StateGraph`]; `compile` validates it and makes it immutable.
 
 mod build;
 pub mod draw;

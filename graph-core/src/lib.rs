@@ -50,7 +50,8 @@
 //!   edge leads to, and one for each payload that was sent. Writes become visible when the step ends. They are folded
 //!   in task order, not in order of completion, so runs are deterministic. See [`StateGraph`].
 //! - A **thread** is a state that a [`Checkpointer`] stores across runs. It can be resumed after a failure, an
-//!   interrupt ([`Context::interrupt`]) or a crash, edited, and rewound to an earlier checkpoint. See [`Thread`].
+//!   interrupt ([`Context::interrupt`]) or a crash. It can also be edited, and rewound to an earlier checkpoint. See
+//!   [`Thread`].
 //! - An **effect** is an external call whose result is journaled, so a node that runs again does not repeat the call.
 //!   See [`Context::task`].
 //! - A **stream** delivers the events of a run as they happen. See [`RunStream`].

@@ -235,7 +235,7 @@ impl TaskInput {
     }
 }
 
-/// A task cannot start because its input does not match the node's parameter.
+/// The error returned when a task cannot start because its input does not match the node's parameter.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskInputError {

@@ -68,7 +68,7 @@ pub use self::{
 /// A back end implements [`batch`](Self::batch), and [`sweep`](Self::sweep) if its items expire; the default
 /// implementations of all other methods run a batch of one operation. `put`, `get` and `delete` are shorthands for
 /// requests without options. The module [`backend`] helps to implement a store, and the conformance suite in `testkit`
-/// (feature `testkit`) tests one.
+/// (feature `testkit`) tests the implementation.
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
     /// Runs the operations in order. Returns one output per operation, in the variant that matches the operation.
@@ -111,8 +111,8 @@ pub trait Store: Debug + Send + Sync {
 
     /// Finds items under a namespace prefix.
     ///
-    /// If the search has a query, items are sorted by similarity, most similar first, and have a score; items without a
-    /// vector come last. Otherwise, items are sorted by namespace and key.
+    /// If the search has a query, items that have a vector also have a similarity score and are sorted by it, highest
+    /// first. Items without a vector come last. Without a query, items are sorted by namespace and key.
     async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
         match self.batch(vec![Op::Search(search)]).await?.pop() {
             Some(OpOutput::Items(items)) => Ok(items),

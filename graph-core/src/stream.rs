@@ -32,7 +32,7 @@ pub struct Event {
     pub step: i64,
     /// Task that the event belongs to, if any.
     pub task: Option<TaskId>,
-    /// Node of that task.
+    /// Name of the node that this task runs.
     pub node: Option<Arc<str>>,
     /// For events of an error handler, the failed task.
     pub handled_task: Option<TaskId>,
@@ -65,13 +65,13 @@ pub enum EventKind {
     Interrupted(Vec<Interrupt>),
     /// A value sent with [`Context::emit`](crate::Context::emit).
     Custom(Value),
-    /// A message, or a token of one, sent with [`Context::message`](crate::Context::message).
+    /// A message, or one token of a message, sent with [`Context::message`](crate::Context::message).
     Message(Value),
     /// A task is about to run.
     TaskStarted {
         /// The task's input.
         input: Value,
-        /// Whether the input is a payload sent to the node. In task order, such tasks come last.
+        /// Whether the input is a payload sent to the node. In task order, tasks with payloads come last.
         sent: bool,
     },
     /// A task ended.
@@ -102,7 +102,7 @@ pub enum EventKind {
         key: String,
         /// Result of the call.
         result: Value,
-        /// Whether the result was already known, so that the call was not made.
+        /// Whether the result came from the journal or the effect interceptor, so that the call was not made.
         known: bool,
     },
     /// A checkpoint was created.

@@ -1,4 +1,4 @@
-//! Compile-time tests: what compiles, and the error messages for what does not.
+//! Compile-time tests: code that must compile, and the error messages for code that must not compile.
 
 #[test]
 fn ui() {

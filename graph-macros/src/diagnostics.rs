@@ -38,7 +38,7 @@ impl Diagnostics {
     }
 }
 
-/// Reports each lifetime parameter as an error. Returns `false` if there are any.
+/// Reports each lifetime parameter as an error. Returns `false` if it finds any.
 pub(crate) fn check_lifetimes(
     generics: &Generics,
     what: &str,

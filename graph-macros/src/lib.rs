@@ -1,8 +1,8 @@
 //! Derive macros for `graph-core`, which re-exports them.
 //!
 //! Each derive consists of three stages: *parse* reads the input, *check* validates it and collects all errors, and
-//! *expand* generates the code. Expand also runs after errors, with the invalid parts left out, so that the rest of the
-//! program compiles and the compiler shows only the errors that matter.
+//! *expand* generates the code. Expand also runs after errors, with the invalid parts left out, so that these errors do
+//! not cause further errors in code that uses the derived type.
 
 mod attribute;
 mod diagnostics;
@@ -27,7 +27,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reduce(add)]` | adds to the value | are all added |
 /// | `#[reduce(max)]`, `#[reduce(min)]` | replaces the value if the written one is greater or smaller | keep the greatest or smallest |
 /// | `#[reduce(merge)]` | merges into the map or set | are all merged |
-/// | `#[reduce(upsert(id))]` | replaces the items of the `Vec` with the same `id`, appends others | are all applied |
+/// | `#[reduce(upsert(id))]` | replaces items of the `Vec` that have the same `id`, appends others | are all applied |
 /// | `#[reduce(any)]` | sets the value for one step | keep the last one in task order |
 /// | `#[reduce(topic)]` | collects items in the `Vec` for one step; `topic(keep)` keeps them | are all collected |
 /// | `#[reduce(ephemeral)]` | sets the value for one step | are a conflict |

@@ -43,7 +43,7 @@ pub(crate) fn replace_self(tokens: TokenStream, name: &TokenStream) -> TokenStre
     tokens.into_iter().flat_map(replace).collect()
 }
 
-/// Returns the span of the user's code, for generated code whose errors should point to the user's code.
+/// Returns a span for generated code whose errors should point to `code`, which is the user's code.
 ///
 /// Names are still resolved at the derive's call site. Without that, code passed through a `macro_rules!` macro would
 /// be resolved in another scope.

@@ -14,7 +14,7 @@ pub enum Change {
     Clear,
     /// Appends items to the list.
     Extend(Vec<Value>),
-    /// Replaces items of the list by index. An index equal to the length appends.
+    /// Replaces items of the list by index. An index equal to the list's length appends the item.
     Put(Vec<(usize, Value)>),
     /// Sets entries of the map.
     Merge(Map<String, Value>),

@@ -25,8 +25,8 @@ impl CheckpointId {
         static LAST: Mutex<u128> = Mutex::new(0);
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        // An id consists of milliseconds, then bits for a counter, then random bits that avoid collisions with other
-        // processes.
+        // An id consists of a time in milliseconds, counter bits and random bits. The random bits avoid collisions with
+        // ids from other processes.
         *last = with_random_low_bits(millis << 80).max(following(*last));
         Self(*last)
     }
@@ -144,7 +144,7 @@ impl Visitor<'_> for IdBytesVisitor {
     }
 }
 
-/// A string that is not a valid id.
+/// The error returned when a string is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a valid id; an id has 32 hexadecimal digits")]
 pub struct ParseIdError(String);

@@ -17,8 +17,8 @@ use crate::checkpoint::TaskId;
 
 /// Stores checkpoints in memory. Clones share the same threads.
 ///
-/// Fields are stored as chains of changes that checkpoints share, so the cost of a step is proportional to the size of
-/// its changes.
+/// Each field is stored as a chain of changes. Checkpoints share these chains, so the cost of a step is proportional to
+/// the size of its changes.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver {
     // This is a std mutex, because it is held briefly and never across an await.

@@ -47,7 +47,7 @@ use super::Checkpointer;
 
 /// Runs all checks, each on a new saver from `make`.
 ///
-/// Needs a tokio runtime with time enabled, such as that of `#[tokio::test]`.
+/// Needs a tokio runtime with time enabled, such as the one that `#[tokio::test]` creates.
 pub async fn run<F, Fut>(make: F) -> Report
 where
     F: Fn() -> Fut,
@@ -63,7 +63,7 @@ where
     report
 }
 
-/// Returns all checks in the order in which [`run`] runs them, for running them individually.
+/// Returns all checks, in the order in which [`run`] runs them, so that a caller can run them one by one.
 pub fn checks() -> impl Iterator<Item = Check> {
     ALL_CHECKS.iter().copied().flatten().copied()
 }
@@ -134,13 +134,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// A check that failed.
+/// The error returned when a check fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{check}\n  {problem}")]
 pub struct CheckFailure {
     /// Name of the check.
     pub check: &'static str,
-    /// What was expected and what was found.
+    /// Description of the failure.
     pub problem: String,
 }
 

@@ -1,8 +1,8 @@
-//! Commits part of a step that ended in a write conflict, as required by exit durability.
+//! Commits part of a step after a write conflict. Only exit durability requires this.
 //!
 //! With sync and async durability, the thread keeps the checkpoint from before the step, with all tasks of the step
-//! pending. LangGraph's exit durability instead stores the writes that it folded before it detected the conflict:
-//! fields written before the conflicting field are changed, and the tasks of the step count as finished. Tests that
+//! pending. LangGraph's exit durability instead stores the writes that were folded before the conflict was detected.
+//! Fields written before the conflicting field are changed, and the tasks of the step count as finished. Tests that
 //! compare this engine with recorded LangGraph runs require the same behaviour here.
 
 use super::{
@@ -15,8 +15,7 @@ use super::{
 use crate::{FieldWrite, RunError, WriteConflictError, graph::NodeIdx};
 
 impl Engine {
-    /// Folds all writes to the fields that the step's tasks, in task order, wrote before they wrote the conflicting
-    /// field.
+    /// Folds the writes to those fields that were written, in task order, before the conflicting field.
     pub(super) fn commit_before_conflict(
         &mut self,
         conflict: &WriteConflictError,

@@ -41,7 +41,7 @@ pub enum AsNode {
     Input,
     /// The end of the graph. The edit applies the writes of finished tasks and drops pending tasks.
     End,
-    /// A copy. The edit stores a copy of the checkpoint that has the same parent as the original.
+    /// A copy. The edit stores a copy of the checkpoint. The copy has the same parent as the original.
     Copy,
 }
 
@@ -190,7 +190,7 @@ impl Engine {
         self.store_edit(Source::Input, Vec::new()).await
     }
 
-    /// Stores a copy of the checkpoint with the same parent.
+    /// Stores a copy of the checkpoint. The copy has the same parent as the original.
     async fn copy_checkpoint(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
         let Some(checkpoint) = checkpoint else {
             let problem = "the thread has no checkpoint to copy";

@@ -57,8 +57,8 @@ impl Engine {
         self.scope.events.as_ref().filter(|it| it.accepts(mode))
     }
 
-    /// Sends an event with `state`, which is the run's own state or, if a step was interrupted, a copy that includes
-    /// the writes of the step's finished tasks.
+    /// Sends an event with `state`. If a step was interrupted, `state` is a copy of the run's state that includes the
+    /// writes of the step's finished tasks. Otherwise it is the run's state itself.
     pub(super) async fn emit_values(&self, state: &dyn ErasedState, output: bool) {
         if let Some(sender) = self.sender(StreamMode::Values) {
             let values = Values::new(state.snapshot(), state.to_json_fn(), output);

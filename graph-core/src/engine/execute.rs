@@ -197,7 +197,7 @@ async fn run_attempt(
     Ok(done)
 }
 
-/// Converts a node's output into the output of its task: finds the target node of each goto.
+/// Converts a node's output into the output of its task and resolves each goto to its target node.
 pub(super) fn resolve_outcome(
     outcome: NodeOutput,
     graph: &Graph,
@@ -239,7 +239,7 @@ pub(crate) fn resolve_gotos(
     Ok(())
 }
 
-/// A node sent a payload to END.
+/// The error returned when a node sends a payload to END.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("`{from}` sent a payload to END, which takes none; use `Goto::end()` without a payload")]
 pub(crate) struct SentToEndError {

@@ -19,11 +19,11 @@ use crate::{
     subgraph::{Persistence, nested_namespace, without_task_ids},
 };
 
-/// What to include in a snapshot.
+/// Selects the contents of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
-    /// Whether to include the writes of finished tasks of the pending step. If not, the snapshot is the checkpoint as
-    /// stored.
+    /// Whether to include the writes of finished tasks of the pending step. If false, the snapshot contains the
+    /// checkpoint as it was stored.
     pub(crate) live: bool,
     /// Whether to include the state of subgraphs.
     pub(crate) subgraphs: bool,
@@ -137,8 +137,8 @@ pub(super) fn planned_task_id(
     task_id(header.origin, &checkpoint.key.namespace, header.step + 1, node, plan.kind)
 }
 
-/// Returns the records of a task. If the task's error handler took over, the handler's interrupts are added. In a live
-/// view, the handler's result and interrupts replace those of the task.
+/// Returns the records of a task. If the task's error handler took over, a live view contains the handler's result and
+/// interrupts instead of the task's. Any other view contains the interrupts of both.
 fn task_log(
     graph: &Graph,
     checkpoint: &Checkpoint,
@@ -262,8 +262,8 @@ async fn subgraph(
     })))
 }
 
-/// Returns the joins that are still waiting for some of their sources, each as its target node and the missing
-/// sources.
+/// Returns the joins that are still waiting for some of their sources, each as a pair of its target node and its
+/// missing sources.
 fn pending_joins(graph: &Graph, checkpoint: &Checkpoint) -> Vec<(String, Vec<String>)> {
     let frontier = Frontier::from_record(graph, &checkpoint.frontier);
     let name = |node: crate::graph::NodeIdx| graph.node(node).label.to_string();

@@ -106,7 +106,7 @@ pub(crate) async fn load(
     Ok(Loaded { checkpoint, head: head_id, addressed: at.is_some(), migrated })
 }
 
-/// Reads the checkpoint that a subgraph starts from. The second value says whether the run travels in time.
+/// Reads the checkpoint that a subgraph starts from. The second returned value is `true` if the run travels in time.
 pub(crate) async fn load_nested(
     graph: &Graph,
     saver: &Arc<dyn Checkpointer>,
@@ -116,7 +116,7 @@ pub(crate) async fn load_nested(
 ) -> Result<(Loaded, bool), CheckpointError> {
     let mut loaded = load(graph, saver, thread, namespace, None).await?;
     let Some(replay) = replay else { return Ok((loaded, false)) };
-    // The task id is removed so that a second invocation in a loop does not count as the first one.
+    // The task id is removed, so that later invocations in a loop are not mistaken for the first one.
     let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
     if lock(&replay.visited).insert(stable.to_owned()) {
         let older = HistoryQuery::new(thread, namespace).before(replay.bound).limit(1);

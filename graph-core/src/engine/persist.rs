@@ -1,7 +1,7 @@
 //! Persist: sends checkpoints and records to the checkpointer.
 //!
 //! A run and its subgraphs share one writer, which stores their writes in order. After a crash, the stored data is
-//! therefore a prefix of what happened.
+//! therefore a prefix of the run's writes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +24,8 @@ pub enum Durability {
     /// Each checkpoint is stored before the next step starts. A crash loses at most the current step.
     Sync,
     /// Checkpoints are queued and stored in order while the next step runs. A crash may also lose steps that are still
-    /// queued. If a run is dropped, its lease is held until its queue is stored, so another run may briefly find the
-    /// thread busy.
+    /// queued. If a run is dropped, its lease is held until the queued checkpoints are stored, so another run may
+    /// briefly find the thread busy.
     #[default]
     Async,
     /// One checkpoint is stored when the run completes, stops, fails or is interrupted. A crash loses the whole run.

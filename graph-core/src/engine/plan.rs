@@ -284,7 +284,7 @@ impl Frontier {
         }
     }
 
-    /// Releases deferred nodes if no other node would run. As in LangGraph, pending payloads do not delay deferred
+    /// Releases deferred nodes if no other node is scheduled. As in LangGraph, pending payloads do not delay deferred
     /// nodes.
     fn release_deferred(&mut self, graph: &Graph) {
         let waits = !self.deferred.is_empty() || !self.joins.is_empty();
@@ -319,7 +319,7 @@ impl Frontier {
         self.joins.get(&join).is_some_and(|seen| seen.len() == graph.joins[join].sources.len())
     }
 
-    /// Returns the joins of which some but not all sources have finished, each with the missing sources.
+    /// Returns the joins for which some, but not all, sources have finished. Each join comes with its missing sources.
     pub(crate) fn pending_joins(&self, graph: &Graph) -> Vec<(usize, Vec<NodeIdx>)> {
         let partial = self.joins.iter().filter(|(join, _)| !self.is_complete(graph, **join));
         let missing = |(join, seen): (&usize, &BTreeSet<NodeIdx>)| {

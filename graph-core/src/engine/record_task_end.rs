@@ -1,4 +1,4 @@
-//! Records how tasks ended in the checkpointer and the cache, and reports it on the stream.
+//! Records the outcome of each task in the checkpointer and the cache, and reports the outcome on the stream.
 
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ impl Engine {
     }
 
     /// Records task events. With async durability, they are queued immediately. Otherwise they are buffered until the
-    /// next flush or checkpoint or the end of the run.
+    /// next flush, the next checkpoint or the end of the run.
     pub(super) async fn record(&mut self, records: Vec<TaskRecord>) -> Result<(), RunError> {
         match &self.scope.writer {
             None => {}

@@ -1,4 +1,4 @@
-//! Records that earlier runs stored for the tasks of the step that follows a checkpoint.
+//! The records of a checkpoint. Earlier runs stored them for the tasks of the step that follows the checkpoint.
 
 use std::collections::BTreeMap;
 

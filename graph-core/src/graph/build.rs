@@ -121,7 +121,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Adds a node with the given name. Required for closures, and for functions that share a name.
+    /// Adds a node with the given name. Use this method for closures and for functions that share a name.
     pub fn node_as<M>(mut self, name: impl Into<Label>, node: impl IntoNode<S, C, M>) -> Self {
         let mut parts = node.into_node(Private(()));
         parts.label = Some(name.into());
@@ -234,7 +234,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 
     /// Validates the graph and makes it runnable.
     ///
-    /// The error lists all problems. Problems that do not prevent a run are available as [`CompiledGraph::warnings`].
+    /// The error lists all problems that prevent a run. Other problems are available as [`CompiledGraph::warnings`].
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let graph = super::validate::compile(self)?;
         Ok(CompiledGraph::new(Arc::new(graph)))

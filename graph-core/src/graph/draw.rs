@@ -200,8 +200,8 @@ impl Drawing {
         self.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect()
     }
 
-    /// Returns the nodes directly inside the expanded subgraph `parent`, or the top-level nodes if `parent` is `None`,
-    /// with their positions.
+    /// Returns the nodes directly inside the expanded subgraph `parent`, each with its position. If `parent` is `None`,
+    /// returns the top-level nodes.
     fn children<'a>(
         &'a self,
         parent: Option<&'a str>,

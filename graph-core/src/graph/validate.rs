@@ -288,8 +288,8 @@ fn index_of(index: usize) -> NodeIdx {
     NodeIdx::try_from(index).expect("a graph has fewer than 2^32 nodes")
 }
 
-/// Reports declared writes to unknown fields, and pairs of nodes that always run concurrently and declare writes to the
-/// same field although it accepts only one writer per step.
+/// Reports declared writes to unknown fields. Also reports two nodes that always run concurrently and declare writes to
+/// the same field, if that field accepts only one writer per step.
 fn check_declared_writes(
     nodes: &[NodeEntry],
     fields: &[crate::state::Field],
@@ -388,8 +388,8 @@ fn find(nodes: &[NodeEntry], label: &Label) -> Option<NodeIdx> {
     nodes.binary_search_by(|it| it.label.cmp(label)).ok().map(index_of)
 }
 
-/// Reports a join that never fires, because it waits for two nodes and the only branch that leads to them chooses just
-/// one of the two.
+/// Reports a join that never fires because it waits for two nodes, and the only branch that leads to these nodes
+/// chooses one of them.
 fn exclusive_join(
     nodes: &[NodeEntry],
     joins: &[Join],

@@ -373,7 +373,7 @@ fn apply_path_map(
     }
 }
 
-/// A branch returned a label that its path map does not contain.
+/// The error returned when a branch returns a label that its path map does not contain.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
     "the branch returned the label `{label}`, which its path map does not contain; the labels are {}",

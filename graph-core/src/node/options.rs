@@ -156,7 +156,7 @@ pub struct ConfiguredNode<F, H = NoHandler> {
     handler: H,
 }
 
-/// Stands for the absence of an error handler.
+/// Marker type for a node without an error handler.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHandler;
 
@@ -211,7 +211,8 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
-    /// Runs `handler`, another node, on the same input once this node has failed and its retries are exhausted.
+    /// Sets the error handler, a node that runs on the same input after this node has failed and its retries are
+    /// exhausted.
     ///
     /// The handler's output replaces the output of the node. The node's own edges are not followed, so the handler must
     /// return a [`Command`](crate::Command) to continue with another node. [`Context::failure`](crate::Context::failure)

@@ -27,7 +27,7 @@ impl RunControl {
     }
 
     /// Cancels the run immediately. The thread can continue from its last stored checkpoint. With
-    /// [`Durability::Exit`](crate::Durability::Exit), that is the checkpoint of the previous run.
+    /// [`Durability::Exit`](crate::Durability::Exit), that checkpoint was stored by the previous run.
     pub fn cancel(&self) {
         self.shared.cancelled.store(true, Ordering::Release);
         self.shared.wake.notify_waiters();

@@ -56,8 +56,8 @@ pub struct Thread<S: State, C = ()> {
     options: RunOptions,
 }
 
-/// The name of a thread and, optionally, the checkpoint to start from. Without one, runs start from the newest
-/// checkpoint.
+/// The name of a thread and, optionally, the checkpoint to start from. If no checkpoint is set, runs start from the
+/// newest one.
 #[derive(Clone, Debug)]
 pub(super) struct ThreadPosition {
     pub(super) name: Arc<str>,
@@ -131,8 +131,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// Starts the thread with `state` if it has no checkpoint, and continues it from its last checkpoint otherwise.
     ///
     /// The decision is made while the run holds the thread's lease. A caller that checks [`state`](Self::state) first
-    /// and then decides between [`run`](Self::run) and [`proceed`](Self::proceed) races with other processes, and with
-    /// the last write of a process that was just killed, and may apply the input twice.
+    /// and then decides between [`run`](Self::run) and [`proceed`](Self::proceed) races with other processes and with
+    /// the last write of a process that was just killed. Such a caller may apply the input twice.
     ///
     /// A finished thread returns its state without running a node; a thread with a pending interrupt returns the
     /// interrupt again.
@@ -220,8 +220,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         }
     }
 
-    /// Returns the thread's checkpoints, newest first and at most `limit`, each with the records of the step that
-    /// followed it.
+    /// Returns at most `limit` checkpoints of the thread, newest first. Each checkpoint contains the records of the
+    /// step that followed it.
     pub async fn history(&self, limit: Option<usize>) -> Result<Vec<ThreadState<S>>, RunError> {
         let query = HistoryQuery { limit, ..HistoryQuery::new(&*self.position.name, "") };
         let mut history = Vec::new();
@@ -320,7 +320,8 @@ pub struct ThreadState<S> {
     pub run: String,
     /// Metadata from the run's options.
     pub metadata: Map<String, Value>,
-    /// Joins that are still waiting for some of their sources, each as its target node and the missing sources.
+    /// Joins that are still waiting for some of their sources, each as a pair of its target node and its missing
+    /// sources.
     pub pending_joins: Vec<(String, Vec<String>)>,
 }
 

@@ -9,8 +9,8 @@ use crate::node::AnyUpdate;
 
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
-/// A function that serialises the fields that the filter selects from a snapshot of the state. If a field cannot be
-/// serialised, the result is the error message as a JSON string.
+/// A function that takes a snapshot of the state and a filter, and serialises the fields that the filter selects. If a
+/// field cannot be serialised, the result is the error message as a JSON string.
 pub(crate) type ToJsonFn = fn(&(dyn Any + Send + Sync), fn(&Field) -> bool) -> Value;
 
 /// A type-erased state.

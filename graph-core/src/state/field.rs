@@ -172,7 +172,7 @@ impl FromIterator<usize> for FieldSet {
     }
 }
 
-/// The error for a field whose value cannot be read, written or stored.
+/// The error returned when the value of a field cannot be read, written or stored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("field `{path}`: {problem}")]
 pub struct FieldError {

@@ -120,7 +120,7 @@ pub struct Fold {
     overwritten: FieldSet,
     /// Fields folded so far in this step.
     folded: FieldSet,
-    /// Folded fields whose value differs from the one before the step.
+    /// Folded fields whose value differs from their value before the step.
     changed: FieldSet,
     /// The changes to store, in order. `None` if the step is not checkpointed.
     changes: Option<Vec<(usize, Delta)>>,

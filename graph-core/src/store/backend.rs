@@ -126,8 +126,8 @@ impl TtlContext {
         !(self.ttl.omit_expired && self.is_expired(expires_at))
     }
 
-    /// Returns the expiry time of an item whose lifetime starts now. Returns `None`, which means
-    /// never, if there is no lifetime or the time overflows.
+    /// Returns the expiry time of an item whose lifetime starts now. Returns `None` if the item never expires, because
+    /// `lifetime` is `None` or the expiry time overflows.
     pub fn expires_at(self, lifetime: Option<Duration>) -> Option<SystemTime> {
         self.now.checked_add(lifetime?)
     }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use super::{Address, FilterError, Namespace, OpOutput};
 
-/// The error of a failed store operation.
+/// The error returned when a store operation fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

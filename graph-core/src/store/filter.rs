@@ -1,4 +1,4 @@
-//! Filters, which are conditions that the values found by a search must meet.
+//! Filters, which restrict a search to values that meet a condition.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -56,7 +56,7 @@ pub enum Comparison {
     Lte,
 }
 
-/// The error for an invalid filter in JSON form.
+/// The error returned when a filter in JSON form is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterError {

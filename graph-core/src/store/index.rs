@@ -16,7 +16,7 @@ pub trait Embed: Send + Sync {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, StoreError>;
 }
 
-/// Configures which texts a store indexes, and the embedder to use.
+/// Configures which texts a store indexes and which embedder it uses.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -54,7 +54,7 @@ impl InMemoryStore {
         self
     }
 
-    /// Sets the expiry rules. [`Put::ttl`](super::Put::ttl) works without this call.
+    /// Sets the expiry rules. [`Put::ttl`](super::Put::ttl) works without these rules.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
         self

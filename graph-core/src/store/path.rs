@@ -1,4 +1,4 @@
-//! Field paths, which select the texts inside a value to index.
+//! Field paths, which select the parts of a value that are indexed as text.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::StoreError;
 
-/// Selects the texts inside a value to index.
+/// Selects the parts of a value that are indexed as text.
 ///
 /// | path | selects |
 /// | --- | --- |

@@ -39,9 +39,9 @@ use self::support::{CheckResult, Clock, Fixture, WordEmbedder};
 use super::{Store, backend::Settings};
 pub use crate::checkpoint::testkit::{CheckFailure, Report};
 
-/// Runs all checks, each on a new store that `make` creates with the settings passed to it.
+/// Runs all checks. For each check, calls `make` with the check's settings to create a new store.
 ///
-/// Requires a tokio runtime with time enabled, such as the one of `#[tokio::test]`.
+/// Requires a tokio runtime with time enabled, such as the one that `#[tokio::test]` creates.
 pub async fn run<F, Fut>(make: F) -> Report
 where
     F: Fn(Settings) -> Fut,
@@ -81,7 +81,7 @@ pub fn checks() -> impl Iterator<Item = Check> {
     ALL_CHECKS.iter().copied().flatten().copied()
 }
 
-/// A requirement that a store must meet.
+/// A check that tests one requirement on a store.
 #[derive(Clone, Copy)]
 pub struct Check {
     name: &'static str,
@@ -95,7 +95,7 @@ impl Check {
         self.name
     }
 
-    /// Runs the check on a store that `make` creates with the settings passed to it.
+    /// Calls `make` with the check's settings to create a store, and runs the check on that store.
     ///
     /// A panic counts as a failure, and so does a check that takes longer than two minutes.
     pub async fn run<F, Fut>(&self, make: F) -> Result<(), CheckFailure>

@@ -1,4 +1,4 @@
-//! Edits of a thread's state: as a node, as input, as the end, as a copy, and several together.
+//! Edits of a thread's state: edits as a node, as input, as the end and as a copy, and several edits in one step.
 
 use graph_core::{
     AsNode, Context, Goto, MemorySaver, RunError, RunOptions, START, StateEdit, StateGraph, Stops,

@@ -1,4 +1,4 @@
-//! Interrupts and resuming: one, several, in subgraphs, and with wrong values.
+//! Interrupts and resuming: single and multiple interrupts, subgraphs, and resume values of the wrong type.
 
 use graph_core::{
     Context, Goto, Input, Interrupt, MemorySaver, NodeError, ResumeValueError, RunError, START,

@@ -1,4 +1,4 @@
-//! Objects that outlive their run, and threads that outlive their program version.
+//! Objects that outlive their run, and threads that were stored by a newer program version.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ async fn a_leaked_context_does_not_block_the_thread() {
     let outcome = thread.stream(Note::default()).finish().await.unwrap();
     assert_eq!(outcome.state().lines, ["leaked"]);
     assert!(slot.0.lock().unwrap().is_some());
-    // The thread is released although the leaked context can still reach its checkpointer.
+    // The thread is released although the leaked context can still reach the thread's checkpointer.
     assert!(thread.run(Note::default()).await.unwrap().is_done());
 }
 
@@ -49,7 +49,7 @@ async fn other(_: &Note, cx: &Context) -> NoteUpdate {
     Note::update().lines([cx.node().to_owned()])
 }
 
-/// When a run has completed, no task may still hold the checkpointer, because the caller may close its database.
+/// When a run has completed, no task may still hold the checkpointer, because the caller may then close the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_completed_run_releases_its_checkpointer() {
     for durability in [Durability::Async, Durability::Sync] {

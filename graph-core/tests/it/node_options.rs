@@ -55,7 +55,7 @@ async fn the_default_timeout_applies_to_nodes_without_their_own() {
     assert_eq!(failed_node(&error), "default");
 }
 
-/// Runs for ten seconds and sends a heartbeat or an event each second if `note` says so.
+/// Runs for ten seconds and, if the state's `note` requests it, sends a heartbeat or an event each second.
 async fn ten_seconds(state: &Trail, cx: &Context) -> TrailUpdate {
     for _ in 0..10 {
         sleep(SECOND).await;

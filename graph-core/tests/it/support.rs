@@ -1,4 +1,4 @@
-//! Shared test helpers: a state that records its path, and a probe that traces, blocks and fails nodes.
+//! Shared test helpers: a state that records the visited nodes, and a probe that traces, blocks and fails nodes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ pub(crate) struct Trail {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Item(pub(crate) u32);
 
-/// The error of a node that fails because the probe requests it.
+/// The error returned by a node when the probe makes it fail.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("injected failure of `{0}`")]
 pub(crate) struct InjectedError(pub(crate) String);

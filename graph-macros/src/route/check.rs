@@ -27,7 +27,7 @@ pub(super) enum Destination {
     Goto(Vec<Target>),
     /// Sends one payload of the given type to a node.
     Send(Target, Box<Type>),
-    /// Sends each item of a `Vec` to a node. The type is the type of the items.
+    /// Sends each item of a `Vec` to a node. The second field is the type of an item.
     SendEach(Target, Box<Type>),
 }
 

@@ -87,7 +87,7 @@ pub(super) fn check(parsed: ParsedStruct, diagnostics: &mut Diagnostics) -> Stat
 }
 
 /// Rejects type parameters without bounds, because each would cause dozens of errors in the generated code. Returns
-/// `false` if there are any.
+/// `false` if it finds any.
 fn check_bounds(generics: &Generics, diagnostics: &mut Diagnostics) -> bool {
     let predicates = generics.where_clause.iter().flat_map(|it| &it.predicates);
     let bound_in_where_clause: Vec<String> = predicates

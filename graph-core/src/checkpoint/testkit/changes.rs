@@ -1,4 +1,4 @@
-//! Changes: a checkpoint is written as changes since its base and reads back complete.
+//! Changes: a checkpoint is written as changes relative to its base and is read back as a complete state.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! delete_runs: deletes the checkpoints that the runs wrote in all threads and keeps the checkpoints of other runs
-//! readable.
+//! delete_runs: deletes the checkpoints of the given runs in all threads. The checkpoints of other runs stay readable.
 
 use serde_json::json;
 
@@ -21,7 +20,7 @@ checks! {
     "delete_runs: an emptied thread no longer exists" => left_empty(),
 }
 
-/// Stores two checkpoints each of the runs `a`, `b` and `c`, one after the other.
+/// Stores six consecutive checkpoints: two of run `a`, two of run `b` and two of run `c`.
 async fn three_runs(saver: &Saver) -> CheckResult<Vec<CheckpointId>> {
     let mut chain: Vec<CheckpointId> = Vec::new();
     for (idx, run) in ["a", "a", "b", "b", "c", "c"].into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! get: reads the addressed checkpoint or the newest one.
+//! get: reads a checkpoint by id, or the newest one if no id is given.
 
 use serde_json::Value;
 

@@ -18,7 +18,7 @@ checks! {
     "namespaces: a rejected checkpoint is not counted" => rejected_not_counted(),
 }
 
-/// Names that an incorrect saver confuses with each other or interprets as part of a query.
+/// Names that an incorrect saver might confuse with each other or interpret as part of a query.
 const UNUSUAL: [&str; 16] = [
     "", " ", "a", "A", "a ", " a", "a/b", "a|b", "a:b", "a%", "a_", "a'b", "a\"b", "a\\b", "ä",
     "线",

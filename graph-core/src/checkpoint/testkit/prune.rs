@@ -1,4 +1,4 @@
-//! prune: deletes old checkpoints, never the newest, and keeps the others readable.
+//! prune: deletes old checkpoints but never the newest one. The remaining checkpoints stay readable.
 
 use serde_json::json;
 
@@ -56,7 +56,7 @@ async fn invocations_are_deleted(saver: Saver) -> CheckResult {
     let deep = invoke_subgraph(&saver, "inside:1|deeper:2", chain[0]).await?;
     let kept = invoke_subgraph(&saver, "inside:3", chain[4]).await?;
     // Pruning deletes four checkpoints of the root graph, the older checkpoint of each of the three subgraphs, and the
-    // newer checkpoint of the two subgraphs whose step was deleted.
+    // newer checkpoint of each of the two subgraphs whose step was deleted.
     expect_eq(
         "the number of pruned checkpoints",
         prune(&saver, &[THREAD], Keep::Newest(1)).await?,
@@ -84,7 +84,7 @@ async fn thread_subgraphs_are_kept(saver: Saver) -> CheckResult {
     expect_values_at(&saver, &key_in(THREAD, "inside", inside), json!({"x": 1})).await
 }
 
-/// Stores five checkpoints, created ten seconds apart, starting at 1,000.
+/// Stores five checkpoints. Their creation times are 1,000 to 1,040 seconds after the Unix epoch, ten seconds apart.
 async fn five(saver: &Saver) -> CheckResult<Vec<CheckpointId>> {
     let mut chain: Vec<CheckpointId> = Vec::new();
     for (idx, made_at) in (1_000..1_050).step_by(10).enumerate() {

@@ -1,4 +1,4 @@
-//! put: checkpoints read back unchanged, and putting is idempotent.
+//! put: stored checkpoints are read back unchanged, and `put` is idempotent.
 
 use std::time::{Duration, SystemTime};
 

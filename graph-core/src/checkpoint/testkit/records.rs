@@ -1,4 +1,4 @@
-//! Records: events of tasks are stored with the checkpoint that their step follows.
+//! Records: task events are stored with the checkpoint that precedes the task's step.
 
 use serde_json::json;
 

@@ -90,7 +90,7 @@ async fn within_one_call(saver: Saver) -> CheckResult {
     saver.record(&key(id), records.into()).await?;
     let mut found: Vec<_> =
         read(&saver, id).await?.records.into_iter().map(|it| it.event).collect();
-    // Records are sorted, because a record that replaces an earlier one may have a different position.
+    // The events are sorted, because a saver may return a replaced record at any position.
     found.sort_by_key(TaskEvent::slot);
     expect_eq("the records", found, vec![done(1), failed("y")])
 }

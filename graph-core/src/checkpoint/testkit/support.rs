@@ -81,9 +81,9 @@ pub(super) fn expect_eq<T: PartialEq + fmt::Debug>(
     if found == expected { Ok(()) } else { Err(CheckProblem::differs(what, &expected, &found)) }
 }
 
-/// Thread of the checkpoints, unless a check sets another one.
+/// Name of the thread that checks use by default.
 pub(super) const THREAD: &str = "thread";
-/// Namespace of the checkpoints, unless a check sets another one.
+/// Namespace that checks use by default.
 pub(super) const ROOT: &str = "";
 
 /// A builder for a checkpoint.
@@ -91,7 +91,7 @@ pub(super) const ROOT: &str = "";
 #[must_use]
 pub(super) struct Draft(pub(super) NewCheckpoint);
 
-/// Starts a builder for the first checkpoint of a namespace.
+/// Returns a builder for the first checkpoint of a namespace.
 pub(super) fn first() -> Draft {
     let id = CheckpointId::next();
     Draft(NewCheckpoint {
@@ -114,7 +114,7 @@ pub(super) fn first() -> Draft {
     })
 }
 
-/// Starts a builder for the checkpoint of the step after `head`.
+/// Returns a builder for the checkpoint that follows `head`.
 pub(super) fn after(head: CheckpointId) -> Draft {
     let mut draft = first().expecting(head).based_on(head).source(Source::Loop);
     draft.0.header.parent = Some(head);

@@ -1,4 +1,4 @@
-//! Unusual values: any JSON reads back unchanged.
+//! Unusual values: any JSON value is read back unchanged.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Tests of the drawings of all kinds of graphs.
+//! Tests that draw graphs of all kinds.
 
 use serde_json::json;
 

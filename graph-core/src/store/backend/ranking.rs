@@ -6,8 +6,8 @@ use super::super::{Search, StoreError, similarity};
 
 /// Collects the hits of a search and selects the requested page.
 ///
-/// Hits must be offered sorted by namespace and key. Without a query, they keep this order. However many hits are
-/// offered, the ranking keeps at most about twice as many as the page needs.
+/// Hits must be offered sorted by namespace and key. Without a query, they keep this order. The number of hits kept in
+/// memory depends on the end of the page, not on the number of hits offered.
 ///
 /// ```
 /// use graph_core::store::{Search, backend::Ranking};

@@ -1,4 +1,4 @@
-//! Checks for stores whose batches are atomic, which not every store guarantees.
+//! Checks for stores whose batches are atomic. Not every store guarantees atomicity.
 
 use serde_json::json;
 

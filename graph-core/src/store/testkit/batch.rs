@@ -1,4 +1,4 @@
-//! Checks of batches, except for atomicity, which not every store guarantees.
+//! Checks of batches. Atomicity is checked separately, because not every store guarantees it.
 
 use serde_json::json;
 

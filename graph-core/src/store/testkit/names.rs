@@ -1,4 +1,4 @@
-//! Checks of namespaces and keys with unusual characters, which must stay distinct and sort by code point.
+//! Checks that namespaces and keys with unusual characters stay distinct and sort by code point.
 
 use serde_json::json;
 

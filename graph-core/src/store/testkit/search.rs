@@ -1,4 +1,4 @@
-//! Checks of searches without a query, which use filters and pages.
+//! Checks of filters and pages in searches without a query.
 
 use serde_json::json;
 

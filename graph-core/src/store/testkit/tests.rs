@@ -1,4 +1,4 @@
-//! Tests of the suite itself, mainly with stores that each have one fault, which the suite must detect.
+//! Tests of the suite itself. Most of them run the suite on a store with one fault, which the suite must detect.
 
 use std::{sync::Arc, time::SystemTime};
 
