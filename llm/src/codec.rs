@@ -44,14 +44,14 @@ mod tools;
 
 /// The wire format that one or more providers use.
 pub(crate) trait Codec: Send + Sync + fmt::Debug {
-    /// Returns whether a model accepts a temperature, judged by the name of the model.
+    /// Returns whether a model accepts a temperature, based on the model's name.
     fn supports_temperature(&self, model: &str) -> bool {
         family::supports_temperature(model)
     }
 
     /// Encodes a request for a model. If `stream` is true, the request asks for a streamed response.
     ///
-    /// If the model rejects a temperature, the caller has already removed it from the request.
+    /// The caller has already removed the temperature from the request if the model rejects one.
     fn encode(
         &self,
         model: &str,
@@ -64,7 +64,7 @@ pub(crate) trait Codec: Send + Sync + fmt::Debug {
 
     /// Decodes a response with an error status.
     ///
-    /// The errors of all providers are similar enough for one implementation.
+    /// One implementation suffices, because the errors of all providers are similar.
     fn decode_error(&self, status: u16, headers: &dyn Headers, body: &[u8]) -> CallError {
         call_error::from_http(status, headers, body)
     }
@@ -87,7 +87,7 @@ pub(crate) trait Codec: Send + Sync + fmt::Debug {
 
 /// Decodes a streamed response, event by event.
 pub(crate) trait StreamDecoder: Send {
-    /// Decodes an event and sends the pieces in it to the listener.
+    /// Decodes an event and sends the pieces of the response that it contains to the listener.
     fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError>;
 
     /// Returns whether the response is complete. If it is, the rest of the stream need not be read.
@@ -123,7 +123,8 @@ pub(crate) struct DecodedResponse {
     pub(crate) cost: Option<Money>,
 }
 
-/// An error of a call. It is converted to an [`Error`] once the model and the HTTP status are known.
+/// The error returned inside this crate when a call fails. It is converted to an [`Error`] once the model and the HTTP
+/// status are known.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CallError {
     pub(crate) kind: ErrorKind,
@@ -165,7 +166,7 @@ pub(crate) enum Framing {
 pub(crate) struct Event {
     /// Name of the event; empty if it has none.
     pub(crate) name: String,
-    /// Data of the event.
+    /// Payload of the event.
     pub(crate) data: String,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ModelId;
 
-/// A call that failed.
+/// The error returned when a call to a model fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{model}: {kind}: {message}")]
 pub struct Error {
@@ -25,12 +25,12 @@ pub struct Error {
     /// The provider's id of the request. The provider's support may ask for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Whether a retry can succeed, if the provider states so explicitly. Overrides the default for `kind`.
+    /// Whether a retry can succeed, if the provider states it. Overrides the default for `kind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
 }
 
-/// Category of a failed call.
+/// Category of a call failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -55,7 +55,7 @@ pub enum ErrorKind {
     BadRequest,
     /// The response cannot be parsed.
     Malformed,
-    /// The response was truncated: it ended before it was complete.
+    /// The response ended before it was complete.
     #[serde(rename = "cut")]
     Truncated,
     /// The response is empty because the model used all its tokens for reasoning.
@@ -78,7 +78,7 @@ pub enum ErrorKind {
     File,
 }
 
-/// Phase of a call that timed out.
+/// Phase in which a call timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -107,7 +107,8 @@ impl Error {
         }
     }
 
-    /// Returns whether a retry may succeed, as stated by the provider or else judged by the kind of the error.
+    /// Returns whether a retry may succeed. The provider's own statement takes precedence over the default for the
+    /// error kind.
     pub fn is_retryable(&self) -> bool {
         self.should_retry.unwrap_or(match self.kind {
             ErrorKind::RateLimited

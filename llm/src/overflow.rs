@@ -1,4 +1,4 @@
-//! Context overflow: shortens a conversation of rounds until it fits a model's context window.
+//! Context overflow: shortens a multi-round conversation until it fits a model's context window.
 //!
 //! Keeps the first round and the last three rounds. If that is still too long, keeps the last two, and finally only the
 //! last one. A summary replaces the rounds in between. By default, the summary is computed without a model, so the same

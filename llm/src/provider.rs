@@ -1,4 +1,4 @@
-//! Creates models of providers, which are selected by name.
+//! Creates the models of a provider, which is selected by name.
 
 use std::{env, fmt, sync::Arc};
 
@@ -22,8 +22,7 @@ mod spec;
 /// Creates a model of the provider with this name, for example `create_provider("anthropic", None, None)`.
 ///
 /// If `key` is `None`, the API key is read from the provider's environment variable, such as `ANTHROPIC_API_KEY`. If
-/// `model` is `None`, the provider's default model is used. Use [`Provider`] to set anything else, such as the base
-/// URL.
+/// `model` is `None`, the provider's default model is used. Use [`Provider`] for other settings, such as the base URL.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Llm, ModelId};
 
-/// The model id of each role, with a default for all other roles.
+/// Maps roles to model ids, with a default for roles that are not listed.
 ///
 /// Roles can be parsed from lines as in the example, or from a JSON object. The first `/` in a name separates the
 /// provider from the model.
@@ -30,7 +30,7 @@ pub struct Roles {
     roles: BTreeMap<String, ModelId>,
 }
 
-/// Error for roles that cannot be parsed.
+/// The error returned when roles cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RolesError {
@@ -43,15 +43,15 @@ pub enum RolesError {
     /// A model name has the wrong form.
     #[error("the role `{role}` has the model `{name}`, which is not of the form `provider/model`")]
     InvalidModel {
-        /// The role.
+        /// Name of the role.
         role: String,
-        /// The model name.
+        /// The invalid model name.
         name: String,
     },
     /// A role occurs twice.
     #[error("the role `{role}` occurs twice; remove one of the lines")]
     Duplicate {
-        /// The role.
+        /// Name of the role.
         role: String,
     },
     /// There is no default model.

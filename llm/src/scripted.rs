@@ -94,7 +94,7 @@ pub struct Scripted {
     script: CheckedScript,
     /// Rule for requests that have a schema and match no rule of the script.
     default_rule: CheckedRule,
-    /// How often each request was made, by the hash of the request.
+    /// Number of times that each request was made, keyed by the hash of the request.
     // A std mutex suffices, because it is locked only to count and never across an await.
     times: Mutex<HashMap<u64, u32>>,
 }
@@ -177,8 +177,8 @@ impl Scripted {
     }
 
     /// Creates the source that templates are filled from. The order of phrases is the same within a conversation. A
-    /// conversation is identified by its system prompt and by its first message, or by the rule's other captures if
-    /// the rule has a `turn`.
+    /// conversation is identified by its system prompt and its first message. If the rule has a `turn`, the rule's
+    /// other captures are used instead of the first message.
     fn source<'a>(
         &'a self,
         rule: &CheckedRule,

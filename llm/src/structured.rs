@@ -32,8 +32,8 @@ pub struct Structured<T> {
     pub value: T,
     /// Method that produced the value.
     pub rung: Rung,
-    /// Changes that made the value fit the schema, and, if a second call or the default was needed, why the earlier
-    /// methods failed.
+    /// Changes that made the value fit the schema. If a second call or the default was needed, the notes also state why
+    /// the earlier methods failed.
     pub notes: Vec<String>,
     /// The last response. Its usage, latency and cost are totals over all calls.
     pub response: Response,
@@ -59,7 +59,7 @@ pub enum Rung {
     Default,
 }
 
-/// A call that produced no value.
+/// The error returned when a call produces no value of the requested type.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum JsonError {
     /// The call failed.
@@ -120,7 +120,7 @@ impl Llm {
             Err(problem) => problem,
         };
         if response.tool_calls().next().is_some() {
-            // The reply is not final: the caller has to run the tools first.
+            // The reply is not final, because the caller has to run the tools first.
             return Err(JsonError::Unreadable { error: problem, response: Box::new(response) });
         }
         let repair = repair_request(request, &response, &problem);
@@ -187,8 +187,8 @@ fn repair_request(request: Request, response: &Response, problem: &UnreadableErr
     request.message(Message::assistant(reply)).message(Message::user(prompt))
 }
 
-/// Returns the reply as the repair request quotes it. An empty reply is replaced with a placeholder, because
-/// providers reject empty messages. A very long reply is shortened to save tokens.
+/// Returns the reply in the form in which the repair request quotes it. An empty reply is replaced with a placeholder,
+/// because providers reject empty messages. A very long reply is shortened to save tokens.
 fn excerpt(reply: &str) -> String {
     const MAX: usize = 16_000;
     match reply.char_indices().nth(MAX) {

@@ -1,5 +1,5 @@
 //! A fake provider on this machine, for tests of whole programs. It implements OpenAI's protocol, answers calls with
-//! another model, such as a scripted one, and counts the calls.
+//! another model (for example, a scripted one), and counts the calls.
 //!
 //! A program whose `OPENAI_COMPATIBLE_BASE_URL` points to the fake provider calls it over a real connection. A test can
 //! hold a call, kill the program, and check which calls are repeated.
@@ -171,8 +171,8 @@ impl Shared {
         Some(answer.to_string())
     }
 
-    /// Waits until the caller's recording, if one is set, contains all of the first `calls` answers that belong in
-    /// it.
+    /// Waits until the caller's recording, if one is set, contains the first `calls` answers, except for those that
+    /// were given before the recording started.
     async fn wait_until_recorded(&self, calls: usize) {
         loop {
             let Some((path, before)) = lock(&self.recording).clone() else { return };

@@ -113,8 +113,8 @@ impl ResponseBuilder {
         }
     }
 
-    /// Returns an id for the next tool call, for providers that send none. The result of the tool must refer to the
-    /// call by an id.
+    /// Generates an id for the next tool call, for providers that send none. An id is necessary, because the result of
+    /// a tool call refers to the call by its id.
     pub(super) fn generated_id(&self) -> String {
         let n_calls = self.content.iter().filter(|it| matches!(it, Part::ToolCall(_))).count();
         format!("{GENERATED_ID_PREFIX}{n_calls}")

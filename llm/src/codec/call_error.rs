@@ -1,8 +1,8 @@
 //! Maps provider errors to [`ErrorKind`].
 //!
 //! Providers identify an error by its HTTP status, a code, a type, or only by its message, and not always consistently.
-//! This module collects all codes, types and reasons in the body (here called names) and matches them from the most to
-//! the least specific.
+//! This module collects all codes, types and reasons from the response body (here called names) and matches them from
+//! the most to the least specific.
 
 use std::time::{Duration, SystemTime};
 
@@ -29,7 +29,8 @@ pub(super) fn from_http(status: u16, headers: &dyn Headers, body: &[u8]) -> Call
     error
 }
 
-/// Decodes an error that was sent instead of a response, with a success status or in the middle of a stream.
+/// Decodes an error that the provider sent in place of a response, either with a success status or in the middle of a
+/// stream.
 pub(super) fn from_body(body: &Value) -> CallError {
     let body_error = ErrorBody::from_json(body);
     let status = body_error.status;
@@ -42,7 +43,7 @@ struct ErrorBody {
     message: String,
     /// Types, codes and reasons of the error, in lower case.
     names: Vec<String>,
-    /// HTTP status that the body itself states.
+    /// HTTP status stated in the body.
     status: Option<u16>,
     retry_after: Option<Duration>,
     request_id: Option<String>,
@@ -54,7 +55,7 @@ impl ErrorBody {
     }
 
     fn from_json(body: &Value) -> Self {
-        // Gemini wraps errors in a stream in a list.
+        // In a stream, Gemini wraps each error in a list.
         let body = body.get(0).unwrap_or(body);
         let error = body.get("error").unwrap_or(body);
         let mut body_error = Self::from_text(&message(body, error));
@@ -107,7 +108,7 @@ impl ErrorBody {
     }
 }
 
-/// An error kind, the names that providers use for it, and phrases that identify it in messages without such a name.
+/// An error kind, the names that providers use for it, and phrases that identify it in an error message.
 type Names = (ErrorKind, &'static [&'static str], &'static [&'static str]);
 
 /// Names that are more specific than any status. The first match is used.
@@ -144,7 +145,7 @@ const SPECIFIC_NAMES: &[Names] = &[
     (ErrorKind::NotFound, &["not_found_error", "model_not_found"], &["is not a valid model id"]),
 ];
 
-/// Names with several meanings. They are used only if the status is not specific.
+/// Names with several meanings. They are used only if the HTTP status does not determine the error kind.
 const GENERIC_NAMES: &[Names] = &[
     (ErrorKind::RateLimited, &["rate_limit", "resource_exhausted", "too_many_requests"], &[]),
     (
@@ -266,8 +267,8 @@ mod tests {
             json!({ "type": "invalid_request_error", "code": null, "message": "Invalid URL" });
         check(404, &vague, ErrorKind::NotFound);
         check(401, &vague, ErrorKind::Auth);
-        // Groq sends this error if the request alone exceeds the tokens per minute. With status 413, it must not count
-        // as a rate limit, because waiting does not help.
+        // Groq sends this error if a single request exceeds the limit on tokens per minute. With status 413, it must
+        // not count as a rate limit, because waiting does not help.
         let too_large = json!({ "type": "tokens", "code": "rate_limit_exceeded", "message": "Request too large" });
         check(413, &too_large, ErrorKind::RequestTooLong);
         check(429, &too_large, ErrorKind::RateLimited);
@@ -279,8 +280,8 @@ mod tests {
         check(404, &json!({ "code": "insufficient_quota" }), ErrorKind::QuotaExhausted);
     }
 
-    /// A quota per minute is a rate limit, and a quota per day is exhausted. Google's errors for the two differ only in
-    /// the id of the quota.
+    /// An exceeded quota per minute maps to `RateLimited`, and an exceeded quota per day maps to `QuotaExhausted`.
+    /// Google's errors for the two differ only in the id of the quota.
     #[test]
     fn quotas_per_minute_and_per_day_differ() {
         let error = |quota: &str| {

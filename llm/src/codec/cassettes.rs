@@ -168,7 +168,7 @@ fn cassette_requests_match_recorded_ones() {
 }
 
 /// The JSON paths that our requests can contain must match a snapshot. Any other path in a recorded request counts as
-/// unsupported, so a codec that lost one of these paths would otherwise go unnoticed.
+/// unsupported, so without the snapshot, a codec that stops writing a path would go unnoticed.
 #[test]
 fn cassette_request_paths_match_snapshot() {
     let codecs = [
@@ -257,9 +257,9 @@ fn read<'b>(
     reader.finish(listener)
 }
 
-/// Checks that the framer yields the same events wherever the bytes are split, and returns the number of splits. Each
-/// split reads only the event that it falls into, because the other events are not affected. Long events are split at
-/// every byte near their ends, and at intervals in the middle. The nightly run splits them at every byte.
+/// Checks that the framer yields the same events wherever the bytes are split, and returns the number of splits. For
+/// each split, only the event that contains the split is read, because the other events are not affected. Long events
+/// are split at every byte near their ends, and at intervals in the middle. The nightly run splits them at every byte.
 fn check_framing(recording: &Recording, codec: &dyn Codec) -> usize {
     let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some();
     let mut n_cuts = 0;
@@ -340,8 +340,8 @@ fn total(body: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Checks an error that was decoded from a response with a success status. Returns a message unless the body explains
-/// the error.
+/// Checks an error that was decoded from a response with a success status. Returns a description of the problem unless
+/// the body explains the error.
 fn error_problem(recording: &Recording, error: &CallError) -> Option<String> {
     let signs: &[&str] = match error.kind {
         ErrorKind::Refused => &[
@@ -391,7 +391,7 @@ fn kinds_of(status: u16) -> &'static [ErrorKind] {
     }
 }
 
-/// Counts by provider. Each provider is printed on one line.
+/// Test statistics for each provider. They are printed as one line per provider.
 #[derive(Default)]
 struct Tally {
     counts: BTreeMap<String, BTreeMap<String, usize>>,

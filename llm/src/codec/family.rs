@@ -1,5 +1,5 @@
-//! Model families. Derives from the name of a model which options it accepts, because providers reject unsupported
-//! options.
+//! Model families. Determines from the name of a model which options the model accepts, because providers reject
+//! unsupported options.
 
 use crate::Effort;
 

@@ -59,7 +59,7 @@ impl EventFramer {
         Ok(events)
     }
 
-    /// Returns the event at the end of the stream that no line ending follows. Some servers omit the last line
+    /// Returns the last event if the stream ended without a line ending after it. Some servers omit the last line
     /// ending.
     ///
     /// The event may be truncated at any byte; only the decoder can tell whether it is usable.
@@ -107,7 +107,8 @@ impl EventFramer {
                 data.push('\n');
                 data.push_str(value);
             }
-            // Comments are fields with an empty name. The fields `id` and `retry` are only for clients that reconnect.
+            // Ignored: comments, which are fields with an empty name, and the fields `id` and `retry`, which matter
+            // only to clients that reconnect.
             _ => {}
         }
     }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::CallError;
 use crate::ErrorKind;
 
-/// Maximum number of characters to keep of a provider's text. An error message is truncated further after secrets are
-/// redacted. This limit is much higher, so that the text of an error message does not end inside a secret.
+/// Maximum number of characters to keep of a provider's text. After secrets are redacted, an error message is truncated
+/// again to a much lower limit, so a secret that is cut off at this limit does not appear in the message.
 const MAX_CHARS: usize = 16 << 10;
 
 /// Parses the JSON of a response body or of an event.

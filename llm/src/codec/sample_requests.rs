@@ -15,7 +15,7 @@ pub(super) fn request() -> Request {
     let thought =
         |text: &str, opaque| Part::Reasoning { text: text.to_owned(), opaque: Some(opaque) };
     let answer = vec![
-        // There is one reasoning part for each provider, which the other providers ignore.
+        // Each reasoning part is meant for one provider. The other providers ignore it.
         thought("signed", json!({ "signature": "of the thought" })),
         thought("", json!({ "type": "redacted_thinking", "data": "hidden" })),
         thought(
@@ -60,7 +60,8 @@ pub(super) fn request() -> Request {
         .schema(Schema { name: "river".to_owned(), schema: form() })
 }
 
-/// Returns requests that together use all features. Each request is paired with models of all families.
+/// Returns requests that together use all features. Each request is returned once for each of several models, which
+/// cover all families.
 pub(super) fn requests() -> Vec<(&'static str, Request)> {
     let rich = request();
     let mut unforced =

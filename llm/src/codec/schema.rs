@@ -45,7 +45,7 @@ impl Dialect {
             return (self == Self::Gemini).then(|| schema.clone());
         };
         if let (Some(to), true) = (given.get("$ref"), self != Self::Gemini) {
-            // Next to a reference, only the definitions are allowed.
+            // A schema with `$ref` may have no other keyword except `$defs`.
             let definitions = given.get("$defs").map(|it| self.schemas(it));
             let mut reference = Map::from_iter([("$ref".to_owned(), to.clone())]);
             if let Some(definitions) = definitions {

@@ -28,7 +28,7 @@ impl<'c> StreamReader<'c> {
         Self { codec, framer, decoder: codec.stream_decoder(), form: BodyForm::Unknown }
     }
 
-    /// Decodes bytes and sends the pieces in them to the listener.
+    /// Decodes bytes and sends the pieces of the response that they contain to the listener.
     pub(crate) fn push(
         &mut self,
         bytes: &[u8],
@@ -84,8 +84,8 @@ impl<'c> StreamReader<'c> {
 
     fn detect_form(&mut self, bytes: &[u8]) {
         let BodyForm::Unknown = self.form else { return };
-        // No line of server-sent events starts with a brace or a bracket, so such a body is a whole response. With
-        // the other framing, every line starts with a brace, so the forms cannot be distinguished.
+        // No line of server-sent events starts with a brace or a bracket, so such a body is a whole response. With one
+        // JSON value per line, every line starts with a brace, so the two forms cannot be distinguished.
         self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
             None => BodyForm::Unknown,
             Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => {

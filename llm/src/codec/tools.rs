@@ -15,11 +15,12 @@ pub(super) fn chat_tool(tool: &Tool) -> Value {
     json!({ "type": "function", "function": function })
 }
 
-/// Encodes a user message as chat messages. Each tool result becomes a separate message; these come first, because
-/// results must directly follow the calls. The text becomes the last message. It is omitted if it is empty and there
-/// are results.
+/// Encodes a user message as chat messages. Each tool result becomes a separate message. The results come first,
+/// because they must directly follow the calls. The text becomes the last message. It is omitted if it is empty and
+/// there are results.
 ///
-/// `result` maps the id and the name of a call to the key and the value by which the result refers to the call.
+/// `result` receives the id and the name of a tool call. It returns the key and the value that identify the call in the
+/// message with its result.
 pub(super) fn chat_user_messages<'a>(
     message: &'a Message,
     result: impl Fn(&'a str, &'a str) -> (&'static str, &'a str),

@@ -33,7 +33,7 @@ pub fn http_client(base: &Url) -> Result<reqwest::Client, ClientError> {
     client(base, Timeouts::default())
 }
 
-/// Error for an HTTP client that cannot be created.
+/// The error returned when an HTTP client cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -53,13 +53,14 @@ fn tls_config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
         let builder = builder.with_root_certificates(RootCertStore::empty());
         return Ok(builder.with_no_client_auth());
     }
-    // The certificates are loaded only once, because loading them takes longer than everything else here.
+    // The certificates are loaded only once, because loading them is the slowest part of creating a client.
     static SYSTEM: OnceLock<ClientConfig> = OnceLock::new();
     if let Some(config) = SYSTEM.get() {
         return Ok(config.clone());
     }
-    // The system's certificates include a company's own certificate authority, which its proxy may sign with.
-    // Also, authorities that are no longer trusted disappear without a new build of this program.
+    // The system's certificates may include a company's own certificate authority, which the company's proxy may
+    // use to sign certificates. System updates remove authorities that are no longer trusted, so this program need
+    // not be rebuilt for that.
     let config = builder.with_platform_verifier()?.with_no_client_auth();
     Ok(SYSTEM.get_or_init(|| config).clone())
 }

@@ -14,11 +14,12 @@ use crate::codec::WireRequest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Auth {
     Bearer,
-    /// In the header with this name, which is in lower case.
+    /// The key is sent in the header with this name, which must be in lower case.
     Header(&'static str),
 }
 
-/// Minimum length of a secret. Shorter values are not redacted, because they may occur in any text by chance.
+/// Minimum length, in bytes, of a secret in a header or in the URL. Shorter values are not redacted, because they may
+/// occur in any text by chance.
 const MIN_SECRET: usize = 8;
 
 /// Base URL, API key and extra headers of a provider.
@@ -85,7 +86,7 @@ fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<S
     for (_, value) in base.query_pairs() {
         secrets.push(value.into_owned());
     }
-    // The values are also secret in the form in which they appear in the URL, which may be percent-encoded.
+    // The values are also secret in the form in which the URL contains them, because they may be percent-encoded there.
     let written = base.query().into_iter().flat_map(|it| it.split('&'));
     secrets.extend(written.filter_map(|it| Some(it.split_once('=')?.1.to_owned())));
     secrets.extend(base.password().map(str::to_owned));

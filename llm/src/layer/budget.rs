@@ -125,7 +125,8 @@ impl Budget {
         let (input, output) =
             (overflow::estimate_tokens(&model.provider, request), u64::from(request.max_tokens));
         let read = Usage { input, output, ..Usage::default() };
-        // It is unknown whether the provider writes the request to its prompt cache, so the higher price applies.
+        // It is unknown whether the provider writes the request to its prompt cache, so the higher of the two prices is
+        // used.
         let written = Usage { cache_written: input, ..read };
         let money = self.price(model, &read).max(self.price(model, &written));
         if money.is_none() && lock(&self.shared.account).limits_money() {
@@ -175,10 +176,10 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Returns whether a failed call cost nothing, because it was rejected before the provider started to answer.
+/// Returns whether a failed call cost nothing. A call is free if it was rejected before the provider started to answer.
 ///
-/// An error inside a response with a success status is not such a rejection. Neither is a recording or journal that
-/// could not be written, because the call itself may have succeeded.
+/// A call is not free if the error arrived in a response with a success status. Nor is it free if a recording or
+/// journal could not be written, because the call itself may have succeeded.
 fn is_free(error: &Error) -> bool {
     let has_started = error.status.is_some_and(|it| (200..300).contains(&it));
     let is_rejection = matches!(

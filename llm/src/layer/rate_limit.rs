@@ -29,7 +29,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Creates limits with this maximum number of concurrent calls, which is at least one.
+    /// Creates limits with this maximum number of concurrent calls. Zero counts as one.
     pub fn new(concurrency: usize) -> Self {
         Self {
             concurrency: concurrency.clamp(1, Semaphore::MAX_PERMITS),
@@ -39,17 +39,17 @@ impl RateLimit {
         }
     }
 
-    /// Limits the number of calls that start within any 60 seconds. The limit is at least one.
+    /// Limits the number of calls that start within any 60 seconds. Zero counts as one.
     pub fn requests_per_minute(mut self, requests: u64) -> Self {
         self.requests_per_minute = Some(requests.max(1));
         self
     }
 
-    /// Limits the number of tokens used within any 60 seconds.
+    /// Limits the number of tokens used within any 60 seconds. Zero counts as one.
     ///
-    /// A call starts when its estimate fits, which is the number of tokens in the request plus `max_tokens`. When the
-    /// call ends, the reported usage replaces the estimate. A call whose estimate alone exceeds the limit starts when
-    /// no other call counts towards the limit.
+    /// The estimate for a call is the number of tokens in the request plus `max_tokens`. A call starts when its
+    /// estimate fits within the limit. When the call ends, the reported usage replaces the estimate. A call whose
+    /// estimate alone exceeds the limit starts when no other call counts towards the limit.
     pub fn tokens_per_minute(mut self, tokens: u64) -> Self {
         self.tokens_per_minute = Some(tokens.max(1));
         self
@@ -110,8 +110,8 @@ impl fmt::Debug for RateLimiter {
 }
 
 impl Shared {
-    /// Waits for the call's turn and for free capacity. If the provider asked for a pause and the rest of the pause
-    /// exceeds `max_wait`, returns the rest as the error.
+    /// Waits for the call's turn and for free capacity. If the provider asked for a pause and the remaining pause
+    /// exceeds `max_wait`, returns the remaining time as the error.
     async fn admit(&self, input: u64, output: u64) -> Result<Permit<'_>, Duration> {
         let _turn = self.queue.lock().await;
         let slot = self.permits.acquire().await.expect("the semaphore is never closed");

@@ -29,8 +29,8 @@ pub enum RecordMode {
     Record,
     /// Makes no calls. All responses come from the file.
     Replay,
-    /// Answers calls from the file if possible. Makes the calls that are missing or failed in the file, and appends
-    /// them to the file.
+    /// Answers calls from the file if possible. If a call is not in the file or failed there, makes the call and
+    /// appends it to the file.
     ///
     /// If a call in the file failed with a retryable error and another call with the same key follows, the failed
     /// call counts as an earlier attempt of the later one.
@@ -117,8 +117,8 @@ impl Recording {
         self
     }
 
-    /// Returns whether the file ended with a partial line when it was opened. The line was ignored. The recording
-    /// process was killed while it wrote the line.
+    /// Returns whether the file ended with a partial line when it was opened. Such a line is ignored. It means that the
+    /// recording process was killed while it wrote the line.
     pub fn is_truncated(&self) -> bool {
         self.file.as_ref().is_some_and(|it| it.contents.is_truncated())
     }
@@ -228,7 +228,7 @@ impl Model for RecordedModel {
         };
         let mut call = key::call_json(&self.id(), request);
         redaction.apply(&mut call);
-        // The key is computed from exactly those bytes that are written to the file.
+        // The key is computed from the same bytes that are written to the file.
         let json = key::canonical(&call);
         let key = Key::of_json(&json);
         let occurrence = match file.lookup(key) {

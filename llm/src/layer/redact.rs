@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Replacement for a secret.
 const PLACEHOLDER: &str = "[secret]";
 
-/// Prefixes of providers' API keys, each with the minimum length of the rest.
+/// Prefixes of providers' API keys, each with the minimum number of bytes that follow the prefix.
 const KEY_PREFIXES: [(&str, usize); 3] = [("sk-", 16), ("AIza", 30), ("gsk_", 16)];
 
 const BEARER: (&str, usize) = ("bearer ", 8);
@@ -17,7 +17,7 @@ const BEARER: (&str, usize) = ("bearer ", 8);
 /// Redaction is idempotent. A request that quotes a redacted response is therefore found in a replay.
 #[derive(Clone, Default)]
 pub(super) struct Redaction {
-    /// Registered secrets, sorted by length, longest first, because a secret may contain a shorter one.
+    /// Registered secrets, longest first, because a secret may contain a shorter one.
     secrets: Vec<String>,
 }
 
@@ -71,7 +71,8 @@ impl Redaction {
         Some(out)
     }
 
-    /// Returns false only if the text contains no secrets. This check is fast and rules out most texts.
+    /// Returns whether the text may contain secrets. If this returns false, the text contains none. The check is fast
+    /// and rules out most texts.
     fn may_contain_secrets(&self, text: &str) -> bool {
         KEY_PREFIXES.iter().any(|(start, _)| text.contains(start))
             || text.contains("earer ")

@@ -74,7 +74,7 @@ fn is_incomplete(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Returns the length, in bytes, of the longest end of the text that is a proper prefix of a stop sequence.
+/// Returns the length, in bytes, of the longest suffix of the text that is a proper prefix of a stop sequence.
 fn partial_match_length(text: &str, word: &str) -> usize {
     let lengths = (1..word.len()).rev().filter(|it| word.is_char_boundary(*it));
     lengths.into_iter().find(|it| text.ends_with(&word[..*it])).unwrap_or_default()
@@ -84,7 +84,7 @@ fn partial_match_length(text: &str, word: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Returns the emitted pieces for bytes that arrive one at a time, and whether a stop sequence was reached.
+    /// Pushes the bytes one at a time. Returns the emitted pieces, and whether a stop sequence was reached.
     fn pieces(bytes: &[u8], stop: &[&str]) -> (Vec<String>, bool) {
         let stop: Vec<String> = stop.iter().map(|it| (*it).to_owned()).collect();
         let mut text = AnswerText::default();

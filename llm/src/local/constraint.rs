@@ -12,7 +12,7 @@ use self::shape::Shape;
 
 mod shape;
 
-/// State of JSON that is being generated.
+/// State of a JSON value that is being generated.
 #[derive(Clone, Debug)]
 pub(super) struct JsonConstraint {
     /// The values that are not complete yet, from the outermost to the innermost.
@@ -72,7 +72,8 @@ enum Step {
     Close,
     /// The value ended before the byte, so the byte belongs to the outer value.
     EndBefore,
-    /// The byte starts an inner value with the given shape. After it, this value continues in the given state.
+    /// The byte starts an inner value with the given shape. When the inner value ends, the outer value continues in the
+    /// given state.
     Open(Arc<Shape>, State),
     /// The byte determines which of several shapes the value has.
     Select(Arc<Shape>),
@@ -257,7 +258,7 @@ impl OpenValue {
     }
 }
 
-/// Adds a byte to an incomplete character, of which `open` contains the bytes so far.
+/// Adds a byte to an incomplete character. `open` contains the earlier bytes of the character.
 fn character(count: usize, open: &[u8], byte: u8) -> Step {
     let open = [open, &[byte]].concat();
     match std::str::from_utf8(&open) {

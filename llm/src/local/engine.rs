@@ -121,7 +121,7 @@ impl Engine {
         Ok(prompt)
     }
 
-    /// Takes the conversation that has the longest common prefix with the prompt out of the cache, and truncates it to
+    /// Removes from the cache the conversation that has the longest common prefix with the prompt, and truncates it to
     /// that prefix. The prefix never includes the last token of the prompt, because that token must be processed to
     /// predict the first token of the answer.
     fn take_best_conversation(&mut self, prompt: &[u32], settings: Settings) -> Conversation {
@@ -129,8 +129,8 @@ impl Engine {
         let shared =
             |it: &Conversation| it.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let best = (0..self.conversations.len()).max_by_key(|at| shared(&self.conversations[*at]));
-        // A conversation with only a short common prefix is kept as it is, as long as there is room for a new
-        // conversation.
+        // A conversation with only a short common prefix stays in the cache unchanged, as long as there is room for a
+        // new conversation.
         let best = best.filter(|at| {
             let worth = shared(&self.conversations[*at]);
             2 * worth >= prompt.len() || 2 * worth >= self.conversations[*at].tokens.len()

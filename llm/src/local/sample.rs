@@ -46,8 +46,8 @@ impl Sampler {
         }
     }
 
-    /// Draws a token from the most likely tokens that together have a probability of `top_p`, weighted by their
-    /// probabilities.
+    /// Draws a token at random, weighted by probability, from the most likely tokens whose probabilities add up to
+    /// `top_p`.
     fn draw(&mut self, logits: &[f32], ranked: &[u32], best: f32) -> u32 {
         let weight = |token: &u32| ((logits[*token as usize] - best) / self.temperature).exp();
         let weights: Vec<f32> = ranked.iter().map(weight).collect();

@@ -35,7 +35,7 @@ enum Token {
 const CONTROL: usize = 3;
 /// Token type of unused tokens in GGUF files.
 const UNUSED: usize = 5;
-/// Token type in GGUF files for tokens whose name is their text.
+/// Token type of user-defined tokens in GGUF files. The name of such a token is its text.
 const USER_DEFINED: usize = 4;
 
 impl Vocabulary {

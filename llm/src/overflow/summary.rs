@@ -32,7 +32,7 @@ pub(crate) fn summarise(rounds: &[Round]) -> String {
     under_heading(rounds, &entries.collect::<Vec<_>>().join("\n"))
 }
 
-/// Adds a heading to a summary that states which rounds it covers.
+/// Adds a heading that states which rounds the summary covers.
 pub(crate) fn under_heading(rounds: &[Round], summary: &str) -> String {
     match rounds {
         [] => String::new(),
@@ -107,7 +107,7 @@ fn cited(text: &str) -> Vec<&str> {
     ids
 }
 
-/// Returns whether the text is an id, which consists of letters and digits, a hyphen, and digits.
+/// Returns whether the text is an id: letters and digits, then a hyphen, then digits.
 fn is_id(text: &str) -> bool {
     let alphanumeric = |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric());
     text.len() <= 16

@@ -1,4 +1,4 @@
-//! Parses base URLs in the forms that people write them.
+//! Parses base URLs in the various forms that users write.
 
 use reqwest::Url;
 
@@ -22,8 +22,8 @@ pub(super) fn parse(text: &str, port: Option<u16>) -> Option<Url> {
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
 
-/// Returns whether the address specifies a port. A parsed `Url` does not tell, because it omits the default port of
-/// the scheme.
+/// Returns whether the address specifies a port. A parsed `Url` does not show this, because it omits the default port
+/// of the scheme.
 fn names_port(address: &str) -> bool {
     let machine = address.split('/').next().unwrap_or_default();
     let port = machine.rsplit_once(':').map_or("", |(_, port)| port);

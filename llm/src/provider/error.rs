@@ -1,6 +1,6 @@
 //! Errors in a provider's configuration.
 
-/// Error for a provider that cannot be used as configured.
+/// The error returned when a provider cannot be used as configured.
 ///
 /// The messages never contain an API key. They do not contain URLs either, because a URL may contain a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum SetupError {
     /// The API key is missing.
     #[error("no API key for {provider}; set {variables} or pass the key")]
     NoKey {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
         /// The environment variables to set.
         variables: String,
@@ -27,19 +27,19 @@ pub enum SetupError {
         "the API key for {provider} contains characters that are not allowed in a header; check for a copied line break"
     )]
     InvalidKey {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
     },
     /// No model is configured, and the provider has no default.
     #[error("{provider} has no default model; specify a model")]
     NoModel {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
     },
     /// No base URL is configured, and the provider has no default.
     #[error("no base URL for {provider}; set {variable} or pass the URL")]
     NoBaseUrl {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
         /// The environment variable to set.
         variable: &'static str,
@@ -47,7 +47,7 @@ pub enum SetupError {
     /// The base URL is invalid.
     #[error("the base URL for {provider} is not a valid http or https URL")]
     InvalidBaseUrl {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
     },
     /// A header's name or value is invalid.
@@ -55,7 +55,7 @@ pub enum SetupError {
         "the header `{name}` for {provider} contains characters that are not allowed in a header"
     )]
     InvalidHeader {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
         /// Name of the header.
         name: String,
@@ -63,15 +63,15 @@ pub enum SetupError {
     /// The provider has no Responses API.
     #[error("{provider} has no Responses API; remove the call to `responses_api`")]
     NoResponsesApi {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
     },
     /// The HTTP client cannot be created.
     #[error("cannot create the HTTP client for {provider}: {message}")]
     Client {
-        /// The provider.
+        /// Name of the provider.
         provider: &'static str,
-        /// The cause.
+        /// Description of the cause.
         message: String,
     },
 }

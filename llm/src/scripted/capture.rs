@@ -129,7 +129,8 @@ fn check_groups(regex: &Regex, shape: Option<&Template>) -> Result<(), String> {
 }
 
 fn places(before: &str, after: &str, text: &str) -> Vec<String> {
-    // The search after each match is limited, because it would take quadratic time on long lines otherwise.
+    // The search for the end of the captured text is limited to about 800 bytes, because it would otherwise take
+    // quadratic time on long lines.
     let near = 2 * MAX_CAPTURE + after.len();
     let found = text.match_indices(before).filter_map(|(at, _)| {
         let rest = &text[at + before.len()..];

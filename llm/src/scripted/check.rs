@@ -12,7 +12,7 @@ use super::{
     tree::Tree,
 };
 
-/// An invalid script.
+/// The error returned when a script is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("script `{script}`, {location}: {problem}")]
 pub struct ScriptError {
@@ -120,8 +120,8 @@ fn check_rule(rule: &Rule, shared: &Finders, lists: &Lists) -> Result<CheckedRul
     Ok(CheckedRule { rule: rule.clone(), captures, answer })
 }
 
-/// Checks that each label in a template occurs in some list, and that each name is a capture or a list. The phrases
-/// of such a list are checked in the same way.
+/// Checks that each label in a template occurs in some list, and that each name is a capture or a list. If a name is a
+/// list, the phrases of the list are checked in the same way.
 fn check_template<'a>(
     template: &'a Template,
     captures: &Finders,
@@ -179,7 +179,7 @@ fn check_acyclic<'a>(
     if path.contains(&name) {
         return Err(format!("`{{{name}}}` refers to itself"));
     }
-    // The limit is far above what scripts need: they nest lists only a few levels deep.
+    // The limit is far above what scripts need, because they nest lists only a few levels deep.
     if path.len() > 16 {
         return Err("lists are nested too deeply".to_owned());
     }

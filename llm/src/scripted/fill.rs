@@ -77,8 +77,8 @@ impl<'a> SchemaFiller<'a> {
         }
     }
 
-    /// Generates a value for one of several alternatives. Below [`SOFT_DEPTH`], prefers alternatives without
-    /// references, so that a recursive type ends.
+    /// Generates a value for one of several alternatives. At depths beyond [`SOFT_DEPTH`], prefers alternatives without
+    /// references, so that the recursion ends.
     fn form(&mut self, forms: &'a [Value], name: &str) -> Value {
         let ends = |it: &&Value| !it.to_string().contains("$ref");
         let shallow: Vec<&Value> = match self.depth > SOFT_DEPTH {
@@ -143,8 +143,8 @@ impl<'a> SchemaFiller<'a> {
         let wanted = some.max(least).max(first.len()).min(most);
         let unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
         let mut items = Vec::new();
-        // The number of attempts is limited, because there may be too few distinct values: a set of three booleans
-        // cannot exist.
+        // The number of attempts is limited, because there may be too few distinct values. For example, a set of three
+        // distinct booleans cannot exist.
         for _ in 0..wanted.saturating_mul(8) {
             if items.len() == wanted {
                 break;
@@ -183,7 +183,7 @@ impl<'a> SchemaFiller<'a> {
         let below = schema.get("exclusiveMaximum").and_then(Value::as_i64);
         let most = most.or(below.map(|it| it.saturating_sub(1)));
         let least = least.unwrap_or_else(|| most.map_or(0, |it| it.min(0)));
-        // At most 100 above the minimum, because the range may be that of the whole integer type.
+        // The integer is at most 100 above the minimum, because the range may be that of the whole integer type.
         let most = most.unwrap_or(i64::MAX).min(least.saturating_add(100));
         let step = schema.get("multipleOf").and_then(Value::as_i64).unwrap_or(1).max(1);
         let (first, last) = (least.div_euclid(step), most.div_euclid(step));

@@ -25,7 +25,7 @@ use crate::ErrorKind;
 /// ```
 ///
 /// A longer script reads values from tables in the request and builds JSON from them. The capture `margin` has named
-/// groups. Phrases that use a capture that is missing from the request, such as `growth` here, are skipped:
+/// groups. A phrase is skipped if it uses a capture that finds nothing in the request, such as `growth` here:
 ///
 /// ```
 /// # use llm::{Llm, Request, Script, Scripted};
@@ -90,7 +90,8 @@ pub struct Script {
 pub enum Phrase {
     /// A template.
     Text(String),
-    /// JSON whose strings are templates. A template that consists only of the list's name becomes this JSON.
+    /// JSON whose strings are templates. A template that consists only of the placeholder for the list, such as
+    /// `{finding}`, becomes this JSON.
     Json {
         /// The JSON.
         value: Value,
@@ -111,7 +112,7 @@ pub struct Rule {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Capture>,
     /// Name of a capture that contains the number of the turn, such as a round number. Each turn starts one phrase
-    /// later in every list, so phrases rarely repeat. By default, the number of earlier assistant messages is used.
+    /// later in every list, so phrases rarely repeat. By default, the turn is the number of earlier assistant messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
     /// The answer.
@@ -144,7 +145,7 @@ pub struct Conditions {
     /// Name that the requested schema must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// First and last occurrence number of the request, starting at 1, for which the rule applies.
+    /// Occurrences of a request to which the rule applies: the numbers of the first and the last one, starting at 1.
     ///
     /// Only identical requests are counted, because a count of all requests would depend on the order of concurrent
     /// calls.
@@ -175,7 +176,7 @@ pub enum Capture {
     Regex {
         /// The regular expression.
         regex: String,
-        /// Template for the captured text, which refers to the groups by name or number.
+        /// Template for the captured text. Its placeholders are the names or numbers of the groups.
         #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
         shape: Option<String>,
         /// Fallback if nothing is found.
@@ -194,7 +195,8 @@ pub enum Answer {
     /// A template.
     Text(String),
     /// JSON whose strings are templates. A template that consists only of a range, such as `"{1..10}"`, becomes a
-    /// number. A template that consists only of a list's name becomes the JSON of the next phrase in the list.
+    /// number. A template that consists only of the placeholder for a list becomes the JSON of the next phrase in the
+    /// list.
     Json(Value),
     /// A tool call, with arguments as in [`Json`](Self::Json).
     Tool {
@@ -211,7 +213,7 @@ pub enum Answer {
 pub struct Violation {
     /// Kind of violation.
     pub kind: ViolationKind,
-    /// Probability, from 0 to 1.
+    /// Probability of the violation, from 0 to 1.
     #[serde(default = "always")]
     pub chance: f64,
 }
@@ -238,7 +240,7 @@ pub enum ViolationKind {
 pub struct Failure {
     /// Kind of the returned error.
     pub kind: ErrorKind,
-    /// Probability, from 0 to 1.
+    /// Probability of the failure, from 0 to 1.
     #[serde(default = "always")]
     pub chance: f64,
     /// Number of words of the answer to send before failing.

@@ -13,7 +13,7 @@ impl SeededRng {
         Self { state: key }
     }
 
-    /// Creates a generator that is independent of the generators for other purposes with the same key.
+    /// Creates a generator for a purpose. Generators with the same key but different purposes are independent.
     pub(crate) fn of(key: u64, purpose: &str) -> Self {
         Self::new(mix(key, purpose.as_bytes()))
     }

@@ -14,7 +14,7 @@ use super::{
 /// The lists of a script, by name.
 pub(crate) type Lists = BTreeMap<String, Vec<Entry>>;
 
-/// An entry of a list.
+/// A phrase in a list, with its optional label.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) tree: Tree,
@@ -32,7 +32,7 @@ pub(crate) struct TemplateSource<'a> {
     turn: usize,
     /// How often each name has been used in this answer.
     used: BTreeMap<String, usize>,
-    /// Positions, starting at 1, of labelled entries in the arrays of this answer, by label.
+    /// For each label, the position of the labelled entry in its array in this answer, starting at 1.
     places: BTreeMap<String, usize>,
 }
 
@@ -53,8 +53,7 @@ impl<'a> TemplateSource<'a> {
         self.found.seed()
     }
 
-    /// Returns whether there is a captured text with this name, or a list with this name that has a phrase that can
-    /// be filled.
+    /// Returns whether this name has a captured text, or a list with at least one phrase that can be filled.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.found.get(name).is_some() || !self.phrases(name).is_empty()
     }
@@ -69,7 +68,7 @@ impl<'a> TemplateSource<'a> {
         self.places.get(label).copied()
     }
 
-    /// Returns the phrases of a list that can be filled.
+    /// Returns those phrases of a list that can be filled.
     fn phrases(&self, name: &str) -> Vec<&'a Entry> {
         let phrases: &'a [Entry] = self.lists.get(name).map(Vec::as_slice).unwrap_or_default();
         phrases.iter().filter(|it| it.tree.can_fill(self)).collect()
@@ -94,8 +93,8 @@ impl<'a> TemplateSource<'a> {
         phrases[order[place % n]].tree.fill(self)
     }
 
-    /// Returns one of the captured texts with this name, or else the next phrase. Repeated uses in an answer return
-    /// different texts until all of them have been used.
+    /// Returns one of the captured texts with this name, or else the next phrase of the list with this name. Repeated
+    /// uses in an answer return different texts until all of them have been used.
     pub(crate) fn any(&mut self, name: &str) -> String {
         let Some(all) = self.found.get(name) else {
             return as_text(self.phrase(name));

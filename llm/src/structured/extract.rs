@@ -43,8 +43,8 @@ impl Json {
 /// Returns the outermost objects and arrays in a text, in order. If there are more than [`MAX_FOUND`], returns only
 /// the last ones. Includes broken objects if `is_name` returns true for their first property name.
 ///
-/// Tries every opening bracket, because brackets and quotes in prose need not be balanced. The search stops after
-/// reading a multiple of the text's length; ordinary replies do not reach this limit.
+/// Tries every opening bracket, because brackets and quotes in prose need not be balanced. The search stops after it
+/// has read eight times the length of the text plus 64 KiB. Ordinary replies do not reach this limit.
 pub(crate) fn values(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Candidate> {
     let mut effort = 8 * text.len() + (1 << 16);
     let mut found = VecDeque::new();
@@ -105,7 +105,8 @@ fn first_name(text: &str) -> Option<&str> {
     name[end + 1..].trim_start().starts_with(':').then_some(&name[..end])
 }
 
-/// Returns whether a text ends the way JSON does directly before an object member's value or an array item.
+/// Returns whether a text ends with characters that precede a nested value in JSON: `[`, `,`, or a colon after a quoted
+/// key.
 fn ends_before_member(text: &str) -> bool {
     let text = text.trim_end();
     let is_named = |it: &str| it.trim_end().ends_with('"');
@@ -124,8 +125,8 @@ fn may_begin(text: &str) -> bool {
     }
 }
 
-/// Returns the length of the text up to and including the matching closing bracket. If there is none, returns the
-/// number of bytes that were read as the error.
+/// Returns the length of the text up to and including the matching closing bracket. If there is none, the error is the
+/// number of bytes that were read.
 fn closing(bytes: &[u8]) -> Result<usize, usize> {
     let mut open = Vec::new();
     let mut in_string = false;

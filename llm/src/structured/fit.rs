@@ -14,7 +14,7 @@ use super::{
 /// Maximum nesting depth of schemas and values. Each level is a recursive call, so the limit protects the stack.
 const MAX_DEPTH: usize = 160;
 
-/// Maximum number of pairs of a schema and a value to check.
+/// Maximum number of times that a value, including nested values, is checked against a schema.
 const MAX_EFFORT: usize = 1 << 21;
 
 /// Checks that a value conforms to a schema.

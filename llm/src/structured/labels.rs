@@ -25,9 +25,9 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Returns the label forms in order of precedence. A form in which all required labels have values precedes one in
-/// which some are missing; if that does not decide, the form that occurs last in the text comes first. Numbers in
-/// sentences may refer to something else, so they are used only if no other form has a value.
+/// Returns the label forms in order of precedence. A form in which all required labels have values comes before a form
+/// in which values are missing. If both forms are equal in this respect, the form that occurs last in the text comes
+/// first. Numbers in sentences may refer to something else, so they are used only if no other form has a value.
 fn precedence(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
     let weight = |form: Form| {
         let is_whole = missing(fields, &last_values(fields, text, label_matches, form)).is_empty();
@@ -40,7 +40,7 @@ fn precedence(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Fo
     }
 }
 
-/// Returns the last value of each label that is written in the given form.
+/// For each label, returns the last value that is written in the given form.
 fn last_values(
     fields: &[Field],
     text: &str,
@@ -253,11 +253,11 @@ fn label_matches(fields: &[Field], text: &str) -> Vec<LabelMatch> {
     label_matches
 }
 
-/// Finds quotations that end on the same line.
+/// Finds quotations that end on the line on which they start.
 #[derive(Default)]
 struct QuotationFinder {
-    /// For each kind of quotation mark, the position before which no closing mark exists. It avoids searching the
-    /// same text twice.
+    /// For each kind of quotation mark, the position up to which the search found no closing mark. A quotation that
+    /// starts before this position is unclosed, so the same text is not searched twice.
     unclosed: [usize; 3],
 }
 
@@ -282,8 +282,8 @@ impl QuotationFinder {
     }
 }
 
-/// Returns the length of a normalised label at the start of a text, ignoring case, spaces, hyphens and underscores.
-/// Returns `None` if the text does not start with the label.
+/// Returns the number of bytes that a label occupies at the start of a text. `label` is normalised; case, spaces,
+/// hyphens and underscores in the text are ignored. Returns `None` if the text does not start with the label.
 fn label_length(text: &str, label: &str) -> Option<usize> {
     let mut label = label.chars().peekable();
     let mut gap = 0;
@@ -303,8 +303,8 @@ fn label_length(text: &str, label: &str) -> Option<usize> {
     label.peek().is_none().then_some(text.len())
 }
 
-/// Returns the position of the value after a label, which follows optional emphasis, an optional remark such as
-/// `(1-10)`, and a separator. Returns `None` if there is no separator.
+/// Returns the position of the value in the text after a label. Optional emphasis, an optional remark such as `(1-10)`,
+/// and a separator precede the value. Returns `None` if there is no separator.
 fn value_start(text: &str) -> Option<usize> {
     let mut rest = text.trim_start_matches(is_markup);
     if let Some(more) = SCORE_WORDS.iter().find_map(|it| after_word(rest, it)) {

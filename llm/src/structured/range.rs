@@ -35,8 +35,8 @@ pub(crate) fn violated_bound(
     })
 }
 
-/// Parses a text that consists of a number. If the text states a scale, as in `8/10`, and the schema has a maximum,
-/// the two must be equal.
+/// Parses a text that consists of a number. If the text states a scale, as in `8/10`, and the schema has a maximum, the
+/// scale must equal the maximum.
 pub(crate) fn parse_scaled_number(schema: &Map<String, Value>, text: &str) -> Option<f64> {
     let written = coerce::parse_number(text)?;
     let most = schema.get("maximum").and_then(Value::as_f64);

@@ -35,11 +35,11 @@ pub struct Adjustment {
     pub path: String,
     /// The original value: a number, or a string that contains one.
     pub original: Value,
-    /// The number that replaced it.
+    /// The number that replaced the original value.
     pub adjusted: Value,
 }
 
-/// A reply from which no value could be parsed.
+/// The error returned when no value can be parsed from a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableError {
     /// The methods that were tried, and why each of them failed.
@@ -159,7 +159,8 @@ fn parse_extracted<T: DeserializeOwned>(
 }
 
 /// Returns the index of the last object that matches the schema, complete or broken. Earlier objects are never used,
-/// not even if the last one cannot be parsed: a reply that quotes another answer quotes it before its own answer.
+/// not even if the last one cannot be parsed, because a reply that quotes another answer quotes it before its own
+/// answer.
 fn last_object(schema: &Value, found: &[Candidate]) -> Option<usize> {
     found.iter().rposition(|it| !it.quoted && matches_schema(schema, &it.json))
 }
@@ -186,8 +187,8 @@ fn last_value<T: DeserializeOwned>(
     Err(problem.unwrap_or_else(|| "no JSON of this form in the reply".to_owned()))
 }
 
-/// Removes all objects that match the schema except the last one, and all complete objects and arrays inside broken
-/// objects. Their keys must not be mistaken for labels of the answer.
+/// Removes all objects that match the schema, except for the last one. Also removes all complete objects and arrays
+/// inside broken objects. The keys of the removed objects must not be mistaken for labels of the answer.
 fn without_other_objects(schema: &Value, text: &str, found: &[Candidate]) -> String {
     let last = last_object(schema, found);
     let others = found.iter().enumerate().flat_map(|(n, found)| match &found.json {
@@ -275,7 +276,7 @@ fn fit_or_unwrap<T: DeserializeOwned>(
     whole
 }
 
-/// Moves the members of an inner object up into the outer object, in place of `key`.
+/// Replaces the member `key` of the outer object with the members of the inner object.
 fn merge_siblings(
     outer: &Map<String, Value>,
     key: &str,

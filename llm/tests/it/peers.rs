@@ -22,7 +22,7 @@ struct Peer {
     name: &'static str,
     /// Name of the server's directory, which xtask creates. The names are defined in `xtask/src/peers.rs`.
     folder: &'static str,
-    /// Environment variable. If it is set and the server is missing, tests fail instead of being skipped.
+    /// Name of an environment variable. If it is set and the server is missing, tests fail instead of being skipped.
     require: &'static str,
     start: fn(&Path) -> Server,
     started: OnceLock<Server>,

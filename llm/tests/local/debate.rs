@@ -1,5 +1,5 @@
 //! A test that runs a two-round debate on a real model: a critic attacks a plan, three decision makers defend it, and
-//! each of them scores it at the end.
+//! each decision maker scores it at the end.
 
 use std::time::Instant;
 
@@ -50,8 +50,8 @@ enum Speaker {
 }
 
 impl Speaker {
-    /// Returns the instruction for the other speaker, who answers this one. Small models repeat the last message
-    /// unless the instruction tells them how to begin.
+    /// Returns the instruction for the speaker who answers this one. Small models repeat the last message unless the
+    /// instruction tells them how to begin.
     fn prompt(self) -> &'static str {
         match self {
             Self::Critic => "Speak for the plan now, in new words. Begin with: It works because",

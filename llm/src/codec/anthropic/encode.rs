@@ -159,7 +159,7 @@ fn thinking(model: &str, request: &Request) -> Option<Value> {
         Effort::Medium => 4 * MIN_BUDGET,
         Effort::High => 16 * MIN_BUDGET,
     };
-    // At most half of the tokens may be used for thinking, so that some are left for the answer.
+    // At most half of `max_tokens` may be used for thinking, so that some tokens are left for the answer.
     let most = (request.max_tokens / 2).max(MIN_BUDGET);
     let fits = request.max_tokens > MIN_BUDGET;
     fits.then(|| json!({ "type": "enabled", "budget_tokens": budget.min(most) }))

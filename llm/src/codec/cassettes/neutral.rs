@@ -99,7 +99,8 @@ fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// Reads a text, or a list of texts that are merged into one. Parts of other types are removed and listed in the notes.
+/// Reads a field that is a text or a list of texts, and merges a list into one text. Parts of other types are removed
+/// and listed in the notes.
 fn merge_text(value: &mut Value, name: &str, notes: &mut Vec<String>) -> String {
     let content_text = match &value[name] {
         Value::String(content_text) => content_text.clone(),

@@ -48,7 +48,7 @@ impl Headers for ResponseHeaders {
 }
 
 impl Recording {
-    /// Returns the protocol of the endpoint, if it generates text.
+    /// Returns the protocol of the endpoint, or `None` if the endpoint does not generate text.
     pub(super) fn protocol(&self) -> Option<Protocol> {
         let ends = |end| self.path.ends_with(end);
         match () {
@@ -65,7 +65,7 @@ impl Recording {
         }
     }
 
-    /// Returns the codec of the endpoint, if it generates text.
+    /// Returns the codec of the endpoint, or `None` if the endpoint does not generate text.
     pub(super) fn codec(&self) -> Option<Box<dyn Codec>> {
         self.protocol().map(|protocol| match protocol {
             Protocol::Chat => openai_chat(self.quirks()),

@@ -125,8 +125,8 @@ impl ChunkDecoder {
     }
 }
 
-/// Converts the provider's token counts. The provider does not include reasoning in its count for the response, nor
-/// the input of its own tools in its count for the request.
+/// Converts the provider's token counts. The provider's count for the response excludes reasoning, and its count for
+/// the request excludes the input of the provider's own tools.
 fn usage(usage: &Value) -> Usage {
     let reasoning = json_util::count(usage, "/thoughtsTokenCount");
     let tools = json_util::count(usage, "/toolUsePromptTokenCount");

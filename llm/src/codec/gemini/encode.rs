@@ -127,7 +127,7 @@ fn thinking(model: &str, effort: Effort) -> Value {
         return json!({ "thinkingLevel": level, "includeThoughts": show });
     }
     let budget = match effort {
-        // Pro models cannot turn reasoning off. This is the smallest number that they accept.
+        // Pro models cannot turn reasoning off. This is the smallest thinking budget that they accept.
         Effort::None if model.contains("pro") => 128,
         Effort::None => 0,
         Effort::Low => 1024,

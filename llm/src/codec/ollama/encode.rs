@@ -82,7 +82,7 @@ fn assistant(message: &Message) -> Value {
 fn tools(request: &Request) -> Result<Vec<Value>, CallError> {
     match &request.tool_choice {
         ToolChoice::Auto => Ok(request.tools.iter().map(tools::chat_tool).collect()),
-        // The API cannot forbid tool calls. Without the tools, the model cannot call them.
+        // The API cannot forbid tool calls, so the tools are omitted.
         ToolChoice::None => Ok(Vec::new()),
         ToolChoice::Required | ToolChoice::Tool(_) => {
             let message = "Ollama cannot force a tool call; use `ToolChoice::Auto`";
@@ -111,7 +111,7 @@ fn options(request: &Request, window: u64) -> Map<String, Value> {
 /// Returns the size of the context window to request, in tokens, for request and response together.
 ///
 /// The server silently drops messages that do not fit the window, so the estimate is generous: no tokenizer needs more
-/// than one token for two bytes of ordinary text. The server reloads the model if the size of the window changes, so
+/// than one token per two bytes of ordinary text. The server reloads the model if the size of the window changes, so
 /// the size is increased only by doubling.
 fn window(request: &Request, messages: &[Value], tools: &[Value]) -> u64 {
     let bytes: usize = messages.iter().chain(tools).map(|it| it.to_string().len()).sum();

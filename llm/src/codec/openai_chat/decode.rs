@@ -110,7 +110,7 @@ impl ChunkDecoder {
     }
 
     fn message(&mut self, message: &Value, listener: &mut Listener<'_>) {
-        // The field has two names, and some servers send both, so only one of them is read.
+        // Servers use one of two names for this field, and some servers send both, so only one of them is read.
         let thoughts = ["reasoning", "reasoning_content"].map(|it| json_util::text(message, it));
         if let Some(thought) = thoughts.into_iter().find(|it| !it.is_empty()) {
             self.builder.reasoning(thought, listener);

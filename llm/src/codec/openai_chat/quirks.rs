@@ -69,7 +69,7 @@ impl Quirks {
         reasoning_field: Some("reasoning_content"),
     };
 
-    /// Returns whether a model accepts a temperature, judged by the name of the model.
+    /// Returns whether a model accepts a temperature, based on the model's name.
     pub(super) fn supports_temperature(&self, model: &str) -> bool {
         // A self-hosted server may use any model name, so the name says nothing about the model.
         self.vendor == Vendor::Server || family::supports_temperature(model)

@@ -30,8 +30,8 @@ pub(super) fn body(
         put("instructions", system.as_str().into());
     }
     if family::is_openai_reasoning(model) {
-        // Nothing is stored at the provider, so the response must contain the reasoning for the next request to send
-        // back.
+        // The provider stores nothing, so the response must contain the encrypted reasoning, which the next request
+        // sends back.
         put("include", json!(["reasoning.encrypted_content"]));
     }
     if let Some(temperature) = request.temperature {

@@ -17,7 +17,7 @@ use crate::{Error, Listener, Response};
 
 const VERSION: u32 = 1;
 
-/// Error for a recording that cannot be opened.
+/// The error returned when a recording cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
@@ -165,7 +165,7 @@ impl Contents {
         }
     }
 
-    /// Removes retryable failures that were followed by another attempt from the index.
+    /// Removes from the index all retryable failures that were followed by another attempt.
     pub(super) fn without_retried(mut self) -> Self {
         for lines in self.by_key.values_mut() {
             let last = lines.last().copied();

@@ -48,7 +48,8 @@ struct Difference {
     count: usize,
     /// Description of the first difference.
     first: String,
-    /// Number of equal bytes at the start and at the end of the two texts in the first difference.
+    /// Number of bytes that the two texts at the first difference have in common: their common prefix plus their common
+    /// suffix.
     common: usize,
 }
 

@@ -86,13 +86,13 @@ pub(super) fn hello() -> Request {
 }
 
 impl Wire {
-    /// Returns this provider, with its base URL set to a server.
+    /// Returns this provider, with its base URL set to that of the server.
     pub(super) fn provider(&self, server: &ByteServer) -> Provider {
         let provider = server.provider(self.provider);
         if self.responses_api { provider.responses_api().unwrap() } else { provider }
     }
 
-    /// Returns the HTTP response that is not streamed, with a `Content-Length` header.
+    /// Returns the plain HTTP response, which is not streamed, with a `Content-Length` header.
     pub(super) fn plain(&self) -> Vec<u8> {
         answer("200 OK", "", self.whole)
     }

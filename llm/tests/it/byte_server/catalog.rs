@@ -1,4 +1,4 @@
-//! Tests of the effects of the catalog on requests and costs.
+//! Tests how the catalog affects requests and costs.
 
 use llm::{Catalog, Money};
 use serde_json::json;

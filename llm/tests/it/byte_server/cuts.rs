@@ -85,7 +85,7 @@ fn check_full(response: &Response, place: &str) {
     assert_eq!((response.usage.unwrap().input, response.usage.unwrap().output), (3, 2), "{place}");
 }
 
-/// Returns whether the connection broke before or after the response headers.
+/// Returns whether the error means that the connection broke, no matter whether before or after the response headers.
 fn is_broken(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::Network | ErrorKind::Truncated)
 }

@@ -145,7 +145,8 @@ async fn invalid_bodies_are_retryable_errors() {
     }
 }
 
-/// A prompt that the server truncated is an error. Ollama reports none, but silently drops what does not fit.
+/// If the server truncates a prompt, the call fails. Ollama itself reports no error, but silently drops messages that
+/// do not fit.
 #[tokio::test]
 async fn truncated_prompt_is_detected() {
     let ollama = WIRES.iter().find(|it| it.provider == "ollama").unwrap();

@@ -16,7 +16,7 @@ fn check(error: &Error, expect: &str) {
     assert!(!error.is_retryable());
 }
 
-/// Returns a script that writes so much that the client has to stop it.
+/// Returns a script that writes more bytes than the client accepts.
 fn endless(head: &str, piece: &str) -> Vec<Move> {
     let piece = format!("{:x}\r\n{piece}\r\n", piece.len()).into_bytes();
     let head = format!("HTTP/1.1 200 OK\r\n{head}\r\nTransfer-Encoding: chunked\r\n\r\n");

@@ -69,7 +69,7 @@ async fn endless_response_times_out() {
     server.n_open(0).await;
 }
 
-/// A response may take longer than the idle timeout, as long as no pause between its bytes is longer.
+/// A response may take longer than the idle timeout, as long as no pause between its bytes exceeds that timeout.
 #[tokio::test]
 async fn slow_response_does_not_time_out() {
     let idle = Duration::from_secs(2);

@@ -233,7 +233,7 @@ struct Ran {
     budget: Budget,
 }
 
-/// Runs the calls. Each call uses `times` as many tokens as planned.
+/// Runs the calls. Each call uses `times` times the planned number of tokens.
 async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
     let cost = Arc::new(Mutex::new(vec![None; plans.len()]));
     let (owned, log) = (plans.to_vec(), cost.clone());
@@ -307,7 +307,7 @@ proptest! {
             let Some(Err(error)) = outcome.as_ref().filter(|_| ran.cost[number].is_none()) else {
                 continue;
             };
-            // A rejected call would not have fitted in addition to the amount spent in the end.
+            // The reservation of a rejected call plus the final amount spent must exceed the limit.
             prop_assert_eq!(error.kind, ErrorKind::Budget);
             let request = Request::new(number.to_string()).max_tokens(plans[number].max_tokens);
             prop_assert!(spent + reserved(&request) > limit);

@@ -29,7 +29,7 @@ struct Deps {
     fails: Arc<AtomicBool>,
 }
 
-/// Makes two identical calls and a different one, and then fails if the dependencies say so.
+/// Makes two identical calls and a different one, and then fails if `fails` is set.
 async fn ask(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
     let llm = cx.deps().llm.clone().journal(cx);
     let (first, second) = tokio::join!(llm.generate("same"), llm.generate("same"));
@@ -89,7 +89,7 @@ async fn failed_calls_are_repeated() {
     );
 }
 
-/// Makes a call with a retry, a call that times out, and another call, and then fails if the dependencies say so.
+/// Makes a call with a retry, a call that times out, and another call, and then fails if `fails` is set.
 async fn insist(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
     let journal = cx.deps().llm.clone().journal(cx);
     let backoff = Backoff::new(1).first_wait(Duration::ZERO);

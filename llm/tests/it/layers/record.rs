@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{answer, error, fake, id, rate_limited};
 
-/// Returns a temporary directory and the path of a file in it that does not exist yet.
+/// Returns a temporary directory, and a path in it at which no file exists yet.
 fn file() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("calls.jsonl");

@@ -1,4 +1,4 @@
-//! Tests with llama.cpp's server and a small real model, over both of OpenAI's protocols and Anthropic's.
+//! Tests with llama.cpp's server and a small real model, over OpenAI's two protocols and Anthropic's protocol.
 
 use std::{net::TcpListener, path::Path, process::Command, sync::OnceLock, time::Duration};
 
@@ -129,8 +129,8 @@ async fn wrong_url_is_an_error() {
     assert_eq!((error.kind, error.status), (ErrorKind::NotFound, Some(404)), "{error:?}");
 }
 
-/// A call that is dropped stops at the server. The server processes one request at a time, so if the dropped one were
-/// still running, the next one would wait for it.
+/// Dropping a call also stops it on the server. The server processes one request at a time, so if the dropped request
+/// were still running, the next one would wait for it.
 #[tokio::test]
 async fn dropped_call_frees_the_server() {
     let Some(server) = LLAMA.shared() else { return };

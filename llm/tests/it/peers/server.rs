@@ -39,7 +39,7 @@ impl Server {
         }
     }
 
-    /// Starts a program that listens on a given address, and does not wait until it is ready.
+    /// Starts a program that listens on a given address. Returns without waiting until the program is ready.
     pub(super) fn start_at(program: &Command, url: String) -> Self {
         let (mut server, _) = Self::spawn(program);
         server.url = url;
@@ -56,8 +56,8 @@ impl Server {
         command.args(["-c", HOLD, "hold"]).arg(program.get_program()).args(program.get_args());
         let variables = program.get_envs();
         command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-        // The shell gets its own process group, because it must survive signals to the group of the tests, such as
-        // Ctrl-C, to kill the program.
+        // The shell gets its own process group, so that it survives signals to the group of the tests, such as Ctrl-C,
+        // and can then kill the program.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn().unwrap();
@@ -80,7 +80,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
-        // Ignore errors: the process may have exited already.
+        // Ignore errors, because the process may have exited already.
         let _ = self.shell.wait();
     }
 }

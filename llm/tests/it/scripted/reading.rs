@@ -13,7 +13,7 @@ use super::{model, say};
 const TABLE: &str = "<data-7f3a>\n# Books\n\n| Line | 2024 | 2025 |\n| Revenue | $1,200m | $1,500m |\n\
                      | Net debt | $40m | -$15m |\n</data-7f3a>";
 
-/// Returns a capture for the table row with this name and its two numbers.
+/// Returns a capture for the two numbers in the table row with this name.
 fn line(name: &str) -> Capture {
     Capture::regex(format!(r"\| {name} \| (?<before>\S+) \| (?<now>\S+) \|"))
 }

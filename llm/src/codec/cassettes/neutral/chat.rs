@@ -75,7 +75,7 @@ fn put_response_format(request: &mut Request, body: &mut Value, notes: &mut Vec<
         Some("json_schema") => {
             request.schema = Some(schema(&request_body["name"], &request_body["schema"]))
         }
-        // Some of these models support only this format.
+        // Some Llama 3 models support only JSON mode without a schema.
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }

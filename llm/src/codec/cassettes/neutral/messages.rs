@@ -32,7 +32,7 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
     request
 }
 
-/// Merges the system texts into one. It gets a cache breakpoint if one of the texts has one.
+/// Merges the system texts into one text, which gets a cache breakpoint if any of the merged texts has one.
 fn put_system(request: &mut Request, body: &mut Value) {
     let Some(mut system) = remove(body, "system").map(|it| json!({ "content": it })) else {
         return;
