@@ -1,4 +1,5 @@
-//! Measures the available back ends and prints a table, which also shows reference times of the underlying tools.
+//! Measures the available back ends and prints the results as a table. The table also shows reference times of the
+//! underlying tools.
 //!
 //! Build this example optimised and statically linked, so that it can run as the first program in a VM. The optional
 //! argument selects a single back end to measure:

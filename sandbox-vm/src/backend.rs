@@ -81,8 +81,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// first.
     async fn probe(&self) -> Report;
 
-    /// Starts a guest. Anything that would outlive a crash of this process is recorded in the sandbox directory before
-    /// it is created.
+    /// Starts a guest. Before the back end creates anything that would outlive a crash of this process, it records that
+    /// item in `sandbox_dir`.
     async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error>;
 
     /// Returns the maximum number of bytes of host memory that a guest may use, including the memory that the back end
@@ -111,7 +111,7 @@ pub trait Channel: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Channel for T {}
 
-/// A guest as a whole. Dropping the last handle ends the guest.
+/// Ends, pauses, measures and saves a guest as a whole. Dropping the last handle ends the guest.
 #[async_trait]
 pub trait Handle: Send + Sync + fmt::Debug {
     /// Ends the guest and everything that runs in it. Returns once none of its processes is running any more.
@@ -129,8 +129,8 @@ pub trait Handle: Send + Sync + fmt::Debug {
     /// Returns a limit that the guest has exceeded since the last call, or `None` if the back end has not detected any.
     async fn exceeded_limit(&self) -> Option<ExceededLimit>;
 
-    /// Returns the last part of the output that the guest wrote outside the channel, which is its standard error or,
-    /// for a VM, its console. Waits a moment, so that a guest that is just ending can write its last output.
+    /// Returns the last part of the output that the guest wrote outside the channel. This is its standard error or, for
+    /// a VM, its console. Waits a moment, so that a guest that is just ending can write its last output.
     async fn diagnostic_output(&self) -> String;
 
     /// Saves the guest's complete state in the directory `dir`, which belongs to the caller.
@@ -146,7 +146,7 @@ pub struct Snapshot {
     pub dir: PathBuf,
 }
 
-/// Starts a guest, waits until the handshake is complete, and ends it.
+/// Starts a guest, waits until the handshake is complete, and ends the guest.
 async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> Result<(), Error> {
     let sandbox_dir = SandboxDir::create_for_probe(id)?;
     let guest = backend.start(&Spec::new("probe"), &sandbox_dir).await?;
@@ -164,8 +164,8 @@ async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> R
 
 /// Ends a guest whose handshake failed and returns the reason.
 pub(crate) async fn reject(handle: &dyn Handle, error: RequestError) -> String {
-    // If the guest is ending by itself, it may still be writing the reason, so read its output before killing it. Any
-    // other guest writes no reason before it is killed.
+    // A guest that is ending by itself may still be writing the reason, so its output is read before it is killed. In
+    // all other cases, the output is read after the guest is killed.
     let (problem, early) = match error {
         RequestError::Timeout(after) => {
             (format!("it did not complete the handshake within {after:?}"), None)
@@ -199,7 +199,7 @@ async fn probe_by_starting(
     Ok(Report::available(backend.name(), guarantees(cgroup.as_ref())))
 }
 
-/// Guarantees that every VM provides whose monitor runs in a jail.
+/// Guarantees that a VM provides if its monitor runs in a jail.
 const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::OwnKernel,
     Guarantee::FilteredCalls,

@@ -40,7 +40,7 @@ where
     }
 }
 
-/// An external call that failed.
+/// The error returned when an external call fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
@@ -204,8 +204,8 @@ impl CallPolicy {
         self.state().journal.len()
     }
 
-    /// Drops the journaled answers of a thread. This happens automatically when a run completes; call it for a thread
-    /// that will never be resumed.
+    /// Drops the journaled answers of a thread. This happens automatically when a run completes. Call this function
+    /// only for a thread that will never be resumed.
     pub fn forget_thread(&self, thread: &str) {
         self.state().journal.retain(|id, _| id.thread != thread);
     }

@@ -1,13 +1,13 @@
 //! Control groups, with which the kernel limits the resources of a guest's processes. Supports cgroup versions 1 and 2.
 //!
 //! A guest's group is created below the group of this process. That works for the root user and for users to whom a
-//! part of the cgroup tree was delegated. If it does not work, or if a controller is missing, the back end does without
-//! it, and its report does not list the corresponding guarantees.
+//! part of the cgroup tree was delegated. If the group cannot be created, or if it lacks a controller, the back end
+//! starts guests anyway, but its report does not list the corresponding guarantees.
 //!
 //! In version 2, a group that enables controllers for its child groups must not contain processes itself, so the group
 //! of this process usually cannot have children. The guest's group is then created in the parent group, beside this
-//! process. The limits of a service therefore apply to its guests only if the parent group is the service's own, which
-//! systemd sets up with `Delegate=yes` and `DelegateSubgroup=`.
+//! process. The limits of a service therefore apply to its guests only if the parent group belongs to the service.
+//! systemd sets this up for services with `Delegate=yes` and `DelegateSubgroup=`.
 
 mod tree;
 

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// An operation on a sandbox that failed.
+/// The error returned when a sandbox operation fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

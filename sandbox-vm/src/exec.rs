@@ -12,7 +12,7 @@ use crate::{
     session::{Incoming, ReceiveWindow, RequestError},
 };
 
-/// Extra time, after a program's wall-clock limit, that the guest has to reply before it is considered dead.
+/// Time that the guest has to reply after a program's wall-clock limit has passed, before the guest is considered dead.
 const REPLY_GRACE: Duration = Duration::from_secs(15);
 
 /// A program to run with [`Sandbox::exec`].
@@ -69,7 +69,7 @@ impl Program {
     }
 }
 
-/// The result of a program.
+/// The result of running a program.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Output {

@@ -79,7 +79,8 @@ pub const WORKSPACE: &str = "/workspace";
 pub struct Agent {
     graphs: BTreeMap<String, Arc<dyn GraphRunner>>,
     workspace: PathBuf,
-    /// If the agent runs in the host's own process: the list in which it records processes that would outlive it.
+    /// List in which the agent records processes that would outlive a crash of the host process. Set only if the agent
+    /// runs in the host's own process.
     in_host: Option<Arc<LeftoverList>>,
 }
 
@@ -118,8 +119,8 @@ impl Agent {
     /// Executes the host's commands until the host closes the stream.
     ///
     /// If the agent is process 1, it also reaps orphaned processes. A second hello message, which arrives after a
-    /// snapshot is restored, means that there is a new host: all commands from the earlier host are cancelled and
-    /// forgotten.
+    /// snapshot is restored, means that a new host has taken over. All commands from the earlier host are then
+    /// cancelled and forgotten.
     pub async fn serve(
         self,
         mut reader: impl AsyncRead + Unpin,
@@ -147,7 +148,7 @@ impl fmt::Debug for Agent {
     }
 }
 
-/// Reason why an agent stopped serving the host.
+/// The error returned when an agent can no longer serve the host.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {

@@ -1,8 +1,8 @@
 //! Guest images. An image consists of a kernel and an initramfs archive with the guest's files.
 //!
-//! Images are built from Debian packages ([`build`]), which apt downloads and verifies, and are used by the back ends
-//! that boot their own kernel. The same packages always produce the same bytes. The file `manifest.json` lists every
-//! built file with its SHA-256. A file whose hash differs is rejected.
+//! Images are built from Debian packages ([`build`]), which apt downloads and verifies. Back ends whose guests boot
+//! their own kernel use these images. The same packages always produce the same bytes. The file `manifest.json` lists
+//! every built file with its SHA-256. A file whose hash differs is rejected.
 
 use std::{
     collections::BTreeMap,
@@ -76,7 +76,7 @@ struct Manifest {
     recipe: String,
 }
 
-/// Why a guest image cannot be used.
+/// The error returned when a guest image cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {

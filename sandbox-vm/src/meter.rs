@@ -1,8 +1,8 @@
 //! Measures the resources that processes use, by reading `/proc`.
 //!
 //! In a guest, the agent uses these measurements to detect that a program exceeds a limit. If a kernel also enforces
-//! limits, these act as a second line of defence. Programs that run concurrently in one guest are counted together. On
-//! the host, this module measures guests that have no control group.
+//! limits, the agent's check is a second line of defence. Programs that run concurrently in one guest are counted
+//! together. On the host, this module measures guests that have no control group.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -73,8 +73,8 @@ pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
         .sum()
 }
 
-/// Returns how much memory of a process is not backed by a file. This includes its private memory and memory that it
-/// may share with other processes.
+/// Returns the number of bytes of a process's memory that are not backed by a file. This includes private memory and
+/// memory that the process may share with other processes.
 fn non_file_memory(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     // gVisor's kernel does not provide these lines.
@@ -82,8 +82,8 @@ fn non_file_memory(pid: i32) -> Option<u64> {
         .or_else(|| private_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
 }
 
-/// Like [`non_file_memory`], but counts only the process's proportional share of shared memory. Returns `None` if this
-/// cannot be read, because a process may hide its memory.
+/// Like [`non_file_memory`], but counts only the process's proportional share of shared memory. Returns `None` if that
+/// share cannot be read, for example because the process hides its memory.
 fn proportional_memory(pid: i32) -> Option<u64> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     let exact = |it: String| sum_kilobytes(&it, &["Pss_Anon:", "Pss_Shmem:"]);
@@ -178,7 +178,7 @@ impl Stat {
 }
 
 /// Returns the private memory of a process in bytes, from a line of `/proc/PID/statm`. Shared memory is left out,
-/// because it would count several times.
+/// because it would be counted once for each process that shares it.
 fn private_memory(line: &str) -> Option<u64> {
     let mut pages = line.split_ascii_whitespace().skip(1).map(|it| it.parse::<u64>().ok());
     let (resident, shared) = (pages.next()??, pages.next()??);

@@ -44,7 +44,7 @@ pub enum ProtocolError {
         /// Payload length stated in the frame's header.
         length: u64,
     },
-    /// A message is longer than [`MAX_MESSAGE`], or there are too many incomplete messages or too many bytes of them.
+    /// A message is longer than [`MAX_MESSAGE`], there are too many incomplete messages, or they are too long in total.
     #[error("too many incomplete messages, or more than {MAX_MESSAGE} bytes of them")]
     MessageTooLong,
     /// The kind of a frame is unknown, or this side may not send frames of that kind.

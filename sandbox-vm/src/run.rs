@@ -134,7 +134,7 @@ impl GraphRun {
         self
     }
 
-    /// Sets at which points checkpoints are stored.
+    /// Sets when checkpoints are stored.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.start.durability = durability;
         self
@@ -258,7 +258,7 @@ pub struct RunningGraph {
 }
 
 impl RunningGraph {
-    /// Returns whether the run is isolated from the host. Callers must label results of a run that is not isolated.
+    /// Returns whether the run is isolated from the host. If it is not, callers must mark its results as not isolated.
     pub fn isolated(&self) -> bool {
         self.sandbox.isolated()
     }
@@ -321,7 +321,7 @@ impl fmt::Debug for RunningGraph {
     }
 }
 
-/// Serves a run until it ends by forwarding its events and handling its host calls.
+/// Forwards the events of a run and handles its host calls until the run ends.
 async fn drive(
     mut exchange: Exchange,
     handler: Arc<HostCallHandler>,

@@ -121,7 +121,7 @@ impl Sandbox {
         self.inner.backend
     }
 
-    /// Returns whether the sandbox is isolated from the host. Callers must label results of a sandbox that is not
+    /// Returns whether the sandbox is isolated from the host. If it is not, callers must mark its results as not
     /// isolated.
     pub fn isolated(&self) -> bool {
         self.inner.isolated
@@ -169,8 +169,8 @@ impl Sandbox {
     /// Writes the guest's whole state to a directory, if the back end supports it. The sandbox continues to run.
     ///
     /// The directory contains the guest's memory, including any secrets in it, and is accessible only to this user. The
-    /// caller owns the directory and must delete it. The call fails if another operation is in progress. Operations
-    /// that start while the snapshot is being taken wait for it.
+    /// caller owns the directory and must delete it. This function fails if another operation is in progress.
+    /// Operations that start while the snapshot is being taken wait until it is complete.
     ///
     /// ```no_run
     /// # use sandbox_vm::{Error, Sandboxes, Spec};
@@ -317,7 +317,7 @@ impl Sandbox {
     pub(crate) fn touch(&self) -> bool {
         let mut timer = lock(&self.inner.expiry);
         timer.touch();
-        // This is checked under the same lock that `mark_expired` holds when it decides.
+        // Check this under the lock, because `mark_expired` sets the reason under the same lock.
         self.termination_reason().is_none()
     }
 
@@ -356,7 +356,7 @@ impl Sandbox {
         is_over.then_some(TerminationReason::Limit(ExceededLimit::CpuTime))
     }
 
-    /// Marks the sandbox as terminated if its lifetime or idle time is over. Returns the exceeded limit.
+    /// Marks the sandbox as terminated if its lifetime or idle time is over. Returns the exceeded limit, if any.
     fn mark_expired(&self) -> Option<ExceededLimit> {
         let timer = lock(&self.inner.expiry);
         let cause = timer.expired_limit(&self.inner.spec)?;
@@ -394,7 +394,7 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// Marks an operation as in progress until it is dropped.
+/// Marks an operation as in progress until this value is dropped.
 pub(crate) struct BusyGuard {
     inner: Arc<Inner>,
     _activity: OwnedRwLockReadGuard<()>,

@@ -1,5 +1,5 @@
-//! Sandbox directories. The host keeps one directory for each sandbox. It contains a list of *leftovers*, which is
-//! everything that would outlive a crash of the host process.
+//! Sandbox directories. The host keeps one directory for each sandbox. It contains a list of *leftovers*. A leftover is
+//! anything that would outlive a crash of the host process, for example a process or a control group.
 //!
 //! The process that owns a sandbox directory holds a lock on a file in it. The kernel releases the lock when the
 //! process ends. A sandbox directory that is not locked is therefore orphaned, and the next start of a program that
@@ -39,7 +39,7 @@ const KNOWN_CONTENTS: [&str; 3] = [LEFTOVERS_FILE, "workspace", "template"];
 /// mistaken for an orphan.
 const INCOMPLETE_PREFIX: &str = ".new-";
 
-/// Prefix of the container name of every sandbox. Containers with other names are never removed.
+/// Prefix of the name of every container that this crate creates. Containers with other names are never removed.
 pub const CONTAINER_PREFIX: &str = "sandbox-vm-";
 
 /// The directory of one sandbox. Dropping it removes the directory and every leftover on its list that still exists.
@@ -147,10 +147,10 @@ impl SandboxDir {
         Ok(Self { id: id.to_owned(), path, lock: Some(lock), leftovers })
     }
 
-    /// Creates a sandbox directory in the default state directory, for a guest that a back end starts only to probe
-    /// itself.
+    /// Creates a sandbox directory in the default state directory. Used for the guest that is started to probe a back
+    /// end.
     pub(crate) fn create_for_probe(name: &str) -> Result<Self, Error> {
-        // Several probes may run concurrently.
+        // The id has to be unique, because several probes may run concurrently.
         let id = format!("{name}-{}", CheckpointId::next());
         Self::create(&default_state_dir(), &id)
     }
@@ -191,7 +191,7 @@ impl LeftoverList {
         Ok(())
     }
 
-    /// Removes a leftover that no longer exists from the list.
+    /// Removes a leftover from the list, because it no longer exists.
     pub(crate) fn mark_removed(&self, leftover: &Leftover) {
         let mut list = self.lock();
         list.remaining.retain(|it| it != leftover);
@@ -240,9 +240,10 @@ impl Drop for SandboxDir {
     }
 }
 
-/// Returns the default state directory. This is the value of the environment variable `SANDBOX_VM_STATE` if it is set,
-/// otherwise `/run/sandbox-vm` for the root user, otherwise `sandbox-vm` in `$XDG_RUNTIME_DIR` if that is set, and
-/// otherwise a directory in the temporary directory whose name contains the user's id.
+/// Returns the default state directory. If the environment variable `SANDBOX_VM_STATE` is set, this is its value.
+/// Otherwise it is `/run/sandbox-vm` for the root user. For other users, it is `sandbox-vm` in `$XDG_RUNTIME_DIR` if
+/// that variable is set. If it is not set, the directory is in the temporary directory, and its name contains the
+/// user's id.
 pub fn default_state_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("SANDBOX_VM_STATE").filter(|it| !it.is_empty()) {
         return PathBuf::from(dir);

@@ -28,7 +28,7 @@ const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// Only isolated sandboxes are created. Opening fails if no back end can isolate guests.
+    /// Only isolated sandboxes are created. [`SandboxesBuilder::open`] fails if no back end can isolate guests.
     #[default]
     Required,
     /// The strongest available back end is used, even if it does not isolate guests. Its sandboxes then report that
@@ -157,7 +157,7 @@ impl Sandboxes {
             .collect()
     }
 
-    /// Returns the live sandboxes with this label, sorted by name. A sandbox's region can be found as the label
+    /// Returns the live sandboxes with this label, sorted by name. The region of a sandbox counts as its label
     /// `region`.
     pub fn find_by_label(&self, key: &str, value: &str) -> Vec<Sandbox> {
         let has = |it: &Sandbox| match (key, &it.spec().region) {

@@ -80,7 +80,7 @@ pub(crate) enum CloseReason {
     Protocol(ProtocolError),
 }
 
-/// Reason why a request failed.
+/// The error returned when a request fails.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     Closed(CloseReason),
@@ -164,7 +164,7 @@ impl Session {
         if let Some(closed) = self.closed() {
             return Err(RequestError::Closed(closed));
         }
-        // If the guest does not read, its outbox stays full, so the wait must be limited.
+        // If the guest does not read, the outbox stays full, so the wait must be limited.
         let queued = self.shared.outbox.put(Kind::Request, id, payload);
         let queued = tokio::time::timeout(REPLY_TIMEOUT, queued);
         queued.await.map_err(|_| RequestError::Timeout(REPLY_TIMEOUT))?;
@@ -298,7 +298,7 @@ impl Shared {
         self.requests().open.clear();
     }
 
-    /// Delivers a message to its request. A message for an unknown request is only late, which is not an error.
+    /// Delivers a message to its request. A message for an unknown request counts as late and is not an error.
     fn deliver(&self, message: Frame) -> Result<(), ProtocolError> {
         let id = from_guest::request_id(&message)?;
         if !self.requests().admit(id, &message)? {

@@ -34,8 +34,8 @@ pub struct Spec {
     pub shared_dirs: BTreeMap<String, PathBuf>,
     /// Labels by which the sandbox can be found.
     pub labels: BTreeMap<String, String>,
-    /// Intended location, for information only. Sandboxes can be found by it as the label `region`, but all back ends
-    /// in this crate run guests on this machine.
+    /// Intended location, for information only. It counts as the label `region` when sandboxes are searched by label,
+    /// but all back ends in this crate run guests on this machine.
     pub region: Option<String>,
     /// Resource limits.
     pub limits: Limits,

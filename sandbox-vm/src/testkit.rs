@@ -44,13 +44,13 @@ pub fn agent() -> Agent {
 /// Path of the suite's program inside a guest.
 pub const PROGRAM: &str = "/agent";
 
-/// Runs every check on a back end. `hostile` is the host path of the suite's program, which a back end that does not
-/// isolate runs directly.
+/// Runs every check on a back end. `hostile` is the path of the suite's program on the host. A back end without
+/// isolation runs the program at that path.
 pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> SuiteReport {
     run_checks(hostile, make, checks()).await
 }
 
-/// Runs only these checks, for example `checks().filter(|it| it.name().starts_with("graph"))`.
+/// Runs only the given checks, for example `checks().filter(|it| it.name().starts_with("graph"))`.
 pub async fn run_checks<B: Backend + 'static>(
     hostile: &str,
     make: impl Fn() -> B,

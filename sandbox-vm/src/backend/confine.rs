@@ -47,7 +47,7 @@ impl GuestLimits {
 /// Number of OS threads that the agent itself may need, in addition to the threads of the programs that it runs.
 const AGENT_THREADS: u32 = 8;
 
-/// A restriction that could not be applied.
+/// The error returned when a restriction cannot be applied.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub(crate) struct ConfineError {
@@ -182,8 +182,8 @@ pub(super) fn apply_landlock(writable: &[&str]) -> Result<(), landlock::RulesetE
         .map(drop)
 }
 
-/// Removes all capabilities from all sets, except that `keep` stays permitted for this process, and makes sure that no
-/// program started later can gain any.
+/// Removes all capabilities from all sets, except that `keep` stays permitted for this process. Programs that are
+/// started later cannot gain any capabilities.
 pub(super) fn drop_capabilities(keep: CapabilitySet) -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
         ignore_unknown(rustix::thread::remove_capability_from_bounding_set(capability))?;

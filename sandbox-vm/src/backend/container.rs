@@ -36,7 +36,7 @@ pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
     serve_blocking(agent, pair).map_err(StageError::new("serve"))
 }
 
-/// Spawns an OS thread that exits this process once the other end of its channel is closed. The agent itself cannot
+/// Spawns an OS thread that exits this process once the host's end of the channel is closed. The agent itself cannot
 /// notice this while a graph runs without yielding. A jail has an outer stage that ends the guest in this case, but a
 /// container has none.
 fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
@@ -55,7 +55,7 @@ fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
     thread::Builder::new().name("watch".to_owned()).spawn(watch).map(drop)
 }
 
-/// Moves the channel away from standard input and output, so that programs started later do not inherit it there.
+/// Moves the channel away from standard input and output, so that programs started later do not inherit it as theirs.
 fn take_channel() -> io::Result<(File, File)> {
     io::stdout().flush()?;
     let reader = io::stdin().as_fd().try_clone_to_owned()?;

@@ -107,7 +107,7 @@ mod tests {
         captured("two").await;
         assert_eq!([diagnostics.new_lines(), diagnostics.new_lines()], ["two\n", ""]);
         // Lines that were already returned are not returned again after the beginning of the output is dropped. New
-        // lines are returned as far as they are still kept.
+        // lines are returned only if they are still kept.
         guest.write_all(&vec![b'x'; MAX_TAIL - 4]).await.unwrap();
         guest.write_all(b"\nend\n").await.unwrap();
         drop(guest);

@@ -1,10 +1,10 @@
 //! The Docker back end. Each guest is a container, which is created through the API of a running Docker engine.
 //!
-//! The container has no network, a read-only root directory, no capabilities and no way to gain any, and limits on
-//! memory, processes and processor share. It can write to two in-memory file systems: `/workspace`, which gets three
-//! quarters of the sandbox's disk limit, and `/tmp`, which gets the rest. The agent applies the same restrictions to
-//! itself as in the [jail](super::jail) and serves requests on its standard input and output, which the engine
-//! forwards.
+//! The container has no network, a read-only root directory, and limits on memory, processes and processor share. It
+//! has no capabilities and no way to gain any. It can write to two in-memory file systems: `/workspace`, which gets
+//! three quarters of the sandbox's disk limit, and `/tmp`, which gets the remaining quarter. The agent applies the same
+//! restrictions to itself as in the [jail](super::jail) and serves requests on its standard input and output, which the
+//! engine forwards.
 //!
 //! [`Image::Base`] contains only the agent. It is imported into the engine when it is first needed, under a name
 //! derived from its content, and stays there for later starts. It can be removed with `docker image rm`. The
@@ -73,8 +73,8 @@ impl Docker {
     /// Creates a back end that uses `program` as the agent in its base image. The program has to be statically linked
     /// and call [`guest::enter`](crate::guest::enter) before anything else.
     ///
-    /// The back end connects to the engine whose socket the environment variable `DOCKER_HOST` specifies, or to the
-    /// default socket if the variable is not set.
+    /// The environment variable `DOCKER_HOST` specifies the engine's socket. If the variable is not set, the back end
+    /// connects to the default socket.
     pub fn agent(program: impl Into<PathBuf>) -> Self {
         let host = env::var("DOCKER_HOST").unwrap_or_else(|_| DEFAULT_SOCKET.to_owned());
         Self { agent: program.into(), host, base: Arc::default() }
@@ -182,8 +182,8 @@ pub(crate) fn remove_leftover(host: &str, name: &str, grace: Duration) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(work)?)
     };
-    // Use a separate OS thread, because the caller may be a task on another runtime, which must not be blocked on this
-    // one.
+    // Use a separate OS thread, because the caller may be a task on another tokio runtime, and a runtime's thread
+    // cannot block on a second runtime.
     let removed = std::thread::scope(|it| it.spawn(run).join());
     match removed {
         Ok(Ok(())) => true,

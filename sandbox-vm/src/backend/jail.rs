@@ -2,8 +2,8 @@
 //!
 //! A guest is a process that runs as an unprivileged user in its own namespaces (user, mount, process, network, IPC,
 //! host name, control group), with a read-only root directory that contains only its image. It is restricted by a
-//! seccomp allow list and by Landlock, and it has no capabilities and no way to gain any. Control groups limit its
-//! resources if this process can write to them; otherwise resource limits (`setrlimit`) do. Both the root user and
+//! seccomp allow list and by Landlock, and it has no capabilities and no way to gain any. Its resources are limited by
+//! control groups if this process can write to the cgroup tree, and by `setrlimit` otherwise. Both the root user and
 //! ordinary users can start jails. A jail that the root user starts runs as `nobody`.
 //!
 //! A guest starts in two stages, so that this crate never has to call `fork` itself. The [`outer`] stage creates the
@@ -110,10 +110,10 @@ impl InitPlan {
     }
 }
 
-/// Start of every line in which a stage reports why it failed.
+/// Prefix of every line in which a stage reports why it failed.
 pub(super) const ERROR_PREFIX: &str = "the sandbox cannot";
 
-/// Why a stage of a guest failed.
+/// The error returned when a stage of a guest fails.
 #[derive(Debug, thiserror::Error)]
 #[error("{} {what}: {source}", ERROR_PREFIX)]
 pub struct StageError {

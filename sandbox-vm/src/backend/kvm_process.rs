@@ -66,7 +66,7 @@ const MONITOR_MEMORY: u64 = 48 << 20;
 /// one counts.
 const GUEST_ENDED: &str = "continue running its guest";
 
-/// Text in that line if the guest ran out of memory.
+/// Text that the line marked by `GUEST_ENDED` also contains if the guest ran out of memory.
 const OUT_OF_MEMORY: &str = "the guest ran out of memory";
 
 /// The back end for KVM without a guest kernel. It runs only graphs, so its report does not list

@@ -1,7 +1,7 @@
 //! The micro VM back end. Each guest has its own kernel and runs in QEMU.
 //!
 //! The machine has a processor, memory, an output-only console, a source of randomness and one channel. It has no
-//! network, no disk and no access to host files. If KVM can run ordinary kernels on this host, it runs the machine.
+//! network, no disk and no access to host files. KVM runs the machine if it can run ordinary kernels on this host.
 //! Otherwise QEMU emulates the machine, which is slow for programs but fast enough for graphs that wait for models.
 //! QEMU itself runs in its own namespaces, as an unprivileged user, in a root directory that contains only its own
 //! files ([`become_qemu`]), and in a control group if one can be created.
@@ -333,8 +333,8 @@ async fn restore_state(
     }
 }
 
-/// Returns the reason why QEMU failed. If QEMU closed the connection, kills it and returns its own output, which says
-/// more about the cause.
+/// Returns the reason why QEMU failed. If QEMU closed the connection, kills QEMU and returns its output, which says
+/// more about the cause than `error`.
 async fn failure_reason(jail: &mut JailHandle, error: &io::Error) -> String {
     let diagnostics = match error.kind() {
         io::ErrorKind::UnexpectedEof => jail.collect_diagnostics_and_kill().await,

@@ -117,7 +117,7 @@ async fn forgetting_a_thread_keeps_other_threads() {
     assert_eq!(call_count.load(Ordering::SeqCst), 2);
 }
 
-/// Returns a policy and a sender. Each call returns the next answer that was sent.
+/// Returns a policy and a sender. Each call that the policy makes returns the next answer from the sender.
 fn scripted() -> (CallPolicy, tokio::sync::mpsc::UnboundedSender<Answer>) {
     let (answer_next, answers) = tokio::sync::mpsc::unbounded_channel::<Answer>();
     let answers = Arc::new(tokio::sync::Mutex::new(answers));

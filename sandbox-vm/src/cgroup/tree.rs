@@ -193,7 +193,7 @@ mod tests {
         let was_changed = |it: &Path| it.join("cgroup.subtree_control").exists();
         assert!(!was_changed(&service) && !was_changed(&main));
         // The group of this process is not used as the parent, because the kernel refuses to enable controllers in a
-        // group that contains a process. A directory in place of the file makes the write fail in the same way.
+        // group that contains a process. Here, a directory in place of the file makes the write fail in the same way.
         dir(&main, "cgroup.subtree_control");
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
         let group = tree.create("guest", &crate::Limits::default()).unwrap();

@@ -1,8 +1,8 @@
 //! The agent's child processes, and the processes that they leave behind.
 //!
 //! If the agent is process 1, it becomes the parent of every orphaned process and is the only process that can reap
-//! them. It therefore waits for all children, reports the exit of those that it started itself, and ignores the rest.
-//! If the agent is an ordinary process, it waits only for its own children.
+//! them. It therefore waits for all children, but reports only the exit of those that it started itself. If the agent
+//! is an ordinary process, it waits only for its own children.
 
 use std::{
     collections::HashMap,
@@ -132,8 +132,8 @@ pub(super) struct Child {
     pub(super) group: ProcessGroup,
 }
 
-/// A program's process group. Dropping this value kills the group. If the agent is process 1, dropping the last such
-/// value kills all other processes in the guest, including those that moved to another group.
+/// A program's process group. Dropping this value kills the group. If the agent is process 1, dropping the last
+/// `ProcessGroup` kills all other processes in the guest, including those that moved to another group.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     pub(super) pid: Pid,

@@ -43,7 +43,7 @@ struct Shared {
     next: AtomicU64,
 }
 
-/// Acknowledges a flush request: all events that preceded the request have been sent.
+/// Acknowledges a flush request once all events that preceded the request have been sent.
 pub(super) type FlushAck = oneshot::Sender<()>;
 
 /// A host call in flight.
@@ -174,7 +174,8 @@ impl Connection {
     }
 }
 
-/// Checks that decoding a payload takes at most `limit` bytes of the host's memory, and returns the estimate.
+/// Checks that decoding a payload takes at most `limit` bytes of the host's memory. Returns the estimated number of
+/// bytes.
 fn check_memory(payload: &[u8], limit: u64, what: &str, fix: &str) -> Result<u64, Fault> {
     let memory = shape::check(payload).map_err(|it| Fault::new(FaultCode::Terminal, it))?;
     if memory <= limit {

@@ -34,7 +34,7 @@ pub enum GuestArgs {
     GvisorInit(gvisor::InitPlan),
     /// Runs as the first program in a container, restricts itself, and serves on standard input and output.
     Contained(container::InitPlan),
-    /// Builds a root file system around itself that contains only QEMU, and executes QEMU. Standard input is the
+    /// Builds a root file system that contains only QEMU, switches to it, and executes QEMU. Standard input is the
     /// channel.
     Qemu(microvm::QemuPlan),
     /// Runs as the first program in a VM, sets up the system, and serves on the VM's channel.
@@ -48,13 +48,13 @@ pub enum GuestArgs {
 }
 
 impl GuestArgs {
-    /// Adds the arguments that start the program as this guest.
+    /// Adds the arguments that start the program as a guest with this role.
     pub(crate) fn apply(&self, command: &mut Command) -> io::Result<()> {
         command.args(self.to_args()?);
         Ok(())
     }
 
-    /// Returns the arguments that start a program as this guest.
+    /// Returns the arguments that start a program as a guest with this role.
     pub(crate) fn to_args(&self) -> io::Result<[String; 2]> {
         Ok([GUEST_FLAG.to_owned(), serde_json::to_string(self)?])
     }

@@ -33,7 +33,8 @@ use crate::{
 /// Interval at which a program's resource usage is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for remaining output after a program has ended, because another process may keep its pipe open.
+/// Maximum time to wait for remaining output after a program has ended. Another process may keep the program's pipe
+/// open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a program until it exits or exceeds a limit.

@@ -95,7 +95,7 @@ impl Host {
     }
 }
 
-/// An external call that failed or was refused.
+/// The error returned when an external call fails or is refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 struct ExternalCallError(String);

@@ -96,7 +96,7 @@ impl Templates {
         *self.state() = State::Disabled;
     }
 
-    /// Drops the template. The next sandbox that is created becomes the source of a new one.
+    /// Drops the template. The next sandbox that is created becomes the source of a new template.
     pub(super) fn clear(&self) {
         let mut state = self.state();
         if let State::Ready(_) = *state {

@@ -184,7 +184,7 @@ impl Assembler {
     }
 }
 
-/// Reason why a frame could not be read.
+/// The error returned when a frame cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The other side violated the protocol.

@@ -19,7 +19,7 @@ use crate::limits::{ExceededLimit, ExecLimits, Usage};
 pub struct HostHello {
     /// Protocol version: [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Random number that the guest must return, which ties the guest's reply to this start.
+    /// Random number that the guest must return. It ties the guest's reply to this start of the guest.
     pub nonce: u64,
 }
 
@@ -193,7 +193,7 @@ pub struct GraphStart {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum GraphInput {
-    /// New input: the fields of the state that it sets.
+    /// New input, given as the state fields to set.
     Fields(Map<String, Value>),
     /// No input: the run continues from the thread's current state.
     Nothing,
@@ -216,10 +216,11 @@ pub struct GraphEvent {
     pub task: Option<TaskId>,
     /// Node that the task executes.
     pub node: Option<String>,
-    /// The failed task that this event's task handles.
+    /// For events of an error handler, the failed task.
     #[serde(rename = "handles")]
     pub handled_task: Option<TaskId>,
-    /// The task in the parent graph that runs this graph.
+    /// For events of a subgraph, the task that runs the subgraph. If an error handler runs the subgraph, this is the
+    /// failed task.
     #[serde(rename = "outer")]
     pub parent_task: Option<TaskId>,
     /// Content of the event.
@@ -278,7 +279,7 @@ pub enum HostCall {
     Namespaces,
 }
 
-/// A call to an external service that the host makes for the graph.
+/// A call that the host makes to an external service for the graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExternalCall {
     /// Kind of the call, for example `llm.chat`.
@@ -300,7 +301,7 @@ pub struct ExternalCall {
 /// Reply to [`HostCall::Get`].
 pub type GetReply = Option<Checkpoint>;
 
-/// A request that was refused or failed.
+/// The reason why a request was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Kind of the failure.

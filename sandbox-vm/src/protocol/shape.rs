@@ -49,7 +49,7 @@ pub fn check(payload: &[u8]) -> Result<u64, &'static str> {
             open.push(contents);
             continue;
         }
-        // This value is complete. So is every enclosing array or map whose last value it is.
+        // This value is complete. An enclosing array or map is complete too if this was its last value.
         while let Some(left) = open.last_mut() {
             *left = left.saturating_sub(1);
             if *left > 0 {

@@ -147,8 +147,7 @@ async fn list_page(
     while page.len() < limit {
         let Some(checkpoint) = saver.list(&next).await?.pop() else { break };
         bytes += quota::encoded_size(&checkpoint)?;
-        // Return at least one checkpoint, so that a guest that continues after the last checkpoint of a page reaches
-        // the end.
+        // Return at least one checkpoint, so that a guest that requests page after page reaches the end of the list.
         if bytes > MAX_PAGE_BYTES && !page.is_empty() {
             break;
         }

@@ -17,8 +17,8 @@ pub(super) const DEFAULT_BYTES: u64 = 256 << 20;
 /// records.
 const RECORD_OVERHEAD: u64 = 256;
 
-/// The amount of storage that a run may still use. It never grows again, so overwriting the same data costs as much as
-/// writing it.
+/// The amount of storage that a run may still use, in bytes. It never grows, so overwriting data costs as much as
+/// writing new data.
 #[derive(Debug)]
 pub(super) struct Quota {
     limit: u64,

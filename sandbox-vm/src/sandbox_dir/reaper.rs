@@ -85,7 +85,7 @@ fn remove_if_orphaned(entry: &DirEntry) -> bool {
     let Ok(lock) = File::open(dir.join(LOCK_FILE)) else {
         return is_past_creation_grace(entry) && remove_orphan_without_lock(&dir);
     };
-    // The owner of such a young directory may be about to take the lock.
+    // If the directory is young, its owner may be about to take the lock.
     if entry.file_name().to_string_lossy().starts_with(INCOMPLETE_PREFIX)
         && !is_past_creation_grace(entry)
     {
@@ -109,7 +109,7 @@ fn is_past_creation_grace(entry: &DirEntry) -> bool {
 }
 
 /// Removes a sandbox directory without a lock file. Its owner was killed before it created the lock, or while it
-/// removed the directory. Its contents distinguish it from a directory that does not belong to a sandbox.
+/// removed the directory. The directory is removed only if all its entries are known entries of a sandbox directory.
 fn remove_orphan_without_lock(dir: &Path) -> bool {
     let Ok(entries) = fs::read_dir(dir) else { return false };
     let names: Vec<_> = entries.flatten().map(|it| it.file_name()).collect();
@@ -208,7 +208,7 @@ fn remove_leftover(leftover: &Leftover, deadline: Instant, engine_grace: Option<
         Leftover::Container { host, name } if name.starts_with(CONTAINER_PREFIX) => {
             engine_grace.is_some_and(|grace| remove_container(host, name, grace))
         }
-        // This crate never records such a leftover, so leave it alone.
+        // This crate never creates groups or containers with other names, so leave this one alone.
         Leftover::Cgroup(_) | Leftover::Container { .. } => {
             tracing::warn!(?leftover, "ignoring a leftover that does not belong to a sandbox");
             true

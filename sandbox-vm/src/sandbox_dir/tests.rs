@@ -94,8 +94,8 @@ fn unrelated_directories_are_kept() {
     assert!(!empty.exists());
 }
 
-/// If an owner is killed while it removes its sandbox directory, the next start removes the rest, whichever entries are
-/// left.
+/// If an owner is killed while it removes its sandbox directory, the next start removes the remaining entries,
+/// whichever they are.
 #[test]
 fn partially_removed_directory_is_removed_by_the_next_start() {
     let state = tempfile::tempdir().unwrap();

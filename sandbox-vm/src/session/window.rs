@@ -13,8 +13,8 @@ use crate::protocol::{
 /// slightly before the host counts the call as completed.
 const MAX_HOST_CALLS: usize = 1024;
 
-/// Number of bytes for unknown requests that is always tolerated. A restored guest may still send messages that were
-/// meant for an earlier host.
+/// Number of bytes that a guest may always send for unknown requests. A restored guest may still send messages that
+/// were meant for an earlier host.
 const LATE_BYTES: u64 = 1 << 20;
 
 /// Number of bytes that a message for an unknown request costs in addition to its length, so that the number of empty

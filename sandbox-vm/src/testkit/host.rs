@@ -1,4 +1,4 @@
-//! A host process with live sandboxes that waits to be killed. Tests then check what it leaves behind.
+//! A host process that has live sandboxes and waits to be killed. Tests then check what the process leaves behind.
 
 use std::{
     io::{self, Write},

@@ -184,8 +184,8 @@ fn endless_output() -> io::Result<()> {
     }
 }
 
-/// Fails if a file or directory is empty. An empty replacement for a hidden file reveals nothing, so the attempt
-/// failed.
+/// Fails if a file or directory is empty. An empty replacement for a hidden file reveals nothing, so the attempt counts
+/// as blocked.
 fn non_empty<T>(found: Option<T>) -> io::Result<()> {
     found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
 }

@@ -95,7 +95,8 @@ async fn paused(cx: TestContext) -> Result<(), Failure> {
     sandbox.pause().await?;
     let refused = sandbox.ping().await;
     ensure!(matches!(refused, Err(Error::Paused { .. })), "{refused:?}");
-    // Send the command directly, because `ping` refuses it while the sandbox is paused. A paused guest must not reply.
+    // Send the command directly, because `ping` returns an error while the sandbox is paused. A paused guest must not
+    // reply.
     let answer =
         sandbox.session().request::<()>(&GuestCommand::Ping, Duration::from_millis(500)).await;
     ensure!(answer.is_err(), "the guest replied while it was paused");

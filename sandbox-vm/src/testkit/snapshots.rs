@@ -43,7 +43,7 @@ async fn files(cx: TestContext) -> Result<(), Failure> {
     ensure!(later.as_ref().is_err_and(Error::is_not_found), "{later:?}");
     let output = copy.exec(Program::new(&*cx.program).args(["say", "alive", ""])).await?;
     ensure!(output.stdout == b"alive", "{output:?}");
-    // Restoring is refused while a live sandbox has the name. Changes in the copy do not affect the original.
+    // Restoring is refused while a live sandbox has the same name. Changes in the copy do not affect the original.
     let again = cx.sandboxes.restore(named(&cx, "copy"), snapshot).await;
     ensure!(matches!(again, Err(Error::BadSpec { .. })), "{again:?}");
     copy.fs().remove("notes").await?;

@@ -1,4 +1,4 @@
-//! Tests that a killed host leaves nothing behind after the next start.
+//! Tests that the next start removes everything that a killed host has left behind.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -137,7 +137,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     assert_eq!(sandbox_dir::remove_orphans(&state), 0);
     let stop: &[u32] = match guests {
         GuestState::Running | GuestState::Detached => &[],
-        // The host's own id comes first, followed by one stage per guest.
+        // The list starts with the id of the host, followed by the id of one stage per guest.
         GuestState::Paused => &pids[1 + count..],
         GuestState::Stopped => &pids[1..],
     };
@@ -182,7 +182,7 @@ fn processes_in(theirs: &BTreeMap<String, File>) -> Vec<String> {
     found.map(|it| it.to_string()).collect()
 }
 
-/// Mounts and sockets on this machine. A sandbox could leave some behind that do not contain its name.
+/// Mounts and sockets on this machine. A sandbox could leave behind some whose names do not contain the sandbox's name.
 struct SystemState {
     mounts: BTreeSet<String>,
     sockets: BTreeSet<String>,

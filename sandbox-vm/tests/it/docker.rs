@@ -123,7 +123,8 @@ async fn out_of_memory_is_reported_as_memory_limit() {
     assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
 
-/// An out-of-memory event is attributed to only one program, not also to the next one. A later event is reported again.
+/// An out-of-memory event is attributed to one program only, and not to the next program as well. A later event is
+/// reported again.
 #[tokio::test]
 async fn each_out_of_memory_event_is_reported_once() {
     let (docker, engine, dir) = docker();

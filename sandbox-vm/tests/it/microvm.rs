@@ -85,15 +85,15 @@ async fn run_every_second_check(first: usize) {
     let checks = checks.filter(|it| it.name().contains(&wanted));
     let report = testkit::run_checks(super::HOSTILE, || vm.clone(), checks).await;
     eprintln!("microvm: {report}");
-    // A selected check may be in the other half.
+    // If `CHECKS` selects checks, all of them may be in the other half of the suite.
     if !report.outcomes.is_empty() {
         report.assert();
     }
     assert!(!wanted.is_empty() || report.passed() >= 20, "{report}");
 }
 
-/// QEMU's process must have few privileges, because a guest that takes over QEMU gains them. They are inspected from
-/// outside.
+/// QEMU's process must have few privileges, because a guest that takes over QEMU gains them. This test inspects them
+/// from outside the process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn qemu_process_is_confined() {
     let Some(vm) = micro_vm() else { return };

@@ -13,7 +13,7 @@ use crate::{
     spec::Spec,
 };
 
-/// User and group that the guest runs as, which are `nobody` and its group.
+/// User and group that the guest runs as: `nobody` and the group of that user.
 const NOBODY: &str = "65534:65534";
 
 /// Kernel files that are hidden from the guest. These are the paths that container engines mask by default, and further

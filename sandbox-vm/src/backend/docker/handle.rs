@@ -100,8 +100,8 @@ impl Handle for DockerHandle {
     }
 
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        // Once memory has run out, the container's state reports this forever, so only events show that it happened
-        // again.
+        // The container's state reports the first out-of-memory event forever, so later ones can be detected only
+        // through the engine's events.
         let last_oom = self.last_oom.load(Ordering::Relaxed);
         let filters = HashMap::from([("container", vec![&*self.name]), ("event", vec!["oom"])]);
         let options = EventsOptionsBuilder::default().filters(&filters);

@@ -17,7 +17,7 @@ use crate::{
     guest::Agent,
 };
 
-/// A user that no process in the guest runs as.
+/// Id of a user that no process in the guest runs as.
 const NOBODY: u32 = 65_534;
 
 /// Restricts this process and serves requests until the host ends the session.

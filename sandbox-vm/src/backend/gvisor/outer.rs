@@ -38,7 +38,7 @@ pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
         .map_err(StageError::new("arrange to be killed when its parent ends"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StageError::new("make its mounts private"))?;
-    // Clone these mounts before another mount covers them.
+    // Clone the host's mounts now, because the mount on the staging directory may cover some of them.
     let mut entries = guest_entries(&plan.image)?;
     entries.extend(root::shared_dirs(&plan.shared_dirs)?);
     let runsc = runsc_entries(plan).map_err(step("find `runsc`"))?;
@@ -68,7 +68,8 @@ fn runsc_entries(plan: &OuterPlan) -> io::Result<Vec<RootEntry>> {
     ])
 }
 
-/// Builds a root directory for gVisor itself, so that code that breaks out of gVisor finds no host files there either.
+/// Builds a root directory for gVisor itself. Code that breaks out of gVisor sees this directory instead of the host's
+/// files.
 fn build_runsc_root(base: &Path, entries: Vec<RootEntry>) -> io::Result<()> {
     ["dev", "proc", "state", "tmp"].iter().try_for_each(|it| fs::create_dir(base.join(it)))?;
     root::mount_entries(base, entries)?;

@@ -42,7 +42,7 @@ pub(in crate::backend) struct JailHandle {
     cgroup: Option<Cgroup>,
     // Std mutexes suffice, because they are held only briefly and never across an await.
     last_hits: Mutex<LimitHits>,
-    /// Highest observed memory use, for guests without a control group that measures it.
+    /// Highest observed memory use in bytes. Used only if no control group measures the guest's memory.
     peak_memory: Mutex<u64>,
     diagnostics: Option<Diagnostics>,
     started: Instant,
@@ -83,8 +83,8 @@ impl JailHandle {
         };
         let pid = pid().ok_or(io::ErrorKind::InvalidData)?;
         let guest = pidfd_open(pid, PidfdFlags::empty())?;
-        // Check the parent only after opening the pidfd, because the guest may have ended before, and its id may have
-        // been reused.
+        // Check the parent only after opening the pidfd, because the guest may have ended before the pidfd was opened,
+        // and its id may have been reused.
         let stage = self.outer.get_mut().as_ref().and_then(Child::id);
         if parent_pid(pid).is_some_and(|it| Some(it) != stage) {
             return Err(io::ErrorKind::NotFound.into());

@@ -144,7 +144,7 @@ mod tests {
         spec::Spec,
     };
 
-    /// Starts a script that does not call `guest::enter` as a guest, and returns the error.
+    /// Runs a script as a guest and returns the error. The script does not call `guest::enter`.
     async fn start(script: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");

@@ -39,7 +39,7 @@ pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
     let step = |what: &'static str| StageError::new::<io::Error>(what);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StageError::new("make its mounts private"))?;
-    // Clone these mounts before another mount covers them.
+    // Clone the host's mounts now, because the mount on the staging directory may cover some of them.
     let mut entries = collect_entries(plan).map_err(step("find its image"))?;
     entries.extend(shared_dirs(&plan.shared_dirs)?);
     let base = Path::new(STAGING_DIR);
@@ -71,7 +71,7 @@ fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
     Ok(entries)
 }
 
-/// A clone of a host mount that is not attached to any directory yet.
+/// A cloned host mount that has not been attached to a directory yet.
 pub(in crate::backend) struct ClonedMount {
     tree: OwnedFd,
     to: PathBuf,
@@ -210,7 +210,7 @@ fn enter(base: &Path) -> io::Result<()> {
 /// Makes `base` the read-only root directory of this process. Nothing in the old root remains reachable.
 pub(in crate::backend) fn pivot_into(base: &Path) -> io::Result<()> {
     std::env::set_current_dir(base)?;
-    // This call stacks the old root on top of the new one. The next call unmounts it there.
+    // This call stacks the old root on top of the new one. The next call unmounts the old root.
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")?;

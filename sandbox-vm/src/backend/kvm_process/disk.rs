@@ -81,7 +81,7 @@ pub(super) struct Metadata {
 /// An entry of a directory.
 #[derive(Debug)]
 pub(super) struct DirEntry {
-    /// Number of the entry. A listing can be continued after this number.
+    /// Number of the entry. A listing can continue after this number.
     pub(super) number: u64,
     pub(super) node: u64,
     pub(super) kind: FileKind,
@@ -187,7 +187,7 @@ impl Disk {
         it.changed = now;
         let new = usize::try_from(size).map_err(|_| Errno::FBIG)?;
         if new > bytes.capacity() {
-            // Reserve a little more than needed, but less than a vector would by itself, which is twice the size.
+            // Reserve a little more than needed, but less than the doubled size that a growing vector would reserve.
             let ahead = (new / 8).next_multiple_of(BLOCK as usize);
             bytes.reserve_exact(new + ahead - bytes.len());
         }
@@ -197,8 +197,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns the entries of a directory whose number is greater than `after`. The first two entries are the directory
-    /// itself and its parent.
+    /// Returns the directory entries that have a number greater than `after`. The first two entries of a directory are
+    /// the directory itself and its parent.
     pub(super) fn list(
         &self,
         node: u64,
@@ -346,7 +346,7 @@ impl Disk {
         }
     }
 
-    /// Returns the maximum size that a file can grow to whose current size is `size`.
+    /// Returns the maximum size that a file with a current size of `size` can grow to.
     fn max_size(&self, size: u64) -> u64 {
         (self.capacity.bytes - self.used).saturating_add(blocks(size)) / BLOCK * BLOCK
     }

@@ -19,7 +19,7 @@ const STACK_END: u64 = 0x7f_ffff_f000;
 /// Size of the stack in bytes.
 const STACK_SIZE: u64 = 1 << 20;
 
-/// The reason why a program cannot be loaded.
+/// The error returned when a program cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
     #[error(
@@ -34,7 +34,7 @@ pub(super) enum LoadError {
     Memory(Errno),
 }
 
-/// Data that a program is started with.
+/// Arguments and random bytes that a program is started with.
 #[derive(Clone, Debug)]
 pub(super) struct ProgramArgs<'a> {
     /// Arguments of the program, starting with its own name.
@@ -75,7 +75,7 @@ pub(super) fn load(
     })
 }
 
-/// The relevant parts of a program's file.
+/// The parts of a program's file that are needed to load the program.
 struct Program {
     entry: u64,
     /// Address of the program headers in memory, and their number.

@@ -36,7 +36,7 @@ use super::{
 };
 use crate::guest::WORKSPACE;
 
-/// A system call as the guest makes it.
+/// Number and arguments of a system call that the guest makes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) number: u64,
@@ -109,7 +109,7 @@ pub(super) enum Clock {
     ProcessCpu,
 }
 
-/// The reason why a system call returns no value.
+/// The error returned when a system call fails or ends the guest.
 enum CallFailure {
     Errno(Errno),
     Exit(GuestExit),

@@ -23,7 +23,7 @@ use super::{
 /// Processor flags that the guest may set for itself when a system call returns.
 const USER_FLAGS: u64 = 0x0024_0cd5;
 
-/// Instruction and stack address at which a program starts.
+/// Addresses of the first instruction and of the stack with which a program starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntryPoint {
     pub(super) address: u64,
@@ -249,7 +249,7 @@ fn is_interrupted(error: &kvm_ioctls::Error) -> bool {
     codes.iter().any(|it| it.raw_os_error() == error.errno())
 }
 
-/// Why the machine could not be created or cannot continue.
+/// The error returned when the machine cannot be created or cannot continue.
 #[derive(Debug)]
 pub(super) struct MachineError {
     what: &'static str,

@@ -31,7 +31,8 @@ use crate::{
 /// Builds the jail around this process, creates a machine that runs this same program, and runs the machine until the
 /// program ends.
 ///
-/// Standard output is `/dev/kvm`. The previous stage has opened the device, because this stage is not permitted to.
+/// Standard output is `/dev/kvm`. The previous stage has opened the device, because this stage is not permitted to do
+/// so.
 pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let program = File::open("/proc/self/exe");
     let program = program.map_err(StageError::new("read the guest's program"))?;

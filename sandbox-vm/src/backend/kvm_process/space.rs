@@ -1,8 +1,8 @@
-//! The guest's address space. This module writes the page tables and makes every access of the monitor to guest memory.
+//! The guest's address space. This module writes the page tables. The monitor accesses guest memory only through it.
 //!
-//! No page is ever both writable and executable, and on behalf of the guest, the monitor never reads or writes memory
-//! that the guest itself could not read or write. Page tables are never freed. An entry that refers to a table refers
-//! to it forever, so only entries at the last level change.
+//! No page is ever both writable and executable. On behalf of the guest, the monitor never reads or writes memory that
+//! the guest itself could not read or write. Page tables are never freed. An entry that refers to a table keeps
+//! referring to it forever, so only entries at the last level change.
 
 #[cfg(any(test, feature = "testkit"))]
 mod audit;
@@ -224,7 +224,7 @@ impl AddressSpace {
         }
     }
 
-    /// Allocates frames for the pages in the range that have none. `missing` is the number of these pages.
+    /// Allocates a frame for each page in the range that has none. `missing` is the number of these pages.
     fn allocate_missing(
         &mut self,
         range: &Range<u64>,
@@ -319,7 +319,7 @@ impl AddressSpace {
                     each(self, at, entry);
                     page += PAGE;
                 }
-                // A missing table has no entries for all of its span, so skip the span.
+                // If a table is missing, no page in the span that it would cover has an entry, so skip the span.
                 Err(MissingTable { span }) => page = (page / span + 1) * span,
             }
         }
@@ -389,8 +389,8 @@ pub(super) enum SystemPage {
     SharedCode,
 }
 
-/// Error for an address without a page table. The table is missing for all of the aligned block of `span` bytes around
-/// the address.
+/// The error returned when an address has no page table. The table is missing for the whole aligned block of `span`
+/// bytes around the address.
 struct MissingTable {
     span: u64,
 }

@@ -29,7 +29,7 @@ const PORT: &str = "/dev/vport0p1";
 /// Maximum number of attempts to open the port, one every 10 ms, while the kernel is still detecting it.
 const PORT_ATTEMPTS: u32 = 500;
 
-/// The reason why a guest failed to start. It is printed on the console.
+/// The error returned when a guest fails to start. It is printed on the console.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// A setup step failed.
@@ -66,7 +66,7 @@ pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), InitError> {
     confine::populate_root(Path::new("/")).map_err(failed_to("populate its root"))?;
     // No program needs the driver files any more.
     let _ = fs::remove_dir_all("/modules");
-    // Nothing is mounted on `/sys`.
+    // Remove the mount point `/sys`, because nothing is mounted there.
     let _ = fs::remove_dir("/sys");
     let _ = mount_remount("/", MountFlags::RDONLY, "");
     std::env::set_current_dir(WORKSPACE).map_err(failed_to("enter its workspace"))?;

@@ -24,7 +24,7 @@ const TRANSLATION_CACHE_MIB: u64 = 64;
 /// translation cache.
 const QEMU_MEMORY: u64 = (128 + TRANSLATION_CACHE_MIB) << 20;
 
-/// What executes the guest's instructions.
+/// Processor that executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Accelerator {
     /// The host's processor, through KVM.
@@ -37,8 +37,8 @@ impl Accelerator {
     /// Returns the accelerator to try first. This is KVM if it can run ordinary kernels and this user may open its
     /// device, and emulation otherwise.
     ///
-    /// KVM is assumed to run ordinary kernels if the module `kvm_intel` or `kvm_amd` is loaded. Other kinds of KVM
-    /// exist inside some virtual machines, and guest kernels hang in them.
+    /// KVM is assumed to run ordinary kernels if the module `kvm_intel` or `kvm_amd` is loaded. Some virtual machines
+    /// provide other kinds of KVM, under which guest kernels hang.
     pub(super) fn choose() -> Self {
         let hardware =
             ["kvm_intel", "kvm_amd"].iter().any(|it| Path::new("/sys/module").join(it).exists());
@@ -73,7 +73,7 @@ pub(super) struct Machine {
     agent_args: String,
 }
 
-/// What a machine does when it is started.
+/// How a machine starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartMode {
     /// Boot the kernel.

@@ -15,7 +15,7 @@ use crate::backend;
 const MODULE_DIRS: [&str; 3] =
     ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib64/qemu", "/usr/lib/qemu"];
 
-/// Prefix of the names of the only modules that are needed, which are QEMU's accelerators.
+/// Prefix of the names of QEMU's accelerator modules. No other modules are needed.
 const ACCELERATOR_PREFIX: &str = "accel-";
 
 /// Directories where distributions install firmware. All of them are needed, because they contain links to each other.
@@ -53,8 +53,9 @@ impl QemuFiles {
     }
 }
 
-/// Returns the shared libraries of a program. The environment variable makes the dynamic loader list them instead of
-/// starting the program. A statically linked program ignores the variable and prints its version.
+/// Returns the shared libraries of a program. The environment variable `LD_TRACE_LOADED_OBJECTS` makes the dynamic
+/// loader list them instead of starting the program. A statically linked program ignores the variable and prints its
+/// version.
 fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let mut command = Command::new(program);
     command.arg("--version").env_clear().env("LD_TRACE_LOADED_OBJECTS", "1").current_dir("/");

@@ -27,7 +27,7 @@ const MANIFEST_FILE: &str = "machine.json";
 /// Name under which the state file is passed to QEMU.
 const FD_NAME: &str = "snapshot";
 
-/// Interval at which QEMU is asked whether it has finished.
+/// Interval at which QEMU is polled for the completion of a transfer.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long QEMU may take to write or read a state.
@@ -78,7 +78,7 @@ pub(super) async fn save(
     let state = create_private_file(&dir.join(STATE_FILE)).map_err(failed)?;
     let saved = save_state(monitor, &state).await;
     if saved.is_err() {
-        // Otherwise QEMU would continue writing while the machine runs.
+        // Cancel the transfer, because QEMU would otherwise continue writing while the machine runs.
         let _ = monitor.execute("migrate_cancel", json!({})).await;
     }
     monitor.execute("cont", json!({})).await.map_err(failed)?;
@@ -144,8 +144,8 @@ async fn wait_until_saved(monitor: &mut QmpClient) -> io::Result<()> {
     }
 }
 
-/// Opens the state in a directory if it is complete and was created by a machine with the same content and limits. The
-/// caller has to compare the QEMU version later.
+/// Opens the state in a directory. Fails if the state is incomplete, or if a machine with other content or other limits
+/// created it. The caller has to compare the QEMU version later.
 pub(super) fn open(
     dir: &Path,
     identity: &MachineIdentity,
@@ -174,7 +174,7 @@ pub(super) fn open(
     Ok((state, manifest.identity))
 }
 
-/// Restores a state in a machine that was started in the mode that waits for a state.
+/// Restores a state in a machine that was started with `StartMode::AwaitState`.
 pub(super) async fn load(monitor: &mut QmpClient, state: &File) -> io::Result<()> {
     monitor.send_fd(FD_NAME, state).await?;
     monitor.execute("migrate-incoming", json!({ "uri": format!("fd:{FD_NAME}") })).await?;

@@ -106,7 +106,7 @@ fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
     paths.extend(plan.has_kvm().then_some(Path::new(qemu::KVM_DEVICE)));
     let base = Path::new(STAGING_DIR);
     let mount_all = || -> io::Result<()> {
-        // Clone these mounts before another mount covers them.
+        // Clone the host's mounts now, because the mount on the staging directory may cover some of them.
         let entries: io::Result<Vec<_>> =
             paths.iter().map(|it| root::clone_mount(it, it)).collect();
         let entries = entries?;

@@ -182,7 +182,7 @@ impl FakeEngine {
             }
             unknown => panic!("unexpected request: {unknown:?}"),
         };
-        // If the answer is null, for example because there are no events, the body is empty.
+        // If the answer is null, for example because there are no events, the response body is empty.
         let answer = if answer.is_null() { String::new() } else { answer.to_string() };
         let length = answer.len();
         let head =

@@ -177,8 +177,8 @@ impl<O: HostIo> Kernel<O> {
         Ok(0)
     }
 
-    /// Releases an open file. If the file was removed while it was open, it is deleted together with its last
-    /// descriptor.
+    /// Releases an open file. If the file was removed while it was open, it is deleted when its last descriptor is
+    /// closed.
     pub(super) fn drop_open(&mut self, open: Rc<OpenFile>) {
         if let Some(OpenFile { object: Object::Node(node, _), .. }) = Rc::into_inner(open) {
             self.disk.release(node);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::backend::kvm_process::disk::{FileKind, Metadata, ROOT};
 
-/// The value of `AT_FDCWD`, which stands for the current directory, as it appears in a register.
+/// `AT_FDCWD`, the constant for the current directory, as it appears in a register.
 pub(super) const AT_CWD: u64 = libc::AT_FDCWD as u64;
 
 /// Maximum number of bytes of a directory listing that one call returns.

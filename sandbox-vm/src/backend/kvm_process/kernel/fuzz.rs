@@ -74,7 +74,7 @@ fn act(kernel: &mut Kernel<FakeHost>, script: &mut Script<'_>) -> Option<()> {
     Some(())
 }
 
-/// The bytes that have not been interpreted yet.
+/// The bytes of a script that have not been interpreted yet.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -89,7 +89,7 @@ impl<'a> Script<'a> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
-    /// Returns an argument of a system call, which is a valid pointer, a small number, an edge case that has broken
+    /// Returns an argument of a system call. It is a valid pointer, a small number, an edge case that has broken
     /// kernels before, or an arbitrary number.
     fn argument(&mut self) -> u64 {
         const EDGES: [u64; 16] = [

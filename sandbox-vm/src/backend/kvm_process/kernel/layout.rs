@@ -55,7 +55,7 @@ pub(super) fn stat(metadata: &Metadata) -> Vec<u8> {
     buffer.0
 }
 
-/// Encodes a `struct statx` in which the fields are set that `struct stat` also has.
+/// Encodes a `struct statx`. Only the fields that `struct stat` also has are set.
 pub(super) fn statx(metadata: &Metadata) -> Vec<u8> {
     const BASIC: u32 = 0x7ff;
     let mut buffer = StructBuffer::new(256);

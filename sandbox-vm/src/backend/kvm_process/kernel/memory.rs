@@ -1,4 +1,4 @@
-//! System calls for memory, which change the heap, mappings, and the access rights of pages.
+//! System calls that change the heap, the mappings and the access rights of pages.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ impl<O: HostIo> Kernel<O> {
     pub(super) fn mmap(&mut self, [at, len, access, flags, _, _]: [u64; 6]) -> CallResult {
         let flag = |it: i32| flags & u64::from(it.cast_unsigned()) != 0;
         let access = parse_access(access)?;
-        // Only anonymous memory can be mapped, because files cannot.
+        // Only anonymous memory can be mapped. Mapping files is not supported.
         if !flag(libc::MAP_ANONYMOUS) {
             return Err(Errno::NODEV.into());
         }

@@ -136,8 +136,8 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Returns the events to report, encoded for guest memory. Adds to `wanted` the events to wait for on the channel
-    /// if there are none to report.
+    /// Returns the events to report, encoded for guest memory. If there are none to report for the channel, adds to
+    /// `wanted` the events to wait for.
     fn collect_events(
         &mut self,
         interests: &mut Interests,
@@ -201,8 +201,8 @@ impl<O: HostIo> Kernel<O> {
         }
     }
 
-    /// Returns the events to report for a `poll` entry, and the events to wait for on the channel if there are none to
-    /// report.
+    /// Returns the events to report for a `poll` entry. Also returns the events to wait for on the channel, which are
+    /// needed if no entry has an event to report.
     fn poll_entry(&mut self, entry: &[u8]) -> (u16, Readiness) {
         let number =
             |at: usize| entry.get(at..at + 2).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));

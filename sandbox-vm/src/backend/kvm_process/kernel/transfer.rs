@@ -285,7 +285,7 @@ fn total(iovecs: &[IoVec]) -> u64 {
     iovecs.iter().fold(0, |sum, it| sum.saturating_add(it.1))
 }
 
-/// Returns the first ranges, up to the number of bytes that one call transfers.
+/// Returns the ranges at the start of `iovecs`, up to the number of bytes that one call transfers.
 fn truncate_to_limit(iovecs: &[IoVec]) -> Vec<IoVec> {
     let mut left = MAX;
     let cut = |(at, len): &IoVec| {

@@ -14,7 +14,7 @@ use crate::backend::kvm_process::{
     space::{AddressSpace, USER},
 };
 
-/// Name of an environment variable. If it is set and there is no KVM, the tests fail instead of being skipped.
+/// Environment variable that makes the tests fail, instead of being skipped, if KVM is not available.
 const REQUIRE: &str = "GRAPH_REQUIRE_KVM";
 
 /// Address at which the programs map a page.
@@ -313,7 +313,7 @@ fn page_access_follows_the_requested_rights() {
 
 #[test]
 fn system_calls_return_only_to_guest_memory() {
-    // `mov rax, 0x6000; jmp rax`, with the address that the call has to return to in `rcx`.
+    // `mov rax, 0x6000; jmp rax`. The register `rcx` contains the address that the call has to return to.
     for at in [0x5000, 0x6000, USER.end, 0xffff_8000_0000_0000, 1 << 63] {
         let code = with(at, &[0x48, 0xc7, 0xc0, 0, 0x60, 0, 0, 0xff, 0xe0]);
         assert_faults(&format!("return to {at:#x}"), &code, "");

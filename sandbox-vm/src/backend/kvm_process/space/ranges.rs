@@ -62,7 +62,7 @@ impl RangeSet {
         before.is_none_or(|(_, end)| *end <= range.start)
     }
 
-    /// Returns the first range of this length in the window of which no part is in the set.
+    /// Returns the first range in `window` that has the length `len` and does not overlap with the set.
     pub(super) fn find_gap(&self, len: u64, window: Range<u64>) -> Option<Range<u64>> {
         let mut start = window.start;
         for (taken, end) in &self.taken {
