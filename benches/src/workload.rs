@@ -30,9 +30,9 @@ pub enum Workload {
     Chain,
     /// A loop that appends to a long list.
     Append,
-    /// The loop, with each step stored in memory before the next one starts.
+    /// Like [`Loop`](Self::Loop), but each step is stored in memory before the next one starts.
     CheckpointedLoop,
-    /// The growing list, with each step stored in memory before the next one starts.
+    /// Like [`Append`](Self::Append), but each step is stored in memory before the next one starts.
     CheckpointedAppend,
 }
 

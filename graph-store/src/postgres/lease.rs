@@ -34,7 +34,7 @@ const SETTINGS: &str = "
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
 
-/// Delay between attempts to reacquire locks that, according to the server, a lost session still holds.
+/// Delay between attempts to reacquire a lock that the server still assigns to a lost session.
 const REACQUIRE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The threads leased by this open database.
@@ -271,7 +271,8 @@ impl Drop for LeaseGuard {
             _done: done,
         };
         let token = self.token;
-        // The release is not awaited. The next caller in this open database that leases the thread waits for it.
+        // The release is not awaited. If the thread is leased again in this open database, the new lease waits for
+        // the release.
         drop(
             self.database
                 .runtime()

@@ -83,7 +83,7 @@ impl Writer {
         ops: &[WriteOp],
     ) -> Result<WriteOutcome, Failure<CheckpointError>> {
         let batch = Batch::plan(database, &self.tip_cache, &self.link_ids, ops).await?;
-        // A single write is always sent, because it may already be stored, which only the database knows.
+        // A single write is always sent, because only the database knows whether it is already stored.
         if batch.is_base_missing && ops.len() > 1 {
             return Ok(WriteOutcome::Stale);
         }

@@ -220,7 +220,7 @@ impl Shared {
     fn try_begin(&self, connection: &Connection) -> bool {
         let is_set = connection.busy_timeout(Duration::ZERO).is_ok();
         let begun = is_set && begin(connection).is_ok();
-        // This cannot fail. The rest of the transaction does not wait for a lock.
+        // Setting the timeout cannot fail. It does not affect this transaction, which no longer waits for a lock.
         let _ = connection.busy_timeout(self.busy_timeout);
         begun
     }
@@ -456,7 +456,7 @@ mod tests {
                 Err::<(), _>(Failure::Rejected(()))
             };
             assert!(writer.write(slow, true).await.is_err());
-            // It takes 23 reductions by an eighth until 10 ms fall below half a millisecond.
+            // It takes 23 reductions by one eighth for 10 ms to fall below half a millisecond.
             for _ in 0..20 {
                 assert!(runs_on_writer_thread(&writer, WRITE, true).await);
             }

@@ -64,7 +64,7 @@ pub(crate) struct Node {
     /// Whether the update is returned as two commands.
     pub(crate) split: bool,
     pub(crate) gotos: Vec<(Condition, usize)>,
-    /// Condition and target of sends, and the number of payloads that are sent.
+    /// Condition, target node and number of payloads of the node's sends.
     pub(crate) sends: Option<(Condition, usize, usize)>,
     pub(crate) defer: bool,
     /// Number of times that each task fails.
@@ -95,7 +95,7 @@ impl From<SubgraphPersistence> for Persistence {
     }
 }
 
-/// A condition that is true if the tick count has this remainder.
+/// A condition that is true if the tick count divided by `modulus` has the remainder `remainder`.
 #[derive(Clone, Copy)]
 pub(crate) struct Condition {
     pub(crate) modulus: i64,
