@@ -136,7 +136,8 @@ impl Postgres {
         // From here on the lease is released on drop, even if the caller is cancelled.
         let (database, thread) = (self.clone(), thread.to_owned());
         let mut guard = LeaseGuard { database, thread, token: random(), must_release: true };
-        // The server still counts a session that has just ended as open for a moment.
+        // A session that has just ended may still appear open. The first attempt then fails, and a retry opens a new
+        // session.
         let mut backoff = RetryBackoff::default();
         let acquired = loop {
             match self.try_acquire(&guard).await {

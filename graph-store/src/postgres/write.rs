@@ -22,8 +22,8 @@ use crate::{
     encoded::EncodedCheckpoint,
 };
 
-/// Maximum number of attempts to store a write whose base has changed. The base changes repeatedly only if its
-/// thread is repeatedly deleted and copied to.
+/// Maximum number of attempts to store a write whose base has changed. The base changes repeatedly only if its thread
+/// is repeatedly deleted and then recreated as a copy of another thread.
 const MAX_ATTEMPTS: usize = 5;
 
 /// State that all writes of a saver share.

@@ -1,11 +1,11 @@
 //! The connection that writes to the database.
 //!
-//! Concurrent writes are committed together by a dedicated OS thread, the writer thread. Going through that thread
-//! costs a third of a commit. A write that arrives alone is therefore committed on the calling OS thread, if that
-//! thread belongs to a runtime with several workers and if recent commits have been fast. The calling thread then
-//! blocks on the disk, and with it the sockets and timers that it drives: usually for less than half a millisecond,
-//! and once for longer if a fast disk becomes slow. Only the writer thread waits for writes by other processes and
-//! for WAL checkpoints.
+//! Concurrent writes are committed together by a dedicated OS thread, the writer thread. Handing a write to that
+//! thread takes about a third as long as a commit. A write that arrives alone is therefore committed on the calling
+//! OS thread, if that thread belongs to a runtime with several workers and if recent commits have been fast. The
+//! calling thread then blocks on the disk, and with it the sockets and timers that it drives. It usually blocks for
+//! less than half a millisecond; if a fast disk becomes slow, it blocks once for longer. Only the writer thread waits
+//! for writes by other processes and for WAL checkpoints.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -117,8 +117,9 @@ impl StoredThread {
 
     /// Checks that step numbers increase by one, and that the parent of each checkpoint is the previous checkpoint.
     ///
-    /// With [`Durability::Exit`], only some steps are stored. A run that was lost in a crash leaves checkpoints of
-    /// its subgraphs behind, and the next run adds its own.
+    /// The checks are weaker with [`Durability::Exit`]. The root graph stores only some of its steps, so its step
+    /// numbers may have gaps. Subgraphs are not checked, because a run that crashes leaves checkpoints of its
+    /// subgraphs behind, and the next run adds further checkpoints.
     pub fn check_steps(&self, durability: Durability) -> Result<(), ConsistencyError> {
         let mut before: Option<(&String, CheckpointId, i64)> = None;
         for ((namespace, id), seen) in &self.checkpoints {

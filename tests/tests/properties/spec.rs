@@ -244,7 +244,8 @@ fn node(profile: Profile) -> impl Strategy<Value = Node> {
     let count = prop_oneof![12 => 1..4usize, 1 => 16..40usize];
     let sends = option::weighted(0.2, (condition(), any::<usize>(), count));
     let sends = sends.prop_map(move |it| it.filter(|_| !profile.single_task));
-    // A run in which interrupts are not answered ends at its first interrupt.
+    // With `faults`, interrupts are rarer, because a run whose interrupts are not answered ends at its first
+    // interrupt.
     let quiet = if profile.faults { 40 } else { 12 };
     let trouble =
         match profile.faults {
