@@ -29,7 +29,7 @@ pub const NAME: &str = "llm-layers";
 /// Maximum overhead of a layer per call, in nanoseconds.
 const LIMIT: f64 = 20_000.0;
 
-/// Name of the row that combines several layers.
+/// Name of the row in which each call passes through five layers: cache, retry, budget, rate limit and recording.
 const ALL: &str = "all five";
 
 /// Number of sequential calls per run.
@@ -62,7 +62,7 @@ pub fn measure(rounds: usize, runtime: &Handle) -> io::Result<Vec<Row>> {
     Ok(sides.iter().map(|(name, side)| Row { name, cost: cost(side) }).collect())
 }
 
-/// Formats the results as a table, followed by whether the limit is met.
+/// Formats the results as a table, followed by a line that states whether the limit is met.
 pub fn text(rows: &[Row]) -> String {
     let Some(bare) = rows.first().map(|it| it.cost) else { return String::new() };
     let added = |it: Cost| Cost { median: it.median - bare.median, min: it.min - bare.min };
@@ -84,7 +84,7 @@ pub fn text(rows: &[Row]) -> String {
     )
 }
 
-/// Builds the layers for a run. The time for this is not measured.
+/// Wraps a model in the layers for one run. The time that this takes is not measured.
 type Stack = Box<dyn Fn(Llm) -> Pin<Box<dyn Future<Output = Llm> + Send>> + Send>;
 
 fn stacks(dir: &Arc<TempDir>) -> Vec<(&'static str, Stack)> {

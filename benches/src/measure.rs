@@ -53,7 +53,7 @@ impl Side {
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Adds a run with this number of steps.
+    /// Adds a sample for a run that took `time` for `steps` steps.
     pub fn add(&mut self, time: Duration, steps: usize) {
         self.0.push(time.as_secs_f64() * 1e9 / steps.max(1) as f64);
     }

@@ -61,7 +61,8 @@ const COLUMNS: [&str; 11] = [
     "speedup",
 ];
 
-/// Formats the table, which shows the median and the fastest round per step or task.
+/// Formats the table. It shows the cost of one step or task, both as the median over all rounds and in the fastest
+/// round.
 pub fn table(rows: &[Row]) -> String {
     align_columns(COLUMNS, rows.iter().map(cells))
 }

@@ -1,7 +1,7 @@
 //! The workloads: their sizes, limits and implementations.
 //!
-//! Each run is a task on a multi-threaded runtime, as in a server. On both sides, spawned tasks therefore go to the
-//! local queue of the worker thread.
+//! Each run is a task on a multi-threaded runtime, as in a server. Tasks that the engine or the baseline spawns
+//! therefore go to the local queue of the worker thread.
 
 use std::{
     fmt::Debug,
@@ -30,9 +30,9 @@ pub enum Workload {
     Chain,
     /// A loop that appends to a long list.
     Append,
-    /// The loop, with each step stored in memory before the next one starts.
+    /// Like [`Loop`](Self::Loop), but each step is stored in memory before the next one starts.
     CheckpointedLoop,
-    /// The growing list, with each step stored in memory before the next one starts.
+    /// Like [`Append`](Self::Append), but each step is stored in memory before the next one starts.
     CheckpointedAppend,
 }
 
@@ -50,7 +50,7 @@ pub struct Size {
 /// An amount of work that LangGraph completes in a second or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LangGraphSize {
-    /// The size that we use, or the largest size that LangGraph can run.
+    /// The same size as for the engine, or the largest size that LangGraph can run.
     pub size: usize,
     /// Number of measured steps or tasks per run.
     pub steps: usize,

@@ -17,7 +17,7 @@ pub struct Registry {
     connection: Arc<Mutex<Connection>>,
 }
 
-/// Error of reading or writing the registry.
+/// The error returned when the registry cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot access the run registry: {0}")]
 pub struct RegistryError(#[from] rusqlite::Error);

@@ -44,7 +44,7 @@ pub enum RunnerOutcome {
     Waiting,
 }
 
-/// Error of a failed run. The message is shown to clients.
+/// The error returned when a run fails. The message is shown to clients.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RunnerError(pub String);

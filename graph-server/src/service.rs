@@ -54,7 +54,7 @@ impl Default for Capacity {
     }
 }
 
-/// Error of an operation on a [`Service`].
+/// The error returned when an operation on a [`Service`] fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {

@@ -52,7 +52,7 @@ impl Body {
     }
 }
 
-/// Returns the error for a checkpoint with an unreadable part.
+/// Returns the error for a checkpoint of which some part cannot be decoded.
 pub(crate) fn damaged(key: &CheckpointKey, error: &CodecError) -> CheckpointError {
     CheckpointError::Corrupt { thread: key.thread.clone(), id: key.id, problem: error.to_string() }
 }

@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub use encryption::{KEY_VARIABLE, KeyError, Keys};
 
 /// Maximum nesting depth of a decoded value. It is larger than the depth that the engine permits, and small enough
-/// not to overflow the stack.
+/// that decoding does not overflow the stack.
 const MAX_DEPTH: usize = 256;
 
 const CHECKSUM_BYTES: usize = 4;
@@ -148,7 +148,7 @@ fn decode_error<T: DeserializeOwned>(
     CodecError::Decode { what: what + &path, problem: error.to_string() }
 }
 
-/// An error of encoding or decoding a value.
+/// The error returned when a value cannot be encoded or decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {

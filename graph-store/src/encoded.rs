@@ -24,7 +24,7 @@ pub(crate) struct EncodedCheckpoint {
     pub(crate) changes: Vec<EncodedChange>,
 }
 
-/// A change to a field, both decoded and encoded.
+/// A change to a field, in decoded and in encoded form.
 #[derive(Debug)]
 pub(crate) struct EncodedChange {
     pub(crate) field: String,

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-/// An error that occurs when a database is opened.
+/// The error returned when a database cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The file or the server is unreachable or unusable.
     #[error("cannot open the database {database}: {problem}")]
     Unreachable {
-        /// The file or the server, without its password.
+        /// The path of the file, or the address of the server without its password.
         database: String,
         /// The cause and, where known, the fix.
         problem: String,

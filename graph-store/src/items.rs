@@ -47,7 +47,8 @@ pub(crate) struct NewItem {
     pub(crate) value: Vec<u8>,
 }
 
-/// Validates and encodes operations. The returned time is read after the texts have been embedded.
+/// Validates and encodes operations. Also returns the time for expiry checks, which is read after the texts have been
+/// embedded.
 pub(crate) async fn prepare(
     settings: &Settings,
     codec: &Codec,
@@ -141,7 +142,7 @@ pub(crate) fn expiry_cutoff(moment: TtlContext) -> i64 {
     if moment.ttl.omit_expired { nanos(moment.now) } else { i64::MIN }
 }
 
-/// Returns those of the namespaces in `found` that match `list`. `found` must be sorted.
+/// Returns the namespaces in `found` that match the query `list`. `found` must be sorted.
 pub(crate) fn choose_namespaces(
     list: &ListNamespaces,
     found: impl IntoIterator<Item = Vec<u8>>,

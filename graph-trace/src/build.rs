@@ -31,11 +31,10 @@ use crate::trace::{GraphTrace, Header, RunStatus, StepTrace, Trace};
 /// replace the earlier events of that step. The trace of a thread that crashed is therefore identical to the trace
 /// of a thread that did not.
 ///
-/// Add all events in order, with all kinds of events and including those of subgraphs.
-/// [`enable_events`](Self::enable_events) sets the run options accordingly. If the event stream is dropped,
-/// undelivered events are lost, and a task that has already finished is not executed again to repeat them. To end a
-/// run in such a way that its remaining events can still be read, use
-/// [`RunControl::cancel`](graph_core::RunControl::cancel).
+/// Add all events in order: events of all kinds, including those of subgraphs. [`enable_events`](Self::enable_events)
+/// sets the run options accordingly. If the event stream is dropped, undelivered events are lost, and a task that has
+/// already finished is not executed again to repeat them. To end a run in such a way that its remaining events can
+/// still be read, use [`RunControl::cancel`](graph_core::RunControl::cancel).
 #[derive(Clone, Debug, Default)]
 pub struct TraceBuilder {
     root: GraphBuilder,
@@ -82,7 +81,8 @@ impl GenerationCounter {
 #[derive(Clone, Debug, Default)]
 struct GraphBuilder {
     steps: Vec<StepBuilder>,
-    /// Generation of the enclosing task, or of the run for the root, in which the graph was last seen.
+    /// Generation in which the graph was last seen. It is a generation of the enclosing task or, for the root, of the
+    /// run.
     generation: u64,
     /// Whether the graph has not started a task in this generation yet.
     is_resuming: bool,
@@ -259,9 +259,9 @@ impl GraphBuilder {
         let next = if std::mem::replace(&mut self.saw_checkpoint, true) { None } else { shown };
         let next = next.and_then(|it| self.find_step(it));
         let Some(state) = next.and_then(|it| it.state.take()) else { return };
-        // A nested graph continues even if its events are not read, so the event with this state may have been lost
-        // together with its run. A command to the root changes the root's state between steps and does not count as
-        // a step.
+        // A nested graph continues even if its events are not read, so the event that reported this state may have
+        // been lost in an earlier run. The state of the root also changes when a command is applied between steps,
+        // which does not count as a step.
         let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
         let before = before.find_map(|it| it.state.as_ref());
         if self.is_restarted && source == Source::Loop && before != Some(&state) {

@@ -78,7 +78,7 @@ pub struct Debugger<S: State, C = ()> {
     end: RunStatus,
 }
 
-/// Error of [`Debugger::fork_at`].
+/// The error returned by [`Debugger::fork_at`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {

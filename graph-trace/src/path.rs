@@ -6,8 +6,9 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TracePath {
-    /// The step of the root, then the step of the graph that the task in that step ran, and so on. Empty if the
-    /// location is not in a step, such as the input or the outcome of the run.
+    /// The steps from the root to the innermost graph: the step of the root, then the step of the graph that the task
+    /// in the root's step ran, and so on. Empty if the location is not in a step, such as the input or the outcome of
+    /// the run.
     pub steps: Vec<StepPath>,
 }
 

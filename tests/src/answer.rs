@@ -101,7 +101,7 @@ impl Trace {
         self.output.take()
     }
 
-    /// Returns the part of the answer to a run call that is derived from the events.
+    /// Returns the entries that the events contribute to the answer to a run call.
     pub(crate) fn answer(self, counters: &Counters) -> Map<String, Value> {
         let steps = self.steps.into_iter().map(|(step, tasks)| {
             let (handlers, nodes): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|it| it.handler);

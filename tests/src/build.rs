@@ -38,7 +38,7 @@ impl CaseDeps {
     }
 }
 
-/// Error for a graph description from which no graph can be built.
+/// The error returned when no graph can be built from a description.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildCaseError {
     #[error(transparent)]

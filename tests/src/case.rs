@@ -55,8 +55,8 @@ pub struct GraphSpec {
     pub compile: CompileSpec,
 }
 
-/// The entries of an object, in the order of the text. This order determines the order of a schema and of a node's
-/// writes.
+/// The entries of a JSON object, in the order in which they appear in the text. This order determines the order of a
+/// schema's fields and of a node's writes.
 #[derive(Clone, Debug)]
 pub struct OrderedMap<V>(pub Vec<(String, V)>);
 

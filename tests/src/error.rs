@@ -4,7 +4,7 @@ use std::error::Error;
 
 use graph_core::{RunError, json::UnknownLabelError, state::FieldError};
 
-/// The error of a scripted node or branch.
+/// The error that a scripted node or branch returns.
 ///
 /// Events and states contain only the text of an error, so the text is identical to the error code of the format.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -13,12 +13,12 @@ pub(crate) struct ScriptedError {
     pub(crate) message: String,
 }
 
-/// Error for a branch that returned null.
+/// The error returned when a branch or a command specifies a null target.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("null_target")]
 pub(crate) struct NullTargetError;
 
-/// Error of a call in a script.
+/// The error returned when a call in a script fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error(transparent)]

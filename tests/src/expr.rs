@@ -39,7 +39,7 @@ pub enum Operation {
     Overwrite(Expr),
 }
 
-/// The part of a failure that a handler reads.
+/// Selects the part of a failure that an error handler reads.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailurePart {

@@ -35,7 +35,7 @@ pub use saver::{SaverError, SaverKind, UnknownSaverError};
 /// Time after which a case is aborted.
 const CASE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An error of reading a file of cases.
+/// The error returned when a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be read.
@@ -58,7 +58,7 @@ pub enum ReadError {
     },
 }
 
-/// Error for a case that produced no answers.
+/// The error returned when a case produces no answers.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// The saver could not be opened.

@@ -16,13 +16,13 @@ use crate::{
     expr::{Env, Expr, evaluate, evaluate_write, is_true},
 };
 
-/// The body of a node or of an error handler. Cheap to clone.
+/// The executable body of a node or of an error handler. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Body {
     pub(crate) script: Arc<Script>,
 }
 
-/// The script of a body.
+/// The operations that a node or an error handler executes, and the data that these operations need.
 pub(crate) struct Script {
     /// Name under which calls are counted.
     pub(crate) name: String,
@@ -30,7 +30,7 @@ pub(crate) struct Script {
     /// The graphs that operations call, keyed by the index of the operation.
     pub(crate) called: BTreeMap<usize, BuiltGraph>,
     pub(crate) schema: JsonStateSchema,
-    /// Schema of the enclosing graph, which a command to the parent updates.
+    /// Schema of the enclosing graph. It is used by commands that update the enclosing graph.
     pub(crate) parent: JsonStateSchema,
     pub(crate) counters: Arc<Counters>,
 }
@@ -62,7 +62,7 @@ impl Body {
 }
 
 impl Script {
-    /// Executes one operation. If it returns a value, the node ends with that value.
+    /// Executes one operation. If the operation ends the node, returns the node's return value.
     async fn step(
         &self,
         place: usize,

@@ -53,13 +53,13 @@ pub fn shared() -> Option<&'static Server> {
     }
 }
 
-/// Returns the shared server or the error. For programs that cannot skip a test.
+/// Returns the shared server, or the error that prevented it from starting. For programs that cannot skip a test.
 pub fn shared_or_error() -> Result<&'static Server, &'static StartError> {
     static SHARED: OnceLock<Result<Server, StartError>> = OnceLock::new();
     SHARED.get_or_init(Server::start).as_ref()
 }
 
-/// A PostgreSQL server on a free local port that accepts every connection.
+/// A PostgreSQL server that listens on a free local port and accepts every connection.
 ///
 /// Dropping it stops the server and deletes its data.
 #[derive(Debug)]
@@ -68,13 +68,13 @@ pub struct Server {
     port: u16,
     url: String,
     n_databases: AtomicU64,
-    /// The watchdog. It is in a mutex because a stop and the following start must not be separated.
+    /// The watchdog. It is in a mutex so that no other command can come between a stop and the start that follows it.
     watchdog: Mutex<Watchdog>,
     /// Directory of the server. It is declared after the watchdog, which normally deletes the directory itself.
     dir: TempDir,
 }
 
-/// An error that prevents the server from starting.
+/// The error returned when the server cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -84,7 +84,7 @@ pub enum StartError {
          `postgresql`, or set GRAPH_POSTGRES_BIN to the directory of its programs"
     )]
     Missing,
-    /// The process runs as root, and there is no other user as which the server could run.
+    /// The process runs as root, and the user `postgres`, as which the server would run, does not exist.
     #[error(
         "PostgreSQL cannot run as root and the user `postgres` does not exist; create it with \
          `useradd --system postgres`"

@@ -27,12 +27,12 @@ pub enum SaverKind {
     Postgres,
 }
 
-/// Error for an unknown saver name.
+/// The error returned when a saver name is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown saver `{0}`; available: memory, sqlite, postgres")]
 pub struct UnknownSaverError(String);
 
-/// Error of opening a saver.
+/// The error returned when a saver cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaverError {

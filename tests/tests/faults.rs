@@ -124,7 +124,7 @@ fn failing_disk_causes_an_error_and_no_data_loss() {
         for index in 0..n_cases {
             let nth = 1 + index * n_calls / n_cases;
             let calls = [FailingCall::ErrorAt(nth), FailingCall::FullFrom(nth)];
-            // Runs that are not nightly test only one of the two failures.
+            // Outside nightly runs, only one of the two failures is tested at each call.
             let calls = if is_nightly() { &calls[..] } else { &calls[index % 2..][..1] };
             cases.extend(calls.iter().map(|&call| InjectedFailure { call, durability }));
         }
@@ -269,8 +269,8 @@ impl StoredTexts {
         })
     }
 
-    /// Returns the data in `self` that was never stored. Missing data is not reported, because a corrupted index
-    /// key can hide a row.
+    /// Returns the data in `self` that is not in `stored`. Data that is only in `stored` is not returned, because a
+    /// corrupted index key can hide a row.
     fn missing_from(&self, stored: &Self) -> Vec<String> {
         let known = |(id, text): &(_, _)| stored.checkpoints.get(*id) == Some(*text);
         let checkpoints = self.checkpoints.iter().filter(|it| !known(it));
@@ -319,7 +319,7 @@ fn for_each_parallel<T: Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
     });
 }
 
-/// Counts the system calls of a run that can be made to fail.
+/// Counts the system calls in a run at which a failure can be injected.
 fn count_calls(disk: &FailingDisk, durability: Durability) -> usize {
     let launcher = WorkerLauncher::on_file(WORKER, durability).unwrap();
     let dir = tempfile::tempdir().unwrap();
@@ -333,7 +333,7 @@ fn count_calls(disk: &FailingDisk, durability: Durability) -> usize {
     n_calls
 }
 
-/// A system call that is made to fail.
+/// A failure that is injected into one or more system calls of a run.
 #[derive(Debug)]
 struct InjectedFailure {
     call: FailingCall,

@@ -33,8 +33,8 @@ async fn prune_and_read_newest(saver: &impl Checkpointer) {
     assert_eq!(head.values["topic"], "rows");
 }
 
-/// Checks the number of rows. The other field and the header have one row each, in addition to the rows of the long
-/// field.
+/// Checks the number of rows. The field that is set once and the header have one row each, in addition to the rows of
+/// the growing field.
 fn check(sizes: &Sizes) {
     let levels = 1.0 + (steps() as f64).ln() / 200_f64.ln();
     assert!(sizes.links as f64 <= 200.0 * levels + 2.0, "{} rows", sizes.links);

@@ -695,7 +695,8 @@ fn statements(server: &Server) -> usize {
     log.lines().filter(ours).count()
 }
 
-/// Other isolation levels must be rejected, because their checks would use a snapshot that is older than the lock.
+/// Isolation levels other than READ COMMITTED must be rejected, because their checks would use a snapshot that is
+/// older than the lock.
 #[tokio::test]
 async fn other_isolation_levels_are_rejected() {
     let Some(server) = postgres::shared() else { return };

@@ -1,4 +1,4 @@
-//! Tests the PostgreSQL server for tests: its start, isolation, restart and cleanup.
+//! Tests the PostgreSQL test server: its start, isolation, restart and cleanup.
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{

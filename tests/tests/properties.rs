@@ -260,7 +260,7 @@ fn replay_from_any_checkpoint_has_the_same_result() {
         (specs(Profile::RESUMABLE_STATEFUL), vec(any::<prop::sample::Index>(), 3), delays());
     check(64, &strategy, |(mut spec, picks, delays)| {
         if spec.has_stateful_subgraph() {
-            // After an interrupt is answered, such a graph resumes from its newest checkpoint.
+            // After an interrupt is answered, a graph with a stateful subgraph resumes from its newest checkpoint.
             spec.remove_interrupts();
         }
         let setting = Setting { delays, ..stored(Durability::Async) };

@@ -81,7 +81,7 @@ impl Model {
         &MODELS[0]
     }
 
-    /// Returns the model whose name starts with `name`. Fails unless there is exactly one.
+    /// Returns the model whose name starts with `name`. Fails unless there is exactly one such model.
     pub(crate) fn named(name: &str) -> Result<&'static Self, Error> {
         let mut found = MODELS.iter().filter(|it| it.name.starts_with(name));
         match (found.next(), found.next()) {

@@ -14,7 +14,8 @@ pub(crate) const LLAMA: &str = "llama-11549";
 /// Directory of the official Python client for the Model Context Protocol.
 pub(crate) const MCP: &str = "mcp-2.3.0";
 
-/// Directory of schemathesis, which sends a server both valid and invalid requests, based on its OpenAPI document.
+/// Directory of schemathesis, which sends valid and invalid requests to a server, based on the server's OpenAPI
+/// document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
 
 pub(crate) const INSTALL_AIMOCK: &str = "\

@@ -37,7 +37,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Creates an entry for a check whose tool no step installs.
+    /// Creates an entry for a check whose tool is not installed by any step.
     pub(crate) const fn new(title: &'static str, fix: &'static str) -> Self {
         Self { title, fix, is_available: || false }
     }

@@ -88,8 +88,8 @@ const FEATURES: &str = "draft-gate/sandbox,graph-core/schema,graph-core/testkit,
                         graph-store/encryption,graph-store/postgres,llm/testkit,reflexion-graph/docker,\
                         sandbox-vm/docker,sandbox-vm/testkit";
 
-/// Returns the step that builds and tests the workspace. It is a single step because different feature sets would
-/// build shared dependencies twice.
+/// Returns the step that builds and tests the workspace. It is a single step, because separate steps would enable
+/// different features and so build shared dependencies twice.
 fn tests(depth: Depth) -> Step {
     match depth {
         Depth::Usual => Step::cargo("tests", &format!("test --workspace --features {FEATURES}")),
@@ -114,8 +114,8 @@ fn install_cargo_deny() -> Step {
     Step::cargo("cargo-deny", "install cargo-deny --locked --no-default-features")
 }
 
-/// Returns the steps that check the dependencies. The first step fetches the dependencies for all platforms,
-/// because the check reads them and a build only fetches those for its own platform.
+/// Returns the steps that check the dependencies. The first step fetches the dependencies for all platforms, because
+/// the check reads all of them, whereas a build fetches only those for its own platform.
 fn deny() -> [Step; 2] {
     [
         Step::cargo("dependencies of all platforms", "fetch --locked"),

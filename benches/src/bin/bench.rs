@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The selection of what to measure.
+/// The workloads to measure, the number of rounds, and how to find LangGraph.
 struct Selection {
     workloads: Vec<Workload>,
     stored: Vec<storage::Workload>,
@@ -59,7 +59,7 @@ struct Selection {
     langgraph: fn() -> io::Result<Option<PathBuf>>,
 }
 
-/// Parses the arguments. Returns `None` for `--help`. Fails with the invalid argument.
+/// Parses the arguments. Returns `None` for `--help`. The error is the invalid argument.
 fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String> {
     let mut selection = Selection {
         workloads: Vec::new(),
@@ -182,7 +182,7 @@ fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Measures one row of the table, in rounds in which all sides take turns.
+/// Measures one row of the table. In each round, all sides take turns.
 fn row(
     workload: Workload,
     size: Size,

@@ -11,7 +11,8 @@ pub fn scratch_dir() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
 }
 
-/// Describes the file system of a directory, because an fsync costs nothing on a file system in memory.
+/// Describes the file system that contains a directory. The report needs it because an fsync costs nothing on an
+/// in-memory file system.
 pub fn describe(dir: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     match file_system(&mounts, dir) {

@@ -25,11 +25,11 @@ pub struct Floor {
     space: FileSpace,
 }
 
-/// Determines whether the file has its final length from the start.
+/// Determines whether the file is allocated in advance or grows with each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSpace {
-    /// The file is overwritten, like a write-ahead log after it was copied into the database. This is the minimum
-    /// cost of an fsync.
+    /// The file already has its full length and is overwritten, like a write-ahead log after it was copied into the
+    /// database. In this case an fsync has the lowest cost.
     Preallocated,
     /// The file grows, so each fsync also stores the new length.
     Growing,

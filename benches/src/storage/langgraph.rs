@@ -13,9 +13,9 @@ const FULL: u8 = 2;
 /// Determines when LangGraph's SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// When LangGraph's default settings require it.
+    /// Syncs when LangGraph's default settings require it.
     Default,
-    /// At every commit, as our saver does.
+    /// Syncs at every commit, as our saver does.
     Full,
 }
 

@@ -15,7 +15,8 @@ use crate::langgraph::LangGraph;
 /// Size of the message that each step appends, in bytes.
 pub const MESSAGE: usize = 1_024;
 
-/// The numbers of steps, and whether LangGraph can run that many. LangGraph stores the whole list at every step.
+/// The measured numbers of steps, each with whether LangGraph can run that many. LangGraph stores the whole list at
+/// every step.
 const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), (100_000, false)];
 
 /// The file sizes for one number of steps.

@@ -29,7 +29,7 @@ impl size::Row {
     }
 }
 
-/// Formats the remarks, the tables, and whether the limits are met.
+/// Formats the remarks, the tables, and the verdicts on the limits.
 pub fn text(report: &Report) -> String {
     let mut parts = vec![report.notes.join("\n") + "\n"];
     if !report.timed.is_empty() {
@@ -60,7 +60,7 @@ const TIMES: [&str; 12] = [
     "speedup",
 ];
 
-/// Formats the table of times per step, over all threads.
+/// Formats the table of times per step. A row's time is divided by the steps of all its threads.
 fn times(rows: &[timed::Row]) -> String {
     align_columns(TIMES, rows.iter().map(time_cells))
 }

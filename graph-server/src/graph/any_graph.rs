@@ -1,4 +1,4 @@
-//! Graphs without their state type. The state type is known only in this module.
+//! Type-erased graphs. Only this module knows the state types of graphs.
 
 use std::time::{Duration, SystemTime};
 

@@ -10,14 +10,14 @@ use subtle::ConstantTimeEq;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
 
-/// Error for a text that is not a valid key hash.
+/// The error returned when a text is not a valid key hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a key hash must be `sha256:` followed by 64 hexadecimal digits, and it must not be the hash of an empty key; create one with: printf 'sha256:'; printf %s KEY | sha256sum | cut -d' ' -f1"
 )]
 pub struct KeyHashError;
 
-/// Error for an API key that is too short.
+/// The error returned when an API key is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an API key must have at least {MIN_KEY_CHARS} characters; create one with: openssl rand -hex 32"

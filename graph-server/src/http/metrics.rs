@@ -72,7 +72,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a request. `route` is the route pattern instead of the path, which bounds the number of label values.
+    /// Counts a request. `route` is the route pattern and not the path, because there can be arbitrarily many paths.
     pub(super) fn count(&self, method: &'static str, route: &str, status: u16, took: Duration) {
         let route = route.to_owned();
         self.seconds

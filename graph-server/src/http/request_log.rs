@@ -24,7 +24,7 @@ pub(super) async fn log_request(
     let id = request_id(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
-    // Paths without a route share one label, which bounds the number of label values.
+    // Paths without a route share one label, so that the number of label values is bounded.
     let route = route.unwrap_or_else(|| "other".to_owned());
     let span = tracing::info_span!("request", id, %method, route);
     let mut response = next.run(request).instrument(span.clone()).await;
@@ -37,7 +37,7 @@ pub(super) async fn log_request(
     response
 }
 
-/// Returns the label of a method. Unknown methods share one label, which bounds the number of label values.
+/// Returns the label of a method. Unknown methods share one label, so that the number of label values is bounded.
 fn method_label(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|it| *it == method.as_str()).unwrap_or("other")

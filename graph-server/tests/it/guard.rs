@@ -46,7 +46,8 @@ async fn routes_of(guard: Guard, streams: usize) -> (Guarded, Service) {
     (guard.wrap(open, locked, metrics), service)
 }
 
-/// Size of a response that does not fit into the socket buffers of a client that does not read.
+/// Size of a large response in bytes. It exceeds the socket buffers, so the response cannot be sent completely to a
+/// client that does not read.
 const LARGE: usize = 4 << 20;
 
 fn file(name: &str) -> Option<Asset> {

@@ -109,7 +109,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Error for an encryption key that is missing or invalid. The error never contains the text of the key.
+/// The error returned when an encryption key is missing or invalid. It never contains the text of the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

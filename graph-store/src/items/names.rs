@@ -1,8 +1,8 @@
 //! Encoding of names as bytes that sort in the same order as the names.
 //!
-//! Each label is followed by a zero byte, which no label contains. The namespace `a` and everything below it
-//! therefore sorts between `a\0` and `a\x01`, and before `a!`, which is also the order of namespaces. Keys are
-//! stored unchanged and may contain any byte.
+//! Each label is followed by a zero byte, which no label contains. The namespace `a` and the namespaces below it
+//! therefore sort between `a\0` and `a\x01`, and before the namespace `a!`. Decoded namespaces have the same order.
+//! Keys are stored unchanged and may contain any byte.
 
 use graph_core::store::{Address, Namespace, StoreError};
 

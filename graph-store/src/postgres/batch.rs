@@ -31,7 +31,8 @@ pub(super) struct Batch<'a> {
     pub(super) groups: Vec<Arc<WriteGroup>>,
     /// The chain tips of the checkpoints in the batch.
     pub(super) tips: BTreeMap<&'a CheckpointKey, Arc<ChainTips>>,
-    /// Whether the base of a checkpoint in the batch could not be found.
+    /// Whether the base of a checkpoint in the batch could not be found. The base is the checkpoint that the changes
+    /// are relative to.
     pub(super) is_base_missing: bool,
 }
 

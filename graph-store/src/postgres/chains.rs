@@ -13,8 +13,8 @@ use crate::{
     codec::{Codec, CodecError},
 };
 
-/// Links read from the database, by id. Each link is decoded at most once, when it is known to which field it
-/// belongs.
+/// Links read from the database, by id. Each link is decoded at most once, as soon as the field to which it belongs
+/// is known.
 #[derive(Default)]
 pub(super) struct LinkReader {
     rows: HashMap<i64, Undecoded>,
@@ -90,7 +90,7 @@ impl LinkReader {
     }
 }
 
-/// Error for a link that cannot be decoded.
+/// The error returned when a link cannot be decoded.
 #[derive(Debug)]
 pub(super) struct UnreadableLink(CodecError);
 
@@ -110,7 +110,7 @@ impl Failure<UnreadableLink> {
     }
 }
 
-/// The fields of a checkpoint that have a value, each with the id of its newest link.
+/// The names of all fields that have a value at a checkpoint, each with the id of the field's newest link.
 pub(super) type FieldTips = Vec<(String, i64)>;
 
 /// Reads the columns `fields` and `links`, starting at `column`.

@@ -12,10 +12,11 @@ use tokio_postgres::error::SqlState;
 
 use crate::codec::CodecError;
 
-/// The message for a server that did not respond.
+/// Error message used when the server does not respond in time.
 pub(super) const NO_ANSWER: &str = "the server did not respond in time";
 
-/// Why work failed: either the database failed, or the work itself was rejected with an error of type `R`.
+/// The reason why an operation failed: either the database failed, or the operation was rejected with an error of
+/// type `R`.
 #[derive(Debug)]
 pub(crate) enum Failure<R> {
     Database(PoolError),
@@ -155,7 +156,7 @@ fn is_about_tls(error: &PoolError) -> bool {
 
 fn is_about_io(error: &tokio_postgres::Error) -> bool {
     let cause = error.source().and_then(|it| it.downcast_ref::<io::Error>());
-    // These two kinds mean that a message could not be encoded or decoded.
+    // These two error kinds mean that a message could not be encoded or decoded.
     cause.is_some_and(|it| !matches!(it.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 

@@ -19,7 +19,7 @@ pub(super) struct WriteGroup {
     pub(super) thread: String,
     pub(super) namespace: String,
     pub(super) puts: Vec<Arc<EncodedCheckpoint>>,
-    /// The links of the first checkpoint's base, as the plan assumes them.
+    /// The newest links of the fields at the first checkpoint's base, as assumed by the plan.
     pub(super) base_links: Option<Vec<i64>>,
     pub(super) fields: Vec<String>,
     /// The newest link of each field, for each checkpoint in order.

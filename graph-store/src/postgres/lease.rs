@@ -34,7 +34,7 @@ const SETTINGS: &str = "
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
 
-/// Delay between attempts to reacquire locks that, according to the server, a lost session still holds.
+/// Delay between attempts to reacquire a lock that the server still assigns to a lost session.
 const REACQUIRE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The threads leased by this open database.
@@ -136,7 +136,8 @@ impl Postgres {
         // From here on the lease is released on drop, even if the caller is cancelled.
         let (database, thread) = (self.clone(), thread.to_owned());
         let mut guard = LeaseGuard { database, thread, token: random(), must_release: true };
-        // The server still counts a session that has just ended as open for a moment.
+        // A session that has just ended may still appear open. The first attempt then fails, and a retry opens a new
+        // session.
         let mut backoff = RetryBackoff::default();
         let acquired = loop {
             match self.try_acquire(&guard).await {
@@ -271,7 +272,8 @@ impl Drop for LeaseGuard {
             _done: done,
         };
         let token = self.token;
-        // The release is not awaited. The next caller in this open database that leases the thread waits for it.
+        // The release is not awaited. If the thread is leased again in this open database, the new lease waits for
+        // the release.
         drop(
             self.database
                 .runtime()

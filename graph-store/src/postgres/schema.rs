@@ -56,7 +56,8 @@ pub(super) async fn prepare(
     schema: &Schema,
 ) -> Result<SchemaStatus, Error> {
     let transaction = connection.transaction().await?;
-    // First inspect without a lock, which only requires the right to read and write the tables.
+    // First inspect without a lock, because this requires no privileges other than those for reading and writing the
+    // tables.
     if let Inspection::Final(found) = inspect(&transaction, schema).await? {
         return Ok(found);
     }

@@ -145,7 +145,8 @@ struct AttemptError {
 }
 
 impl AttemptError {
-    /// Creates the error for a failure that left no operation applied, or only idempotent ones.
+    /// Creates the error for a failure after which the batch can be retried, because either no operation was applied
+    /// or only idempotent operations were.
     fn not_applied(failure: impl Into<Failure<StoreError>>) -> Self {
         let failure = failure.into();
         let is_retryable =

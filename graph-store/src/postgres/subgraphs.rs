@@ -16,8 +16,8 @@ struct SubgraphNamespace {
     header: Header,
 }
 
-/// Removes the subgraphs of a thread whose parent step no longer exists, and returns the number of removed
-/// checkpoints.
+/// Removes all subgraph namespaces in a thread for which the parent step no longer exists. Returns the number of
+/// removed checkpoints.
 pub(super) async fn remove_orphaned_subgraphs(
     database: &Postgres,
     thread: &str,

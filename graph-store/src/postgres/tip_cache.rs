@@ -15,7 +15,7 @@ use crate::{
     recent::{RecentMap, namespace_key},
 };
 
-/// Number of ids in a block, which is the increment of the database sequence.
+/// Number of ids in a block. It must equal the increment of the database sequence `link_block`.
 const BLOCK_IDS: i64 = 1_024;
 
 /// The chain tips of one checkpoint per active namespace. The database verifies the tips on every write, so a stale
@@ -43,7 +43,7 @@ impl TipCache {
     }
 }
 
-/// Ids for new links, which the database allocates in blocks.
+/// Ids for new links. The database allocates them in blocks.
 #[derive(Debug)]
 pub(super) struct LinkIds(
     // A tokio mutex, because one caller fetches a block while the others wait for it.

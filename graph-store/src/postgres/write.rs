@@ -22,8 +22,8 @@ use crate::{
     encoded::EncodedCheckpoint,
 };
 
-/// Maximum number of attempts to store a write whose base has changed. The base changes repeatedly only if its
-/// thread is repeatedly deleted and copied to.
+/// Maximum number of attempts to store a write whose base has changed. The base changes repeatedly only if its thread
+/// is repeatedly deleted and then recreated as a copy of another thread.
 const MAX_ATTEMPTS: usize = 5;
 
 /// State that all writes of a saver share.
@@ -83,7 +83,7 @@ impl Writer {
         ops: &[WriteOp],
     ) -> Result<WriteOutcome, Failure<CheckpointError>> {
         let batch = Batch::plan(database, &self.tip_cache, &self.link_ids, ops).await?;
-        // A single write is always sent, because it may already be stored, which only the database knows.
+        // A single write is always sent, because only the database knows whether it is already stored.
         if batch.is_base_missing && ops.len() > 1 {
             return Ok(WriteOutcome::Stale);
         }

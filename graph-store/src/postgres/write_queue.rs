@@ -167,7 +167,7 @@ async fn store_together(database: &Postgres, mut groups: Vec<QueuedGroup>) {
                 let _ = waiting.answer.send(Ok(answer));
             }
         }
-        // The failure is not specific to one of several groups.
+        // There is only one group, or the failure affects all groups.
         Err(error) if groups.len() == 1 || is_connection_lost(&error) => {
             let error = CheckpointError::Storage(Arc::new(database.database_error(error)));
             for waiting in groups {

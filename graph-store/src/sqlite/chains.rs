@@ -19,7 +19,7 @@ use crate::{
     encoded::EncodedChange,
 };
 
-/// An error of reading or writing a chain.
+/// The error returned when a chain cannot be read or written.
 #[derive(Debug)]
 pub(super) enum ChainError {
     Database(rusqlite::Error),

@@ -7,10 +7,11 @@ use rusqlite::ErrorCode;
 
 use crate::codec::CodecError;
 
-/// Why work failed: either the database failed, or the work itself was rejected with an error of type `R`.
+/// The reason why an operation failed: either the database failed, or the operation was rejected with an error of
+/// type `R`.
 #[derive(Debug)]
 pub(crate) enum Failure<R> {
-    /// The error is shared, because a failed commit fails all work in it.
+    /// The error is shared, because a failed commit fails every job in that commit.
     Database(Arc<rusqlite::Error>),
     Rejected(R),
 }

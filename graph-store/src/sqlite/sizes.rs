@@ -53,8 +53,8 @@ impl Sqlite {
         let links = self.sweep_all().await.map_err(|it| self.checkpoint_error(it))?;
         let before = self.file_sizes().await?;
         while self.write(free_pages).await.map_err(|it| self.checkpoint_error(it))? {}
-        // The file only shrinks now, because the truncation has so far been recorded only in the WAL. An active
-        // reader may prevent it.
+        // Up to this point, the truncation is recorded only in the WAL. Copying the WAL into the file shrinks the
+        // file, unless an active reader prevents it.
         self.read_without_transaction(checkpoint_wal)
             .await
             .map_err(|it| self.checkpoint_error(it))?;

@@ -32,7 +32,7 @@ pub(super) struct NewestCheckpoint {
     pub(super) records: Option<i64>,
 }
 
-/// The cache. Its entries are valid for the current transaction.
+/// The cached state of recently written threads. The entries are valid for the current transaction.
 #[derive(Debug, Default)]
 pub(super) struct ThreadCache {
     /// SQLite's counter of commits by other connections, as last read.

@@ -1,11 +1,11 @@
 //! The connection that writes to the database.
 //!
-//! Concurrent writes are committed together by a dedicated OS thread, the writer thread. Going through that thread
-//! costs a third of a commit. A write that arrives alone is therefore committed on the calling OS thread, if that
-//! thread belongs to a runtime with several workers and if recent commits have been fast. The calling thread then
-//! blocks on the disk, and with it the sockets and timers that it drives: usually for less than half a millisecond,
-//! and once for longer if a fast disk becomes slow. Only the writer thread waits for writes by other processes and
-//! for WAL checkpoints.
+//! Concurrent writes are committed together by a dedicated OS thread, the writer thread. Handing a write to that
+//! thread takes about a third as long as a commit. A write that arrives alone is therefore committed on the calling
+//! OS thread, if that thread belongs to a runtime with several workers and if recent commits have been fast. The
+//! calling thread then blocks on the disk, and with it the sockets and timers that it drives. It usually blocks for
+//! less than half a millisecond; if a fast disk becomes slow, it blocks once for longer. Only the writer thread waits
+//! for writes by other processes and for WAL checkpoints.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -220,7 +220,7 @@ impl Shared {
     fn try_begin(&self, connection: &Connection) -> bool {
         let is_set = connection.busy_timeout(Duration::ZERO).is_ok();
         let begun = is_set && begin(connection).is_ok();
-        // This cannot fail. The rest of the transaction does not wait for a lock.
+        // Setting the timeout cannot fail. It does not affect this transaction, which no longer waits for a lock.
         let _ = connection.busy_timeout(self.busy_timeout);
         begun
     }
@@ -456,7 +456,7 @@ mod tests {
                 Err::<(), _>(Failure::Rejected(()))
             };
             assert!(writer.write(slow, true).await.is_err());
-            // It takes 23 reductions by an eighth until 10 ms fall below half a millisecond.
+            // It takes 23 reductions by one eighth for 10 ms to fall below half a millisecond.
             for _ in 0..20 {
                 assert!(runs_on_writer_thread(&writer, WRITE, true).await);
             }

@@ -209,8 +209,8 @@ async fn subgraphs_of_removed_steps_are_pruned() {
     assert_eq!(saver.namespaces("diary").await.unwrap().len(), 21);
 
     saver.prune(&["diary".to_owned()], Keep::Newest(3)).await.unwrap();
-    // The last three checkpoints are the one after `write`, the one after `visit`, and the one before `visit`, to
-    // whose step the subgraph belongs.
+    // The newest three checkpoints are those after `write`, after `visit` and before `visit`. The subgraph belongs to
+    // the step that follows the third one, so its namespace is kept.
     assert_eq!(saver.namespaces("diary").await.unwrap().len(), 2);
     let history = thread.history(None).await.unwrap();
     assert_eq!(history.len(), 3);

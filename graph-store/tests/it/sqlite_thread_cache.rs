@@ -152,8 +152,8 @@ async fn rolled_back_checkpoints_are_not_cached() {
     let dir = tempfile::tempdir().unwrap();
     let saver = SqliteSaver::open(dir.path().join("threads.db")).unwrap();
     let mut threads = JoinSet::new();
-    // In the first round, one thread writes, whose writes are committed alone. In the second, many threads write
-    // and share commits.
+    // In the first round, a single thread writes, so its writes are committed alone. In the second round, many
+    // threads write and share commits.
     for round in [1, 40] {
         for number in 0..round {
             let saver = saver.clone();
@@ -230,7 +230,7 @@ async fn the_owner_file_exists_until_everything_is_written() {
         is_closed = closing.is_finished();
         let mut names = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name());
         let has_owner = names.any(|it| it.to_string_lossy().contains("-owner-"));
-        // Check this after checking for the owner file, because the WAL must disappear before the owner file.
+        // Look for the WAL after looking for the owner file. If the owner file is gone, the WAL must already be gone.
         let has_wal = path.with_extension("db-wal").exists();
         assert!(has_owner || !has_wal);
     }

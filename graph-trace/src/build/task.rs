@@ -38,7 +38,7 @@ pub(super) struct TaskBuilder {
     has_events: bool,
     /// Whether the body has finished in this generation.
     body_finished: bool,
-    /// The result of an earlier run. It is kept until it is clear whether the task is executed again.
+    /// The same task in an earlier run. It is kept until it is clear whether the task is executed again.
     previous: Option<Box<Self>>,
 }
 

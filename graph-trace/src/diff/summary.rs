@@ -14,7 +14,7 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DiffSummary {
-    /// Number of supersteps of the root graph that contain a task that acted differently.
+    /// Number of supersteps of the root graph in which at least one task acted differently.
     pub steps: usize,
     /// Number of tasks that acted differently or exist in only one run. A task whose only difference is its input
     /// does not count, because that is a consequence of an earlier difference.

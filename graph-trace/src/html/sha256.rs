@@ -76,8 +76,8 @@ fn constants() -> ([u32; 8], [u32; 64]) {
     let mut rounds = [0; 64];
     for (at, round) in rounds.iter_mut().enumerate() {
         let prime = primes.next().expect("there is always another prime");
-        // The `k`th root of `prime << 32k` is the `k`th root of `prime`, shifted by 32 bits. Its low half is the
-        // fractional part.
+        // The `k`th root of `prime << 32k` is the `k`th root of `prime`, shifted left by 32 bits. Its low 32 bits are
+        // the fractional part.
         *round = (root(prime << 96, 3) & u128::from(u32::MAX)) as u32;
         if let Some(start) = starts.get_mut(at) {
             *start = (root(prime << 64, 2) & u128::from(u32::MAX)) as u32;
@@ -86,7 +86,7 @@ fn constants() -> ([u32; 8], [u32; 64]) {
     (starts, rounds)
 }
 
-/// Returns the largest number whose power with the exponent `power` is at most `of`.
+/// Returns the root of `of` with the degree `power`, rounded down.
 fn root(of: u128, power: u32) -> u128 {
     let (mut low, mut high) = (0, 1 << 40);
     while high - low > 1 {

@@ -64,7 +64,7 @@ impl CallOutcome {
     }
 }
 
-/// An error of reading or writing a recording.
+/// The error returned when a recording cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {

@@ -113,7 +113,7 @@ impl fmt::Display for UnrecordedCall {
     }
 }
 
-/// The differences between a replayed run and its recording.
+/// The error returned when a replayed run differs from its recording.
 #[derive(Clone, Debug)]
 pub struct ReplayMismatchError {
     unrecorded_calls: Vec<UnrecordedCall>,

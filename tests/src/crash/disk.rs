@@ -21,12 +21,12 @@ pub struct FailingDisk {
     _dir: TempDir,
 }
 
-/// The write to the database's files that fails. Writes are counted from 1.
+/// Selects the calls that fail. Only calls that write to the database's files are counted, starting at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailingCall {
-    /// This call fails with an I/O error.
+    /// The call with this number fails with an I/O error.
     ErrorAt(usize),
-    /// This and all later calls fail because the disk is full.
+    /// The call with this number and all later calls fail because the disk is full.
     FullFrom(usize),
 }
 
@@ -45,7 +45,8 @@ impl FailingDisk {
         }
     }
 
-    /// Configures `command` so that a call that writes to the files of `database` fails.
+    /// Configures `command` so that the calls that `call` selects fail. Only calls that write to the files of
+    /// `database` count.
     pub fn fail_at(&self, command: &mut Command, database: &Path, call: FailingCall) {
         let (nth, errno) = match call {
             FailingCall::ErrorAt(nth) => (nth, EIO),
@@ -58,7 +59,8 @@ impl FailingDisk {
         }
     }
 
-    /// Configures `command` so that the calls are only counted. Their number is written to the file `count`.
+    /// Configures `command` so that calls that write to the files of `database` are counted but do not fail. The
+    /// number of calls is written to the file `count`.
     pub fn count_into(&self, command: &mut Command, database: &Path, count: &Path) {
         self.load(command, database);
         command.env("FAIL_IO_COUNT", count);

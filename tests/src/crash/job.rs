@@ -1,5 +1,5 @@
-//! The job that crashes interrupt. It consists of rounds with a fan-out, a subgraph, a join, interrupts and side
-//! effects.
+//! The job that the crash tests interrupt. It consists of rounds with a fan-out, a subgraph, a join, interrupts and
+//! side effects.
 
 use std::{
     collections::BTreeMap,

@@ -46,7 +46,7 @@ impl fmt::Display for CrashPlan {
     }
 }
 
-/// Error for a text that is not a valid plan.
+/// The error returned when a text is not a valid plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid plan `{0}`; expected `live`, `before:N`, `after:N` or `lie:N`")]
 pub struct PlanError(String);

@@ -55,7 +55,7 @@ async fn step(_: &RaceState) -> RaceStateUpdate {
     RaceState::update().count(1)
 }
 
-/// Builds a graph that runs forever and stops after each step.
+/// Builds a graph that never completes. Each run on it stops after one step.
 #[must_use]
 pub fn graph(saver: Arc<dyn Checkpointer>) -> CompiledGraph<RaceState> {
     StateGraph::<RaceState>::new()

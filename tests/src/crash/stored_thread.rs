@@ -27,7 +27,7 @@ struct StoredCheckpoint {
     parent: Option<CheckpointId>,
 }
 
-/// An inconsistency that was found after a crash.
+/// The error returned when a stored thread is inconsistent after a crash.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConsistencyError {
     /// A write was acknowledged but is not stored.
@@ -48,7 +48,7 @@ pub enum ConsistencyError {
         namespace: String,
         /// Number of the step.
         step: i64,
-        /// Number of the step that is stored before it.
+        /// Number of the preceding stored step.
         before: i64,
         /// Parent that the step's checkpoint specifies.
         parent: Option<CheckpointId>,
@@ -61,7 +61,8 @@ pub enum ConsistencyError {
         /// Number of executions.
         times: usize,
     },
-    /// More executed effects have no record than could have been in flight.
+    /// The number of executed effects without a record is greater than the number of effects that could have been in
+    /// flight.
     #[error("{unrecorded} executed effects have no record after {crashes} crashes")]
     Unrecorded {
         /// Number of effects without a record.
@@ -69,7 +70,8 @@ pub enum ConsistencyError {
         /// Number of crashes.
         crashes: usize,
     },
-    /// The job is complete, but the executed effects differ from the expected effects.
+    /// The job is complete, but the executed effects are not exactly the expected ones. The value lists the executed
+    /// effects.
     #[error("the job is complete, but only these effects were executed: {0:?}")]
     Missing(Vec<String>),
 }
@@ -115,8 +117,9 @@ impl StoredThread {
 
     /// Checks that step numbers increase by one, and that the parent of each checkpoint is the previous checkpoint.
     ///
-    /// With [`Durability::Exit`], only some steps are stored. A run that was lost in a crash leaves checkpoints of
-    /// its subgraphs behind, and the next run adds its own.
+    /// The checks are weaker with [`Durability::Exit`]. The root graph stores only some of its steps, so its step
+    /// numbers may have gaps. Subgraphs are not checked, because a run that crashes leaves checkpoints of its
+    /// subgraphs behind, and the next run adds further checkpoints.
     pub fn check_steps(&self, durability: Durability) -> Result<(), ConsistencyError> {
         let mut before: Option<(&String, CheckpointId, i64)> = None;
         for ((namespace, id), seen) in &self.checkpoints {

@@ -84,7 +84,7 @@ pub(crate) enum Disruption {
     After,
     BeforeAndAfter,
     Drain(i64),
-    /// Drops the future of the run after these numbers of polls.
+    /// Drops the future of each run after a number of polls. The numbers are used from last to first, one per run.
     Drop(Vec<usize>),
     /// Makes the node with this index fail at its first call, whether it is in the graph or in a subgraph.
     Fail(usize),

@@ -64,7 +64,7 @@ pub(crate) struct Node {
     /// Whether the update is returned as two commands.
     pub(crate) split: bool,
     pub(crate) gotos: Vec<(Condition, usize)>,
-    /// Condition and target of sends, and the number of payloads that are sent.
+    /// Condition, target node and number of payloads of the node's sends.
     pub(crate) sends: Option<(Condition, usize, usize)>,
     pub(crate) defer: bool,
     /// Number of times that each task fails.
@@ -95,7 +95,7 @@ impl From<SubgraphPersistence> for Persistence {
     }
 }
 
-/// A condition that is true if the tick count has this remainder.
+/// A condition that is true if the tick count divided by `modulus` has the remainder `remainder`.
 #[derive(Clone, Copy)]
 pub(crate) struct Condition {
     pub(crate) modulus: i64,
@@ -244,7 +244,8 @@ fn node(profile: Profile) -> impl Strategy<Value = Node> {
     let count = prop_oneof![12 => 1..4usize, 1 => 16..40usize];
     let sends = option::weighted(0.2, (condition(), any::<usize>(), count));
     let sends = sends.prop_map(move |it| it.filter(|_| !profile.single_task));
-    // A run in which interrupts are not answered ends at its first interrupt.
+    // With `faults`, interrupts are rarer, because a run whose interrupts are not answered ends at its first
+    // interrupt.
     let quiet = if profile.faults { 40 } else { 12 };
     let trouble =
         match profile.faults {

@@ -31,8 +31,7 @@ const REFRESH_TTL: &str = "WITH free AS (
      UPDATE @.item i SET expires_at = free.expires_at FROM free
      WHERE i.namespace = free.namespace AND i.key = free.key";
 
-/// Applies operations in order. Also returns the lifetime extensions that the reads cause, which the caller must
-/// apply.
+/// Applies operations in order. Also returns the lifetime extensions caused by the reads. The caller must apply them.
 pub(super) async fn apply_ops(
     client: &impl GenericClient,
     database: &Postgres,

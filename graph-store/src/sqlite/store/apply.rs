@@ -15,8 +15,7 @@ use crate::{
     time::nanos,
 };
 
-/// Applies operations in order. Also returns the lifetime extensions that the reads cause, which the caller must
-/// apply.
+/// Applies operations in order. Also returns the lifetime extensions caused by the reads. The caller must apply them.
 pub(super) fn apply_ops(
     connection: &Connection,
     codec: &Codec,
