@@ -1,12 +1,12 @@
 //! Checks the citations and numbers in texts written by models.
 //!
-//! Every number is checked against the company data as computed by this program. If the data does not contain a number,
-//! neither a document that a model wrote from the data nor a finding derived from such a document supports it.
+//! Every number is checked against the company data as computed by this program. A number that is missing from the data
+//! is unsupported, even if a model stated it in a document or in a finding.
 //!
-//! In a move and its debate, a number is supported if the data contains it and one of the findings that the sentence
-//! cites states it. If the sentence cites no finding, it is enough that the data contains the number. Numbers that the
-//! move itself proposes (steps, cost, KPI, falsifiers) are plans rather than claims and are never flagged. Flags appear
-//! in the report and do not change scores.
+//! In a move and its debate, a number is supported if the data contains it and the sentence cites a finding that states
+//! it. If the sentence cites no finding, it is enough that the data contains the number. Numbers that the move itself
+//! proposes (steps, cost, KPI, falsifiers) are plans rather than claims and are never flagged. Flags appear in the
+//! report and do not change scores.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct CitationChecker {
 #[derive(Debug, Clone)]
 struct FindingNumbers {
     id: FindingId,
-    /// Numbers that the data contains.
+    /// Numbers that the data contains too.
     backed: Vec<Quantity>,
     /// Numbers that only the finding states.
     claimed: Vec<Quantity>,
@@ -163,7 +163,7 @@ impl CitationChecker {
         flags
     }
 
-    /// Flags each number in a sentence that the data does not contain.
+    /// Flags every number that occurs in the sentence but not in the data.
     fn missing_from_data(&self, sentence: &str, location: &TextLocation) -> Vec<Flag> {
         let missing = claims(sentence).into_iter().filter(|it| !any_supports(&self.data, it));
         let flag = |it: Quantity| Flag {
@@ -265,8 +265,8 @@ impl CitationChecker {
         }
         let claimed = among(|it| &it.claimed);
         Some(match (backed.is_empty(), claimed.is_empty()) {
-            // A number that was rounded twice may no longer match the data. It is still accepted if it matches a number
-            // in a finding that does match the data.
+            // A number that was rounded twice may no longer match the data. It is still accepted if a finding states a
+            // matching number that the data contains.
             (false, _) if cited.is_empty() => return None,
             (false, _) => Reason::InOtherFindings { findings: backed },
             (true, false) => Reason::OnlyInFindings { findings: claimed },

@@ -30,7 +30,7 @@ pub use source::{DataError, DataOrigin, DataSource};
 pub use statement::{Period, Statement};
 pub use ticker::{Ticker, TickerError};
 
-/// All data about one company that the first layer of the pipeline passes to the next one.
+/// The data about one company, which the first layer of the pipeline passes to the second.
 ///
 /// A field for which the source has no data is left empty. The rendered documents then state that the data is not
 /// available.

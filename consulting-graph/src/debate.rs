@@ -37,8 +37,8 @@ pub fn agent() -> Agent {
     })
 }
 
-/// Builds the debate graph with the host's checkpointer. The host uses it to draw the graph and to read and edit the
-/// threads of debates.
+/// Builds the debate graph with the host's checkpointer. The host uses the graph to draw diagrams, to compute
+/// fingerprints, and to read and edit the threads of debates.
 pub fn graph(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<SandboxState, HostClient>, BuildError> {

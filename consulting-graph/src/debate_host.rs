@@ -112,8 +112,8 @@ impl DebateHost {
         self.sandboxes.isolated()
     }
 
-    /// Returns the isolation of all debates together, as shown in the report. If there are no debates, returns the
-    /// isolation that they would have had.
+    /// Returns the names of all back ends that the debates used, and whether all debates were isolated. If there are no
+    /// records, returns the current back end and whether it isolates guests.
     pub(crate) fn combined_isolation(&self, records: &[IsolationRecord]) -> Isolation {
         let current =
             || Isolation { backend: self.backend().to_owned(), isolated: self.is_isolated() };
@@ -186,8 +186,8 @@ impl DebateHost {
                     .status_updates
                     .insert(0, ready_event(debate.the_move, &*record.backend, record.isolated));
             }
-            // An earlier process died after the debate finished but before the run recorded where it ran. The current
-            // back end is assumed.
+            // An earlier process died after the debate finished but before the run recorded where the debate ran. The
+            // current back end is assumed.
             None => {
                 (result.backend, result.isolated) = (self.backend().to_owned(), self.is_isolated());
             }
@@ -231,7 +231,7 @@ impl DebateHost {
         Ok(result)
     }
 
-    /// Runs a debate in one of these sandboxes and copies the files of the debate from the sandbox to the log
+    /// Runs a debate in a new sandbox from `sandboxes` and copies the files of the debate from the sandbox to the log
     /// directory.
     async fn run_in(
         &self,

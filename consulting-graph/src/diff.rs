@@ -1,7 +1,7 @@
 //! Compares two runs: their settings, the first difference in their outputs, their rankings and their cost.
 //!
-//! Everything after the first difference may differ because of it. Therefore only the first difference in the order of
-//! the pipeline is reported, together with the changes in scores and ranks.
+//! A difference in one output can cause differences in all later outputs. Therefore only the first difference in the
+//! order of the pipeline is reported, together with the changes in scores and ranks.
 
 mod locations;
 mod settings;
@@ -81,12 +81,12 @@ pub struct Cost {
     pub output_tokens: u64,
     /// Cost in dollars. `None` if a price is unknown.
     pub dollars: Option<f64>,
-    /// Number of calls that the run made itself, if it is a fork.
+    /// For a fork, the number of calls that the fork made itself, without the calls inherited from the original run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_calls: Option<u64>,
 }
 
-/// Reason why two runs cannot be compared.
+/// The error returned when two runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {

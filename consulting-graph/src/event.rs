@@ -1,9 +1,9 @@
 //! Events of a run.
 //!
-//! Nodes send events through the engine's custom stream, at any depth and also from within a guest. The [`EventLog`] of
-//! the run numbers them and writes them to a file. Every event happens at most once in a run, so the log drops
-//! duplicates that a node sends when it runs again after a crash. There are two exceptions: every failure is logged,
-//! and the completion of the run is logged again if other events were logged in between.
+//! Nodes send events through the engine's custom stream. This includes the nodes of nested graphs and the nodes inside
+//! a guest. The [`EventLog`] of the run numbers the events and writes them to a file. Every event happens at most once
+//! in a run, so the log drops duplicates that a node sends when it runs again after a crash. There are two exceptions:
+//! every failure is logged, and the completion of the run is logged again if other events were logged in between.
 
 mod log;
 
@@ -125,7 +125,7 @@ pub enum PipelineEvent {
     },
     /// The budget is exhausted, so no further rounds are started.
     BudgetExceeded {
-        /// Error of the call that was refused.
+        /// Error message of the refused call.
         reason: String,
     },
     /// The run is complete.

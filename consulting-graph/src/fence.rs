@@ -1,8 +1,7 @@
 //! Protects against untrusted text: fences it in prompts and sanitizes it for display.
 //!
-//! A move, a debate turn or a document may contain injected instructions. In prompts, such text is enclosed in tags
-//! that the author of the text cannot guess, and the system prompt states that nothing between the tags is an
-//! instruction.
+//! A move, a debate turn or a document may contain injected instructions. In prompts, untrusted text is enclosed in
+//! tags that its author cannot guess, and the system prompt states that nothing between the tags is an instruction.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +19,8 @@ impl Fence {
         Self { nonce: nonce.chars().filter(char::is_ascii_alphanumeric).collect() }
     }
 
-    /// Encloses a text in the tags, after changing everything in the text that looks like such a tag. `what` describes
-    /// the text in the opening tag.
+    /// Encloses a text in the tags. First changes any part of the text that looks like one of the tags. `what`
+    /// describes the text in the opening tag.
     pub fn wrap(&self, what: &str, text: &str) -> String {
         let what: String =
             what.chars().filter(|it| it.is_alphanumeric() || " .,-_".contains(*it)).collect();
@@ -67,7 +66,7 @@ pub fn strip_invisible(text: &str) -> String {
 pub fn escape_invisible_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for it in json.chars() {
-        // In pretty-printed JSON, these characters occur only inside strings, except newlines, which separate lines.
+        // In pretty-printed JSON, all of these characters except newlines occur only inside strings.
         if it != '\n' && (is_invisible(it) || matches!(it, '\u{2028}' | '\u{2029}')) {
             for unit in it.encode_utf16(&mut [0; 2]) {
                 escaped.push_str(&format!("\\u{unit:04x}"));

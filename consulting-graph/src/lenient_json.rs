@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 /// Maximum number of characters of an answer that are searched for JSON.
 const MAX_CHARS: usize = 400_000;
 
-/// Returns the first JSON object or array in an answer that deserializes to `T` and that `fits` accepts. The text
-/// around it is ignored.
+/// Searches an answer for JSON objects and arrays. Returns the first one that deserializes to `T` and that `fits`
+/// accepts. Ignores all other text.
 ///
 /// `fits` has to reject empty values, because many texts contain an empty list, for example as a Markdown checkbox.
 pub(crate) fn find<T: DeserializeOwned>(answer: &str, fits: impl Fn(&T) -> bool) -> Option<T> {

@@ -1,7 +1,7 @@
 //! Parses Markdown written by models into sections.
 //!
-//! Sections start at headings, not at horizontal rules such as `---`, because models put rules anywhere, even before
-//! the first section, which would then be lost.
+//! Sections start at headings. Horizontal rules such as `---` do not separate sections, because models put rules
+//! anywhere. For example, a rule before the first section must not cause that section to be lost.
 
 /// A heading with the text up to the next heading.
 #[derive(Debug, Clone, PartialEq, Eq)]

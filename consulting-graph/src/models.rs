@@ -54,8 +54,8 @@ struct LayeredModel {
 
 impl Models {
     /// Creates the models that the configuration specifies. If `model_override` is set, it replaces all of them. The
-    /// calls in the recording count towards the limit, except for the first `inherited_calls`. If the run is a fork,
-    /// the run that was forked paid for these.
+    /// first `inherited_calls` calls in the recording do not count towards the limit, because a fork inherits them from
+    /// the original run, which paid for them. All other calls in the recording count.
     pub fn new(
         config: &Config,
         choice: ModelChoice,
@@ -116,7 +116,7 @@ impl Models {
         let error = match llm.generate(call.request.clone()).await {
             Ok(response) => {
                 let mut answer = to_answer(call, &id, &response);
-                // The text goes into threads, events and files, so it must not contain secrets either.
+                // The text of the answer is also stored in threads, events and files, so secrets are redacted here too.
                 answer.text = self.recording.redacted(answer.text);
                 return CallOutcome::Answered(answer);
             }

@@ -142,7 +142,7 @@ pub struct MissingMove {
     pub agent_id: String,
 }
 
-/// The analyst whose moves are numbered.
+/// An analyst to whose moves [`assign_ids`] assigns ids.
 #[derive(Debug, Clone, Copy)]
 pub struct Author<'a> {
     /// The analyst's position in the configuration, counted from 1.
@@ -153,8 +153,8 @@ pub struct Author<'a> {
     pub persona: &'a str,
 }
 
-/// Assigns ids to an analyst's moves, lowest risk first. Keeps at most `per_analyst` moves, and returns the ids of
-/// those that are missing.
+/// Assigns ids to an analyst's moves, lowest risk first. Keeps at most `per_analyst` moves. If there are fewer, also
+/// returns the ids that were reserved for the missing moves.
 pub fn assign_ids(
     author: Author<'_>,
     ticker: &Ticker,

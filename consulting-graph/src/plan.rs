@@ -67,7 +67,8 @@ pub struct Assumptions {
     /// Maximum number of concurrent calls.
     #[serde(rename = "calls_at_once")]
     pub max_concurrent_calls: usize,
-    /// Length in tokens of the shortest prefix that a provider is assumed to cache. Most providers cache shorter ones.
+    /// Length in tokens of the shortest prefix that a provider is assumed to cache. Most providers also cache shorter
+    /// prefixes.
     #[serde(rename = "shortest_cached")]
     pub min_cached_tokens: u64,
     /// Lengths of the texts that models read and write.

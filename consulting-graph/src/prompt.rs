@@ -1,8 +1,9 @@
 //! Builds prompts. Each function is pure: the prompt depends only on the arguments.
 //!
-//! For the prefix that a prompt shares with an earlier one, providers charge about a tenth of the normal price. The
-//! parts that change least therefore come first: the persona, the move with its evidence, the debate so far (which only
-//! grows), and finally a short message with the round and the task. All text written by models or users is fenced.
+//! Providers charge about a tenth of the normal price for the prefix that a prompt shares with an earlier prompt. The
+//! parts of a prompt are therefore ordered from the least to the most variable: the persona, the move with its
+//! evidence, the debate so far (which only grows), and finally a short message with the round and the task. All text
+//! written by models or users is fenced.
 
 mod debate;
 mod layers;
@@ -64,7 +65,7 @@ fn request_for(persona: &Persona, fence: &Fence, messages: Vec<Message>) -> Requ
     Request::conversation(messages).system(system)
 }
 
-/// Marks the prompt up to the last of these messages as a prefix that later prompts repeat.
+/// Marks the prompt up to the last message as cacheable, because later prompts start with the same messages.
 fn mark_cacheable(messages: &mut [Message]) {
     if let Some(last) = messages.last_mut() {
         last.cache = true;

@@ -37,9 +37,9 @@ pub struct Ranked {
     pub move_id: MoveId,
     /// The sum of all scores for the move.
     pub total_score: u32,
-    /// The lowest total that any decision maker gave the move.
+    /// The lowest of the decision makers' total scores for the move.
     pub lowest: u32,
-    /// The difference between the highest and the lowest total that any decision maker gave the move.
+    /// The difference between the highest and the lowest of the decision makers' total scores for the move.
     pub spread: u32,
     /// Caveats about the score.
     pub marks: BTreeSet<Mark>,
@@ -84,7 +84,7 @@ impl Ranking {
     }
 }
 
-/// Returns the lowest total that any decision maker gave, and the difference between the highest and the lowest total.
+/// Returns the lowest of the decision makers' total scores, and the difference between the highest and the lowest.
 fn extremes(score: &MoveScore) -> (u32, u32) {
     let totals = || score.scores_by_agent.values().map(MakerScore::total);
     let lowest = totals().min().unwrap_or(0);

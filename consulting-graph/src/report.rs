@@ -62,8 +62,8 @@ pub struct Outcome {
     pub spending_by_move: Vec<Spending>,
     /// Spending on each round, summed over all debates.
     pub spending_by_round: Vec<Spending>,
-    /// If the run was forked from another one, the spending on its own calls, without the calls that it shares with the
-    /// other run.
+    /// For a fork, the spending on the calls that the fork made itself, without the calls inherited from the original
+    /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_spending: Option<Spending>,
     /// Warnings that are shown in the report.

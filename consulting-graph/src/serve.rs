@@ -76,7 +76,7 @@ pub struct ServeOptions {
     pub guard: Guard,
 }
 
-/// Reason why the server cannot start.
+/// The error returned when the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {

@@ -36,7 +36,7 @@ pub struct SpendingMeter {
     spending: Spending,
 }
 
-/// A line of a recording that describes a call. The header line has neither of these fields and is skipped.
+/// A recorded call, which is one line of the recording. The header line has neither of these fields and is skipped.
 #[derive(Deserialize)]
 struct Line {
     call: Call,
@@ -68,7 +68,7 @@ impl SpendingMeter {
     /// Reads the next part of the recording, of bounded size, and returns the spending so far. If the file cannot be
     /// read, returns the previous value; the run itself reports the error.
     pub fn read(&mut self) -> Spending {
-        // If no line ends within one part, the rest of the recording is read at once.
+        // If no line ends within one part, the whole remaining recording is read at once.
         if self.read_up_to(MAX_READ).is_some_and(|whole| whole == 0) {
             self.read_up_to(u64::MAX);
         }

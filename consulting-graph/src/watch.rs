@@ -20,18 +20,18 @@ const REPEATED_FRACTION: f64 = 0.5;
 /// A turn adds nothing new if less than this fraction of its words is new.
 const MIN_NEW_FRACTION: f64 = 0.15;
 
-/// A defect of a debate.
+/// A defect of a debate, found in one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// The move.
+    /// Move that was debated.
     pub move_id: MoveId,
     /// Name of the debate log, such as `i1`.
     pub log: String,
-    /// The round.
+    /// Number of the round that contains the turn, starting at 1.
     pub round: u32,
-    /// The speaker.
+    /// Speaker of the turn.
     pub role: Speaker,
-    /// The kind of defect.
+    /// Kind of the defect.
     pub kind: ObservationKind,
 }
 
@@ -70,7 +70,7 @@ pub fn observe(move_id: MoveId, log: &str, entries: &[ConversationEntry]) -> Vec
         } else {
             0
         };
-        // Reported only once per sequence of such turns.
+        // Reported only once per sequence of turns that add nothing new.
         if stale == 2 {
             note(ObservationKind::DisagreementCollapse);
         }

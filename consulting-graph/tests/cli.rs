@@ -67,7 +67,7 @@ fn check(output: &Output, code: i32) -> (String, String) {
     (out, err)
 }
 
-/// Checks the exit status of a failed command, and that its error message contains all these texts.
+/// Checks the exit status of a failed command, and that its error message contains every text in `expected`.
 #[track_caller]
 fn check_fails(output: &Output, code: i32, expected: &[&str]) {
     let (out, err) = check(output, code);

@@ -7,7 +7,8 @@ use std::{
     process::Command,
 };
 
-/// Environment variable that makes the test fail if the web dependencies are missing, instead of being skipped.
+/// Environment variable that decides what happens if the web dependencies are missing: if it is set, the test fails;
+/// otherwise the test is skipped.
 const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
 /// Reports a skipped test. Writes to stderr directly, because the output of `eprintln!` is captured in passing tests.

@@ -2,8 +2,8 @@
 
 /// A seeded random number generator (SplitMix64).
 ///
-/// The generator is implemented here because a crate may produce different numbers in its next version, and the
-/// synthetic company generated for a ticker must never change.
+/// The generator is implemented here because an external crate may produce different numbers in its next version, and
+/// the synthetic company generated for a ticker must never change.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRng(u64);
 

@@ -53,8 +53,8 @@ pub fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
     company
 }
 
-/// Returns the quarters of the last three full years and the later quarters, as far as they have been published by
-/// `as_of`. Assumes that a company publishes a quarter 30 days after it ends.
+/// Returns the quarters of the last three full years and all later quarters, excluding quarters that had not been
+/// published by `as_of`. Assumes that the results of a quarter are published 30 days after the quarter ends.
 fn periods(as_of: NaiveDate) -> Vec<(Period, NaiveDate)> {
     let known = as_of.checked_sub_days(Days::new(30)).unwrap_or(as_of);
     let first = known.year().saturating_sub(4);

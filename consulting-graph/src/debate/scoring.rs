@@ -1,7 +1,8 @@
 //! Scoring of a move by the decision makers.
 //!
-//! An answer is first parsed as the requested JSON and, if that fails, leniently. If both fail, the decision maker is
-//! asked once more. If the second answer cannot be parsed either, neutral scores are recorded for the decision maker.
+//! An answer is first parsed strictly as the requested JSON and, if that fails, leniently. If both attempts fail, the
+//! decision maker is asked once more. If the second answer cannot be parsed either, neutral scores are recorded for the
+//! decision maker.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +106,7 @@ async fn score(
     let settings = terms.scoring.get(conversation.idx).cloned().unwrap_or_default();
     let scorer = Participant { persona: persona.clone(), settings };
     let metrics = metrics(debate);
-    // Uses the last round of this conversation, which may have ended before the others.
+    // Uses the last round of this conversation, which may have ended before the other conversations.
     let rounds = conversation.log.last().map_or(0, |it| it.round);
     let turn =
         Turn { participant: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };

@@ -1,5 +1,5 @@
-//! Restricts the calls that the guest of a debate may make. Only model calls by participants of the debate are allowed,
-//! about the debate's own move and within the configured token limits.
+//! Restricts the calls that the guest of a debate may make. The guest may make only model calls, and only as a
+//! participant of its debate, about the move of its debate, and within the configured token limits.
 
 use std::sync::Arc;
 

@@ -16,7 +16,8 @@ pub struct IsolationRecord {
     pub isolated: bool,
 }
 
-/// Combines the records of all debates into one. Returns `None` if there are no records.
+/// Returns the names of all back ends in the records, and whether every debate was isolated. Returns `None` if there
+/// are no records.
 pub(super) fn combine(records: &[IsolationRecord]) -> Option<Isolation> {
     let mut backends: Vec<&str> = Vec::new();
     for it in records {

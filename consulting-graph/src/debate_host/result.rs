@@ -1,4 +1,4 @@
-//! Result of a debate. All of it is validated, because it comes from a guest.
+//! Result of a debate. The result comes from a guest, so it is validated before it is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub(crate) struct DebateResult {
 }
 
 impl DebateResult {
-    /// Returns the result of a debate that has no score.
+    /// Returns the result of a failed debate, which has no score.
     pub(super) fn failed(problem: impl Into<String>) -> Self {
         Self { problem: Some(problem.into()), ..Self::default() }
     }

@@ -33,7 +33,7 @@ pub struct EventLog {
     last_key: String,
 }
 
-/// An event log that cannot be read or written.
+/// The error returned when an event log cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use event log {}: {source}", path.display())]
 pub struct EventLogError {
@@ -90,7 +90,7 @@ impl EventLog {
     }
 }
 
-/// Returns the complete events and the offset after the last complete line.
+/// Returns the events in all complete lines and the offset after the last complete line.
 fn read_events(path: &Path) -> io::Result<(Vec<NumberedEvent>, u64)> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -36,7 +36,7 @@ pub enum FindingViolation {
     Recommends {
         /// The finding.
         finding: usize,
-        /// The words that make it a recommendation.
+        /// The words that make the finding a recommendation.
         phrase: String,
     },
     /// The strength is out of range.

@@ -1,4 +1,4 @@
-//! A model that answers under the name of another one. A recording identifies calls by model name, so a model that
+//! A model that answers under the name of another model. A recording identifies calls by model name, so a model that
 //! replaces the configured ones must keep their names.
 
 use async_trait::async_trait;

@@ -31,7 +31,7 @@ impl Limit {
         *self == Self::default()
     }
 
-    /// Returns whether this limit allows more tokens or more money than another one.
+    /// Returns whether this limit allows more tokens or more money than `other`.
     pub(crate) fn exceeds(self, other: Self) -> bool {
         let is_more = |now: Option<u64>, then: Option<u64>| {
             then.is_some_and(|then| now.is_none_or(|now| now > then))
@@ -40,7 +40,7 @@ impl Limit {
         is_more(self.tokens, other.tokens) || is_more(nanos(self.money), nanos(other.money))
     }
 
-    /// Returns this limit, with missing parts taken from another one.
+    /// Returns this limit, with unset fields taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self { tokens: self.tokens.or(other.tokens), money: self.money.or(other.money) }
@@ -122,11 +122,11 @@ impl RunBudget {
         tokens.max(money)
     }
 
-    /// Returns whether a debate turn has to be refused because the rest of the budget is needed for scoring.
+    /// Returns whether a debate turn has to be refused because the remaining budget is needed for scoring.
     fn must_reserve_for_scoring(&self, id: &ModelId, request: &Request) -> bool {
         let Ok(estimate) = self.budget.max_cost(id, request) else { return false };
         // Assumes that the rest of the round needs one turn and one scoring call per decision maker in each running
-        // debate, and that each of these calls is as expensive as this one.
+        // debate, and that each of these calls is as expensive as `request`.
         let calls = 1 + 2 * self.makers * self.running_debates.load(Ordering::Relaxed).max(1);
         let spent = self.budget.spent();
         let tokens = spent.tokens.saturating_add(estimate.tokens.saturating_mul(calls));

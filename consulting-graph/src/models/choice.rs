@@ -39,7 +39,7 @@ pub struct ModelChoice {
     pub answer_ms: u64,
 }
 
-/// A model that cannot be used.
+/// The error returned when a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelChoiceError {
@@ -119,9 +119,10 @@ impl ModelChoice {
         self.provider == Scripted::PROVIDER
     }
 
-    /// Returns the model of an agent. Unless this choice selects the scripted model or one model for all agents, this
-    /// is the configured model. There is one exception: if the configuration specifies no model for this agent or its
-    /// group, and the default model belongs to another provider, the default model of the selected provider applies.
+    /// Returns the model of an agent. If this choice selects the scripted model or one model for all agents, returns
+    /// that model. Otherwise returns the configured model, with one exception: if the configuration specifies no model
+    /// for this agent or its group, and the default model belongs to another provider, returns the default model of the
+    /// selected provider.
     pub(crate) fn model(&self, config: &Config, group: Group, agent_id: &str) -> ModelId {
         if self.is_scripted() {
             return ModelId::new(Scripted::PROVIDER, offline::MODEL_NAME);

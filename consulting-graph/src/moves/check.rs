@@ -12,8 +12,8 @@ const MIN_PARAGRAPHS: usize = 3;
 /// Moves with at least this similarity count as duplicates.
 const DUPLICATE_SIMILARITY: f64 = 0.6;
 
-/// A defect of an analyst's moves. The first number is the position of the move in the analyst's answer, counted from
-/// 1.
+/// A defect of an analyst's moves. In all variants that concern a particular move, the first field is the position of
+/// the move in the analyst's answer, counted from 1.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveViolation {
@@ -26,8 +26,8 @@ pub enum MoveViolation {
     /// A move is nearly identical to an earlier one.
     #[error("move {0} is nearly identical to move {1}; propose a different one")]
     NearDuplicate(usize, usize),
-    /// A move cites findings from only one of the two sets F1 and F2. The second field is the set that it does not
-    /// cite.
+    /// A move cites findings from only one of the two sets F1 and F2. The second field is the set that the move does
+    /// not cite.
     #[error("move {0} cites no finding of {1}; cite both F1 and F2")]
     OneSided(usize, Inference),
     /// The reasoning is too short.
@@ -80,7 +80,7 @@ fn check_citations(
     let (known, unknown): (Vec<FindingId>, Vec<FindingId>) =
         draft.cited_findings().into_iter().partition(exists);
     let mut names: BTreeSet<String> = unknown.iter().map(FindingId::to_string).collect();
-    // Add entries in the list of citations that contain no valid id, such as `F3-01` or `revenue`.
+    // Also add the listed citations that contain no valid id, such as `F3-01` or `revenue`.
     names.extend(
         draft
             .citations

@@ -95,8 +95,8 @@ fn risk_name(risk: Risk) -> &'static str {
     }
 }
 
-/// Parses moves from Markdown. A heading starts a move if it does not name a section of a move but such sections follow
-/// below it.
+/// Parses moves from Markdown. A heading starts a move if it is followed by the headings of move sections, such as
+/// `Thesis`, and is not itself the heading of a section.
 ///
 /// Never fails; [`violations`](super::violations) reports what is missing.
 pub fn parse(text: &str) -> Vec<MoveDraft> {

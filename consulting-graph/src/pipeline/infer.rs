@@ -22,8 +22,8 @@ pub(super) struct Document {
     inference: Inference,
     ticker: String,
     text: String,
-    /// Whether the data source has no data for this document. If so, every section of the document says that, and no
-    /// findings are drawn from it.
+    /// Whether the data source has no data for this document. If so, every section of the document says that it has no
+    /// data, and no findings are drawn from the document.
     is_empty: bool,
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn request_findings(
     }
 }
 
-/// Asks about the whole document, and once more if the answer is unreadable.
+/// Asks for the findings in the whole document. If the answer is unreadable, asks once more.
 async fn ask_whole(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,

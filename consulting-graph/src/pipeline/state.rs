@@ -60,7 +60,7 @@ pub struct PipelineState {
     /// Sandbox back end and isolation of each debate.
     #[reduce(upsert(move_id: MoveId))]
     pub held_in: Vec<IsolationRecord>,
-    /// Combined isolation of all debates, as shown in the report.
+    /// Names of all back ends that the debates used, and whether every debate was isolated. Shown in the report.
     pub isolation: Option<Isolation>,
     /// Recommended moves, best first.
     pub recommended_moves: Vec<Ranked>,

@@ -30,8 +30,8 @@ pub fn score(
     request_for(maker, fence, messages)
 }
 
-/// Builds the request to a decision maker for scores before the debate, with which the effect of the debate is
-/// measured.
+/// Builds the request to a decision maker for scores before the debate. Comparing these scores with the scores after
+/// the debate shows the effect of the debate.
 pub fn baseline(maker: &Persona, brief: &Brief, fence: &Fence, metrics: &[Metric]) -> Request {
     let mut messages = maker_conversation(maker, brief, fence, &[]);
     messages.push(Message::user(format!(

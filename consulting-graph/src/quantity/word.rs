@@ -33,7 +33,7 @@ pub(super) fn word_modifier(word: &str) -> Option<Modifier> {
     }
 }
 
-/// Returns whether a word after a number makes it a duration.
+/// Returns whether a word after a number makes the number a duration.
 pub(super) fn is_duration_unit(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let units = ["second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade"];
@@ -51,7 +51,7 @@ fn scale(letters: &str) -> Option<Modifier> {
     Some(Modifier::Scale(factor))
 }
 
-/// Returns whether a word after a number makes it an amount of money.
+/// Returns whether a word after a number makes the number an amount of money.
 pub(super) fn is_currency(word: &str) -> bool {
     matches!(
         word.to_ascii_lowercase().as_str(),
@@ -92,7 +92,7 @@ pub(super) fn is_label(word: &str) -> bool {
     )
 }
 
-/// Returns whether a word before a number makes it approximate.
+/// Returns whether a word before a number makes the number approximate.
 pub(super) fn is_hedge(word: &str) -> bool {
     matches!(
         word.to_ascii_lowercase().as_str(),

@@ -1,4 +1,4 @@
-//! Compares the scores after the debates with the scores before.
+//! Compares the scores after the debates with the scores before the debates.
 
 use std::collections::BTreeMap;
 

@@ -160,7 +160,7 @@ fn verdict(standings: &[Standing], recommended: &[Ranked]) -> String {
         }
         (_, false) => {}
     }
-    // If a recommended move is contested but no other move is near, name the strongest of the other moves.
+    // If a recommended move is contested but no other move is in contention, name the strongest of the other moves.
     if near.is_empty() {
         let next = outside.iter().reduce(|best, it| if it.top > best.top { it } else { best });
         near.extend(next);

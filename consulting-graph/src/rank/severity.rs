@@ -2,7 +2,7 @@
 //!
 //! A score is modelled as mean + move effect + scorer effect + metric effect + noise. The effects are averages over the
 //! moves that every scorer scored. Default scores, which replace scores that could not be read, are excluded. If a move
-//! has such scores, its adjusted total is extrapolated from its other scores.
+//! has default scores, its adjusted total is extrapolated from its other scores.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ pub(super) enum Block {
     Chart(Chart),
     /// A long text, quoted verbatim.
     Quote(String),
-    /// Blocks that are collapsed at first.
+    /// Blocks that are collapsed until the reader expands them.
     Collapsed { title: String, blocks: Vec<Self> },
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, io, path::PathBuf};
 use super::Run;
 use crate::{config::ConfigError, event::EventLogError, models::ModelChoiceError};
 
-/// An operation on a run that failed.
+/// The error returned when an operation on a run fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -110,7 +110,7 @@ fn write_logs(dir: &Path, state: &PipelineState, report: &Report) -> Result<(), 
     Ok(())
 }
 
-/// Writes a file. Logs a warning if the file exists with different content, which a sandbox wrote.
+/// Writes a file. Logs a warning if a sandbox already wrote the file with different content.
 fn replace_sandbox_file(path: &Path, text: &str) -> Result<(), RunError> {
     match fs::read(path) {
         Ok(existing) if existing == text.as_bytes() => return Ok(()),

@@ -1,5 +1,5 @@
-//! Forks a run. A fork is a new run that shares everything before the fork point with its origin and executes the rest
-//! again.
+//! Forks a run. A fork is a new run. It keeps the results that the original run produced before the fork point, and
+//! executes everything after the fork point again.
 
 mod check;
 
@@ -72,8 +72,8 @@ impl fmt::Display for ForkPoint {
 impl Run {
     /// Forks the run into a new directory, with changed settings. The fork is not executed yet.
     ///
-    /// A fork at a round repeats the rest of that debate and the debates of all moves with higher numbers. If `only` is
-    /// true, all other debates are kept.
+    /// A fork at a round repeats the debate from that round on, and also repeats the debates about all moves with
+    /// higher numbers. If `only` is true, the fork repeats only the debate at the fork point.
     pub async fn fork(
         &self,
         dir: impl Into<PathBuf>,
@@ -112,7 +112,7 @@ impl Run {
         match created.await {
             Ok(()) => Ok(fork),
             Err(problem) => {
-                // Removes the directory, because this call created it.
+                // Removes the incomplete fork. `write_new` ensured that its directory contained nothing else.
                 let _ = std::fs::remove_dir_all(&fork.dir);
                 Err(problem)
             }
@@ -130,7 +130,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns an error if the run does not have the move of the fork point.
+    /// Returns an error if the fork point refers to a move that the run does not have.
     async fn check_move_exists(&self, at: ForkPoint) -> Result<(), RunError> {
         let ForkPoint::Round { move_id, .. } = at else { return Ok(()) };
         let moves = load_pipeline_state(&self.open_saver()?).await?.moves();

@@ -17,7 +17,7 @@ use crate::{
     pipeline, prompt,
 };
 
-/// Configuration of a run, as given by the caller that creates it.
+/// Configuration of a run, as given by the caller that creates the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunConfig {
     /// Id of the run.
@@ -79,7 +79,7 @@ pub struct ForkOrigin {
     pub only: bool,
     /// Changed settings, each as `path=value`.
     pub set: Vec<String>,
-    /// Number of calls in the recording that was copied from the origin. The origin paid for these calls.
+    /// Number of recorded calls that were copied from the origin. The origin paid for these calls.
     #[serde(rename = "calls")]
     pub inherited_calls: usize,
 }

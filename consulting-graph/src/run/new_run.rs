@@ -13,7 +13,7 @@ use crate::{
     models::{Limit, ModelChoice, Models},
 };
 
-/// The operating system returned no random bytes.
+/// The error returned when the operating system provides no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read random bytes from the operating system: {0}")]
 pub struct RandomError(getrandom::Error);
@@ -43,7 +43,7 @@ pub fn now() -> DateTime<Utc> {
     SystemTime::now().into()
 }
 
-/// Returns the configuration text with another number of rounds. All other text is unchanged.
+/// Returns the configuration text with the number of rounds set to `rounds`. All other text is unchanged.
 pub fn with_rounds(text: &str, rounds: u32) -> String {
     let is_rounds = |line: &str| {
         let rest = line.trim_start().strip_prefix("rounds");

@@ -62,7 +62,7 @@ impl Run {
     }
 
     /// Creates a run in `dir` with the initial state of the run that `manifest` describes. If that run is a fork,
-    /// replays its origin and forks it again.
+    /// replays the origin of the fork and then forks the origin again.
     async fn recreate(
         &self,
         manifest: &Manifest,

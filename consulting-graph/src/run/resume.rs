@@ -80,8 +80,8 @@ pub enum RunOutcome {
 }
 
 impl Run {
-    /// Executes the run to its end or to its review, and calls `on_event` for every new event. Fails if another
-    /// process is executing the run.
+    /// Executes the run until it completes or waits for a review, and calls `on_event` for every new event. Fails if
+    /// another process is executing the run.
     pub async fn resume(
         &self,
         options: ResumeOptions,
@@ -184,8 +184,8 @@ impl Run {
         }
     }
 
-    /// Stores the reviewer's decision in the run directory, so that a replay does not need the reviewer. The moves
-    /// get the ticker of this run, whatever the reviewer wrote.
+    /// Stores the reviewer's decision in the run directory, so that a replay does not need the reviewer. Sets the
+    /// ticker of every move to the ticker of this run and ignores the reviewer's value.
     fn store_review(&self, mut review: ReviewDecision) -> Result<(), RunError> {
         let path = self.dir.join(REVIEWED_FILE);
         let invalid = |problem: String| RunError::InvalidFile { path: path.clone(), problem };
@@ -212,7 +212,8 @@ impl Run {
     /// Writes the result files. Calling this function again writes the same files.
     async fn write_results(&self, state: PipelineState) -> Result<Box<Report>, RunError> {
         let run = self.clone();
-        // Writes about a hundred files and computes thousands of rankings, so it must not block the async runtime.
+        // This closure writes about a hundred files and computes thousands of rankings, so it runs on a blocking
+        // thread.
         let written = spawn_blocking(move || {
             let Some(outcome) = collect_outcome(&run, &state)? else {
                 return Err(RunError::InvalidOperation("the run has no company data".to_owned()));

@@ -49,7 +49,7 @@ fn apply_setting(table: &mut Table, setting: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a table inside a table by its key. At the top level, also finds list entries by id.
+/// Returns the table stored under `key`. At the top level, `key` may also be the id of a list entry.
 fn child_table<'a>(table: &'a mut Table, key: &str, is_first: bool) -> Option<&'a mut Table> {
     if table.contains_key(key) {
         return table.get_mut(key)?.as_table_mut();

@@ -17,7 +17,7 @@ use crate::{report::Report, run::Run};
 /// Resolution of times in the registry.
 const TIME_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Imports all runs in a directory that were completed without the registry's knowledge.
+/// Imports the results of all complete runs in a directory, unless the registry already has them.
 pub(super) fn import_external_runs(registry: &Registry, runs_dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(runs_dir)? {
         let dir = entry?.path();

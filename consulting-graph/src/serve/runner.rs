@@ -50,7 +50,7 @@ impl PipelineRunner {
     }
 
     /// Returns the options for resuming a run. The spending limit is taken from the last resume request or, if that
-    /// sets none, from the stored run. It is capped at the server's limit.
+    /// request sets no limit, from the stored run. The limit is capped at the server's limit.
     fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, RunnerError> {
         let input: StoredInput = serde_json::from_value(info.input.clone()).unwrap_or_default();
         let order: ResumeOrder =

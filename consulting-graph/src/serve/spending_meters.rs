@@ -8,8 +8,8 @@ use std::{
 
 use crate::spending::{Spending, SpendingMeter};
 
-/// Maximum number of cached meters. If there are more, the least recently used one is evicted. Its recording is read
-/// from the start when it is needed again.
+/// Maximum number of cached meters. If there are more, the least recently used meter is evicted. A new meter for the
+/// same recording reads it from the start.
 const MAX_METERS: usize = 64;
 
 /// Spending meters by recording. Each meter has its own lock, so reading a long recording does not block reads of the

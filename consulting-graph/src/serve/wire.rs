@@ -428,7 +428,7 @@ impl Budget {
         Limit { tokens: self.max_tokens, money: self.max_dollars.map(llm::Money::from_dollars) }
     }
 
-    /// Returns the budget with the server's limits filled in, or an error if it exceeds them.
+    /// Returns the budget, with unset fields taken from the server's limit. Fails if the budget exceeds that limit.
     pub(super) fn bounded_by(self, max: Limit) -> Result<Self, String> {
         let (tokens, dollars) = (max.tokens, max.money.map(llm::Money::dollars));
         if let (Some(requested), Some(max)) = (self.max_tokens, tokens)

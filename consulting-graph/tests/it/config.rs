@@ -33,8 +33,8 @@ fn the_default_configuration_follows_the_design() {
     assert_eq!(analysts, ["analyst_1", "analyst_2", "analyst_3", "analyst_4", "analyst_5"]);
 }
 
-/// The system prompts must state the rules of the design for the agents. Their texts may be edited, but must keep these
-/// words.
+/// Each system prompt must state the rules that the design sets for its agent. A prompt may be edited, but it must keep
+/// the words that this test checks.
 #[test]
 fn system_prompts_contain_their_rules() {
     let config = Config::parse(DEFAULT).unwrap();

@@ -140,7 +140,7 @@ async fn a_debate_has_ten_rounds_with_every_decision_maker() {
             assert_eq!(entry.content, format!("{who} in round {round}"));
         }
     }
-    // The files that the debate wrote in the sandbox have the same content.
+    // The transcript file that the debate wrote in the sandbox has the same content as the transcript in the state.
     let file: Vec<ConversationEntry> = serde_json::from_str(&record.files["i2.json"]).unwrap();
     assert_eq!(file, record.log("i2"));
     assert_eq!(record.state["total_score"], 3 * 26);

@@ -175,7 +175,8 @@ async fn no_request_is_made_without_a_valid_contact() {
     assert!(server.paths().is_empty());
 }
 
-/// Returns the error for the ticker list if the server sends this response.
+/// Returns the error for downloading the ticker list from a server that sends `answer`. If `answer` is `None`, the
+/// server never answers.
 async fn problem(answer: Option<Vec<u8>>) -> String {
     let (server, cache) = (Server::start(move |_| answer.clone()).await, temp_dir());
     let online = Downloader {

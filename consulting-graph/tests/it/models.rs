@@ -170,7 +170,7 @@ async fn late_readers_see_every_event_once() {
     .await
     .unwrap();
     assert!(events.len() > 40, "{}", events.len());
-    // The events in the snapshot and the later ones are all events, without a gap.
+    // The snapshot and the later events together contain every event, without a gap.
     let mut seen = snapshot.unwrap();
     assert_eq!(seen, events[..25]);
     seen.extend(EventLog::read(&path).unwrap().into_iter().filter(|it| it.seq > 25));
@@ -245,7 +245,7 @@ async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
     }
 }
 
-/// Returns the files below a directory that contain a text.
+/// Searches all files below a directory and returns those that contain `text`.
 fn files_containing(folder: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

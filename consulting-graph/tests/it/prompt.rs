@@ -144,7 +144,7 @@ fn long_debates_are_shortened() {
     insta::assert_snapshot!(shown(&Request { messages: prompt.messages[1..].to_vec(), ..prompt }));
 }
 
-/// Checks that the later prompt starts with the earlier one, except for its last message.
+/// Checks that the later prompt starts with all messages of the earlier prompt except the last one.
 #[track_caller]
 fn begins_with(later: &Request, earlier: &Request) {
     assert_eq!(later.system, earlier.system);

@@ -280,8 +280,8 @@ async fn the_manifest_lists_models_and_prompt_hashes() {
     assert!(error.contains("uses other prompts"), "{error}");
 }
 
-/// Runs a shell command in a directory, in which `consulting` is replaced with the path of the program. Returns the
-/// exit status and the output.
+/// Runs a shell command in a directory, after replacing `consulting` in the command with the path of the program.
+/// Returns the exit status and the output.
 fn shell(folder: &Path, line: &str) -> (Option<i32>, String) {
     let consulting = env!("CARGO_BIN_EXE_consulting");
     let line = line.replace("consulting", consulting);

@@ -34,7 +34,7 @@ impl From<ExitStatus> for ExitCode {
     }
 }
 
-/// A command that failed.
+/// The error returned when a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("TICKER: {0}")]
@@ -123,7 +123,7 @@ impl CliError {
     }
 }
 
-/// Returns a function that converts an I/O error on this path.
+/// Returns a function that converts an I/O error to a [`CliError`] that names `path`.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
     |source| CliError::Io { path: path.to_owned(), source }
 }

@@ -69,7 +69,7 @@ pub(crate) async fn execute(
     }
 }
 
-/// Rejects a sandbox other than in-process if isolation is off.
+/// If isolation is off, rejects every sandbox other than `in-process`.
 pub(crate) fn check_sandbox(args: &ExecutionArgs) -> Result<(), CliError> {
     match &args.sandbox {
         Some(name) if args.isolation == Some(Isolation::Off) && name != "in-process" => {
@@ -79,7 +79,7 @@ pub(crate) fn check_sandbox(args: &ExecutionArgs) -> Result<(), CliError> {
     }
 }
 
-/// Returns the options for resuming a run.
+/// Converts the arguments to the options for resuming a run.
 fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
     check_sandbox(args)?;
     Ok(ResumeOptions {
@@ -92,7 +92,8 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
     })
 }
 
-/// Runs the work and shows the view until the work finishes. Returns `None` if Ctrl-C interrupted the work.
+/// Runs the future that `start` returns, and updates the view until the future completes. Returns `None` if Ctrl-C
+/// interrupts it.
 pub(crate) async fn run_with_view<T, F: Future<Output = T>>(
     mut view: View,
     start: impl FnOnce(UnboundedSender<NumberedEvent>) -> F,

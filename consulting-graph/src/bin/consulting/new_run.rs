@@ -74,12 +74,13 @@ pub(crate) fn data(args: &DataArgs, today: NaiveDate) -> Result<DataSource, CliE
     Ok(DataSource { origin, as_of })
 }
 
-/// Returns the canonical path of a directory, because a run can be resumed from any directory.
+/// Returns the canonical path of a directory. A relative path would not work, because a run can be resumed from any
+/// directory.
 fn canonical_dir(dir: &Path) -> Result<PathBuf, CliError> {
     fs::canonicalize(dir).map_err(io_error(dir))
 }
 
-/// Returns the provider and model.
+/// Returns the provider and model that the arguments select.
 pub(crate) fn choice(args: &ModelArgs) -> ModelChoice {
     let environment = ModelChoice::from_env();
     ModelChoice {
@@ -90,7 +91,7 @@ pub(crate) fn choice(args: &ModelArgs) -> ModelChoice {
     }
 }
 
-/// Returns the text of the configuration file, with another number of rounds if requested.
+/// Returns the text of the configuration file. `--rounds` replaces the number of rounds in it.
 pub(crate) fn config(args: &ConfigArgs) -> Result<String, CliError> {
     let text = match &args.config {
         Some(path) => fs::read_to_string(path).map_err(io_error(path))?,

@@ -58,7 +58,7 @@ impl CompanyFacts {
         self.facts.get("us-gaap")?.get(tag)
     }
 
-    /// Returns the values of a tag in the given unit that were filed no later than `as_of`.
+    /// Returns the values of a tag that are in the given unit and were filed no later than `as_of`.
     pub(super) fn values(
         &self,
         tag: &str,
@@ -70,13 +70,13 @@ impl CompanyFacts {
         filed_by(entries, as_of)
     }
 
-    /// Returns the dollar values of all tags that were filed no later than `as_of`.
+    /// Returns all dollar values that were filed no later than `as_of`, whatever their tag.
     pub(super) fn dollar_values(&self, as_of: NaiveDate) -> impl Iterator<Item = &Value> {
         let tags = self.facts.get("us-gaap").into_iter().flat_map(BTreeMap::values);
         tags.filter_map(|it| it.units.get("USD")).flat_map(move |it| filed_by(it, as_of))
     }
 
-    /// Returns a warning if a tag is reported in units other than `unit`. The caller has found no usable value in
+    /// Returns a warning if a tag is reported in units other than `unit`. Called only if the tag has no usable value in
     /// `unit`.
     pub(super) fn other_units(&self, tag: &str, unit: &str) -> Option<String> {
         let units: Vec<&str> =

@@ -119,8 +119,8 @@ impl Series {
     }
 }
 
-/// Returns the values to subtract from the cumulative value of the first `quarter` quarters to get the value of the
-/// last of these quarters, and the formula as text.
+/// Returns the values to subtract from the cumulative value of quarters 1 to `quarter`, so that only the value of the
+/// last quarter remains. Also returns the formula as text.
 fn parts_to_subtract<'a>(
     reported: &BTreeMap<Span, (NaiveDate, &'a FiledValue)>,
     year: i32,

@@ -36,7 +36,7 @@ impl TickerList {
         self.0.iter().find(same).map(|it| it.cik_str)
     }
 
-    /// Suggests companies with a similar ticker, or whose name starts with `ticker`.
+    /// Returns suggestions: companies that have a similar ticker or a name that starts with `ticker`.
     pub(super) fn similar(&self, ticker: &Ticker) -> Vec<String> {
         let wanted = ticker.as_str();
         let most = if wanted.len() <= 3 { 1 } else { 2 };

@@ -9,7 +9,7 @@ use super::Period;
 /// Compares the ends of fiscal periods with the cut-off date, and records the periods that are excluded or uncertain.
 ///
 /// A fiscal year is named after the calendar year in which it ends. If no file states on which day the fiscal year
-/// ends, a period is excluded only if it would end after the cut-off date whichever day that is.
+/// ends, a period is excluded only if it ends after the cut-off date for every possible fiscal year end.
 #[derive(Debug)]
 pub(super) struct Calendar {
     as_of: NaiveDate,

@@ -1,4 +1,4 @@
-//! Reads JSON objects that contain statement values by period, and notes.
+//! Reads JSON objects that contain notes and statement values. The values are grouped by period.
 
 use std::collections::BTreeMap;
 

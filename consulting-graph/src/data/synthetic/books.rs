@@ -155,7 +155,8 @@ fn next_quarter(
     }
 }
 
-/// Returns the amount of debt to raise, a multiple of 50 million, so that cash does not fall below `floor`.
+/// Returns the amount of debt to raise so that cash does not fall below `floor`, rounded up to a multiple of 50
+/// million.
 fn debt_needed(cash: i64, floor: i64) -> i64 {
     if cash >= floor { 0 } else { (floor - cash + 49) / 50 * 50 }
 }

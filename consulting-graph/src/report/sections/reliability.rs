@@ -66,8 +66,8 @@ pub(super) fn reliability(report: &Report) -> Vec<Block> {
     blocks
 }
 
-/// Lists the moves whose total score changes if the severity of the scorers is removed. These are the moves for which
-/// some scores could not be read.
+/// Lists the moves whose total score changes when it is adjusted for the severity of the scorers. These are the moves
+/// for which some scores could not be read.
 fn adjusted(report: &Report, severity: &Severity) -> Vec<Vec<String>> {
     let line = |ranked: &Ranked| {
         let adjusted = format!("{:.1}", severity.adjusted.get(&ranked.move_id)?);

@@ -38,8 +38,8 @@ pub(super) fn check_settings(
     }
 }
 
-/// Rejects changes to decision makers, metrics and rounds that do not fit the debates that the fork keeps, fully or up
-/// to a round.
+/// Rejects changes to decision makers, metrics and rounds that are incompatible with the debates that the fork keeps.
+/// The fork may keep a debate completely or up to a round.
 fn check_debate(
     before: &Config,
     after: &Config,

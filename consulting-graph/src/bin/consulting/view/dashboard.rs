@@ -187,7 +187,7 @@ impl Dashboard {
             }
             PipelineEvent::SandboxScored { breakdown, .. } => {
                 if let Some(id) = move_id(event) {
-                    // A debate that was resumed is scored again.
+                    // A resumed debate is scored again, so its earlier score is removed.
                     self.scores.retain(|it| it.move_id != id);
                     self.scores.push(MoveScore::new(id, breakdown.clone(), []));
                 }
@@ -219,7 +219,7 @@ impl Dashboard {
         }
         let progress = self.progress();
         self.debates_started = self.debates_started.map(|_| (Duration::ZERO, progress));
-        // Warnings from earlier executions and their completion do not concern this execution.
+        // The warnings and the completion of an earlier execution do not apply to this execution.
         self.warnings.clear();
         self.is_complete = false;
     }
@@ -254,7 +254,7 @@ impl Dashboard {
         (done >= 0.1).then(|| now.saturating_sub(since).mul_f64((left / done).max(0.0)))
     }
 
-    /// Returns the number of finished debates, including fractions of running ones.
+    /// Returns the number of finished debates. Each running debate counts as the fraction that is done.
     fn progress(&self) -> f64 {
         let steps = f64::from(2 * self.header.rounds + 1);
         let part = |it: &MoveProgress| match &it.state {

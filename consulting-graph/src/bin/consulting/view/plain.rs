@@ -4,7 +4,7 @@ use consulting_graph::event::{Layer, PipelineEvent, RoundStatus};
 
 use super::{dashboard::Dashboard, text::first_line};
 
-/// Renders an event as one line. The dashboard must already have applied it.
+/// Renders an event as one line. The dashboard must already have applied the event.
 pub(super) fn line(run: &Dashboard, event: &PipelineEvent) -> String {
     let line = match event {
         PipelineEvent::LayerStart { layer, .. } => format!("{} started", name(*layer)),

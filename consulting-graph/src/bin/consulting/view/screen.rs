@@ -20,7 +20,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Opens the screen, if stderr is a terminal that supports it.
+    /// Opens the screen. Returns `None` if stderr is not a terminal or the terminal cannot redraw lines.
     pub(super) fn open() -> Option<Self> {
         let is_set = |name| std::env::var_os(name).is_some_and(|it| !it.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
