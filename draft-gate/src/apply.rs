@@ -1,8 +1,9 @@
 //! Applies a change set atomically: either all of its files are changed or none, even across crashes.
 //!
-//! Each file is exchanged with its new version in one system call that also yields the replaced file. If that file is
-//! not the expected one, another program has edited it concurrently, and the edit is restored. A replaced file is
-//! deleted only if the gate wrote it or its content is in the blob store.
+//! Each file is exchanged with its new version in one system call that also yields the replaced file. If the replaced
+//! file does not have the content that the gate expects, another program has edited it concurrently, and the gate
+//! restores that program's version. A replaced file is deleted only if the gate wrote it or its content is in the blob
+//! store.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use crate::{
 };
 
 impl LockedGate<'_> {
-    /// Applies all steps that are still pending. If a step fails, rolls back all of them and removes the journal.
+    /// Applies all steps that are still pending. If a step fails, rolls back all steps and removes the journal.
     pub(crate) fn apply(&self, journal: &Journal) -> Result<(), Error> {
         let apply = |step: &Step| if self.is_done(step)? { Ok(()) } else { self.apply_step(step) };
         let applied = journal.steps.iter().try_for_each(apply);
@@ -28,8 +29,8 @@ impl LockedGate<'_> {
         })
     }
 
-    /// Reverts all applied steps. Removes the journal only after the last step is reverted, so that a partially applied
-    /// set is never forgotten.
+    /// Reverts all applied steps. Removes the journal only after the last step is reverted, so that a crash cannot
+    /// leave a partially applied set without a journal.
     fn roll_back(&self, journal: &Journal, cause: &Error) -> Result<(), Error> {
         let mut changed_by_others = vec![];
         for step in journal.steps.iter().rev() {
@@ -126,7 +127,8 @@ impl LockedGate<'_> {
         self.check_replaced_file(&dir, step)
     }
 
-    /// Checks that the replaced file has the expected content. If it does not, restores that file.
+    /// Checks that the replaced file has the old content that the step expects, and that the directory is still in
+    /// place. If not, restores the replaced file and returns an error.
     fn check_replaced_file(&self, dir: &Dir, step: &Step) -> Result<(), Error> {
         let Step { path, old, new, fresh, .. } = step;
         let is_known = old.is_none_or(|old| digest_of(dir, fresh) == Some(old));
@@ -135,13 +137,13 @@ impl LockedGate<'_> {
             return if old.is_some() { dir.remove(fresh) } else { Ok(()) };
         }
         match (old, new) {
-            // If another program has removed the gate's file, it stays removed, and the replaced file is kept in the
-            // blob store.
+            // If another program has removed the new file in the meantime, the file stays removed, and the replaced
+            // file is kept in the blob store.
             (Some(_), Some(_)) => {
                 let is_back = dir.exchange(fresh, path.name()).is_ok();
                 if is_back && digest_of(dir, fresh) != *new {
-                    // Another program saved the file before the exchange was reverted. The newest content keeps the
-                    // name.
+                    // Another program saved the file again before the exchange was reverted. Put this newest version
+                    // back in place.
                     let _ = dir.exchange(fresh, path.name());
                 }
                 self.discard(dir, step)?;
@@ -162,8 +164,8 @@ impl LockedGate<'_> {
         in_place.and(Err(Error::Conflict { path: path.to_string() }))
     }
 
-    /// Removes the temporary files that a crashed process left, and restores replaced files that were not the expected
-    /// ones.
+    /// Cleans up the temporary files that a crashed process left. If a temporary file is a replaced file that another
+    /// program had edited, restores it; otherwise removes it.
     pub(crate) fn clean_up_temp_files(&self, journal: &Journal) -> Result<(), Error> {
         for step in journal.steps.iter().flat_map(|it| [it.clone(), it.reversed()]) {
             let Ok(dir) = self.gate.root.subdir(step.path.parent()) else { continue };
@@ -184,8 +186,8 @@ impl LockedGate<'_> {
     }
 
     /// Removes the temporary file of a step. If its content is neither the step's old content nor a part of its new
-    /// content, the content belongs to another program. In that case the content is moved to the blob store, or left in
-    /// place if it cannot be read, and the log records where it is.
+    /// content, the content belongs to another program. In that case, moves the content to the blob store (or leaves
+    /// the file in place if it cannot be read) and records its location in the log.
     fn discard(&self, dir: &Dir, step: &Step) -> Result<(), Error> {
         let content = match dir.read(&step.fresh, blob::MAX_BYTES) {
             Ok(Some(content)) => content.bytes,
@@ -211,7 +213,7 @@ impl LockedGate<'_> {
         self.log_event(GATE_AGENT, "kept_aside", "", fields)
     }
 
-    /// Removes the directories that were created for files which no longer exist, if the directories are empty.
+    /// Removes the parent directories that were created for the journal's files, if these directories are empty.
     pub(crate) fn remove_new_dirs(&self, journal: &Journal) {
         for step in &journal.steps {
             let mut dir = step.path.parent();

@@ -23,15 +23,15 @@ use crate::{
 /// File name of the log.
 pub(crate) const LOG: &str = "transition.ndjson";
 
-/// Advice for the case that the end of the log differs from the end that the gate stored.
+/// Advice in the error message if the end of the log differs from the end that is stored in `head.json`.
 pub(crate) const ACKNOWLEDGE_ADVICE: &str =
     "inspect it, then run `draft-gate verify --acknowledge-loss`";
 
-/// Advice for the case that the end of the log is intact but an earlier line is not.
+/// Advice in the error message if the end of the log is intact but an earlier line is not.
 const RESTORE_ADVICE: &str =
     "its end is intact, so the gate keeps working; restore the earlier lines from a copy";
 
-/// Number of bytes that are first read from the end of the log. Longer lines need another read.
+/// Number of bytes in the first read from the end of the log. If the last line is longer, more bytes are read.
 const INITIAL_READ: u64 = 4 << 10;
 
 /// A line of the log.
@@ -95,7 +95,7 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Returns the number of the last line after checking it against `head.json`.
+    /// Checks the end of the log against `head.json` and returns the number of the last line.
     pub(crate) fn length(&self) -> Result<u64, Error> {
         Ok(self.verified_end()?.seq)
     }
@@ -127,8 +127,8 @@ impl Log<'_> {
         self.verify_lines().map_err(|it| self.with_advice(it))
     }
 
-    /// Replaces the advice in the error if the end of the log is intact, because acknowledging a loss would not help
-    /// then.
+    /// Replaces the advice in the error if the end of the log is intact, because in that case acknowledging a loss
+    /// would not help.
     fn with_advice(&self, error: Error) -> Error {
         match error {
             Error::CorruptLog { fault, .. } if self.verified_end().is_ok() => {
@@ -210,7 +210,8 @@ impl Log<'_> {
         self.append(NewRecord { agent, event: "loss_acknowledged", task: "", more })
     }
 
-    /// Returns the end of the log, which includes at least the complete last line, and the length of the log.
+    /// Returns the last bytes of the log, including at least the complete last line, and the length of the whole log in
+    /// bytes.
     fn tail(&self) -> Result<Option<(Vec<u8>, u64)>, Error> {
         let mut max_bytes = INITIAL_READ;
         loop {
@@ -229,7 +230,7 @@ impl Log<'_> {
         String::from_utf8(bytes).map_err(|_| corrupt_log("it is not UTF-8".to_owned()))
     }
 
-    /// Returns the end of the log after checking it against `head.json`.
+    /// Checks the end of the log against `head.json` and returns it. Removes an incomplete last line that a crash left.
     fn verified_end(&self) -> Result<LogHead, Error> {
         let head = LogHead::load(self.gate)?;
         let Some((text, length)) = self.tail()? else {
@@ -269,7 +270,7 @@ impl Log<'_> {
     }
 }
 
-/// A line to append.
+/// An event to append to the log.
 #[derive(Debug)]
 pub(crate) struct NewRecord<'a> {
     pub(crate) agent: &'a str,
@@ -284,7 +285,7 @@ pub(crate) fn record_fields<const N: usize>(fields: [(&str, Value); N]) -> Map<S
     sorted.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Builds a line from its body and the hash that chains it to the previous line.
+/// Builds a log line from its body and the hash of the previous line. Returns the line and its hash.
 fn seal_line(last: Option<Digest>, body: &str) -> (String, Digest) {
     let prev = last.map_or_else(String::new, |it| it.to_string());
     let hash = Digest::of(format!("{prev}\n{body}").as_bytes());
@@ -292,7 +293,7 @@ fn seal_line(last: Option<Digest>, body: &str) -> (String, Digest) {
     (format!("{open},\"hash\":\"{hash}\"}}\n"), hash)
 }
 
-/// Returns the part of a line that its hash covers.
+/// Returns the body of a line, which is the line without its field `hash`.
 fn body_of(line: &str) -> Option<String> {
     let (open, _) = line.rsplit_once(",\"hash\":\"")?;
     Some(format!("{open}}}"))

@@ -10,7 +10,7 @@ pub trait ProjectChecks: fmt::Debug + Send + Sync {
     fn run(&self, check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error>;
 }
 
-/// A file of the project, after the change set is applied.
+/// A file of the project as it would be with the change set applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectFile {
     /// Path of the file in the workspace.

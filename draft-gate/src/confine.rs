@@ -37,7 +37,7 @@ use crate::{
 pub(crate) struct Dir {
     root: Arc<OwnedFd>,
     fd: OwnedFd,
-    /// Path from the root, used in messages and to check that the directory is still in place.
+    /// Path relative to the workspace root, used in messages and to check that the directory is still in place.
     path: String,
     hook: Hook,
 }
@@ -59,7 +59,7 @@ pub(crate) enum Durability {
     ProcessCrash,
 }
 
-/// A lock on a file. Dropping it releases the lock.
+/// A lock on a file. The lock is released when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "closing it releases the lock")] OwnedFd);
 
@@ -71,7 +71,8 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 impl Dir {
-    /// Opens the root directory of a workspace. Its own path may contain links, because the operator chooses it.
+    /// Opens the root directory of a workspace. The path of the root may contain links, because the operator chooses
+    /// it.
     pub(crate) fn open_root(path: &Path, hook: Hook) -> io::Result<Self> {
         let fd = rustix::fs::open(path, FOLDER | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { root: Arc::new(fd.try_clone()?), fd, path: String::new(), hook })
@@ -169,7 +170,7 @@ impl Dir {
         })
     }
 
-    /// Atomically replaces one of the gate's files, whatever exists under this name.
+    /// Atomically writes one of the gate's files, replacing anything that exists under this name.
     pub(crate) fn replace(
         &self,
         name: &str,
@@ -296,8 +297,8 @@ impl Dir {
         (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
     }
 
-    /// Writes the bytes in two parts, so that tests can interrupt the write between them. Partial writes can occur
-    /// anyway.
+    /// Writes the bytes in two parts, so that tests can interrupt the write between them. Callers must expect partial
+    /// writes anyway.
     fn write_in_two_parts(&self, fd: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::from(fd.try_clone()?);
         let (half, rest) = bytes.split_at(bytes.len() / 2);

@@ -58,7 +58,7 @@ pub struct Rules {
     pub max_draft_bytes: u64,
     /// Maximum number of files per change set; larger sets are escalated.
     pub max_files: usize,
-    /// How to treat a draft whose original was changed after the draft was requested.
+    /// How to treat a draft if its original file was changed after the draft was requested.
     pub on_conflict: OnConflict,
     /// Which change sets a person must review before they are applied.
     pub preview: Preview,
@@ -82,7 +82,7 @@ impl Default for Rules {
     }
 }
 
-/// How to treat a draft whose original was changed after the draft was requested.
+/// How to treat a draft if its original file was changed after the draft was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnConflict {
@@ -128,7 +128,7 @@ fn default_timeout() -> u32 {
 
 const FILE: &str = "TASK_CONTRACT.json";
 
-/// The objects in a contract that the gate reads.
+/// Names of the objects in a contract that the gate reads.
 const OBJECTS: [&str; 2] = ["constraints", "draft_gate"];
 
 impl Contract {

@@ -80,8 +80,8 @@ impl Gate {
         }
     }
 
-    /// Applies a pending change set if it is still in the reviewed state. Applies either the whole set, or nothing and
-    /// returns an error.
+    /// Applies a pending change set if it is still in the reviewed state. Applies the whole set or, if that fails, none
+    /// of it and returns an error.
     pub fn accept(&self, set: &str, fingerprint: Digest, agent: &str) -> Result<(), Error> {
         let locked = self.lock()?;
         let proposal = locked.reviewed_proposal(set, fingerprint)?;
@@ -107,8 +107,8 @@ impl Gate {
         locked.execute(proposal.journal(agent, Verdict::Rejected, &escape_for_message(reason)))
     }
 
-    /// Replaces the text of a draft with the reviewer's text. The result has to be reviewed and accepted like any
-    /// other.
+    /// Replaces the text of a draft with the reviewer's text. The amended change set has to be reviewed and accepted
+    /// like any other set.
     pub fn amend(
         &self,
         set: &str,
@@ -193,7 +193,7 @@ impl Gate {
 }
 
 impl LockedGate<'_> {
-    /// Returns the decision on a set, without its diff, if the set is decided.
+    /// Returns the judgement of a decided set, without a diff, or `None` if the set is not decided yet.
     pub(crate) fn decided(&self, set: &str) -> Result<Option<Judgement>, Error> {
         let journal: Option<Journal> = self.gate.decided.get(set)?;
         Ok(journal.map(|it| Judgement {
@@ -208,7 +208,7 @@ impl LockedGate<'_> {
         }))
     }
 
-    /// Returns the proposal. Fails unless it is exactly the state that the person reviewed.
+    /// Returns the proposal of a pending set. Fails if its fingerprint differs from the one that the person reviewed.
     fn reviewed_proposal(&self, set: &str, fingerprint: Digest) -> Result<Proposal, Error> {
         let proposal = self.proposal(set, &self.gate.contract()?)?;
         if proposal.fingerprint != fingerprint {

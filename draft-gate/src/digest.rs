@@ -56,7 +56,7 @@ impl FromStr for Digest {
     }
 }
 
-/// Error for a text that is not a valid digest.
+/// The error returned when a text is not a valid digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest must have 64 lower-case hexadecimal digits")]
 pub struct DigestParseError;

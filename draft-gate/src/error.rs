@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// An operation on the gate that failed.
+/// The error returned when an operation of the gate fails.
 ///
 /// Errors for which [`is_violation`](Self::is_violation) returns true look like attempts to bypass the gate. They are
 /// logged, and their messages start with `SECURITY:`.
@@ -264,7 +264,7 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// The operation that failed, as a verb.
+        /// The operation that failed, as a verb phrase such as `inspect`.
         action: &'static str,
         /// Path of the file or directory.
         path: String,

@@ -45,7 +45,8 @@ pub fn extract(text: &str) -> Result<Vec<ExtractedFile>, &'static str> {
     if files.is_empty() { Err("there is no fenced block") } else { Ok(files) }
 }
 
-/// Returns the first word that contains a slash, or a file extension that starts with a letter, without markup.
+/// Returns the first word that looks like a path, without markup. Such a word contains a slash or has a file extension
+/// that starts with a letter.
 fn path_in(line: &str) -> Option<String> {
     let words = line.split([' ', '`', '*', '"', '\'', '(', ')', '=', ',']);
     let mut words = words.map(|it| it.trim_end_matches([':', '.']).trim());

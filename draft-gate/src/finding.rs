@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::WorkspacePath;
 
-/// Something that the gate found in a change set, which may prevent the set from being applied.
+/// An observation about a change set. Depending on its severity, it is only informational, escalates the set or rejects
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Id of the rule that produced the finding.
@@ -50,8 +51,8 @@ impl Finding {
     }
 }
 
-/// Returns the distinct rules of the findings. They are logged instead of the findings, to bound the size of a log
-/// line.
+/// Returns the distinct rule ids of the findings. The log contains these ids instead of the findings, which bounds the
+/// length of a log line.
 pub(crate) fn rules_of(findings: &[Finding]) -> Vec<&str> {
     let mut rules: Vec<&str> = findings.iter().map(|it| it.rule.as_str()).collect();
     rules.sort_unstable();

@@ -19,7 +19,7 @@ use crate::{
 /// Name of the gate's directory in the workspace.
 pub(crate) const HANDOFF: &str = "_handoff";
 
-/// The only directory whose files workers may write.
+/// The only directory in which workers may write files.
 pub(crate) const DRAFTS: &str = "_handoff/drafts";
 
 /// The review gate of a workspace.
@@ -55,9 +55,9 @@ pub struct Gate {
     pub(crate) sets: RecordDir,
     /// Decisions that are being executed.
     pub(crate) journal: RecordDir,
-    /// Decided change sets, which are needed to undo them and to answer repeated queries.
+    /// Decided change sets, kept so that they can be undone and repeated queries can be answered.
     pub(crate) decided: RecordDir,
-    /// Digests of rejected drafts, which are needed when a worker restores a draft.
+    /// Digests of rejected drafts, kept so that a worker can restore a draft.
     pub(crate) rejected: RecordDir,
     pub(crate) inboxes: Dir,
     pub(crate) checks: Option<Arc<dyn ProjectChecks>>,
@@ -65,7 +65,7 @@ pub struct Gate {
 
 impl Gate {
     /// Opens the gate of a workspace and creates its directories if they are missing. Only the current user can access
-    /// them, because drafts are copies of files that may be private.
+    /// these directories, because drafts are copies of files that may be private.
     pub fn open(workspace: impl AsRef<Path>) -> Result<Self, Error> {
         let gate = Self::open_with(workspace.as_ref(), Hook::default())?;
         gate.lock()?;
@@ -132,7 +132,8 @@ impl Gate {
         Self::from_dirs(root, handoff, state)
     }
 
-    /// Sets the runner for project checks. If there is none and the contract has checks, every change set is escalated.
+    /// Sets the runner for project checks. If no runner is set and the contract has checks, every change set is
+    /// escalated.
     #[must_use]
     pub fn with_checks(mut self, checks: impl ProjectChecks + 'static) -> Self {
         self.checks = Some(Arc::new(checks));
@@ -155,7 +156,8 @@ impl Gate {
         self.log().verify()
     }
 
-    /// Returns whether any line in the log has this hash. The hash may be that of an earlier head.
+    /// Returns whether any line in the log has this hash, for example a hash that [`verify`](Self::verify) returned
+    /// earlier.
     pub fn has_line(&self, hash: &str) -> Result<bool, Error> {
         let _lock = self.state.lock("lock")?;
         self.log().has_line(hash)

@@ -1,9 +1,9 @@
-//! The write-ahead journal, which executes decisions so that they survive crashes.
+//! The write-ahead journal, which makes the execution of decisions crash-safe.
 //!
 //! A decision is executed in this order:
 //!
-//! 1. Content that a rollback needs is synced, then the journal, before any file is changed. Up to this point, a power
-//!    failure leaves all files unchanged.
+//! 1. Before any file is changed, the content that a rollback needs is synced, and then the journal. Up to this point, a
+//!    power failure leaves all files unchanged.
 //! 2. The files are exchanged, and their directories are synced. Until the next step, recovery completes the decision
 //!    or rolls it back.
 //! 3. The log line commits the decision. From now on, recovery changes no file.
@@ -27,7 +27,7 @@ use crate::{
     worker::rejected_key,
 };
 
-/// A decision on a change set. It is the plan while the decision is being executed, and the record of it afterwards.
+/// A decision on a change set. While the decision is being executed, this is the plan; afterwards, it is the record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Journal {
     pub(crate) set: String,
@@ -107,8 +107,8 @@ impl Step {
         Self { path, old, new, mode, fresh: temp_name(), new_folders }
     }
 
-    /// Returns the step that reverts this one. It has its own temporary name, so that the temporary files that a crash
-    /// leaves can be told apart.
+    /// Returns the step that reverts this one. It has its own temporary name, so that the temporary files of the two
+    /// steps can be distinguished after a crash.
     pub(crate) fn reversed(&self) -> Self {
         let fresh = format!(".back{}", self.fresh);
         Self { old: self.new, new: self.old, fresh, ..self.clone() }
@@ -118,7 +118,7 @@ impl Step {
 impl LockedGate<'_> {
     /// Executes a decision completely, or changes nothing and returns an error.
     pub(crate) fn execute(&self, mut journal: Journal) -> Result<(), Error> {
-        // This fails if the log was modified, before anything is changed.
+        // If the log was modified, this call fails before anything is changed.
         journal.after_line = self.log().length()?;
         match journal.verdict {
             Verdict::Rejected => {
@@ -170,7 +170,8 @@ impl LockedGate<'_> {
         Ok(line.map(|it| it.event))
     }
 
-    /// Completes a decision: writes the log line, sends the message and removes the drafts. Every part may be repeated.
+    /// Completes a decision: writes the log line, sends the message and removes the drafts. Can be called again after a
+    /// crash.
     fn finish(&self, journal: &Journal, is_logged: IsLogged) -> Result<(), Error> {
         let Journal { set, worker, task, verdict, .. } = journal;
         if is_logged == IsLogged::NotYet {

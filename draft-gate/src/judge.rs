@@ -58,8 +58,8 @@ pub(crate) const MAX_ATTEMPTS: usize = 3;
 impl Gate {
     /// Judges a complete change set and executes the decision.
     ///
-    /// The content that is judged is the content that was frozen at submission, and exactly what was judged is applied.
-    /// If the set is already decided, returns the earlier decision.
+    /// Judges the content that was frozen at submission, and applies exactly what was judged. If the set is already
+    /// decided, returns the earlier decision.
     pub fn judge(&self, set: &str) -> Result<Judgement, Error> {
         for _ in 0..MAX_ATTEMPTS {
             if let Some(judgement) = self.try_judge(set)? {
@@ -106,8 +106,8 @@ impl Gate {
 
     /// Judges a set. Returns `None` if its files were changed while it was being judged.
     ///
-    /// The lock is released while checks run. Their results apply only to the project state that they saw, and the
-    /// contract as it is afterwards decides.
+    /// The lock is released while checks run. Their results apply only to the project state on which they ran. The
+    /// decision follows the contract as it is after the checks.
     fn try_judge(&self, set: &str) -> Result<Option<Judgement>, Error> {
         let (locked, contract) = (self.lock()?, self.contract()?);
         if let Some(judgement) = locked.decided(set)? {
@@ -135,7 +135,7 @@ impl Gate {
 
 impl LockedGate<'_> {
     /// Makes the decision that the findings require, and executes it. Returns `None` if a file was changed
-    /// concurrently, so that the set must be judged again.
+    /// concurrently, in which case the set must be judged again.
     fn decide(
         &self,
         mut proposal: Proposal,

@@ -1,8 +1,8 @@
 //! The stored end of the log, `head.json`.
 //!
-//! The file is written twice per log line, so it is overwritten in place. It has two slots, each with a checksum, which
-//! are written alternately. A write that a crash or power failure interrupts corrupts only one slot, and the other slot
-//! still holds the previous state.
+//! The file is written twice per log line, so it is overwritten in place. It has two slots, which are written
+//! alternately, and each slot has its own checksum. A write that a crash or power failure interrupts corrupts only one
+//! slot, and the other slot still holds the previous state.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,18 +33,18 @@ pub(crate) struct LogHead {
 }
 
 impl LogHead {
-    /// Returns the head for the time after a line was completely written.
+    /// Returns the head to store after line `seq` has been written completely.
     pub(crate) fn advanced_to(&self, seq: u64, hash: Option<Digest>) -> Self {
         Self { seq, hash, next: None, turn: self.turn }
     }
 
-    /// Returns the head for the time while another line is being written.
+    /// Returns the head to store before the line with the hash `next` is written.
     pub(crate) fn with_next(&self, next: Digest) -> Self {
         Self { next: Some(next), ..self.clone() }
     }
 
-    /// Loads the stored head. If the file is missing, the log is empty. If the file has no valid slot, returns an
-    /// error.
+    /// Loads the stored head. Returns the head of an empty log if the file is missing, and an error if it has no valid
+    /// slot.
     pub(crate) fn load(dir: &Dir) -> Result<Self, Error> {
         let Some(content) = dir.read(FILE, 4096)? else { return Ok(Self::default()) };
         let slots = content.bytes.chunks(SLOT_BYTES).filter_map(read_slot);
@@ -58,7 +58,8 @@ impl LogHead {
     pub(crate) fn store(mut self, dir: &Dir, keep: Durability) -> Result<Self, Error> {
         self.turn += 1;
         if !dir.has(FILE) {
-            // Write both slots the first time, because no slot would be valid if this write were interrupted.
+            // Write the whole file atomically the first time, because there is no other slot yet that would survive an
+            // interrupted write.
             self.reset(dir)?;
             return Ok(self);
         }

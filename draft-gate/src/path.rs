@@ -1,8 +1,8 @@
 //! The path policy: which paths are valid, and which files workers may not access.
 //!
 //! The policy considers only the text of a path. Confinement to the workspace is enforced by `confine` and does not
-//! depend on the policy. The policy rejects names that have another meaning to people, other operating systems or other
-//! programs.
+//! depend on the policy. The policy rejects names that people, other operating systems or other programs would
+//! interpret differently.
 
 use std::fmt;
 
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for WorkspacePath {
     }
 }
 
-/// Validates the name of a task or worker. Names are never changed, so that different names stay different.
+/// Validates the name of a task or worker. Does not normalize the name, so that different names stay different.
 pub(crate) fn validate_name<'a>(given: &'a str, what: &'static str) -> Result<&'a str, Error> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if (1..=64).contains(&given.len()) && given.bytes().all(is_plain) {
@@ -180,7 +180,8 @@ const CREDENTIAL_FILES: [&str; 16] = [
     "id_ed25519",
 ];
 
-/// Files and directories that tools execute or that instruct agents. All names are in lower case.
+/// Names of files and directories that tools execute automatically or that contain instructions for agents. All names
+/// are in lower case.
 const TOOL_CONFIGURATION: [&str; 46] = [
     // CI systems.
     ".github",
@@ -242,7 +243,7 @@ const KEY_EXTENSIONS: [&str; 10] =
 /// Suffixes that mark backup copies.
 const BACKUP_SUFFIXES: [&str; 7] = ["~", ".bak", ".old", ".orig", ".save", ".swp", ".copy"];
 
-/// Words that mark a data file, but not source code, as containing credentials.
+/// Words that indicate credentials if they occur in the name of a data file. Source files may have such names.
 const CREDENTIAL_WORDS: [&str; 6] =
     ["secret", "secrets", "credential", "credentials", "password", "passwords"];
 

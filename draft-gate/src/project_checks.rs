@@ -51,7 +51,7 @@ impl Gate {
         project_fingerprint(proposal.fingerprint, &self.project(proposal), contract)
     }
 
-    /// Returns all files that workers may access, as they are with the proposal applied.
+    /// Returns all files that workers may access, as they would be with the proposal applied.
     fn project(&self, proposal: &Proposal) -> Result<Vec<ProjectFile>, Error> {
         let mut files = BTreeMap::new();
         let mut room = MAX_BYTES;
@@ -117,7 +117,7 @@ fn collect(
             }
             continue;
         }
-        // Skip links, pipes and other special files, which are not checked.
+        // Skip links, pipes and other special files. Checks do not see them.
         let Ok(Some(content)) = dir.read(&name, blob::MAX_BYTES) else { continue };
         *room = room.checked_sub(content.bytes.len()).ok_or_else(|| Error::CheckNotRun {
             check: escape_for_message(&path),
@@ -132,8 +132,8 @@ fn collect(
     Ok(())
 }
 
-/// Returns whether a directory contains build output or downloads. Source directories may have some of these names too,
-/// so such a name counts only if the corresponding build file is next to it.
+/// Returns whether a directory contains build output or downloads. Source directories can be named `target` or `dist`
+/// too, so these names count only if a build file such as `Cargo.toml` is next to the directory.
 fn is_build_output(parent: &Dir, name: &str) -> bool {
     let build_files: &[&str] = match name {
         "node_modules" | "__pycache__" | ".venv" => return true,

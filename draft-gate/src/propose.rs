@@ -174,7 +174,7 @@ impl LockedGate<'_> {
 }
 
 impl Proposal {
-    /// Adds findings that could not be computed again from the files, and stores them with the set.
+    /// Adds findings that cannot be recomputed from the files, and stores them with the set.
     pub(crate) fn record(&mut self, new: RecordedFindings) {
         self.findings.extend(new.findings.iter().cloned());
         match &mut self.set.recorded {

@@ -124,7 +124,8 @@ impl LockedGate<'_> {
         Ok(n_removed)
     }
 
-    /// Removes temporary files, which nothing uses while the lock is held, and sets that are decided or unreadable.
+    /// Removes temporary files, because nothing uses them while the lock is held. Also removes the records of sets that
+    /// are already decided, and unreadable records that were written before `time`.
     fn remove_temporary(&self, time: i64) -> Result<usize, Error> {
         let gate = self.gate;
         let record_dirs = [&gate.issued, &gate.sets, &gate.journal, &gate.decided, &gate.rejected];

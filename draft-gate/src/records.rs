@@ -51,7 +51,7 @@ pub(crate) struct DraftRecord {
     /// Digest of the original when the draft was requested; `None` for a new file.
     pub(crate) base: Option<Digest>,
     pub(crate) requested_at: i64,
-    /// Id of the change set in which the draft was submitted, if it was.
+    /// Id of the change set in which the draft was submitted; `None` if it is not submitted yet.
     pub(crate) set: Option<String>,
 }
 
@@ -117,7 +117,8 @@ const MAX_RECORD_BYTES: u64 = 8 << 20;
 impl RecordDir {
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let file = format!("{name}.json");
-        // Reject such names, because names that workers invent must not become paths.
+        // Treat a record as missing if its name contains a slash or is too long. Workers can invent names, and these
+        // must not become paths.
         if file.contains('/') || file.len() > 255 {
             return Ok(None);
         }
@@ -129,8 +130,8 @@ impl RecordDir {
         serde_json::from_slice(&content.bytes).map(Some).map_err(damaged)
     }
 
-    /// Does the same as [`get`](Self::get), but returns `None` for a corrupt record, so that it does not hide the
-    /// others. A power failure can corrupt records that were not synced.
+    /// Does the same as [`get`](Self::get), but returns `None` for a corrupt record, so that one corrupt record does
+    /// not hide the others. A power failure can corrupt records that were not synced.
     pub(crate) fn readable<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         match self.get(name) {
             Err(Error::Corrupt { .. }) => Ok(None),

@@ -77,8 +77,8 @@ async fn run_in(
         }
     }
     let time = Duration::from_secs(check.timeout_s.into());
-    // The CPU time limit is higher, because CPU time is summed over all processors and the check's limit is wall-clock
-    // time.
+    // The check's timeout is wall-clock time. The CPU time limit is higher, because CPU time is summed over all
+    // processors.
     let limits =
         ExecLimits { wall: time, cpu_time: time.saturating_mul(64), ..ExecLimits::default() };
     let program = Program::new(&check.program).args(check.args.iter().cloned());

@@ -1,8 +1,8 @@
 //! Scans added lines for secrets, machine-specific paths and placeholders.
 //!
 //! The rules are read from `data/rules.toml`. Each rule has keywords, a pattern, and a minimum entropy for the matched
-//! value. All keywords are searched in one pass, and a pattern is compiled when one of its keywords occurs for the
-//! first time.
+//! value. All keywords are searched in one pass, and the pattern of a rule is compiled when one of the rule's keywords
+//! first occurs.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -121,7 +121,7 @@ struct Rules {
     words: AhoCorasick,
     /// For each keyword, the index of the rule that it belongs to.
     owners: Vec<usize>,
-    /// Parts that identify a value as a placeholder, in lower case.
+    /// Substrings, in lower case, that identify a value as a placeholder.
     stands_in: Vec<String>,
 }
 
@@ -136,9 +136,10 @@ struct Rule {
     /// Description of what was found.
     what: String,
     words: Vec<String>,
-    /// Regular expression. Its last group is the value whose entropy is measured.
+    /// Regular expression. The value whose entropy is measured is its last matching group or, if no group matches, the
+    /// whole match.
     pattern: String,
-    /// Minimum entropy of the value, in bits per character.
+    /// Minimum Shannon entropy of the value, in bits per byte.
     #[serde(default)]
     entropy: f64,
     /// Whether placeholder values are ignored.
@@ -204,7 +205,7 @@ impl Rules {
         self.stands_in.iter().any(|it| found.contains(it))
     }
 
-    /// Returns the rules of which a keyword occurs in the line, in the order of the rules file.
+    /// Returns the rules that have at least one keyword in the line, in the order of the rules file.
     fn of(&self, line: &str) -> impl Iterator<Item = &Rule> {
         let mut found: Vec<usize> = self
             .words
@@ -232,7 +233,7 @@ impl Rule {
     }
 }
 
-/// Returns the Shannon entropy of a text in bits per byte.
+/// Returns the Shannon entropy of a text in bits per byte, computed from the frequencies of its bytes.
 fn entropy(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);

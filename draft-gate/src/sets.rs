@@ -52,12 +52,12 @@ impl LockedGate<'_> {
         Ok(set)
     }
 
-    /// Returns whether a set has been submitted completely. It may be judged already.
+    /// Returns whether all drafts of a set have been submitted. The set may already be decided.
     fn is_submitted(&self, set: &str) -> bool {
         self.gate.sets.has(set) || self.gate.decided.has(set)
     }
 
-    /// Removes the record of an incomplete set that is now decided.
+    /// Removes the task's record of an incomplete set if it belongs to `set`, which is now decided.
     pub(crate) fn remove_incomplete(
         &self,
         worker: &str,

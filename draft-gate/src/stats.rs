@@ -88,7 +88,7 @@ impl Stats {
         (all > 0).then(|| share(self.extraction_failed) / share(all))
     }
 
-    /// Returns a percentile of the edit times in milliseconds, or `None` if there are none.
+    /// Returns a percentile (0 to 100) of the edit times, in milliseconds, or `None` if there are no edit times.
     #[must_use]
     pub fn edit_time(&self, percent: usize) -> Option<i64> {
         let last = self.edit_millis.len().checked_sub(1)?;

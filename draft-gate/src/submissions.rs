@@ -63,7 +63,7 @@ impl LockedGate<'_> {
     fn try_rewrite(&self, task: &str, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
         let drafts = self.drafts()?;
         let name = format!("{task}.submission.json");
-        // If a worker has put anything else in place of the file, it is replaced.
+        // Anything that a worker has put in place of the file is replaced.
         let known = drafts.read(&name, 8 << 20).ok().flatten();
         let mut file: File =
             known.and_then(|it| serde_json::from_slice(&it.bytes).ok()).unwrap_or_default();

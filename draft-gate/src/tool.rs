@@ -43,7 +43,7 @@ impl DraftRequest {
         Self { operation: Operation::Delete, ..Self::edit(source_path, task_id) }
     }
 
-    /// Returns the requested operation, which either of the two fields may specify.
+    /// Returns the requested operation, which the field `operation` or the field `create` can specify.
     pub(crate) fn operation(&self) -> Result<Operation, Error> {
         match (self.create, self.operation) {
             (false, operation) => Ok(operation),

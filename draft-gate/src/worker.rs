@@ -162,8 +162,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Returns the current content of the file. Fails if the operation requires the file to exist and it does not, or
-    /// the reverse.
+    /// Returns the current content of the file. Fails if the file is missing for an edit or a deletion, or already
+    /// exists for a creation.
     fn original(
         &self,
         path: &WorkspacePath,
@@ -211,7 +211,7 @@ impl Worker<'_> {
     /// Fails if this worker has too many undecided drafts. Requesting an undecided draft again is always allowed.
     fn check_draft_quota(&self, locked: &LockedGate<'_>, name: &str) -> Result<(), Error> {
         let names = locked.gate.issued.names()?;
-        // Only the records contain the owner of a draft, so they are read only if the limit may be exceeded.
+        // The owner of a draft is stored only in its record, so the records are read only if the limit may be exceeded.
         if names.len() < MAX_OPEN_DRAFTS || names.iter().any(|it| it == name) {
             return Ok(());
         }
@@ -226,8 +226,8 @@ impl Worker<'_> {
         Err(Error::NotAllowed { reason })
     }
 
-    /// Returns the file name for a draft. The name contains a hash only if another worker or file already uses the
-    /// plain name.
+    /// Returns the file name for a draft. The name contains a hash only if the plain name is too long or is already
+    /// used for another worker or file.
     fn draft_name(
         &self,
         locked: &LockedGate<'_>,

@@ -1,4 +1,4 @@
-//! Types that models answer with.
+//! Types of the models' answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

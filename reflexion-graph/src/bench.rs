@@ -131,7 +131,7 @@ pub struct SessionResult {
     pub elapsed: Duration,
 }
 
-/// An error that prevents a benchmark from starting.
+/// The error returned when a benchmark cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {

@@ -69,8 +69,8 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns a description of the status. For a program that ran and failed, the description can follow "the
-    /// program".
+    /// Returns a description of the status. For a program that ran and failed, the description is a verb phrase that
+    /// completes "the program …".
     pub fn description(self) -> &'static str {
         match self {
             Self::Success => "success",

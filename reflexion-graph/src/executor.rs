@@ -63,7 +63,7 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// Program to run as the guest agent. If `None`, this program is used.
     pub agent: Option<PathBuf>,
-    /// Directory for the records with which sandboxes are cleaned up after a crash. If `None`, the user's default
+    /// Directory for the records that are used to clean up sandboxes after a crash. If `None`, the user's default
     /// directory is used.
     pub state: Option<PathBuf>,
 }
@@ -84,7 +84,7 @@ impl Default for Options {
     }
 }
 
-/// An error that prevented a program from running and that the program did not cause.
+/// The error returned when a program cannot be run for a reason that is not in the program itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecutorError {
@@ -100,8 +100,8 @@ pub enum ExecutorError {
     /// The executor has been closed.
     #[error("the executor is closed; it runs no more programs")]
     Closed,
-    /// A trivial test program failed.
-    #[error("a test program that prints 1 failed: it {status}: {message}", status = .0.description(), message = .1)]
+    /// The self-test of a sandbox failed. The self-test is a program that only prints `1`.
+    #[error("the self-test of the sandbox failed: a program that only prints `1` {status}: {message}", status = .0.description(), message = .1)]
     Unusable(Status, String),
     /// The back end cannot mount packages into its sandboxes.
     #[error(
@@ -189,7 +189,7 @@ impl Executor {
         &self.shared.wheels
     }
 
-    /// Returns the set of sandboxes that the pool takes its sandboxes from.
+    /// Returns the [`Sandboxes`] from which the pool is filled.
     pub fn sandboxes(&self) -> &Sandboxes {
         &self.shared.sandboxes
     }
@@ -214,7 +214,7 @@ impl Executor {
     }
 
     /// Runs a program in a fresh sandbox, deletes the sandbox and checks the result against the job. If the sandbox
-    /// fails during the execution, the returned execution is a failed one. An error is returned only if no sandbox
+    /// fails during the execution, returns an execution with a failure status. Returns an error only if no sandbox
     /// could be started.
     pub async fn run(
         &self,

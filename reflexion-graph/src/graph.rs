@@ -33,8 +33,8 @@ use crate::{
 /// Name of the graph.
 pub const GRAPH: &str = "reflexion";
 
-/// Name of the node after which a session continues with a new budget. The branch after this node decides whether there
-/// is another attempt.
+/// Name of the node after which a session continues when it gets a new budget. The branch after this node decides
+/// whether there is another attempt.
 pub(crate) const REOPEN_AFTER: &str = "critique";
 
 /// Maximum number of calls that are made to get an answer that can be parsed. Each call may include a second request,
@@ -137,7 +137,7 @@ enum Written {
     Spent,
 }
 
-/// Skips the execution if the budget did not allow the call to the generator.
+/// Routes to `execute`, or to `finalize` if the budget refused the call to the generator.
 fn written(session: &Session) -> Written {
     if session.spent.is_some() { Written::Spent } else { Written::Program }
 }

@@ -81,7 +81,7 @@ impl Limits {
     }
 }
 
-/// Error returned for an invalid job.
+/// The error returned when a job is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JobError(pub(crate) String);

@@ -6,7 +6,7 @@ use sandbox_vm::Program;
 
 /// A language that programs can be written in.
 pub trait Language: Send + Sync + fmt::Debug {
-    /// Returns the name of the language in prompts.
+    /// Returns the name of the language, as used in prompts.
     fn name(&self) -> &'static str;
 
     /// Returns two example tasks with good answers, for prompts. One is a computation; the other reads a file that does
@@ -89,7 +89,7 @@ with open(".proof", "w") as file:
 "#;
 
 impl Python {
-    /// Returns the command for a Python interpreter whose output is deterministic and that writes no bytecode files.
+    /// Returns a command that runs Python with a fixed hash seed and without writing bytecode files.
     fn python() -> Program {
         let python = Program::new("/usr/bin/python3").args(["-B", "-s", "-X", "utf8"]);
         python.env("PYTHONHASHSEED", "0")

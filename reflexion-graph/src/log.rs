@@ -45,8 +45,8 @@ impl EventLog {
         Ok(Self { file, next: lines.len() as u64 + 1, seen })
     }
 
-    /// Appends an event and returns it with its number, or `None` if the log already contains it. `Error` events are
-    /// always appended.
+    /// Appends an event and returns it with its number. If the log already contains the event, returns `None` and
+    /// appends nothing, except that `Error` events are always appended.
     pub(crate) fn append(&mut self, event: Progress) -> io::Result<Option<NumberedEvent>> {
         let is_failure = matches!(event, Progress::Error { .. });
         if !self.seen.insert(serde_json::to_string(&event)?) && !is_failure {

@@ -56,7 +56,7 @@ impl RunBudget {
     }
 }
 
-/// Error returned if a model cannot be used.
+/// The error returned when a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -74,7 +74,7 @@ pub enum ModelError {
         "the price of {0} is unknown, so its cost cannot be limited; limit the tokens instead (--max-tokens, max_tokens)"
     )]
     NoPrice(String),
-    /// A model is specified although the scripted model is selected.
+    /// A model name is specified, but the scripted model is selected and would ignore it.
     #[error(
         "model `{0}` would be ignored because the scripted model is selected; specify its provider with --provider, or set the provider's API key"
     )]

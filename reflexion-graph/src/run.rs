@@ -7,7 +7,7 @@
 //! | `events.jsonl` | event log |
 //! | `lock` | locked by the process that runs the session |
 //! | `result.json` | result, a [`Report`] |
-//! | `program.*` | the last program |
+//! | `program.*` | the most recent program |
 
 mod fork;
 mod id;
@@ -56,7 +56,7 @@ pub struct Manifest {
     /// Maximum spending.
     #[serde(default, rename = "allowance")]
     pub budget: RunBudget,
-    /// Attempts that were copied from another session and that this session continues from.
+    /// Attempts that were copied from another session. This session continues after them.
     #[serde(default, rename = "kept", skip_serializing_if = "Vec::is_empty")]
     pub earlier_attempts: Vec<Attempt>,
 }
@@ -94,7 +94,7 @@ pub struct Report {
     pub calls: Vec<CallCost>,
 }
 
-/// Error returned by an operation on a session.
+/// The error returned when an operation on a session fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -51,7 +51,7 @@ pub struct Options {
     pub guard: Guard,
 }
 
-/// An error that prevents the server from starting.
+/// The error returned when the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {

@@ -45,9 +45,9 @@ pub struct Outcome {
     pub success: bool,
     /// Number of attempts made.
     pub attempts: u32,
-    /// Standard output of the last program.
+    /// Standard output of the most recent program.
     pub output: String,
-    /// The last program.
+    /// The most recent program.
     pub code: String,
     /// Explanation of the outcome.
     pub message: String,
@@ -58,7 +58,7 @@ pub struct Outcome {
 pub struct CallCost {
     /// Role of the model: `generator` or `critic`.
     pub role: String,
-    /// The model.
+    /// Provider and name of the model, as text.
     pub model: String,
     /// Attempt number, from 1.
     pub attempt: u32,

@@ -57,7 +57,7 @@ struct List {
     wheel: Vec<Wheel>,
 }
 
-/// Error returned if the package directory or a package is invalid.
+/// The error returned when the package directory or a package is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WheelError {
@@ -98,7 +98,7 @@ pub enum WheelError {
     },
 }
 
-/// Error returned if a program requires packages that are not listed.
+/// The error returned when a program requires packages that are not listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "dependency unavailable: {}; {}",

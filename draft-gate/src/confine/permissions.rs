@@ -31,8 +31,7 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Removes the permissions of all users except the owner from a file, if the file exists. Links and pipes are left
-    /// alone.
+    /// Makes a file accessible only to its owner, if the file exists. Does not change links and pipes.
     pub(crate) fn restrict_file_to_owner(&self, name: &str) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let Ok(fd) = self.open(name, flags, Mode::empty()) else { return Ok(()) };
@@ -46,9 +45,9 @@ impl Dir {
         }
     }
 
-    /// Removes the permissions of all users except the owner, which earlier versions granted, from the directory and
-    /// its files. The directory itself comes last, so that the work is repeated after a crash, and a directory that is
-    /// already restricted needs no further checks.
+    /// Makes the directory and its files accessible only to their owner, because earlier versions granted more
+    /// permissions. The directory itself is restricted last. A crash therefore leaves it unrestricted, so that the next
+    /// call starts again, and a directory that is already restricted needs no further checks.
     fn restrict_to_owner(&self) -> Result<(), Error> {
         let stat = fstat(&self.fd).map_err(|it| self.errno_error("inspect", "", it))?;
         if stat.st_mode & NON_OWNER_BITS == 0 {

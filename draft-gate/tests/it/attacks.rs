@@ -345,7 +345,7 @@ fn huge_drafts_are_rejected_without_reading_them() {
         worker.write(&draft.draft_path, &"x".repeat(2 << 20)),
         Err(Error::TooLarge { .. })
     ));
-    // Reading the drafts would take much longer.
+    // Reading files of this size would take much longer.
     assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
 }
 
@@ -446,8 +446,8 @@ fn files_of_the_gate_are_private() {
     let kept = ["drafts", "gate", "transition.ndjson"].map(|it| ws.path("_handoff").join(it));
     assert_eq!(kept.each_ref().map(|it| is_private(it)), [true; 3]);
 
-    // Opening a gate that an earlier version created restricts its permissions, but leaves files that workers created
-    // alone.
+    // Opening a gate that an earlier version created makes the gate's files private. Files outside the workspace keep
+    // their permissions, even if workers have linked them into the drafts directory.
     kept.iter().for_each(|it| make_world_readable(it));
     let outside = ws.outside().join("a.py");
     symlink(&outside, ws.path("_handoff/drafts/link")).unwrap();

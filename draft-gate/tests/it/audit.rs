@@ -110,7 +110,7 @@ fn advice_depends_on_where_the_log_was_changed() {
     assert!(verify_error().contains("acknowledge-loss"), "{}", verify_error());
 }
 
-/// An incomplete line must be removed even if a crash leaves half of a long line after another long line, which
+/// A crash can leave half of a long line after another long line. The incomplete line must be removed even if both
 /// together exceed the initial read from the end of the log.
 #[test]
 fn incomplete_long_lines_are_removed() {
@@ -182,7 +182,7 @@ fn acknowledging_recovers_from_any_loss() {
     }
 }
 
-/// Accepting a draft must not need more syncs than this, because syncs dominate the cost of a draft.
+/// The number of syncs per accepted draft must not grow, because syncs dominate the cost of a draft.
 #[test]
 fn accepting_a_draft_needs_fourteen_syncs() {
     let ws = TestWorkspace::new();
@@ -243,7 +243,7 @@ fn long_log_lines_are_supported() {
     ws.gate.verify().unwrap();
 }
 
-/// Files whose names are longer than messages allow must work like any others.
+/// Files must work even if their names are too long to be quoted completely in messages.
 #[test]
 fn files_with_long_names_are_written() {
     let ws = TestWorkspace::new();

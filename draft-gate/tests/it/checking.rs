@@ -83,7 +83,7 @@ fn unchecked_states_are_not_accepted() {
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
-/// A check that changes another file on each of its first runs, as another accepted set would.
+/// A check that changes another file during each of its first runs, as a concurrently accepted set would.
 #[derive(Debug)]
 struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! Kills a process that is accepting a change set, before each of its writes and at random times.
+//! Kills a process that is accepting a change set, before each of its writes and after evenly spaced delays.
 //!
 //! The child process is this test program, controlled by environment variables.
 
@@ -23,7 +23,7 @@ const POINT: &str = "DRAFT_GATE_CRASH_POINT";
 const SET: &str = "DRAFT_GATE_CRASH_SET";
 const SIGHT: &str = "DRAFT_GATE_CRASH_SIGHT";
 
-/// Runs in the child: accepts a set, and dies before the write whose number is given.
+/// Runs in the child process. Accepts a set, and kills the process before the write whose number is in [`POINT`].
 #[test]
 fn child() {
     let Ok(workspace) = env::var(WORKSPACE) else { return };
@@ -36,7 +36,7 @@ fn child() {
     };
     let gate = Gate::open_with_hook(workspace, hook).unwrap();
     let (set, fingerprint) = (env::var(SET).unwrap(), env::var(SIGHT).unwrap().parse().unwrap());
-    // Kills at random times are timed from here.
+    // The parent waits for this byte and measures its kill delays from here.
     std::io::stderr().write_all(b".").unwrap();
     // If an earlier child has already accepted the set, nothing is left to do.
     let _ = gate.accept(&set, fingerprint, "p");
@@ -168,7 +168,7 @@ fn a_crash_before_any_write_leaves_old_or_new_files() {
     assert!(n_old > 5 && n_new > 5 && n_old + n_new > 50, "{n_old} {n_new}");
 }
 
-/// A crash during recovery must leave old or new files too.
+/// A crash during recovery must also leave either all files old or all files new.
 #[test]
 fn a_crash_during_recovery_leaves_old_or_new_files() {
     let stage = Stage::new();
@@ -179,7 +179,7 @@ fn a_crash_during_recovery_leaves_old_or_new_files() {
         if !stage.run(&workspace, first) {
             break;
         }
-        // Opening the gate creates ten directories first, so these points are in the recovery.
+        // Opening the gate creates ten directories first, so these kill points are within the recovery.
         for second in [12, 17, 24] {
             n_killed += usize::from(stage.run(&workspace, second));
         }
@@ -198,7 +198,7 @@ fn wait_for_start(child: &mut Child) {
 fn a_kill_at_any_time_leaves_old_or_new_files() {
     let stage = Stage::new();
     let n_kills: u32 = if is_nightly() { 1_000 } else { 20 };
-    // Measure how long an undisturbed accept takes, as the fastest of three.
+    // Measure how long an undisturbed accept takes, and use the fastest of three.
     let quickest = (0..3).map(|number| {
         let workspace = stage.copy(&format!("whole-{number}"));
         let mut child = stage.start(&workspace, usize::MAX);

@@ -1,4 +1,4 @@
-//! Tests of verdicts: they are bound to the reviewed state, and they are stored, undone and pruned.
+//! Tests that verdicts are bound to the reviewed state, and that they are stored, undone and pruned.
 
 use std::fs;
 

@@ -57,8 +57,8 @@ fn files_that_clash_with_directories_are_rejected() {
     }
 }
 
-/// A set that cannot be applied must be escalated and must not block others. Here a file takes the name of a directory
-/// at the last moment.
+/// A set that cannot be applied must be escalated and must not block others. Here, a file is created at the last moment
+/// in the place where the set needs a directory.
 #[test]
 fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
     let ws = TestWorkspace::new();
@@ -133,7 +133,7 @@ fn failed_rollbacks_keep_the_journal_and_are_reported() {
     assert_eq!(again.judge(&set).unwrap().decision, Decision::Escalate);
 }
 
-/// Content from other programs that is not text must be neither merged nor shown as text.
+/// If another program writes content that is not text, the gate must neither merge it nor show it as text.
 #[test]
 fn non_utf8_content_is_not_merged() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"on_conflict": "merge"}}"#);
@@ -278,7 +278,7 @@ fn set_size_and_open_drafts_are_limited() {
     ws.gate.worker("v").unwrap().request(&DraftRequest::create("src/v.py", "u")).unwrap();
 }
 
-/// Directories that were created for a file must be removed with it, unless they are used otherwise.
+/// Directories that were created for a file must be removed with it, unless they contain other files.
 #[test]
 fn directories_created_for_a_file_are_removed_with_it() {
     let ws = TestWorkspace::new();

@@ -60,7 +60,8 @@ fn summaries_with_secrets_are_rejected() {
     assert!(ws.submit(&draft).is_complete);
 }
 
-/// A line that requests an exception must only be escalated, because workers can write the comment too.
+/// A line with the comment `draft-gate:allow` must be escalated, not accepted, because workers can write this comment
+/// too.
 #[test]
 fn lines_that_request_an_exception_are_escalated() {
     let ws = TestWorkspace::new();

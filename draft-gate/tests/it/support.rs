@@ -130,7 +130,7 @@ pub(crate) fn is_nightly() -> bool {
     std::env::var_os("GRAPH_NIGHTLY").is_some()
 }
 
-/// Submits a set that edits one file, creates one and deletes one, and that is escalated. Returns its id and
+/// Submits a set that edits one file, creates one and deletes one. The set is escalated. Returns its id and
 /// fingerprint.
 pub(crate) fn three_changes(gate: &Gate) -> (String, Digest) {
     let worker = gate.worker("w").unwrap();

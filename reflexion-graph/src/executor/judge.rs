@@ -77,7 +77,8 @@ fn of_cause(cause: ExceededLimit) -> Status {
     }
 }
 
-/// Returns a message if the output is not the expected one. Compares the complete output, not the truncated one.
+/// Returns a message if the output differs from the output that the job requires. Compares the complete output, before
+/// it is truncated.
 fn wrong_output(stdout: &[u8], job: &Job) -> Option<String> {
     let expected = job.expect.as_ref()?.trim();
     let printed = String::from_utf8_lossy(stdout);

@@ -69,8 +69,8 @@ fn unpack(bytes: &[u8], into: &Path) -> Result<(), ZipError> {
     let mut archive = ZipArchive::new(Cursor::new(bytes))?;
     for idx in 0..archive.len() {
         let mut entry = archive.by_index(idx)?;
-        // Skip symbolic links, which are not needed, directories, which are created together with their files, and
-        // paths that lead outside of the target directory.
+        // Skip directories (they are created together with their files), symbolic links (they are not needed), files
+        // that are not installed, and paths that lead outside the target directory.
         let is_file = !entry.is_dir() && !entry.is_symlink();
         let Some(path) =
             entry.enclosed_name().filter(|_| is_file).and_then(|it| installed_path(&it))

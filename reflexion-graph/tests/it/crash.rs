@@ -1,5 +1,5 @@
-//! Tests that a session whose process is killed during each model call repeats no completed call and leaves no sandbox
-//! behind.
+//! Kills the process of a session during each model call. The session must repeat no completed call and leave no
+//! sandbox behind.
 
 use std::{fs, path::Path, process::Stdio, time::Duration};
 

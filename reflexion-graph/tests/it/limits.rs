@@ -58,8 +58,8 @@ async fn cpu_time_limit() {
 
 #[tokio::test]
 async fn memory_limit() {
-    // The memory limit of a job is enforced even if it is lower than the sandbox's limit. The kernel enforces only the
-    // latter; the former is enforced by polling.
+    // A job's memory limit is enforced even if it is lower than the sandbox's limit. The kernel enforces only the
+    // sandbox's limit; the job's limit is enforced by polling.
     let hog = "import time\nheld = []\nwhile True:\n    held.append(bytearray(1 << 20))\n    time.sleep(0.002)";
     let execution = run(hog, &job(Limits { memory: 128, ..default_limits() })).await;
     check(&execution, Status::OutOfMemory);
@@ -119,7 +119,7 @@ async fn output_limit() {
     check(&execution, Status::TooMuchOutput);
     assert!(execution.stdout.starts_with("first\n1\n2\n"));
     assert!(execution.stdout.contains("bytes omitted"));
-    // The end of the output is kept too. It contains the last numbers within the first MiB.
+    // The end of the output is kept too. It consists of the last numbers before the output limit of 1 MiB.
     let last = execution.stdout.lines().rev().nth(1).unwrap();
     assert!(last.parse::<u64>().unwrap() > 100_000, "{last}");
     assert!(execution.stdout.len() < 20_000);

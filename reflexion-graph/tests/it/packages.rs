@@ -93,7 +93,7 @@ async fn files_with_another_hash_are_rejected_before_anything_runs() {
     fs::write(&exchanged, "other").unwrap();
     let refused = Executor::open(options(&cache)).await.unwrap_err();
     assert!(matches!(refused, ExecutorError::Wheel(WheelError::Hash { .. })), "{refused}");
-    // A directory that was left behind by a process that died while unpacking is replaced.
+    // If a process died while unpacking, the directory that it left behind is replaced.
     fs::write(&exchanged, right).unwrap();
     let unpacked =
         fs::read_dir(cache.path().join("packages")).unwrap().next().unwrap().unwrap().path();

@@ -15,7 +15,7 @@ async fn summary(problems: &[Problem], strategy: Strategy, samples: usize) -> Su
         executor(ExecutorOptions { pool: 3, cpus: 2.0, ..ExecutorOptions::default() }).await;
     let llm = offline::model_for(problems).unwrap();
     let deps = Deps::new(llm, executor.clone());
-    // The timeout is long enough that only the one program that never ends exceeds it.
+    // Only the one program that never ends exceeds this timeout.
     let limits = Limits { timeout: 8.0, ..Limits::default() };
     let options = Options { max_attempts: 3, strategy, limits, samples, concurrency: 4 };
     let results = bench::run(problems, &deps, options, |_| {}).await.unwrap();

@@ -76,7 +76,8 @@ async fn session_ends_after_the_last_attempt_or_when_the_critic_gives_up() {
         assert!(!outcome.success && outcome.message.starts_with(message), "{outcome:?}");
         assert_eq!(outcome.attempts, attempts);
         assert_eq!(session.history.len(), attempts as usize);
-        // The third and all later attempts start from scratch, because the two attempts before failed in the same way.
+        // The third and all later attempts start from scratch, because the two preceding attempts failed in the same
+        // way.
         let resampled: Vec<_> = session.history.iter().map(|it| it.resampled).collect();
         assert_eq!(resampled, [false, false, true, true][..attempts as usize]);
     }
@@ -198,7 +199,7 @@ async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_at
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
     let first = &session.history[0];
     assert_eq!(first.failure.as_ref().unwrap().class, Class::Format);
-    // There are two calls for the first attempt, one to the critic and one for the second attempt.
+    // The four calls are two for the first attempt, one to the critic, and one for the second attempt.
     assert_eq!(session.calls.len(), 4);
 }
 
@@ -211,7 +212,7 @@ async fn rate_limited_calls_are_retried() {
     assert!(session(Job::new("x"), llm).await.outcome.unwrap().success);
 }
 
-/// Python, except that the path of the program file is invalid the first time.
+/// Python, except that the first program file has a path that cannot be written.
 #[derive(Debug)]
 struct FailsOnce(std::sync::atomic::AtomicBool);
 

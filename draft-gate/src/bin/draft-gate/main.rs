@@ -141,8 +141,8 @@ fn serve(gate: Gate, args: &Serve) -> Result<(), BoxError> {
     served
 }
 
-/// Judges this worker's submissions that a crash left unjudged. Reports a set that cannot be judged and leaves it to
-/// `draft-gate judge`.
+/// Judges the submissions of this worker that a crash left unjudged. If a set cannot be judged, prints the error and
+/// leaves the set to `draft-gate judge`.
 fn judge_leftovers(gate: &Gate, worker: &str) -> Result<(), BoxError> {
     for (set, judged) in gate.judge_all_of(worker)? {
         if let Err(error) = judged {
@@ -211,7 +211,7 @@ fn inbox(gate: &Gate, of: Option<(&str, &str)>) -> Result<(), BoxError> {
 }
 
 /// Resolves the id and the fingerprint that the reviewer typed. Fails if the fingerprint does not match the current
-/// state.
+/// state of the change set.
 fn resolve(gate: &Gate, reviewed: &ReviewedSet) -> Result<(String, Digest), BoxError> {
     let set = gate.find_pending(&reviewed.set)?;
     if reviewed.fingerprint.len() < MIN_FINGERPRINT_DIGITS {

@@ -7,7 +7,8 @@ use std::{
 
 use crate::BoxError;
 
-/// Error for a standard output whose reader has closed it. It ends the command quietly, without an error message.
+/// The error returned when the reader of standard output has closed the pipe. It ends the command without an error
+/// message.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output was closed")]
 pub(crate) struct StdoutClosed;

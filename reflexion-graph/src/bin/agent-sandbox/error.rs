@@ -35,7 +35,7 @@ impl From<CommandStatus> for ExitCode {
     }
 }
 
-/// An error that ends a command.
+/// The error returned when a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("cannot access {}: {source}", path.display())]
