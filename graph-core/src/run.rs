@@ -125,7 +125,9 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         };
         let writes = fields.into_iter().map(write).collect::<Result<_, _>>()?;
         let update = self.graph.initial.update_from(writes)?;
-        Ok(*update.downcast().expect("the initial state creates updates of its own type"))
+        Ok(*update
+            .downcast()
+            .expect("an update created from the initial state has the type `S::Update`"))
     }
 
     /// Opens the thread with this name. The graph's checkpointer stores the thread's state between runs.

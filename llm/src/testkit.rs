@@ -37,7 +37,8 @@ struct Shared {
     answered: watch::Sender<usize>,
     /// Number of the call to hold, starting at 1. All earlier calls are answered.
     held_call: watch::Sender<usize>,
-    /// Number of the held call once it has arrived. 0 before that, and after its caller has disconnected.
+    /// Position of the call that is being held, starting at 1. 0 if that call has not arrived yet, or if its caller has
+    /// disconnected.
     waiting_call: watch::Sender<usize>,
     /// Path of the caller's recording, and the number of calls that were answered before its first entry.
     // A std mutex suffices, because it is locked only to copy the value and never across an await.

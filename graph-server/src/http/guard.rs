@@ -119,7 +119,7 @@ impl Guard {
         let (body, rate) = (self.body, Arc::new(RateLimiter::new(self.rate)));
         let guard = Arc::new(self);
         let locked = locked.layer(middleware::from_fn_with_state(guard.clone(), require_key));
-        // Layers that are added later process requests earlier.
+        // The layer that is added last sees a request first.
         let router = open
             .merge(locked)
             .fallback(async || Problem::not_found("there is nothing at this URL"))

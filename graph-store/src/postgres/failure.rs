@@ -204,7 +204,11 @@ mod tests {
             }
         });
         let connect = timeout(Duration::from_secs(60), Postgres::connect(&url));
-        let error = connect.await.expect("connecting times out").unwrap_err().to_string();
+        let error = connect
+            .await
+            .expect("the connection attempt ends before the test's timeout")
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("the server did not respond in time; check that the server is running"),
             "{error}"

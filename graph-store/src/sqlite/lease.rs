@@ -52,7 +52,7 @@ impl Owner {
         }
     }
 
-    /// Returns the token of a thread, if the thread is leased by this open database.
+    /// Returns the lease token of a thread, if this database handle holds the thread's lease.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         self.lock().get(thread).copied()
     }

@@ -72,7 +72,7 @@ impl<S> AsRef<Trace> for ReplayedRun<S> {
 pub struct UnrecordedCall {
     /// Location at which the call was made.
     pub call_site: String,
-    /// Name and key of the call.
+    /// Name of the call, followed by its key.
     pub key: String,
     /// The recorded call that was expected instead. This is the first call at the call site with the same name, or
     /// else the next call at the call site.

@@ -32,7 +32,8 @@ pub(super) fn update_type(
     }
 }
 
-/// Generates `Essay::update()` and the methods of `EssayUpdate`.
+/// Generates the struct's `update()` function and the methods of its update type (for a state `Essay`:
+/// `Essay::update()` and the methods of `EssayUpdate`).
 pub(super) fn methods(state: &State) -> TokenStream {
     let State { vis, ident, update, generics, fields, .. } = state;
     let (parameters, arguments, bounds) = generics.split_for_impl();

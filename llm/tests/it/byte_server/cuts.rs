@@ -41,7 +41,7 @@ struct Case {
 }
 
 impl Case {
-    /// Calls every provider once for every number of bytes after which the response can be truncated.
+    /// Truncates the response at every possible byte offset, and calls every provider once per truncated response.
     async fn check(self) {
         for wire in &WIRES {
             let n_bytes = (self.answer)(wire).len();
