@@ -111,7 +111,7 @@ impl TraceBuilder {
     }
 
     /// Begins a run with this input. To convert an input, use
-    /// [`CompiledGraph::describe`](graph_core::CompiledGraph::describe).
+    /// [`CompiledGraph::input_to_json`](graph_core::CompiledGraph::input_to_json).
     ///
     /// If the same answer has to be given again after a crash, it is counted only once.
     pub fn begin_run(&mut self, input: Value) {

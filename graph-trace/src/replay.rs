@@ -98,7 +98,7 @@ impl Recording {
     }
 
     /// Returns a replayer for the recorded calls, which can be used in other runs; see
-    /// [`RunOptions::effects`](graph_core::RunOptions::effects).
+    /// [`RunOptions::effect_interceptor`](graph_core::RunOptions::effect_interceptor).
     pub fn replayer(&self) -> Arc<Replayer> {
         Arc::new(Replayer::new(self.calls.clone()))
     }

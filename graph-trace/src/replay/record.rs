@@ -16,7 +16,7 @@ use crate::{RecordedRun, Trace};
 
 /// Runs a graph once and writes a [`Recording`] of the run to a file.
 ///
-/// This replaces the [`effects`](RunOptions::effects) in the options, and the calls are actually made. The file
+/// This replaces the [`effect_interceptor`](RunOptions::effect_interceptor) in the options, and the calls are actually made. The file
 /// contains the results of calls unredacted; see [`Recording`].
 pub async fn record_to<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
@@ -32,7 +32,7 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
     Ok(recorded)
 }
 
-/// Records the external calls of a run. Pass a recorder to [`RunOptions::effects`].
+/// Records the external calls of a run. Pass a recorder to [`RunOptions::effect_interceptor`].
 ///
 /// A thread that is resumed after a crash or an interrupt takes the results of the calls in its current step from
 /// its own journal. These calls are recorded only by a recorder that was present when they were made.
