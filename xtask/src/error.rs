@@ -9,6 +9,7 @@ pub(crate) enum Error {
     Arguments { command: String, args: Vec<String> },
     NotRunByCargo,
     Failed { command: String },
+    FailedTests { programs: Vec<PathBuf> },
     Start { command: String, source: io::Error },
     File { path: PathBuf, source: io::Error },
     NoValgrind,
@@ -54,6 +55,10 @@ impl fmt::Display for Error {
                 write!(f, "cannot find the workspace root; run this program as `cargo xtask`")
             }
             Self::Failed { command } => write!(f, "command failed:\n    {command}"),
+            Self::FailedTests { programs } => {
+                write!(f, "tests failed in:")?;
+                programs.iter().try_for_each(|it| write!(f, "\n    {}", it.display()))
+            }
             Self::Start { command, source } => {
                 write!(f, "cannot start command ({source}):\n    {command}")
             }

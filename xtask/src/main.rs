@@ -18,6 +18,7 @@ mod model;
 mod needs;
 mod package;
 mod peers;
+mod run_tests;
 mod step;
 mod test;
 mod web;
@@ -27,6 +28,7 @@ Usage: cargo xtask COMMAND
 
   test [--nightly]      Run all CI checks. Installs missing test dependencies where permitted.
                         --nightly: Also run long property tests, kill tests and local-model tests
+  run-tests [ARGS...]   Run the tests only, two test programs at a time; ARGS are passed to `cargo test`
   lint                  Check formatting, clippy lints and documentation
   bench [ARGS...]       Run the benchmarks; ARGS are passed to the benchmark program
   callgrind [--bless]   Count instructions and compare them with benches/callgrind.txt
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
 #[derive(Debug, PartialEq)]
 enum Action {
     Test(Depth),
+    RunTests(Vec<String>),
     Lint,
     Bench(Vec<String>),
     Callgrind(Baseline),
@@ -71,6 +74,7 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
         }
         ("test", []) => Action::Test(Depth::Usual),
         ("test", ["--nightly"]) => Action::Test(Depth::Nightly),
+        ("run-tests", _) => Action::RunTests(rest),
         ("lint", []) => Action::Lint,
         ("bench", _) => Action::Bench(rest),
         ("callgrind", []) => Action::Callgrind(Baseline::Compare),
@@ -90,6 +94,7 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Action, Error> {
 fn run(action: Action) -> Result<(), Error> {
     match action {
         Action::Test(depth) => test::run(&root()?, depth),
+        Action::RunTests(args) => run_tests::run(&root()?, &args),
         Action::Lint => lint::run(&root()?),
         Action::Bench(args) => bench::run(&root()?, args),
         Action::Callgrind(baseline) => callgrind::run(&root()?, baseline),

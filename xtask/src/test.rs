@@ -92,9 +92,10 @@ const FEATURES: &str = "draft-gate/sandbox,graph-core/schema,graph-core/testkit,
 /// different features and so build shared dependencies twice.
 fn tests(depth: Depth) -> Step {
     match depth {
-        Depth::Usual => Step::cargo("tests", &format!("test --workspace --features {FEATURES}")),
-        Depth::Nightly => Step::cargo("nightly tests", "test --workspace --all-features")
-            .env("GRAPH_NIGHTLY", "1"),
+        Depth::Usual => Step::cargo("tests", &format!("xtask run-tests --features {FEATURES}")),
+        Depth::Nightly => {
+            Step::cargo("nightly tests", "xtask run-tests --all-features").env("GRAPH_NIGHTLY", "1")
+        }
     }
 }
 
@@ -194,7 +195,7 @@ mod tests {
 cargo install cargo-deny --locked --no-default-features
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-cargo test --workspace --features {FEATURES}
+cargo xtask run-tests --features {FEATURES}
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 cargo fetch --locked
@@ -227,7 +228,7 @@ cargo deny --offline check bans licenses sources
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo test --workspace --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 target/debug/examples/a
@@ -252,7 +253,11 @@ cargo deny --offline check bans licenses sources
             let lines = lines(&plan);
             assert!(lines[0].starts_with(start), "{}", lines[0]);
             assert!(lines[0].ends_with("install -y --no-install-recommends postgresql'"));
-            assert!(lines[3].starts_with("GRAPH_REQUIRE_POSTGRES=1 cargo test"), "{}", lines[3]);
+            assert!(
+                lines[3].starts_with("GRAPH_REQUIRE_POSTGRES=1 cargo xtask run-tests"),
+                "{}",
+                lines[3]
+            );
             assert_eq!(plan.skipped[0].fix, "sudo apt-get install chromium");
         }
     }
@@ -269,7 +274,7 @@ cargo deny --offline check bans licenses sources
             assert!(line.starts_with("sh -ec ") && line.ends_with(dir), "{line}");
         }
         let required = "GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_MCP=1 \
-                        GRAPH_REQUIRE_SCHEMATHESIS=1 cargo test";
+                        GRAPH_REQUIRE_SCHEMATHESIS=1 cargo xtask run-tests";
         assert!(lines[6].contains(required));
     }
 
@@ -280,7 +285,7 @@ cargo deny --offline check bans licenses sources
         let lines = lines(&plan(&machine(needs), Depth::Usual));
         assert_eq!(lines[0], guest_image::agents().to_string());
         assert!(lines[1].starts_with("cargo fmt"), "{}", lines[1]);
-        assert!(lines[3].starts_with("GRAPH_REQUIRE_KVM=1 cargo test"), "{}", lines[3]);
+        assert!(lines[3].starts_with("GRAPH_REQUIRE_KVM=1 cargo xtask run-tests"), "{}", lines[3]);
     }
 
     #[test]
@@ -291,7 +296,7 @@ cargo deny --offline check bans licenses sources
         let lines = lines(&plan);
         assert!(lines[0].contains("runsc"), "{}", lines[0]);
         assert!(plan.skipped.iter().any(|it| it.title == "gVisor tests"));
-        assert!(lines[3].starts_with("cargo test"), "{}", lines[3]);
+        assert!(lines[3].starts_with("cargo xtask run-tests"), "{}", lines[3]);
     }
 
     #[test]

@@ -1,0 +1,120 @@
+//! `cargo xtask run-tests`: builds all tests in one step and runs two test programs at a time.
+//!
+//! `cargo test` runs test programs one after the other. Many of ours spend most of their time waiting, for emulated VMs,
+//! browsers or servers, so running two at a time takes far less time even on two cores.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use crate::{error::Error, step::Step};
+
+/// Number of test programs that run at the same time.
+const PARALLEL: usize = 2;
+
+/// Runs all tests of the workspace. `args` are Cargo's options that select features.
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), Error> {
+    let queue = Mutex::new(VecDeque::from(build(root, args)?));
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..PARALLEL {
+            scope.spawn(|| run_queue(&queue, &failed));
+        }
+    });
+    let doc = Step::cargo("documentation tests", "test --workspace --doc").args(args.to_vec());
+    doc.run(root)?;
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if failed.is_empty() { Ok(()) } else { Err(Error::FailedTests { programs: failed }) }
+}
+
+/// A compiled test program.
+#[derive(Debug, PartialEq)]
+struct TestProgram {
+    path: PathBuf,
+    /// Directory of the package, in which Cargo runs the program.
+    package: PathBuf,
+}
+
+fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    cargo.args(args).current_dir(root).stderr(Stdio::inherit());
+    let command = format!("{cargo:?}");
+    let output = match cargo.output() {
+        Ok(output) => output,
+        Err(source) => return Err(Error::Start { command, source }),
+    };
+    if !output.status.success() {
+        return Err(Error::Failed { command });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_artifact).collect())
+}
+
+/// Parses one of Cargo's JSON messages. Returns `None` unless it announces a test program.
+fn parse_artifact(line: &str) -> Option<TestProgram> {
+    let is_test = line.split_once("\"profile\":{")?.1.split_once('}')?.0.contains("\"test\":true");
+    let string = |key: &str| {
+        let (_, rest) = line.split_once(&format!("\"{key}\":\""))?;
+        Some(PathBuf::from(rest.split_once('"')?.0))
+    };
+    let package = string("manifest_path")?.parent()?.to_owned();
+    is_test.then_some(TestProgram { path: string("executable")?, package })
+}
+
+fn run_queue(queue: &Mutex<VecDeque<TestProgram>>, failed: &Mutex<Vec<PathBuf>>) {
+    loop {
+        let Some(program) = lock(queue).pop_front() else { return };
+        let start = Instant::now();
+        let mut command = Command::new(&program.path);
+        command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
+        if let Some(name) = program.package.file_name() {
+            // The directory of a package has the package's name, except for `tests` and `benches`, which do not use it.
+            command.env("CARGO_PKG_NAME", name);
+        }
+        let output = command.output();
+        let mut failed = lock(failed);
+        println!("\n     Running {}", program.path.display());
+        match output {
+            Ok(output) => {
+                print!("{}", String::from_utf8_lossy(&output.stdout));
+                eprint!("{}", String::from_utf8_lossy(&output.stderr));
+                println!("     took {:.1} s", start.elapsed().as_secs_f64());
+                if !output.status.success() {
+                    failed.push(program.path);
+                }
+            }
+            Err(error) => {
+                println!("cannot start the program: {error}");
+                failed.push(program.path);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_found_in_cargo_messages() {
+        let message = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/llm/Cargo.toml","target":{{"name":"it","test":true}},"profile":{{"opt_level":"0","test":{test}}},"executable":{executable},"fresh":true}}"#
+            )
+        };
+        let program = TestProgram { path: "/w/target/it-1".into(), package: "/w/llm".into() };
+        assert_eq!(parse_artifact(&message(true, "\"/w/target/it-1\"")), Some(program));
+        assert_eq!(parse_artifact(&message(false, "\"/w/target/consulting\"")), None);
+        assert_eq!(parse_artifact(&message(true, "null")), None);
+        assert_eq!(parse_artifact(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}
