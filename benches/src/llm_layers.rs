@@ -143,7 +143,10 @@ async fn warmed_up_model(llm: Llm) -> Llm {
 
 async fn replaying(llm: Llm, path: PathBuf) -> Llm {
     warmed_up_model(llm.clone().record(&new_recording(path.clone()))).await;
-    llm.record(&Recording::open(path, RecordMode::Replay).expect("it was just written"))
+    llm.record(
+        &Recording::open(path, RecordMode::Replay)
+            .expect("the recording that was just written can be opened"),
+    )
 }
 
 fn run(runtime: Handle, stack: Stack) -> Run {

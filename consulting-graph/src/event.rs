@@ -80,7 +80,7 @@ pub enum PipelineEvent {
         /// Whether the back end isolates the guest from the host.
         isolated: bool,
     },
-    /// A round of a debate makes progress.
+    /// Progress within one round of a debate.
     SandboxRound {
         /// Id of the move, such as `m4`.
         #[serde(rename = "move")]

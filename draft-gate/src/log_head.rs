@@ -77,7 +77,7 @@ impl LogHead {
 
 /// Encodes the head as JSON with a checksum, padded to the size of a slot.
 fn slot_of(head: &LogHead) -> Vec<u8> {
-    let json = serde_json::to_string(head).expect("a head is plain data");
+    let json = serde_json::to_string(head).expect("a log head can be serialised to JSON");
     let sum = Digest::of(json.as_bytes());
     format!("{:<width$}\n", format!("{json} {sum}"), width = SLOT_BYTES - 1).into_bytes()
 }

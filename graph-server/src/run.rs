@@ -76,7 +76,7 @@ pub struct RunInfo {
     pub status: Status,
     /// Error message of a failed run.
     pub error: Option<String>,
-    /// Short result, in the format of the runner. Null until the run completes.
+    /// Summary of the result, in a runner-specific format. Null until the run completes.
     pub outcome: Value,
     /// Creation time.
     pub created_at: SystemTime,

@@ -138,7 +138,7 @@ impl ActiveRun {
 enum Stop {
     /// A caller cancelled the run.
     Cancelled,
-    /// The server is shutting down. The next server resumes the run.
+    /// The server is shutting down. The run is resumed when the server starts again.
     Preempted,
 }
 

@@ -61,7 +61,7 @@ pub struct Options {
     /// Directory into which packages are unpacked. If `None`, the user's cache directory is used, or `/var/cache` for
     /// the root user.
     pub cache: Option<PathBuf>,
-    /// Program to run as the guest agent. If `None`, this program is used.
+    /// Program to run as the guest agent. If `None`, the current executable is used.
     pub agent: Option<PathBuf>,
     /// Directory for the records that are used to clean up sandboxes after a crash. If `None`, the user's default
     /// directory is used.

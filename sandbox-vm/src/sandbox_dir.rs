@@ -76,7 +76,8 @@ pub enum Leftover {
         pid: u32,
         /// Start time of the process in clock ticks since boot.
         started: u64,
-        /// Boot id of the machine when the process started, because the start time counts from boot. Empty if unknown.
+        /// Boot id of the machine when the process started. It is needed because the start time counts from boot. Empty
+        /// if unknown.
         #[serde(default)]
         boot: String,
     },

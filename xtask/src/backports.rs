@@ -122,7 +122,7 @@ fn is_mirror(address: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks which source is generated for a system with the given source files.
+    /// Checks which apt source is generated for a system with the given apt source files.
     #[track_caller]
     fn check(files: &[(&str, &str)], expect: Option<(&str, &str)>) {
         let dir = std::env::temp_dir().join(format!("xtask-apt-{}", std::process::id()));

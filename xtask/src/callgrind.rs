@@ -124,7 +124,8 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the total instruction count. It is the first number in the line, even if other events were counted too.
+/// Returns the total instruction count. It is the first number after `summary:` or `totals:`, even if other events
+/// were counted too.
 fn parse_profile(text: &str) -> Option<u64> {
     let after = |key| text.lines().find_map(|line| line.strip_prefix(key));
     after("summary:").or_else(|| after("totals:"))?.split_whitespace().next()?.parse().ok()

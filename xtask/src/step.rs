@@ -56,7 +56,7 @@ pub(crate) struct Step {
 enum Program {
     /// A program that is installed on the machine.
     Installed(&'static str),
-    /// A program that an earlier step has built. The path is relative to the directory of this program.
+    /// A program that an earlier step has built. The path is relative to the directory of the xtask program.
     Built(String),
 }
 

@@ -33,7 +33,7 @@ pub struct Row {
     pub ours: Option<OurCosts>,
     /// LangGraph's cost per step with the same durability as ours.
     pub langgraph: Option<Cost>,
-    /// LangGraph's cost per step with its default settings, if they are less durable.
+    /// LangGraph's cost per step with its default settings. `None` if the defaults are as durable as our settings.
     pub default_sync: Option<Cost>,
 }
 
@@ -83,9 +83,9 @@ pub fn row(
     Ok(Row { ours: sides.costs(), langgraph, default_sync, ..absent })
 }
 
-/// Our saver and the floors.
+/// The measured writers: our saver, and the bare file and database writes that serve as lower bounds (floors).
 struct Sides {
-    /// The side of our saver, followed by the sides of the floors.
+    /// Our saver first, followed by the floors.
     sides: Vec<Side>,
     floors: Vec<Kind>,
     commits_per_step: f64,

@@ -46,7 +46,7 @@ impl Inner {
     }
 
     /// Stores the state of a run and retries until this succeeds. Returns false if the server shuts down first; the
-    /// next server then resumes the run. Readers and callers see the new state only after it is on disk.
+    /// run is then resumed when the server starts again. Readers and callers see the new state only after it is on disk.
     async fn store_state(&self, id: &str, state: RunState) -> bool {
         let (state, mut closing) = (Arc::new(state), self.closing.subscribe());
         loop {

@@ -85,7 +85,7 @@ impl Leases {
         }
     }
 
-    /// Returns the token of a thread, if the thread is leased by this open database.
+    /// Returns the lease token of a thread, if this database handle holds the thread's lease.
     fn token(&self, thread: &str) -> Option<i64> {
         match self.lock().get(thread)? {
             LeaseState::Held(token) => Some(*token),

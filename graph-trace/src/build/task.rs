@@ -148,7 +148,8 @@ impl TaskBuilder {
         }
     }
 
-    /// Handles the first event of a task, which determines which part of an earlier run's result is kept.
+    /// Handles the first event of a task. If an earlier run already executed the task, the kind of this event determines
+    /// how much of the earlier result is kept.
     fn restore_previous(&mut self, kind: &EventKind, by_handler: bool) {
         let is_first = !std::mem::replace(&mut self.has_events, true);
         let is_cached = matches!(kind, EventKind::Update { cached: true, .. });

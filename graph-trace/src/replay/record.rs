@@ -16,8 +16,8 @@ use crate::{RecordedRun, Trace};
 
 /// Runs a graph once and writes a [`Recording`] of the run to a file.
 ///
-/// This replaces the [`effect_interceptor`](RunOptions::effect_interceptor) in the options, and the calls are actually made. The file
-/// contains the results of calls unredacted; see [`Recording`].
+/// The recorder replaces the [`effect_interceptor`](RunOptions::effect_interceptor) in the options. Unlike a replay, the
+/// run makes its external calls. The file contains their results unredacted; see [`Recording`].
 pub async fn record_to<S: State, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
     input: impl Into<Input<S>>,

@@ -84,8 +84,8 @@ impl<'c> StreamReader<'c> {
 
     fn detect_form(&mut self, bytes: &[u8]) {
         let BodyForm::Unknown = self.form else { return };
-        // No line of server-sent events starts with a brace or a bracket, so such a body is a whole response. With one
-        // JSON value per line, every line starts with a brace, so the two forms cannot be distinguished.
+        // A stream of server-sent events never starts with a brace or a bracket, so a body that does is a whole response.
+        // A stream with one JSON value per line starts with a brace too and cannot be distinguished from a response.
         self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
             None => BodyForm::Unknown,
             Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => {

@@ -78,7 +78,8 @@ async fn container_is_created_with_isolation_and_limits() {
     }
     assert!(host["Binds"].is_null(), "{host:#}");
 
-    // The container is recorded, so that the next start would remove it after a crash of this process.
+    // The container is recorded: if this process crashed, the next process that opens the state directory would remove
+    // the container.
     let id = body["Labels"]["sandbox-vm"].as_str().unwrap();
     let list = dir.path().join("state").join(id).join("leftovers");
     let list = fs::read_to_string(list).unwrap();

@@ -1,4 +1,4 @@
-//! Threads and namespaces: listing them and telling unusual names apart.
+//! Checks that threads and namespaces are listed, and that similar or unusual names are not confused with each other.
 
 use serde_json::json;
 

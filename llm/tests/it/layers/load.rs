@@ -28,7 +28,7 @@ const CANCELLED: &str = "given up";
 /// Numbers that the server has counted.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Maximum number of open connections.
+    /// Highest number of connections that were open at the same time.
     open: AtomicUsize,
     running: AtomicUsize,
     most: AtomicUsize,
