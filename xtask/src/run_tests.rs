@@ -52,7 +52,11 @@ fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {
     if !output.status.success() {
         return Err(Error::Failed { command });
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_artifact).collect())
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let mut programs: Vec<TestProgram> = messages.lines().filter_map(parse_artifact).collect();
+    // The sandbox tests take longest, because some run in emulated VMs. They start first.
+    programs.sort_by_key(|it| !it.package.ends_with("sandbox-vm"));
+    Ok(programs)
 }
 
 /// Parses one of Cargo's JSON messages. Returns `None` unless it announces a test program.
