@@ -45,7 +45,7 @@ pub struct Record {
     pub agent_id: String,
     /// Kind of event: `requested`, `written`, `submitted`, `accepted` and so on.
     pub event: String,
-    /// Id of the task that the event belongs to; empty if there is none.
+    /// Id of the task that the event belongs to. Empty if the event belongs to no task.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task_id: String,
     /// Further fields, which depend on the kind of event.

@@ -268,7 +268,7 @@ impl CallPolicy {
         Ok(())
     }
 
-    /// Returns the call's journal entry, answered or in flight, or starts the call if there is none.
+    /// Returns the call's journal entry, answered or in flight, or starts the call if it has no entry.
     fn find_or_start(
         &self,
         id: &CallId,

@@ -31,7 +31,7 @@ struct Tail {
 /// Position of the newest event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Head {
-    /// Sequence number of the newest event; 0 if there is none yet.
+    /// Sequence number of the newest event. 0 before the first event.
     pub(crate) last_seq: u64,
     /// Whether the run has become inactive, so that no further events follow.
     pub(crate) is_closed: bool,

@@ -22,17 +22,17 @@ pub(super) fn malformed(message: &str) -> CallError {
     CallError::new(ErrorKind::Malformed, message)
 }
 
-/// Returns the string field with this name, or an empty string if there is none.
+/// Returns the string field with this name, or an empty string if the field is missing or not a string.
 pub(super) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// Returns the array field with this name, or an empty slice if there is none.
+/// Returns the array field with this name, or an empty slice if the field is missing or not an array.
 pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the number at this JSON pointer, or zero if there is none.
+/// Returns the number at this JSON pointer, or zero if no number is there.
 pub(super) fn count(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }

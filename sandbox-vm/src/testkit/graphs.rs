@@ -57,7 +57,7 @@ pub struct Debate {
     pub verdict: String,
 }
 
-/// Builds the debate graph. Its dependency is the host, if there is one. If there is none, the speakers answer
+/// Builds the debate graph. Its dependency is an optional host. Without a host, the speakers answer
 /// themselves.
 pub fn debate(
     saver: Arc<dyn Checkpointer>,

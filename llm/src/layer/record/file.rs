@@ -114,7 +114,7 @@ pub(super) struct Contents {
     by_key: HashMap<Key, Vec<usize>>,
     /// Number of bytes in complete lines.
     complete_bytes: u64,
-    /// Number of bytes in the partial line after the complete lines, or 0 if there is none.
+    /// Number of bytes in the partial line after the complete lines. 0 if the file ends with a complete line.
     partial_bytes: u64,
 }
 
