@@ -54,6 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let thread =
         graph.thread("crawl", ()).with_options(RunOptions::new().durability(Durability::Sync));
     let outcome = thread.start_or_continue(Crawl { pages: 20, ..Crawl::default() }).await?;
-    println!("{} titles, stored in {}", outcome.state().titles.len(), file.display());
+    let n_titles = outcome.state().titles.len();
+    println!("{n_titles} titles, stored in {}; delete the file to start again", file.display());
     Ok(())
 }
