@@ -1,7 +1,8 @@
 //! `cargo xtask run-tests`: builds all tests in one step and runs two test programs at a time.
 //!
 //! `cargo test` runs test programs one after the other. Many of ours spend most of their time waiting, for emulated VMs,
-//! browsers or servers, so running two at a time takes far less time even on two cores.
+//! browsers or servers, so running two at a time takes far less time even on two cores. cargo-nextest offers the same,
+//! but would have to be compiled first on every new machine.
 
 use std::{
     collections::VecDeque,
@@ -76,10 +77,6 @@ fn run_queue(queue: &Mutex<VecDeque<TestProgram>>, failed: &Mutex<Vec<PathBuf>>)
         let start = Instant::now();
         let mut command = Command::new(&program.path);
         command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
-        if let Some(name) = program.package.file_name() {
-            // The directory of a package has the package's name, except for `tests` and `benches`, which do not use it.
-            command.env("CARGO_PKG_NAME", name);
-        }
         let output = command.output();
         let mut failed = lock(failed);
         println!("\n     Running {}", program.path.display());

@@ -84,9 +84,9 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 }
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
-const FEATURES: &str = "draft-gate/sandbox,graph-core/schema,graph-core/testkit,graph-core/tracing,\
-                        graph-store/encryption,graph-store/postgres,llm/testkit,reflexion-graph/docker,\
-                        sandbox-vm/docker,sandbox-vm/testkit";
+const FEATURES: &str = "draft-gate/sandbox,draft-gate/testkit,graph-core/schema,graph-core/testkit,\
+                        graph-core/tracing,graph-store/encryption,graph-store/postgres,llm/testkit,\
+                        reflexion-graph/docker,sandbox-vm/docker,sandbox-vm/testkit";
 
 /// Returns the step that builds and tests the workspace. It is a single step, because separate steps would enable
 /// different features and so build shared dependencies twice.
@@ -178,6 +178,27 @@ mod tests {
 
     fn lines(plan: &Plan) -> Vec<String> {
         plan.steps.iter().map(Step::to_string).collect()
+    }
+
+    #[test]
+    fn features_are_complete() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut features = vec![];
+        for entry in fs::read_dir(root).unwrap() {
+            let package = entry.unwrap().path();
+            let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
+            let section = manifest.split("[features]").nth(1).unwrap_or_default();
+            let section = section.split("\n[").next().unwrap_or_default();
+            let default = section.lines().find(|it| it.starts_with("default")).unwrap_or_default();
+            let names = section.lines().filter_map(|it| it.split_once(" = ").map(|it| it.0));
+            let package = package.file_name().unwrap().to_string_lossy().into_owned();
+            let optional = |it: &&str| {
+                !["default", "local"].contains(it) && !default.contains(&format!("\"{it}\""))
+            };
+            features.extend(names.filter(optional).map(|it| format!("{package}/{it}")));
+        }
+        features.sort();
+        assert_eq!(features, FEATURES.split(',').collect::<Vec<_>>());
     }
 
     #[test]
