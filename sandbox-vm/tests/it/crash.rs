@@ -93,7 +93,7 @@ fn check(backend: &str, count: usize, guests: GuestState, user: HostUser) {
 fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, user: HostUser) {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
-    let before = SystemState::now();
+    let mounts = Leftovers::mounts();
     let mut host = Command::new(program);
     host.args(["host", backend, &count.to_string(), &state.display().to_string()]);
     // Use a separate registry of state directories, so that concurrent tests do not clean up after this host.
@@ -119,6 +119,11 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
         assert!(Instant::now() < deadline, "{count} sandboxes have {} processes", pids.len());
         std::thread::sleep(Duration::from_millis(20));
     };
+    let own_sockets = sockets_of("self");
+    let mut sockets: BTreeSet<String> =
+        pids.iter().flat_map(|it| sockets_of(&it.to_string())).collect();
+    sockets.retain(|it| !own_sockets.contains(it));
+    let leftovers = Leftovers { mounts, sockets };
     let own: BTreeSet<String> = namespaces("self").into_keys().collect();
     let mut theirs: BTreeMap<String, File> =
         pids.iter().flat_map(|it| namespaces(&it.to_string())).collect();
@@ -155,7 +160,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
     assert_eq!(groups(&ids), Vec::<String>::new());
     assert_eq!(processes_in(&theirs), Vec::<String>::new());
-    before.wait_until_clean();
+    leftovers.wait_until_gone();
 }
 
 /// Returns the namespaces of a process, keyed by name. The files stay open, because the kernel could otherwise reuse
@@ -182,34 +187,54 @@ fn processes_in(theirs: &BTreeMap<String, File>) -> Vec<String> {
     found.map(|it| it.to_string()).collect()
 }
 
-/// Mounts and sockets on this machine. A sandbox could leave behind some whose names do not contain the sandbox's name.
-struct SystemState {
+/// Returns the numbers of the sockets that a process has open.
+fn sockets_of(process: &str) -> BTreeSet<String> {
+    let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let targets =
+        open.filter_map(|it| fs::read_link(it.path()).ok()?.into_os_string().into_string().ok());
+    targets
+        .filter_map(|it| Some(it.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect()
+}
+
+/// Things on this machine that a sandbox could leave behind under names that do not contain the sandbox's name.
+struct Leftovers {
+    /// The mounts that existed before the sandboxes.
     mounts: BTreeSet<String>,
+    /// The sockets of the sandboxes. Sockets of other programs on the machine do not count.
     sockets: BTreeSet<String>,
 }
 
-impl SystemState {
-    fn now() -> Self {
-        let lines = |file: &str| fs::read_to_string(file).unwrap();
+impl Leftovers {
+    fn mounts() -> BTreeSet<String> {
         // Each line starts with the unique id of the mount.
-        let mounts = lines("/proc/self/mountinfo").lines().map(str::to_owned).collect();
-        // The eighth field is the path or name of the socket; most sockets have none.
-        let unix = lines("/proc/net/unix");
-        let sockets = unix.lines().skip(1).filter_map(|it| it.split_whitespace().nth(7));
-        Self { mounts, sockets: sockets.map(str::to_owned).collect() }
+        fs::read_to_string("/proc/self/mountinfo").unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Waits until there are no new mounts or sockets. Concurrent tests create some temporarily.
-    fn wait_until_clean(&self) {
+    fn sockets() -> BTreeSet<String> {
+        let table = fs::read_to_string("/proc/net/unix").unwrap();
+        // The seventh field is the number of the socket.
+        table
+            .lines()
+            .skip(1)
+            .filter_map(|it| it.split_whitespace().nth(6))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Waits until none of the sandboxes' sockets and no new mounts are left. Concurrent tests mount temporarily.
+    fn wait_until_gone(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let now = Self::now();
-            let mounts: Vec<_> = now.mounts.difference(&self.mounts).collect();
-            let sockets: Vec<_> = now.sockets.difference(&self.sockets).collect();
+            let mounts: Vec<_> = Self::mounts().difference(&self.mounts).cloned().collect();
+            let sockets: Vec<_> = Self::sockets().intersection(&self.sockets).cloned().collect();
             if mounts.is_empty() && sockets.is_empty() {
                 return;
             }
-            assert!(Instant::now() < deadline, "left behind: {mounts:?} {sockets:?}");
+            assert!(
+                Instant::now() < deadline,
+                "left behind: mounts {mounts:?}, sockets {sockets:?}"
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     }
