@@ -4,10 +4,10 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
+use checkpoint_testkit::checkpointer;
 use graph_core::checkpoint::{
     Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, CheckpointWrite,
     Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, TaskEvent, TaskId, TaskRecord,
-    testkit,
 };
 use graph_store::{
     Keys, OpenError, Postgres, PostgresSaver,
@@ -27,7 +27,7 @@ async fn saver_passes_the_conformance_suite() {
     let pool =
         Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(8).build().unwrap();
     let database = Postgres::from_pool(pool.clone()).await.unwrap();
-    let report = testkit::run(|| async {
+    let report = checkpointer::run(|| async {
         // Truncating the tables is ten times faster than creating them.
         let empty = "TRUNCATE graph_store.namespace, graph_store.checkpoint, graph_store.link,
                          graph_store.record, graph_store.lease";

@@ -8,11 +8,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use checkpoint_testkit::store;
 use graph_core::{
     CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
     cache::{Cache, CacheKey, CachedResult},
     checkpoint::TaskId,
-    store::{Address, Get, Op, Put, Search, Store, testkit},
+    store::{Address, Get, Op, Put, Search, Store},
 };
 use graph_store::{Keys, Postgres, PostgresCache, PostgresSaver, PostgresStore, Sizes};
 use graph_tests::postgres::{self, Server};
@@ -47,7 +48,7 @@ async fn store_passes_the_conformance_suite() {
     let Some(server) = postgres::shared() else { return };
     // Each check uses its own schema, because creating a database takes a second.
     let (url, n) = (server.fresh_database(), AtomicUsize::new(0));
-    let report = testkit::run_atomic(|settings| {
+    let report = store::run_atomic(|settings| {
         let schema = format!("check_{}", n.fetch_add(1, Ordering::Relaxed));
         let connect = Postgres::settings().schema(schema).connect(&url);
         async {

@@ -9,9 +9,10 @@ use crate::{
 };
 
 /// The crates that are published, in dependency order.
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 8] = [
     "graph-macros",
     "graph-core",
+    "checkpoint-testkit",
     "graph-trace",
     "graph-store",
     "llm",

@@ -7,10 +7,10 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use checkpoint_testkit::{HookedSaver, WriteHook};
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, FrontierRecord, Header,
     NewCheckpoint, TaskRecord,
-    testkit::{HookedSaver, WriteHook},
 };
 use serde::Serialize;
 

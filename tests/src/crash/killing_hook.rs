@@ -11,10 +11,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::checkpoint::{
-    CheckpointError, CheckpointWrite, Checkpointer, Lease,
-    testkit::{HookedSaver, WriteHook},
-};
+use checkpoint_testkit::{HookedSaver, WriteHook};
+use graph_core::checkpoint::{CheckpointError, CheckpointWrite, Checkpointer, Lease};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::logs::{self, Ack};
