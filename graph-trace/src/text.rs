@@ -173,3 +173,8 @@ fn compact(value: &Value) -> String {
 fn one_line(text: &str) -> String {
     text.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
 }
+
+/// Returns the number with a noun in the singular or plural.
+pub(crate) fn plural(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

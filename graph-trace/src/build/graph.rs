@@ -1,25 +1,57 @@
-//! Builds the trace of one task: the actions of its body and of its error handler, and the graphs that it ran.
+//! Builds the traces of graphs, steps and tasks, which contain each other: a task can run graphs.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use graph_core::{
     EventKind, FieldWrite, Interrupt,
-    checkpoint::{GotoRecord, TaskId},
+    checkpoint::{GotoRecord, Source, TaskId},
 };
 use serde_json::Value;
 
-use super::{Elapsed, GraphBuilder};
-use crate::trace::{EffectTrace, FailedAttempt, SendTrace, TaskTrace, Timing};
+use super::activity::Activity;
+use crate::trace::{GraphTrace, SendTrace, StepTrace, TaskTrace, Timing};
+
+/// Builds the trace of one execution of a graph.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GraphBuilder {
+    steps: Vec<StepBuilder>,
+    /// Generation in which the graph was last seen. It is a generation of the enclosing task or, for the root, of the
+    /// run.
+    generation: u64,
+    /// Whether the graph has not started a task in this generation yet.
+    is_resuming: bool,
+    /// Whether the graph belongs to a task that has been started before.
+    is_restarted: bool,
+    /// Whether the graph has reported a checkpoint in this generation.
+    saw_checkpoint: bool,
+    /// The step whose state was reported in this generation before any checkpoint.
+    early_state_step: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct StepBuilder {
+    number: i64,
+    tasks: Vec<TaskBuilder>,
+    index: HashMap<TaskId, usize>,
+    /// Tasks from earlier executions of this step that have not been started again.
+    previous: HashMap<TaskId, TaskBuilder>,
+    state: Option<Value>,
+}
 
 /// Builds the trace of one task.
 #[derive(Clone, Debug)]
 pub(super) struct TaskBuilder {
-    pub(super) id: TaskId,
+    id: TaskId,
     /// Number of the task's current execution. It changes each time the task is started or retried; see
     /// [`GraphBuilder::set_generation`].
     pub(super) generation: u64,
     node: String,
     input: Value,
     /// Whether the task's input is a payload that was sent to it.
-    pub(super) sent: bool,
+    sent: bool,
     timing: Timing,
     body: Activity,
     handler: Activity,
@@ -42,20 +74,120 @@ pub(super) struct TaskBuilder {
     previous: Option<Box<Self>>,
 }
 
-/// The actions of a task's body or of its error handler.
-#[derive(Clone, Debug, Default)]
-struct Activity {
-    retries: Vec<FailedAttempt>,
-    effects: Vec<EffectTrace>,
-    custom: Vec<Value>,
-    messages: Vec<Value>,
-}
-
 #[derive(Clone, Debug)]
 struct TaskInterrupt {
     id: String,
     value: Value,
     is_pending: bool,
+}
+
+impl GraphBuilder {
+    /// Sets the generation of the enclosing task or run. If it is new, the graph is being resumed or started again.
+    pub(super) fn set_generation(&mut self, generation: u64) {
+        if self.generation != generation {
+            (self.generation, self.is_resuming) = (generation, true);
+            (self.saw_checkpoint, self.early_state_step) = (false, None);
+        }
+    }
+
+    pub(super) fn find_step(&mut self, number: i64) -> Option<&mut StepBuilder> {
+        let at = self.steps.binary_search_by_key(&number, |it| it.number).ok()?;
+        self.steps.get_mut(at)
+    }
+
+    fn step_mut(&mut self, number: i64) -> &mut StepBuilder {
+        let at = match self.steps.binary_search_by_key(&number, |it| it.number) {
+            Ok(at) => at,
+            Err(at) => {
+                self.steps.insert(at, StepBuilder { number, ..StepBuilder::default() });
+                at
+            }
+        };
+        &mut self.steps[at]
+    }
+
+    pub(super) fn set_state(&mut self, number: i64, state: Value) {
+        if !self.saw_checkpoint {
+            self.early_state_step = Some(number);
+        }
+        self.step_mut(number).state = Some(state);
+    }
+
+    /// Handles a checkpoint. A state that was reported before the first checkpoint is the state with which the
+    /// graph resumes, and not the result of its next step.
+    pub(super) fn on_checkpoint(&mut self, number: i64, source: Source) {
+        let shown = self.early_state_step.take().filter(|it| *it == number + 1);
+        let next = if std::mem::replace(&mut self.saw_checkpoint, true) { None } else { shown };
+        let next = next.and_then(|it| self.find_step(it));
+        let Some(state) = next.and_then(|it| it.state.take()) else { return };
+        // A nested graph continues even if its events are not read, so the event that reported this state may have
+        // been lost in an earlier run. The state of the root also changes when a command is applied between steps,
+        // which does not count as a step.
+        let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
+        let before = before.find_map(|it| it.state.as_ref());
+        if self.is_restarted && source == Source::Loop && before != Some(&state) {
+            self.step_mut(number).state = Some(state);
+        }
+    }
+
+    /// Starts a task. Returns whether the task has been started before.
+    pub(super) fn start_task(&mut self, number: i64, task: TaskBuilder) -> bool {
+        let is_repeated = std::mem::take(&mut self.is_resuming);
+        if is_repeated {
+            self.steps.retain(|it| it.number <= number);
+        }
+        let step = self.step_mut(number);
+        if is_repeated {
+            step.reopen();
+        }
+        step.start_task(task)
+    }
+
+    /// Returns the ids of the pending interrupts in the last step.
+    pub(super) fn pending_interrupts(&self) -> BTreeSet<String> {
+        let tasks = self.steps.last().map(|it| it.tasks.iter().chain(it.previous.values()));
+        tasks.into_iter().flatten().flat_map(TaskBuilder::pending_interrupts).collect()
+    }
+
+    pub(super) fn finish(self) -> GraphTrace {
+        let steps = self.steps.into_iter().map(StepBuilder::finish);
+        GraphTrace {
+            steps: steps.filter(|it| !it.tasks.is_empty() || it.state.is_some()).collect(),
+        }
+    }
+}
+
+impl StepBuilder {
+    pub(super) fn task_mut(&mut self, id: TaskId) -> Option<&mut TaskBuilder> {
+        self.tasks.get_mut(*self.index.get(&id)?)
+    }
+
+    /// Starts the step again, but keeps the known results of its tasks.
+    fn reopen(&mut self) {
+        self.state = None;
+        self.index.clear();
+        // `previous` may still contain tasks from a run that ended before it had started all tasks of the step.
+        self.previous.extend(self.tasks.drain(..).map(|it| (it.id, it)));
+    }
+
+    fn start_task(&mut self, mut task: TaskBuilder) -> bool {
+        let previous = self.previous.remove(&task.id);
+        let was_started = previous.is_some();
+        if let Some(previous) = previous {
+            task.continue_from(previous);
+        }
+        self.index.insert(task.id, self.tasks.len());
+        self.tasks.push(task);
+        was_started
+    }
+
+    fn finish(mut self) -> StepTrace {
+        // Tasks that are triggered by edges come before tasks with sent payloads. The engine starts them in the
+        // opposite order.
+        self.tasks.sort_by_key(|it| it.sent);
+        let tasks = self.tasks.into_iter().map(TaskBuilder::finish).collect();
+        StepTrace { step: self.number, tasks, state: self.state }
+    }
 }
 
 impl TaskBuilder {
@@ -64,7 +196,7 @@ impl TaskBuilder {
         node: &str,
         (input, sent): (Value, bool),
         generation: u64,
-        at: Elapsed,
+        at: Duration,
     ) -> Self {
         Self {
             id,
@@ -90,7 +222,7 @@ impl TaskBuilder {
     }
 
     /// Continues a task that has been started before. Its interrupts are kept, and its graphs are resumed.
-    pub(super) fn continue_from(&mut self, mut previous: Self) {
+    fn continue_from(&mut self, mut previous: Self) {
         self.is_restarted = true;
         self.interrupts = previous.interrupts.clone();
         self.graphs = std::mem::take(&mut previous.graphs);
@@ -116,11 +248,11 @@ impl TaskBuilder {
         graph
     }
 
-    pub(super) fn pending_interrupts(&self) -> impl Iterator<Item = String> {
+    fn pending_interrupts(&self) -> impl Iterator<Item = String> {
         self.interrupts.iter().filter(|it| it.is_pending).map(|it| it.id.clone())
     }
 
-    pub(super) fn add_event(&mut self, kind: &EventKind, by_handler: bool, elapsed: Elapsed) {
+    pub(super) fn add_event(&mut self, kind: &EventKind, by_handler: bool, elapsed: Duration) {
         self.restore_previous(kind, by_handler);
         self.timing.end = elapsed;
         let activity = if by_handler { &mut self.handler } else { &mut self.body };
@@ -187,7 +319,7 @@ impl TaskBuilder {
         }
     }
 
-    pub(super) fn finish(mut self) -> TaskTrace {
+    fn finish(mut self) -> TaskTrace {
         // The task was started again but had no further events, so the earlier result still applies.
         if let (false, Some(previous)) = (self.has_events, self.previous.take()) {
             return Self { graphs: self.graphs, previous: None, has_events: true, ..*previous }
@@ -229,32 +361,6 @@ impl TaskBuilder {
             sends,
             timing: Some(self.timing),
         }
-    }
-}
-
-impl Activity {
-    /// Moves the stream output of a failed attempt from the task to that attempt.
-    fn retry(&mut self, attempt: u32, error: &str) {
-        self.retries.push(FailedAttempt {
-            attempt,
-            error: error.to_owned(),
-            custom: std::mem::take(&mut self.custom),
-            messages: std::mem::take(&mut self.messages),
-        });
-    }
-
-    /// Adds an effect unless it is already present, because a node that is executed again receives the same
-    /// results.
-    fn effect(&mut self, key: &str, result: &Value) {
-        if !self.effects.iter().any(|it| it.key == key) {
-            self.effects.push(EffectTrace { key: key.to_owned(), result: result.clone() });
-        }
-    }
-
-    /// Sorts effects by key, because concurrent calls complete in an arbitrary order.
-    fn sorted(mut self) -> Self {
-        self.effects.sort_by(|a, b| a.key.cmp(&b.key));
-        self
     }
 }
 
