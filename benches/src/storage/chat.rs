@@ -8,7 +8,7 @@ use graph_core::{
 };
 use tokio::task::JoinSet;
 
-use super::StorageLoad;
+use super::workload::StorageLoad;
 
 /// A list of messages that grows by one per step.
 #[derive(State, Clone, Debug, Default)]
@@ -19,7 +19,6 @@ pub struct Chat {
     pub until: usize,
     /// Current number of messages.
     pub count: usize,
-    /// The messages so far.
     #[reduce(append)]
     pub messages: Vec<String>,
 }
@@ -44,7 +43,6 @@ fn turn(chat: &Chat) -> Turn {
     if chat.count < chat.until { Turn::Again } else { Turn::Enough }
 }
 
-/// Builds the graph with this checkpointer.
 pub fn graph(checkpointer: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
     let graph = StateGraph::new().node(say).edge(START, say).branch(say, turn);
     graph.shared_checkpointer(checkpointer).compile().expect("the graph is valid")

@@ -81,7 +81,7 @@ mod tests {
     use graph_core::MemorySaver;
 
     use super::*;
-    use crate::storage::{StorageLoad, chat};
+    use crate::storage::{chat, workload::StorageLoad};
 
     #[tokio::test]
     async fn step_is_one_commit() {

@@ -11,7 +11,7 @@ use graph_store::{PostgresSaver, SqliteSaver};
 use graph_tests::postgres::Server;
 use tokio::runtime::Handle;
 
-use super::{Store, disk};
+use super::{disk, workload::Store};
 
 /// Creates databases. Starts a server when one is needed.
 #[derive(Debug)]

@@ -11,7 +11,6 @@ use std::{
 /// The writes of one run that must reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitProfile {
-    /// Number of fsyncs.
     pub count: usize,
     /// Number of bytes written before each fsync.
     pub bytes: usize,
@@ -36,7 +35,6 @@ pub enum FileSpace {
 }
 
 impl Floor {
-    /// Creates the file.
     pub fn new(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
         let mut floor = Self { file, commits, space };

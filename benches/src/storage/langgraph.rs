@@ -4,11 +4,8 @@ use std::{io, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{StorageLoad, Store};
-use crate::langgraph::LangGraph;
-
-/// Value of SQLite's `synchronous` setting that syncs every commit. Our saver has the same durability.
-const FULL: u8 = 2;
+use super::workload::{StorageLoad, Store};
+use crate::langgraph::{FULL_SYNC, LangGraph, Savers};
 
 /// Determines when LangGraph's SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,22 +14,6 @@ pub enum SyncMode {
     Default,
     /// Syncs at every commit, as our saver does.
     Full,
-}
-
-/// Versions and settings of LangGraph's savers.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Savers {
-    sqlite_saver: String,
-    postgres_saver: String,
-    sqlite: String,
-    synchronous: u8,
-}
-
-impl Savers {
-    /// Returns whether LangGraph's default is less durable than our saver.
-    pub fn syncs_less(&self) -> bool {
-        self.synchronous < FULL
-    }
 }
 
 /// Describes LangGraph's savers, or states that they are not installed.
@@ -91,7 +72,7 @@ pub fn run(
     };
     let synchronous = match sync_mode {
         SyncMode::Default => None,
-        SyncMode::Full => Some(FULL),
+        SyncMode::Full => Some(FULL_SYNC),
     };
     let request = Request { workload: "storage", store, at, synchronous, name, load };
     let Seconds { seconds } = langgraph.request(&request)?;

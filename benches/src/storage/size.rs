@@ -9,7 +9,7 @@ use graph_store::{
 use rusqlite::Connection;
 use tokio::runtime::Handle;
 
-use super::{StorageLoad, chat, langgraph};
+use super::{chat, langgraph, workload::StorageLoad};
 use crate::langgraph::LangGraph;
 
 /// Size of the message that each step appends, in bytes.
@@ -22,7 +22,6 @@ const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), 
 /// The file sizes for one number of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Number of steps.
     pub steps: usize,
     /// Size of our file in bytes.
     pub ours: u64,

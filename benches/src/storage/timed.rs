@@ -6,13 +6,14 @@ use graph_core::checkpoint::Checkpointer;
 use tokio::runtime::Handle;
 
 use super::{
-    StorageLoad, Store, Workload, chat,
+    chat,
     counting_hook::CountingHook,
     database::{Databases, Pair},
     disk,
     floor::{CommitProfile, FileSpace, Floor},
     insert::Insert,
     langgraph::{self, SyncMode},
+    workload::{StorageLoad, Store, Workload},
 };
 use crate::{
     langgraph::LangGraph,
@@ -25,9 +26,7 @@ const TURNS: usize = 3;
 /// The result of one workload at one load.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Workload that was measured.
     pub workload: Workload,
-    /// Amount of work.
     pub load: StorageLoad,
     /// Our costs per step. `None` if the database is not available.
     pub ours: Option<OurCosts>,
@@ -40,7 +39,6 @@ pub struct Row {
 /// The costs of our saver and of the floors.
 #[derive(Clone, Debug)]
 pub struct OurCosts {
-    /// Cost per step.
     pub cost: Cost,
     /// Costs of the fsyncs alone. The limit applies to the first entry.
     pub floors: Vec<(Kind, Cost)>,
@@ -61,7 +59,6 @@ pub enum Kind {
     Growing,
 }
 
-/// Measures one row.
 pub fn row(
     workload: Workload,
     load: StorageLoad,
