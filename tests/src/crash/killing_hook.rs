@@ -21,7 +21,6 @@ use super::logs::{self, Ack};
 /// checkpoint, each batch of records, and each acquisition and release of a lease is a write point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CrashPlan {
-    /// The process is not killed.
     #[default]
     NoCrash,
     /// The process is killed before this write.
