@@ -170,7 +170,7 @@ fn compact(value: &Value) -> String {
 }
 
 /// Escapes a text so that it fits on one line. Texts from models and servers may contain any character.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
 }
 
