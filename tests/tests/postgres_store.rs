@@ -281,8 +281,7 @@ async fn look_up(query: &Query, cx: &Context<Arc<AtomicUsize>>) -> QueryUpdate {
 
 #[tokio::test]
 async fn cached_node_does_not_run_again_on_another_client() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let runs = Arc::new(AtomicUsize::new(0));
     for (input, expect) in [(1, 1), (1, 1), (2, 2), (1, 2)] {
         let cache = PostgresCache::new(&Postgres::connect(&url).await.unwrap());
