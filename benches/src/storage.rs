@@ -3,16 +3,16 @@
 //!
 //! On each side, every step is on disk before the next one starts.
 
-pub mod chat;
-pub mod counting_hook;
-pub mod database;
-pub mod disk;
-pub mod floor;
-pub mod insert;
-pub mod langgraph;
-pub mod size;
+mod chat;
+mod counting_hook;
+mod database;
+mod disk;
+mod floor;
+mod insert;
+mod langgraph;
+mod size;
 pub mod table;
-pub mod timed;
+mod timed;
 pub mod workload;
 
 use std::io;
@@ -25,9 +25,9 @@ use crate::langgraph::LangGraph;
 /// The results of all measured workloads.
 #[derive(Debug, Default)]
 pub struct Report {
-    pub notes: Vec<String>,
-    pub timed: Vec<timed::Row>,
-    pub sizes: Vec<size::Row>,
+    notes: Vec<String>,
+    timed: Vec<timed::Row>,
+    sizes: Vec<size::Row>,
 }
 
 /// Measures the given workloads and returns their results.

@@ -9,7 +9,7 @@ use crate::langgraph::{FULL_SYNC, LangGraph, Savers};
 
 /// Determines when LangGraph's SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncMode {
+pub(crate) enum SyncMode {
     /// Syncs when LangGraph's default settings require it.
     Default,
     /// Syncs at every commit, as our saver does.
@@ -17,7 +17,7 @@ pub enum SyncMode {
 }
 
 /// Describes LangGraph's savers, or states that they are not installed.
-pub fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
+pub(crate) fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
     let Some(savers) = langgraph?.savers() else {
         return Some(
             "LangGraph's savers are not installed; see benches/langgraph/requirements.txt"
@@ -59,7 +59,7 @@ struct Bytes {
 }
 
 /// Runs a load once, under a new thread name, and returns the duration.
-pub fn run(
+pub(crate) fn run(
     langgraph: &mut LangGraph,
     (store, at): (Store, &str),
     sync_mode: SyncMode,
@@ -80,7 +80,7 @@ pub fn run(
 }
 
 /// Runs a load once in a new SQLite file and returns the file's size.
-pub fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
+pub(crate) fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
     let workload = "storage-size";
     let name = "thread".to_owned();
     let request = Request { workload, store: "sqlite", at, synchronous: None, name, load };
