@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{registry::RegistryError, run::Status};
 
-/// The error returned when an operation on a [`Service`](crate::service::Service) fails.
+/// The error returned when an operation on a [`Service`](crate::Service) fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {

@@ -17,7 +17,7 @@ use crate::{
     runner::Runner,
 };
 
-/// Admission limits of a [`Service`](crate::service::Service).
+/// Admission limits of a [`Service`](crate::Service).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Maximum number of runs that execute concurrently.
@@ -32,7 +32,7 @@ impl Default for Capacity {
     }
 }
 
-/// State that all clones of a [`Service`] share.
+/// State that all clones of a `Service` share.
 pub(super) struct Inner {
     pub(super) registry: Registry,
     pub(super) runner: Arc<dyn Runner>,
