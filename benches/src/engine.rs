@@ -17,7 +17,6 @@ const NO_LIMIT: u32 = u32::MAX;
 /// A counter, which is the smallest possible state.
 #[derive(State, Clone, Debug, Default)]
 pub struct Counter {
-    /// Current count.
     pub count: u64,
     /// Count at which the loop ends.
     pub until: u64,
@@ -72,12 +71,10 @@ pub async fn run_checkpointed_loop(graph: &CompiledGraph<Counter>, steps: u64) -
 pub struct Sum {
     /// Number of parts to send.
     pub parts: u64,
-    /// Sum of the parts.
     #[reduce(add)]
     pub sum: u64,
 }
 
-/// One part of a sum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Part(u64);
 

@@ -13,15 +13,14 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{
-    storage::langgraph::Savers,
-    workload::{LangGraphSize, Workload},
-};
+use crate::workload::{LangGraphSize, Workload};
 
 /// Environment variable that specifies the Python interpreter.
 pub const PYTHON: &str = "GRAPH_BENCH_PYTHON";
 
-/// A running LangGraph process.
+/// Value of SQLite's `synchronous` setting that syncs every commit. Our saver has the same durability.
+pub(crate) const FULL_SYNC: u8 = 2;
+
 #[derive(Debug)]
 pub struct LangGraph {
     child: Child,
@@ -30,7 +29,6 @@ pub struct LangGraph {
     version: Version,
 }
 
-/// Versions of LangGraph and Python.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct Version {
     langgraph: String,
@@ -42,6 +40,22 @@ pub struct Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LangGraph {} on Python {}", self.langgraph, self.python)
+    }
+}
+
+/// Versions and settings of LangGraph's savers.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Savers {
+    pub(crate) sqlite_saver: String,
+    pub(crate) postgres_saver: String,
+    pub(crate) sqlite: String,
+    pub(crate) synchronous: u8,
+}
+
+impl Savers {
+    /// Returns whether LangGraph's default is less durable than our saver.
+    pub fn syncs_less(&self) -> bool {
+        self.synchronous < FULL_SYNC
     }
 }
 
@@ -58,7 +72,6 @@ struct Answer {
 }
 
 impl LangGraph {
-    /// Starts LangGraph with this interpreter.
     pub fn start(python: &Path) -> io::Result<Self> {
         let mut command = Command::new(python);
         command.arg("-u").arg(dir().join("workloads.py"));

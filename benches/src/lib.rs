@@ -1,6 +1,8 @@
 //! Benchmarks. They compare the engine with plain tokio and with LangGraph, compare stored threads with LangGraph's
 //! savers, and measure the overhead of the layers of `llm`.
 
+#![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
+
 pub mod baseline;
 pub mod engine;
 pub mod langgraph;

@@ -41,7 +41,6 @@ const PROMPT: usize = 2_000;
 /// The measured cost of one layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Name of the layer.
     pub name: &'static str,
     /// Cost of one call through the layer.
     pub cost: Cost,

@@ -36,7 +36,6 @@ impl Side {
         Self { run, steps, runs_per_round: runs as u32, samples: Samples::default() }
     }
 
-    /// Measures one round.
     pub fn round(&mut self) {
         let time: Duration = (0..self.runs_per_round).map(|_| (self.run)()).sum();
         self.samples.add(time / self.runs_per_round, self.steps);
@@ -101,7 +100,6 @@ impl Stopwatch {
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = interval;
     }
 
-    /// Stops the stopwatch.
     pub fn stop(&self) {
         let now = Instant::now();
         let mut interval = self.shared.lock().unwrap_or_else(PoisonError::into_inner);

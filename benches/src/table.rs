@@ -8,9 +8,7 @@ use crate::{
 /// The result of one workload at one size.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Workload that was measured.
     pub workload: Workload,
-    /// Size of the workload.
     pub size: usize,
     /// Cost of a step or task on the engine.
     pub engine: Cost,
@@ -30,7 +28,6 @@ impl Row {
     }
 }
 
-/// The ratio of two costs.
 #[derive(Clone, Copy)]
 pub(crate) struct Ratio {
     pub(crate) medians: f64,

@@ -19,7 +19,6 @@ use crate::{
     measure::{Run, Stopwatch},
 };
 
-/// A workload for the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// A loop that consists of one node.

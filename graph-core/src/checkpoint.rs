@@ -6,8 +6,6 @@
 mod change;
 mod id;
 mod memory;
-#[cfg(feature = "testkit")]
-pub mod testkit;
 
 use std::{collections::BTreeMap, fmt, time::SystemTime};
 
@@ -23,8 +21,8 @@ use crate::{FieldWrite, Interrupt};
 
 /// Stores the checkpoints of threads.
 ///
-/// Implementations should pass the conformance suite in `checkpoint::testkit` (feature `testkit`). All methods may be
-/// called concurrently.
+/// Implementations should pass the conformance suite in the crate `checkpoint-testkit`. All methods may be called
+/// concurrently.
 #[async_trait]
 pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// Leases the thread to one run. Fails with [`CheckpointError::Busy`] while an earlier lease on the thread is held.

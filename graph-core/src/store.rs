@@ -37,8 +37,6 @@ mod namespace;
 mod path;
 mod put;
 mod query;
-#[cfg(feature = "testkit")]
-pub mod testkit;
 #[cfg(test)]
 mod tests;
 mod ttl;
@@ -67,8 +65,8 @@ pub use self::{
 ///
 /// A back end implements [`batch`](Self::batch), and [`sweep`](Self::sweep) if its items expire; the default
 /// implementations of all other methods run a batch of one operation. `put`, `get` and `delete` are shorthands for
-/// requests without options. The module [`backend`] helps to implement a store, and the conformance suite in `testkit`
-/// (feature `testkit`) tests the implementation.
+/// requests without options. The module [`backend`] helps to implement a store, and the conformance suite in the crate
+/// `checkpoint-testkit` tests the implementation.
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
     /// Runs the operations in order. Returns one output per operation, in the variant that matches the operation.

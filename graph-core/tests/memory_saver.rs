@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use graph_core::checkpoint::{
-    Checkpointer, MemorySaver,
-    testkit::{self, Report},
-};
+use checkpoint_testkit::{Report, checkpointer};
+use graph_core::checkpoint::{Checkpointer, MemorySaver};
 
 async fn report() -> Report {
-    testkit::run(|| async { Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer> }).await
+    checkpointer::run(|| async { Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer> }).await
 }
 
 #[tokio::test]

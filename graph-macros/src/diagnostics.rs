@@ -73,26 +73,11 @@ pub(crate) fn add_required_bounds(generics: &mut Generics) {
 
 /// Formats the error for an unknown name, with a suggestion if a known name is similar. `what` is the kind of name.
 pub(crate) fn unknown_name(what: &str, name: &str, known: &[&str], help: &str) -> String {
-    let nearest = known.iter().map(|it| (edit_distance(name, it), it)).min();
+    let nearest = known.iter().map(|it| (strsim::levenshtein(name, it), it)).min();
     match nearest {
         Some((distance, it)) if distance <= 1 + name.len() / 4 => {
             format!("unknown {what} `{name}` (did you mean `{it}`?); {help}")
         }
         _ => format!("unknown {what} `{name}`; {help}"),
     }
-}
-
-/// Returns the Levenshtein distance between two words.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in b.iter().enumerate() {
-            let change = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -9,6 +9,7 @@
 
 pub mod graph;
 pub mod http;
+mod recent_events;
 mod registry;
 pub mod run;
 mod runner;

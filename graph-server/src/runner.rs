@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
+    recent_events::RecentEvents,
     run::{RunEvent, RunInfo},
-    service::RecentEvents,
 };
 
 /// Executes the runs of a service.

@@ -9,6 +9,8 @@
 
 #[cfg(feature = "encryption")]
 mod encryption;
+#[cfg(test)]
+mod tests;
 
 use std::io::Cursor;
 
@@ -29,10 +31,8 @@ pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
 /// Format number of unencrypted values; the first byte of every value is a format number.
 const PLAIN: u8 = 1;
-#[cfg(feature = "encryption")]
-const ENCRYPTED: u8 = 2;
-/// Builds without encryption also recognize encrypted values, in order to report the missing feature.
-#[cfg(not(feature = "encryption"))]
+/// Format number of encrypted values. Builds without encryption recognize it too, in order to report the missing
+/// feature.
 const ENCRYPTED: u8 = 2;
 
 /// Encodes values to their stored form and decodes them.
@@ -199,86 +199,4 @@ pub enum CodecError {
         /// Description of the value.
         what: String,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::{Codec, CodecError};
-
-    fn codec() -> Codec {
-        Codec::new(1 << 20)
-    }
-
-    fn what() -> String {
-        "field `x`".to_owned()
-    }
-
-    #[test]
-    fn numbers_round_trip_bit_by_bit() {
-        for value in [
-            json!(9_399_999_944.939_999_f64),
-            json!(-0.0),
-            json!(1.0),
-            json!(f64::MIN_POSITIVE),
-            json!(u64::MAX),
-            json!(i64::MIN),
-            json!({"a": [1, 2.5, null, true, "é\0\u{1F980}"]}),
-        ] {
-            let bytes = codec().encode(what, &value).unwrap();
-            let back: Value = codec().decode(what, &bytes).unwrap();
-            assert_eq!(back.to_string(), value.to_string());
-        }
-    }
-
-    #[test]
-    fn a_value_above_the_limit_is_reported_with_its_size() {
-        let error = codec().encode(what, &"x".repeat(2 << 20)).unwrap_err();
-        assert!(matches!(error, CodecError::TooLarge { limit, .. } if limit == 1 << 20));
-        assert!(error.to_string().starts_with("field `x` has 20971"), "{error}");
-    }
-
-    #[test]
-    fn a_decode_error_names_the_path() {
-        let bytes = codec().encode(what, &json!({"items": [1, "two"]})).unwrap();
-        #[derive(Debug, serde::Deserialize)]
-        struct Doc {
-            #[expect(dead_code, reason = "only read by serde")]
-            items: Vec<u8>,
-        }
-        let error = codec().decode::<Doc>(what, &bytes).unwrap_err();
-        assert!(error.to_string().contains("field `x` at `items[1]`"), "{error}");
-    }
-
-    #[test]
-    fn a_flipped_bit_is_detected() {
-        let bytes = codec().encode(what, &json!({"amount": 1000, "to": "Ada"})).unwrap();
-        for bit in 0..bytes.len() * 8 {
-            let mut flipped = bytes.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(codec().decode::<Value>(what, &flipped).is_err(), "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn trailing_bytes_are_detected() {
-        let mut bytes = codec().encode(what, &1).unwrap();
-        bytes.push(0);
-        let sum = super::checksum(&bytes[5..]);
-        bytes[1..5].copy_from_slice(&sum);
-        let error = codec().decode::<u8>(what, &bytes).unwrap_err();
-        assert!(error.to_string().contains("unexpected bytes follow"), "{error}");
-    }
-
-    #[test]
-    fn bytes_in_unknown_formats_are_errors() {
-        for bytes in [&[][..], &[9, 1], &[1], &[1, 0, 0, 0, 0], &[1, 1, 1], &[2, 0, 0]] {
-            assert!(codec().decode::<Value>(what, bytes).is_err(), "{bytes:?}");
-        }
-        let format = codec().decode::<Value>(what, &[9]).unwrap_err();
-        assert_eq!(format, CodecError::UnknownFormat { what: what(), format: 9 });
-        let locked = codec().decode::<Value>(what, &[2, 0]).unwrap_err();
-        assert_eq!(locked, CodecError::KeyRequired { what: what() });
-    }
 }

@@ -44,3 +44,24 @@ pub enum OpenError {
         source: std::io::Error,
     },
 }
+
+/// State of the tables in a file or schema.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SchemaStatus {
+    Current,
+    Foreign,
+    TooNew(i64),
+}
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+impl SchemaStatus {
+    /// Fails unless the tables are current. `supported` is the newest supported version.
+    pub(crate) fn check(self, database: String, supported: i64) -> Result<(), OpenError> {
+        match self {
+            Self::Current => Ok(()),
+            Self::Foreign => Err(OpenError::Foreign { database }),
+            Self::TooNew(found) => Err(OpenError::TooNew { database, found, supported }),
+        }
+    }
+}

@@ -7,10 +7,11 @@
 mod collector;
 mod failures;
 mod names;
+mod stored_item;
 mod vectors;
 
 use graph_core::store::{
-    Address, Get, Item, ListNamespaces, Namespace, Op, Put, Search, StoreError,
+    Get, ListNamespaces, Namespace, Op, Put, Search, StoreError,
     backend::{Settings, TtlContext},
 };
 use serde_json::Value;
@@ -21,10 +22,11 @@ pub(crate) use self::{
     collector::SearchCollector,
     failures::FailureCounter,
     names::{ItemKey, decode_namespace, prefix_range},
+    stored_item::{StoredItem, TtlRefresh},
 };
 use crate::{
     codec::Codec,
-    time::{lifetime, nanos, time},
+    time::{lifetime, nanos},
 };
 
 /// A validated and encoded operation. After preparation, only the database can fail.
@@ -98,44 +100,6 @@ impl NewItem {
     }
 }
 
-/// An item that was read from the database.
-#[derive(Debug)]
-pub(crate) struct StoredItem {
-    pub(crate) at: ItemKey,
-    pub(crate) created_at: i64,
-    pub(crate) updated_at: i64,
-    pub(crate) lifetime: Option<i64>,
-    pub(crate) value: Vec<u8>,
-}
-
-impl StoredItem {
-    pub(crate) fn into_item(self, codec: &Codec) -> Result<Item, StoreError> {
-        let at = self.at.address()?;
-        let value = decode_value(codec, &at, &self.value)?;
-        Ok(Item::new(at, value, time(self.created_at), time(self.updated_at)))
-    }
-
-    /// Returns the lifetime extension that reading the item causes, if any. `requested` overrides the configured
-    /// default.
-    pub(crate) fn ttl_refresh(
-        &self,
-        requested: Option<bool>,
-        moment: TtlContext,
-    ) -> Option<TtlRefresh> {
-        let lifetime = self.lifetime.filter(|_| moment.should_refresh(requested))?;
-        let expires_at = nanos(moment.now).saturating_add(lifetime);
-        Some(TtlRefresh { at: self.at.clone(), lifetime, expires_at })
-    }
-}
-
-/// A lifetime extension. It is not applied if the item's lifetime has changed since the item was read.
-#[derive(Debug)]
-pub(crate) struct TtlRefresh {
-    pub(crate) at: ItemKey,
-    pub(crate) lifetime: i64,
-    pub(crate) expires_at: i64,
-}
-
 /// Returns the cutoff time: items that expire at or before it are hidden. Returns [`i64::MIN`] if expired items
 /// stay visible until a sweep removes them.
 pub(crate) fn expiry_cutoff(moment: TtlContext) -> i64 {
@@ -150,8 +114,4 @@ pub(crate) fn choose_namespaces(
     let found: Vec<_> =
         found.into_iter().map(|it| decode_namespace(&it)).collect::<Result<_, _>>()?;
     list.select_page(&found)
-}
-
-fn decode_value(codec: &Codec, at: &Address, value: &[u8]) -> Result<Value, StoreError> {
-    codec.decode(|| format!("the value of `{at}`"), value).map_err(StoreError::backend)
 }

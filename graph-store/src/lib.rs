@@ -15,6 +15,8 @@ mod codec;
 mod encoded;
 mod error;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod failure;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod items;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -23,6 +23,7 @@ mod database;
 mod failure;
 mod group;
 mod lease;
+mod leases;
 mod ops;
 mod read;
 mod remove;

@@ -35,6 +35,7 @@ mod copy;
 mod database;
 mod failure;
 mod lease;
+mod owner;
 mod put;
 mod read;
 mod records;

@@ -8,22 +8,20 @@
 //! known results of the tasks in the current step, because a task whose result was stored is not executed again and
 //! only reports its writes.
 
-mod task;
+mod activity;
+mod graph;
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use graph_core::{
-    Event, EventKind,
-    checkpoint::{Source, TaskId},
-};
+use graph_core::{Event, EventKind, checkpoint::TaskId};
 use serde_json::Value;
 
-use self::task::TaskBuilder;
-use crate::trace::{GraphTrace, Header, RunStatus, StepTrace, Trace};
+use self::graph::{GraphBuilder, TaskBuilder};
+use crate::trace::{Header, RunStatus, Trace};
 
 /// Builds a trace from the events of one or more runs of a thread.
 ///
@@ -75,33 +73,6 @@ impl GenerationCounter {
         self.0 += 1;
         self.0
     }
-}
-
-/// Builds the trace of one execution of a graph.
-#[derive(Clone, Debug, Default)]
-struct GraphBuilder {
-    steps: Vec<StepBuilder>,
-    /// Generation in which the graph was last seen. It is a generation of the enclosing task or, for the root, of the
-    /// run.
-    generation: u64,
-    /// Whether the graph has not started a task in this generation yet.
-    is_resuming: bool,
-    /// Whether the graph belongs to a task that has been started before.
-    is_restarted: bool,
-    /// Whether the graph has reported a checkpoint in this generation.
-    saw_checkpoint: bool,
-    /// The step whose state was reported in this generation before any checkpoint.
-    early_state_step: Option<i64>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct StepBuilder {
-    number: i64,
-    tasks: Vec<TaskBuilder>,
-    index: HashMap<TaskId, usize>,
-    /// Tasks from earlier executions of this step that have not been started again.
-    previous: HashMap<TaskId, TaskBuilder>,
-    state: Option<Value>,
 }
 
 impl TraceBuilder {
@@ -219,115 +190,3 @@ impl TraceBuilder {
         Some(graph)
     }
 }
-
-impl GraphBuilder {
-    /// Sets the generation of the enclosing task or run. If it is new, the graph is being resumed or started again.
-    fn set_generation(&mut self, generation: u64) {
-        if self.generation != generation {
-            (self.generation, self.is_resuming) = (generation, true);
-            (self.saw_checkpoint, self.early_state_step) = (false, None);
-        }
-    }
-
-    fn find_step(&mut self, number: i64) -> Option<&mut StepBuilder> {
-        let at = self.steps.binary_search_by_key(&number, |it| it.number).ok()?;
-        self.steps.get_mut(at)
-    }
-
-    fn step_mut(&mut self, number: i64) -> &mut StepBuilder {
-        let at = match self.steps.binary_search_by_key(&number, |it| it.number) {
-            Ok(at) => at,
-            Err(at) => {
-                self.steps.insert(at, StepBuilder { number, ..StepBuilder::default() });
-                at
-            }
-        };
-        &mut self.steps[at]
-    }
-
-    fn set_state(&mut self, number: i64, state: Value) {
-        if !self.saw_checkpoint {
-            self.early_state_step = Some(number);
-        }
-        self.step_mut(number).state = Some(state);
-    }
-
-    /// Handles a checkpoint. A state that was reported before the first checkpoint is the state with which the
-    /// graph resumes, and not the result of its next step.
-    fn on_checkpoint(&mut self, number: i64, source: Source) {
-        let shown = self.early_state_step.take().filter(|it| *it == number + 1);
-        let next = if std::mem::replace(&mut self.saw_checkpoint, true) { None } else { shown };
-        let next = next.and_then(|it| self.find_step(it));
-        let Some(state) = next.and_then(|it| it.state.take()) else { return };
-        // A nested graph continues even if its events are not read, so the event that reported this state may have
-        // been lost in an earlier run. The state of the root also changes when a command is applied between steps,
-        // which does not count as a step.
-        let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
-        let before = before.find_map(|it| it.state.as_ref());
-        if self.is_restarted && source == Source::Loop && before != Some(&state) {
-            self.step_mut(number).state = Some(state);
-        }
-    }
-
-    /// Starts a task. Returns whether the task has been started before.
-    fn start_task(&mut self, number: i64, task: TaskBuilder) -> bool {
-        let is_repeated = std::mem::take(&mut self.is_resuming);
-        if is_repeated {
-            self.steps.retain(|it| it.number <= number);
-        }
-        let step = self.step_mut(number);
-        if is_repeated {
-            step.reopen();
-        }
-        step.start_task(task)
-    }
-
-    /// Returns the ids of the pending interrupts in the last step.
-    fn pending_interrupts(&self) -> BTreeSet<String> {
-        let tasks = self.steps.last().map(|it| it.tasks.iter().chain(it.previous.values()));
-        tasks.into_iter().flatten().flat_map(TaskBuilder::pending_interrupts).collect()
-    }
-
-    fn finish(self) -> GraphTrace {
-        let steps = self.steps.into_iter().map(StepBuilder::finish);
-        GraphTrace {
-            steps: steps.filter(|it| !it.tasks.is_empty() || it.state.is_some()).collect(),
-        }
-    }
-}
-
-impl StepBuilder {
-    fn task_mut(&mut self, id: TaskId) -> Option<&mut TaskBuilder> {
-        self.tasks.get_mut(*self.index.get(&id)?)
-    }
-
-    /// Starts the step again, but keeps the known results of its tasks.
-    fn reopen(&mut self) {
-        self.state = None;
-        self.index.clear();
-        // `previous` may still contain tasks from a run that ended before it had started all tasks of the step.
-        self.previous.extend(self.tasks.drain(..).map(|it| (it.id, it)));
-    }
-
-    fn start_task(&mut self, mut task: TaskBuilder) -> bool {
-        let previous = self.previous.remove(&task.id);
-        let was_started = previous.is_some();
-        if let Some(previous) = previous {
-            task.continue_from(previous);
-        }
-        self.index.insert(task.id, self.tasks.len());
-        self.tasks.push(task);
-        was_started
-    }
-
-    fn finish(mut self) -> StepTrace {
-        // Tasks that are triggered by edges come before tasks with sent payloads. The engine starts them in the
-        // opposite order.
-        self.tasks.sort_by_key(|it| it.sent);
-        let tasks = self.tasks.into_iter().map(TaskBuilder::finish).collect();
-        StepTrace { step: self.number, tasks, state: self.state }
-    }
-}
-
-/// Time since the first event.
-type Elapsed = Duration;

@@ -2,11 +2,17 @@
 
 mod compare;
 mod display;
+mod field_change;
+mod kind;
 mod summary;
 
 use serde_json::Value;
 
-pub use summary::{DiffSummary, FieldChange, RouteChange};
+pub use self::{
+    field_change::FieldChange,
+    kind::DivergenceKind,
+    summary::{DiffSummary, RouteChange},
+};
 
 use crate::{path::TracePath, trace::Trace};
 
@@ -26,38 +32,6 @@ pub struct Divergence {
     pub now: Option<Value>,
     /// A summary of all differences.
     pub summary: DiffSummary,
-}
-
-/// The part of a run, step or task that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DivergenceKind {
-    /// The input of the run or task.
-    Input,
-    /// The node of the task, or the existence of the task.
-    Task,
-    /// A failed attempt.
-    Attempt,
-    /// The name, key or result of an external call.
-    Effect,
-    /// A custom event or message.
-    StreamItem,
-    /// The graphs that a task ran, or their steps.
-    Graph,
-    /// The error, or whether it was handled by an error handler.
-    Error,
-    /// An interrupt.
-    Interrupt,
-    /// A write to this field.
-    Write(String),
-    /// The targets of routes.
-    Route,
-    /// A sent payload.
-    Send,
-    /// This field of the state after the step.
-    State(String),
-    /// How the run ended.
-    End,
 }
 
 impl Trace {

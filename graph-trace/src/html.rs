@@ -8,11 +8,12 @@
 mod data;
 mod executed_path;
 mod layout;
-mod sha256;
 
 use std::fmt::Write;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use graph_core::draw::Drawing;
+use sha2::{Digest, Sha256};
 
 use crate::trace::Trace;
 
@@ -56,8 +57,8 @@ impl Trace {
         let policy = format!(
             "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; \
              base-uri 'none'; form-action 'none'",
-            sha256::base64(script.as_bytes()),
-            sha256::base64(STYLE.as_bytes()),
+            sha256(&script),
+            sha256(STYLE),
         );
         let data = serde_json::to_string(&data::of(self, title, drawing))
             .expect("a trace can always be serialized as JSON");
@@ -82,6 +83,11 @@ impl Trace {
 /// Returns the page's script, wrapped in a function scope.
 fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPT.concat())
+}
+
+/// Returns the hash by which the content security policy identifies a script or a style.
+fn sha256(text: &str) -> String {
+    STANDARD.encode(Sha256::digest(text))
 }
 
 /// Escapes the characters in a JSON text that are special in HTML or that end a line in JavaScript. They occur only
@@ -121,7 +127,7 @@ fn escape_html(text: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{escape_html, escape_json};
+    use super::{escape_html, escape_json, sha256};
 
     #[test]
     fn escaped_json_is_the_same_value_without_markup() {
@@ -129,6 +135,11 @@ mod tests {
         let text = escape_json(&value.to_string());
         assert!(!text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn hashes_are_base64() {
+        assert_eq!(sha256("abc"), "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
     }
 
     #[test]

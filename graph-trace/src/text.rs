@@ -170,6 +170,11 @@ fn compact(value: &Value) -> String {
 }
 
 /// Escapes a text so that it fits on one line. Texts from models and servers may contain any character.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// Returns the number with a noun in the singular or plural.
+pub(crate) fn plural(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-use crate::trace::{GraphTrace, TaskTrace, Timing, Trace};
+use crate::{
+    text::one_line,
+    trace::{GraphTrace, TaskTrace, Timing, Trace},
+};
 
 /// Minimum width of the bars in columns, even in a narrow terminal.
 const MIN_BAR_COLUMNS: usize = 10;
@@ -187,11 +190,6 @@ fn format_duration(time: Duration) -> String {
         ..60.0 => format!("{seconds:.2} s"),
         _ => format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), seconds % 60.0),
     }
-}
-
-/// Replaces control characters, so that the text fits on one line.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

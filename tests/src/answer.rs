@@ -151,7 +151,6 @@ fn update(writes: &[FieldWrite]) -> Value {
     }
 }
 
-/// Formats the state of a thread.
 pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters) -> Value {
     json!({
         "values": state.values.to_full_value(),

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    BuildError, CachePolicy, CompiledGraph, JsonFieldKind, JsonState, JsonStateSchema, MemoryCache,
-    NodeError, NodeExt, Persistence, RetryPolicy, StateGraph, Stops,
+    BuildError, CachePolicy, JsonFieldKind, JsonState, JsonStateSchema, MemoryCache, NodeError,
+    NodeExt, RetryPolicy, StateGraph, Stops,
     checkpoint::Checkpointer,
     json::{JsonBranch, JsonInput, json_node, json_subgraph},
     node::options::IntoNode,
@@ -12,17 +12,12 @@ use graph_core::{
 };
 
 use crate::{
+    built_graph::{BuiltGraph, persistence},
     case::{BranchSpec, GraphSpec, NodeSpec, Op, Sources},
     counters::Counters,
     error::ScriptedError,
     node::{Body, Script, route},
 };
-
-/// A compiled graph with its schema.
-pub(crate) struct BuiltGraph {
-    pub(crate) graph: CompiledGraph<JsonState>,
-    pub(crate) schema: JsonStateSchema,
-}
 
 /// Dependencies that all graphs of a case share.
 #[derive(Clone)]
@@ -55,15 +50,6 @@ pub(crate) fn root(spec: &GraphSpec, deps: &CaseDeps) -> Result<BuiltGraph, Buil
         graph = graph.shared_checkpointer(deps.saver.clone());
     }
     Ok(BuiltGraph { graph: graph.compile()?, schema })
-}
-
-/// Converts the option `checkpointer` of a subgraph to the persistence of the subgraph.
-pub(crate) fn persistence(checkpointer: Option<bool>) -> Persistence {
-    match checkpointer {
-        None => Persistence::Invocation,
-        Some(true) => Persistence::Thread,
-        Some(false) => Persistence::None,
-    }
 }
 
 fn nested(

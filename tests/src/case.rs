@@ -3,17 +3,23 @@
 //! Unknown keys are rejected, so that the driver cannot silently ignore a feature of the format.
 
 mod call;
+mod stops;
+mod targets;
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
-use graph_core::{JsonFieldKind, Stops};
+use graph_core::JsonFieldKind;
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
 };
 use serde_json::Value;
 
-pub use call::{Call, DurabilitySpec, EditSpec, InputCommand};
+pub use self::{
+    call::{Call, DurabilitySpec, EditSpec, InputCommand},
+    stops::StopsSpec,
+    targets::{TargetSpec, Targets},
+};
 
 use crate::expr::Expr;
 
@@ -21,11 +27,8 @@ use crate::expr::Expr;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Unique id of the case.
     pub id: String,
-    /// Short description of the case.
     pub about: String,
-    /// Description of the graph.
     pub graph: GraphSpec,
     /// Calls on the graph, in order.
     pub script: Vec<Call>,
@@ -33,7 +36,6 @@ pub struct Case {
     pub expect: Vec<Value>,
 }
 
-/// The description of a graph.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
@@ -43,14 +45,12 @@ pub struct GraphSpec {
     pub input: Option<Vec<String>>,
     /// Fields of the output schema. `None` means all fields.
     pub output: Option<Vec<String>>,
-    /// Nodes by name.
     pub nodes: BTreeMap<String, NodeSpec>,
     /// Plain edges and joins.
     pub edges: Vec<(Sources, String)>,
     /// Conditional edges.
     #[serde(default)]
     pub branches: Vec<BranchSpec>,
-    /// Compile options.
     #[serde(default)]
     pub compile: CompileSpec,
 }
@@ -83,7 +83,6 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
 /// Determines how a field combines writes.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum Kind {
     Last,
     Append,
@@ -140,7 +139,6 @@ pub struct NodeSpec {
     pub graph: Option<GraphSpec>,
     /// Whether the node runs only when no other node is left to run.
     pub defer: bool,
-    /// Maximum number of attempts.
     pub retry: Option<u32>,
     /// Operations of the node's error handler.
     pub on_error: Option<Vec<Op>>,
@@ -155,7 +153,6 @@ pub struct NodeSpec {
 /// An operation that a node executes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum Op {
     Write {
         write: OrderedMap<Expr>,
@@ -201,37 +198,13 @@ pub enum Op {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandSpec {
-    /// Fields to write.
     pub update: Option<OrderedMap<Expr>>,
-    /// Targets to go to.
     pub goto: Option<Targets>,
 }
 
-/// The targets of a command or branch. `None` represents the null that a branch may return.
-pub type Targets = Option<Vec<Option<TargetSpec>>>;
-
-/// One target of a command or branch.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub enum TargetSpec {
-    /// A node, END, or a label in the branch's map.
-    Name(String),
-    /// A Send, or one Send per item in a list.
-    Send {
-        /// The target node.
-        send: String,
-        /// The list, if there is one Send per item.
-        each: Option<Expr>,
-        /// The payload of each Send.
-        arg: Expr,
-    },
-}
-
-/// A conditional edge.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchSpec {
-    /// The source node.
     pub from: String,
     /// Rules of the branch. The first rule that is true determines the targets.
     pub rules: Vec<Rule>,
@@ -249,60 +222,21 @@ pub struct BranchSpec {
     pub times: u32,
 }
 
-/// A rule of a branch.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Condition of the rule.
     pub r#if: Expr,
     /// Targets if the condition is true.
     pub to: Targets,
 }
 
-/// Compile options.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CompileSpec {
-    /// Nodes to stop before.
     pub interrupt_before: Option<StopsSpec>,
-    /// Nodes to stop after.
     pub interrupt_after: Option<StopsSpec>,
     /// Whether the graph has a checkpointer. The default is true.
     pub checkpointer: Option<bool>,
     /// Whether the graph has a cache.
     pub cache: bool,
-}
-
-/// The nodes to stop at: a list, or `"*"` for all nodes.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum StopsSpec {
-    /// The listed nodes.
-    At(Vec<String>),
-    /// All nodes.
-    Everywhere(Star),
-}
-
-/// The text `*`, which means all nodes.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub enum Star {
-    /// The only possible value.
-    #[serde(rename = "*")]
-    Star,
-}
-
-impl StopsSpec {
-    /// Returns whether the list contains no nodes.
-    pub fn is_empty(&self) -> bool {
-        matches!(self, Self::At(nodes) if nodes.is_empty())
-    }
-}
-
-impl From<&StopsSpec> for Stops {
-    fn from(stops: &StopsSpec) -> Self {
-        match stops {
-            StopsSpec::At(nodes) => Self::at(nodes.clone()),
-            StopsSpec::Everywhere(Star::Star) => Self::All,
-        }
-    }
 }

@@ -13,9 +13,7 @@ pub struct Difference {
     pub call: usize,
     /// JSON path within the answer, for example `$.steps[1].tasks[0].result`.
     pub path: String,
-    /// The recorded value.
     pub expected: Option<Value>,
-    /// The value that the engine returned.
     pub got: Option<Value>,
 }
 

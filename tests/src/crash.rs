@@ -12,7 +12,6 @@ pub mod killing_hook;
 pub mod location;
 pub mod logs;
 pub mod race;
-pub mod rng;
 pub mod stored_thread;
 pub mod worker;
 

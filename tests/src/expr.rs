@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Expr {
-    /// A literal.
     Scalar(Value),
     /// A list that is evaluated item by item.
     List(Vec<Self>),
@@ -17,10 +16,8 @@ pub enum Expr {
     Op(Box<Operation>),
 }
 
-/// An operation in an expression.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum Operation {
     Lit(Value),
     Get(String),
@@ -43,9 +40,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailurePart {
-    /// Name of the failed node.
     Node,
-    /// Error message.
     Message,
 }
 
@@ -83,7 +78,6 @@ impl Env {
     }
 }
 
-/// Evaluates an expression.
 pub fn evaluate(expr: &Expr, env: &Env) -> Value {
     match expr {
         Expr::Scalar(value) => value.clone(),

@@ -4,8 +4,11 @@
 //! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on
 //! the saver, so a case can be run with each [`SaverKind`].
 
+#![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
+
 mod answer;
 mod build;
+mod built_graph;
 pub mod case;
 pub mod checkpoints;
 pub mod compare;
@@ -38,22 +41,14 @@ const CASE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The error returned when a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// The cause.
-        error: io::Error,
-    },
+    File { path: PathBuf, error: io::Error },
     /// A line is not a valid case.
     #[error("{path}:{line}: invalid case: {error}")]
     Line {
-        /// Path of the file.
         path: PathBuf,
         /// Number of the line, starting at 1.
         line: usize,
-        /// The cause.
         error: serde_json::Error,
     },
 }

@@ -9,7 +9,7 @@ use graph_core::{
 use serde_json::Value;
 
 use crate::{
-    build::{BuiltGraph, persistence},
+    built_graph::{BuiltGraph, persistence},
     case::{BranchSpec, CommandSpec, Op, OrderedMap, TargetSpec, Targets},
     counters::Counters,
     error::{NullTargetError, ScriptedError, message},

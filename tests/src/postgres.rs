@@ -53,6 +53,12 @@ pub fn shared() -> Option<&'static Server> {
     }
 }
 
+/// Creates an empty database on the [shared](shared) server and returns its URL.
+#[must_use]
+pub fn fresh_database() -> Option<String> {
+    Some(shared()?.fresh_database())
+}
+
 /// Returns the shared server, or the error that prevented it from starting. For programs that cannot skip a test.
 pub fn shared_or_error() -> Result<&'static Server, &'static StartError> {
     static SHARED: OnceLock<Result<Server, StartError>> = OnceLock::new();

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{self, Trace},
-    build::{self, BuiltGraph, CaseDeps},
+    build::{self, CaseDeps},
+    built_graph::BuiltGraph,
     case::{Call, Case, EditSpec, InputCommand},
     error::CallError,
     expr::Env,

@@ -32,65 +32,32 @@ fn difference(case: &Case, saver: SaverKind) -> Option<String> {
     }
 }
 
-mod handwritten_cases {
-    use super::*;
+/// Declares a module with one test per saver, each of which checks all cases of a file.
+macro_rules! cases {
+    ($module:ident, $file:literal) => {
+        mod $module {
+            use super::*;
 
-    #[test]
-    fn in_memory() {
-        check("hand.jsonl", SaverKind::Memory);
-    }
+            #[test]
+            fn in_memory() {
+                check($file, SaverKind::Memory);
+            }
 
-    #[test]
-    fn on_sqlite() {
-        check("hand.jsonl", SaverKind::Sqlite);
-    }
+            #[test]
+            fn on_sqlite() {
+                check($file, SaverKind::Sqlite);
+            }
 
-    #[test]
-    fn on_postgres() {
-        if postgres::shared().is_some() {
-            check("hand.jsonl", SaverKind::Postgres);
+            #[test]
+            fn on_postgres() {
+                if postgres::shared().is_some() {
+                    check($file, SaverKind::Postgres);
+                }
+            }
         }
-    }
+    };
 }
 
-mod random_cases {
-    use super::*;
-
-    #[test]
-    fn in_memory() {
-        check("random.jsonl", SaverKind::Memory);
-    }
-
-    #[test]
-    fn on_sqlite() {
-        check("random.jsonl", SaverKind::Sqlite);
-    }
-
-    #[test]
-    fn on_postgres() {
-        if postgres::shared().is_some() {
-            check("random.jsonl", SaverKind::Postgres);
-        }
-    }
-}
-
-mod regression_cases {
-    use super::*;
-
-    #[test]
-    fn in_memory() {
-        check("found.jsonl", SaverKind::Memory);
-    }
-
-    #[test]
-    fn on_sqlite() {
-        check("found.jsonl", SaverKind::Sqlite);
-    }
-
-    #[test]
-    fn on_postgres() {
-        if postgres::shared().is_some() {
-            check("found.jsonl", SaverKind::Postgres);
-        }
-    }
-}
+cases!(handwritten_cases, "hand.jsonl");
+cases!(random_cases, "random.jsonl");
+cases!(regression_cases, "found.jsonl");

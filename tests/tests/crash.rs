@@ -12,13 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fastrand::Rng;
 use graph_core::Durability;
 use graph_tests::{
     crash::{
         case::{CrashCase, Expected},
         is_nightly,
         killing_hook::CrashPlan,
-        rng::SeededRng,
         seed,
         stored_thread::ConsistencyError,
         worker::{WorkerLauncher, WorkerOutcome},
@@ -105,10 +105,10 @@ impl<F: Fn(Durability) -> WorkerLauncher> ModeTest<'_, F> {
         for plan in kill_points(n_points) {
             kills += self.kill(&[Kill::AtWrite(plan)]);
         }
-        let mut rng = SeededRng::new(self.seed ^ self.mode as u64);
+        let mut rng = Rng::with_seed(self.seed ^ self.mode as u64);
         while kills < kills_per_mode() {
             let crashes: Vec<Kill> =
-                (0..=rng.below(4)).map(|_| Kill::any(&mut rng, n_points, lifetime)).collect();
+                (0..=rng.u8(..4)).map(|_| Kill::any(&mut rng, n_points, lifetime)).collect();
             kills += self.kill(&crashes);
         }
         kills
@@ -174,12 +174,12 @@ enum Kill {
 }
 
 impl Kill {
-    fn any(rng: &mut SeededRng, n_points: usize, lifetime: Duration) -> Self {
-        let nth = 1 + rng.below(n_points as u64) as usize;
-        match rng.below(4) {
+    fn any(rng: &mut Rng, n_points: usize, lifetime: Duration) -> Self {
+        let nth = 1 + rng.usize(..n_points);
+        match rng.u8(..4) {
             0 => Self::AtWrite(CrashPlan::Before(nth)),
             1 => Self::AtWrite(CrashPlan::After(nth)),
-            _ => Self::AfterTime(lifetime.mul_f64(rng.below(1_000) as f64 / 1_000.0)),
+            _ => Self::AfterTime(lifetime.mul_f64(rng.f64())),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use fastrand::Rng;
 use graph_core::{
     Checkpointer, Durability,
     checkpoint::{CheckpointError, CheckpointId, HistoryQuery},
@@ -23,7 +24,6 @@ use graph_tests::{
         job::{self, EffectLog, Job},
         killing_hook::CrashPlan,
         location::StoreLocation,
-        rng::SeededRng,
         seed,
         stored_thread::StoredThread,
         worker::{WorkerLauncher, WorkerOutcome, copy_database, wait_for_exit, with_suffix},
@@ -46,7 +46,7 @@ fn cases_per_fault() -> usize {
 fn truncated_log_leaves_a_prefix_of_the_commits() {
     let (crashed, expected) = (CrashedStore::new(), Expected::new());
     let length = crashed.log.len() as u64;
-    let mut rng = SeededRng::new(crashed.seed);
+    let mut rng = Rng::with_seed(crashed.seed);
     let cuts = sample_offsets(&mut rng, length);
     let seen = Mutex::new(BTreeMap::new());
     for_each_parallel(&cuts, |cut| {
@@ -68,7 +68,7 @@ fn truncated_log_leaves_a_prefix_of_the_commits() {
 fn flipped_bit_in_the_log_leaves_a_prefix_of_the_commits() {
     let (crashed, expected) = (CrashedStore::new(), Expected::new());
     let bits = crashed.log.len() as u64 * 8;
-    let mut rng = SeededRng::new(crashed.seed);
+    let mut rng = Rng::with_seed(crashed.seed);
     let flips = sample_offsets(&mut rng, bits);
     let heads = Mutex::new(BTreeSet::new());
     for_each_parallel(&flips, |bit| {
@@ -91,7 +91,7 @@ fn flipped_bit_in_the_file_never_returns_wrong_data() {
     // The page size is stored in the file header.
     let page = u64::from(u16::from_be_bytes([file[16], file[17]])) * 8;
     let bits = file.len() as u64 * 8;
-    let mut rng = SeededRng::new(crashed.seed);
+    let mut rng = Rng::with_seed(crashed.seed);
     let mut flips: Vec<u64> =
         sample_offsets(&mut rng, page).iter().map(|it| bits - page + it).collect();
     flips.extend(sample_offsets(&mut rng, bits));
@@ -146,7 +146,7 @@ fn server_crash_causes_an_error_and_no_data_loss() {
     // The test uses a separate server, because the crash would disturb other tests.
     let server = Server::start().unwrap();
     let (url, expected, seed) = (server.fresh_database(), Expected::new(), seed());
-    let (n_crashes, mut rng) = (if is_nightly() { 100 } else { 6 }, SeededRng::new(seed));
+    let (n_crashes, mut rng) = (if is_nightly() { 100 } else { 6 }, Rng::with_seed(seed));
     let (mut hit, mut failed) = (0, 0);
     for index in 0..n_crashes {
         let durability = MODES[index % MODES.len()];
@@ -155,7 +155,7 @@ fn server_crash_causes_an_error_and_no_data_loss() {
             WorkerLauncher::on_server(WORKER, &url, format!("job {index}"), durability).unwrap();
         let mut case = CrashCase::new(&launcher, durability);
         let mut child = launcher.command(CrashPlan::NoCrash).spawn().unwrap();
-        let n_acks = rng.below(30) as usize;
+        let n_acks = rng.usize(..30);
         while launcher.acks().unwrap().len() < n_acks && child.try_wait().unwrap().is_none() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -296,10 +296,10 @@ fn reports_damage(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Divides the length into as many equal parts as there are cases, and returns one random offset in each part.
-fn sample_offsets(rng: &mut SeededRng, length: u64) -> Vec<u64> {
+fn sample_offsets(rng: &mut Rng, length: u64) -> Vec<u64> {
     let n_parts = cases_per_fault() as u64;
     let part = |index: u64| index * length / n_parts;
-    (0..n_parts).map(|it| part(it) + rng.below(part(it + 1) - part(it))).collect()
+    (0..n_parts).map(|it| rng.u64(part(it)..part(it + 1))).collect()
 }
 
 fn flipped(bytes: &[u8], bit: u64) -> Vec<u8> {

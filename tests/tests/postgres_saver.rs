@@ -4,10 +4,10 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
+use checkpoint_testkit::checkpointer;
 use graph_core::checkpoint::{
     Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, CheckpointWrite,
     Checkpointer, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, TaskEvent, TaskId, TaskRecord,
-    testkit,
 };
 use graph_store::{
     Keys, OpenError, Postgres, PostgresSaver,
@@ -22,12 +22,11 @@ use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn saver_passes_the_conformance_suite() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let pool =
         Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(8).build().unwrap();
     let database = Postgres::from_pool(pool.clone()).await.unwrap();
-    let report = testkit::run(|| async {
+    let report = checkpointer::run(|| async {
         // Truncating the tables is ten times faster than creating them.
         let empty = "TRUNCATE graph_store.namespace, graph_store.checkpoint, graph_store.link,
                          graph_store.record, graph_store.lease";
@@ -114,8 +113,7 @@ async fn occupied_lease_lock_is_retried() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closed_saver_releases_its_leases() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let two = saver(&url).await;
     let one = saver(&url).await;
     let lease = one.lease("t").await.unwrap();
@@ -148,8 +146,7 @@ async fn exactly_one_client_wins_each_step() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cached_base_is_validated() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let (one, two) = (saver(&url).await, saver(&url).await);
     let first = step("t", None);
     let id = put(&one, first.clone()).await.unwrap();
@@ -166,8 +163,7 @@ async fn cached_base_is_validated() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_writers_and_pruning_do_not_interfere() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let (saver, cleaner) = (saver(&url).await, saver(&url).await);
     let names: Vec<String> = (0..16).map(|n| format!("thread {n}")).collect();
     let mut writers = JoinSet::new();
@@ -241,8 +237,7 @@ async fn batched_writes_are_acknowledged_individually() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_connections_create_the_tables_once() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let mut connecting = JoinSet::new();
     for n in 0..8 {
         let url = url.clone();
@@ -352,8 +347,7 @@ async fn one_or_many_steps_take_one_statement() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_to_several_namespaces_are_atomic() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let saver = saver(&url).await;
     let inner = |head| {
         let mut step = step("t", head);
@@ -398,8 +392,7 @@ async fn vacuum_deletes_orphaned_links() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pruning_a_step_deletes_its_subgraph_visits() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let saver = saver(&url).await;
     let first = put(&saver, step("t", None)).await.unwrap();
     let second = put(&saver, step("t", Some(first))).await.unwrap();
@@ -535,8 +528,7 @@ async fn errors_suggest_a_fix_and_hide_the_password() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn caller_provided_pool_works() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let pool =
         Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();
     let saver = PostgresSaver::new(&Postgres::from_pool(pool).await.unwrap());

@@ -8,11 +8,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use checkpoint_testkit::store;
 use graph_core::{
     CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
     cache::{Cache, CacheKey, CachedResult},
     checkpoint::TaskId,
-    store::{Address, Get, Op, Put, Search, Store, testkit},
+    store::{Address, Get, Op, Put, Search, Store},
 };
 use graph_store::{Keys, Postgres, PostgresCache, PostgresSaver, PostgresStore, Sizes};
 use graph_tests::postgres::{self, Server};
@@ -47,7 +48,7 @@ async fn store_passes_the_conformance_suite() {
     let Some(server) = postgres::shared() else { return };
     // Each check uses its own schema, because creating a database takes a second.
     let (url, n) = (server.fresh_database(), AtomicUsize::new(0));
-    let report = testkit::run_atomic(|settings| {
+    let report = store::run_atomic(|settings| {
         let schema = format!("check_{}", n.fetch_add(1, Ordering::Relaxed));
         let connect = Postgres::settings().schema(schema).connect(&url);
         async {
@@ -280,8 +281,7 @@ async fn look_up(query: &Query, cx: &Context<Arc<AtomicUsize>>) -> QueryUpdate {
 
 #[tokio::test]
 async fn cached_node_does_not_run_again_on_another_client() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.fresh_database();
+    let Some(url) = postgres::fresh_database() else { return };
     let runs = Arc::new(AtomicUsize::new(0));
     for (input, expect) in [(1, 1), (1, 1), (2, 2), (1, 2)] {
         let cache = PostgresCache::new(&Postgres::connect(&url).await.unwrap());

@@ -6,13 +6,16 @@ use std::{
     collections::BTreeMap,
     env, fs, io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
-use crate::{error::Error, step::Step};
+use crate::{
+    error::Error,
+    step::{Step, succeeds},
+};
 
 /// Maximum increase of an instruction count over the baseline, in percent.
-pub(crate) const LIMIT_PERCENT: u64 = 5;
+const LIMIT_PERCENT: u64 = 5;
 
 pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
     let path = root.join("benches/callgrind.txt");
@@ -107,8 +110,7 @@ fn output(command: &mut Command) -> Result<String, Error> {
 }
 
 fn require_valgrind() -> Result<(), Error> {
-    let status = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
-    if status.is_ok_and(|it| it.success()) { Ok(()) } else { Err(Error::NoValgrind) }
+    if succeeds("valgrind", &["--version"]) { Ok(()) } else { Err(Error::NoValgrind) }
 }
 
 fn read_baseline(path: &Path) -> Result<String, Error> {
@@ -188,7 +190,11 @@ fn table(rows: &[Row]) -> String {
 fn verdict(rows: &[Row]) -> Result<(), Error> {
     let scenarios: Vec<String> =
         rows.iter().filter(|it| it.is_slower()).map(|it| it.name.clone()).collect();
-    if scenarios.is_empty() { Ok(()) } else { Err(Error::Slower { scenarios }) }
+    if scenarios.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Slower { limit_percent: LIMIT_PERCENT, scenarios })
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +214,7 @@ mod tests {
     fn check_verdict(before: &str, now: &str, expect: Option<&str>) {
         let verdict = verdict(&compare(&counts(before), &counts(now)));
         let slower = verdict.err().map(|it| match it {
-            Error::Slower { scenarios } => scenarios.join(" "),
+            Error::Slower { scenarios, .. } => scenarios.join(" "),
             other => panic!("{other}"),
         });
         assert_eq!(slower.as_deref(), expect);

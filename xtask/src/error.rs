@@ -17,7 +17,7 @@ pub(crate) enum Error {
     BaselineLine { number: usize, line: String },
     NoCount { path: PathBuf },
     NoScenarios,
-    Slower { scenarios: Vec<String> },
+    Slower { limit_percent: u64, scenarios: Vec<String> },
 }
 
 impl Error {
@@ -84,11 +84,10 @@ impl fmt::Display for Error {
                 )
             }
             Self::NoScenarios => write!(f, "`hotpath --list` printed no scenarios"),
-            Self::Slower { scenarios } => write!(
+            Self::Slower { limit_percent, scenarios } => write!(
                 f,
-                "more than {} percent above the baseline: {}; if this is intended, run \
+                "more than {limit_percent} percent above the baseline: {}; if this is intended, run \
                  `cargo xtask callgrind --bless` and commit the file",
-                crate::callgrind::LIMIT_PERCENT,
                 scenarios.join(", ")
             ),
         }

@@ -6,7 +6,7 @@
 
 use std::{env, path::PathBuf, process::ExitCode};
 
-use crate::{callgrind::Baseline, error::Error, model::Model, test::Depth};
+use crate::{callgrind::Baseline, error::Error, model::Model, step::Depth};
 
 mod backports;
 mod bench;

@@ -3,12 +3,11 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use crate::{
     backports, peers,
-    step::{Skipped, Step},
+    step::{Skipped, Step, output_of, succeeds},
 };
 
 /// A program that some tests use. If it is missing, these tests are skipped with a message.
@@ -300,13 +299,4 @@ fn postgres_dirs() -> Vec<PathBuf> {
 
 fn search_path() -> Vec<PathBuf> {
     env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
-}
-
-fn output_of(program: &str, args: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(args).stderr(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-fn succeeds(program: &str, args: &[&str]) -> bool {
-    output_of(program, args).is_some()
 }

@@ -1,17 +1,13 @@
 //! Checks that the library crates can be published. Covers the package contents and the minimum supported Rust
 //! version.
 
-use std::process::Command;
-
-use crate::{
-    step::{Skipped, Step},
-    test::{Depth, succeeds},
-};
+use crate::step::{Depth, Skipped, Step, output_of, succeeds};
 
 /// The crates that are published, in dependency order.
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 8] = [
     "graph-macros",
     "graph-core",
+    "checkpoint-testkit",
     "graph-trace",
     "graph-store",
     "llm",
@@ -46,14 +42,9 @@ pub(crate) const MINIMUM_RUST_SKIPPED: Skipped = Skipped::new(
 
 /// Returns whether cargo-hack and the toolchain for the minimum Rust version are installed.
 pub(crate) fn can_check_minimum_rust() -> bool {
-    succeeds(&["hack", "--version"]) && installed_toolchains().contains(MINIMUM_RUST)
-}
-
-/// Returns the list of installed toolchains. Does not run any toolchain, because rustup would install a missing
-/// one.
-fn installed_toolchains() -> String {
-    let output = Command::new("rustup").args(["toolchain", "list"]).output();
-    output.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default()
+    // Does not run any toolchain, because rustup would install a missing one.
+    let toolchains = output_of("rustup", &["toolchain", "list"]).unwrap_or_default();
+    succeeds("cargo", &["hack", "--version"]) && toolchains.contains(MINIMUM_RUST)
 }
 
 fn select(packages: &[&str]) -> String {

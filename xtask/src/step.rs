@@ -3,7 +3,7 @@
 use std::{
     env, fmt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -18,6 +18,14 @@ pub(crate) fn run_all(root: &Path, plan: &Plan) -> Result<(), Error> {
     });
     print!("\n{}", summary(plan, &durations));
     outcome
+}
+
+/// Determines which tests are run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Depth {
+    Usual,
+    /// Runs all tests, including long property tests, kill tests and tests with local models.
+    Nightly,
 }
 
 /// Steps to run, and checks that cannot run on this machine.
@@ -168,6 +176,17 @@ fn human(duration: Duration) -> String {
     } else {
         format!("{} min {:02} s", seconds / 60, seconds % 60)
     }
+}
+
+/// Returns the standard output of a command, without surrounding white space. Returns `None` if the command fails.
+pub(crate) fn output_of(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Returns whether a command succeeds. Prints nothing.
+pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
+    output_of(program, args).is_some()
 }
 
 #[cfg(test)]

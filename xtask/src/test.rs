@@ -1,37 +1,25 @@
 //! `cargo xtask test`: runs all CI checks.
 
-use std::{
-    fs, io,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, io, path::Path};
 
 use crate::{
     error::Error,
     guest_image, lint,
     needs::{Availability, DOCKER, KVM, NEEDS, QEMU},
     package,
-    step::{Plan, Step, run_all},
+    step::{Depth, Plan, Step, run_all, succeeds},
     web,
 };
 
 pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
     let machine = Machine {
         examples: examples(root)?,
-        cargo_deny: succeeds(&["deny", "--version"]),
+        cargo_deny: succeeds("cargo", &["deny", "--version"]),
         minimum_rust: package::can_check_minimum_rust(),
         node: web::is_possible(),
         needs: NEEDS.map(|it| it.availability()),
     };
     run_all(root, &plan(&machine, depth))
-}
-
-/// Determines which tests are run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Depth {
-    Usual,
-    /// Runs all tests, including long property tests, kill tests and tests with local models.
-    Nightly,
 }
 
 /// Properties of the checkout and of the machine that determine the plan.
@@ -84,8 +72,8 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 }
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
-const FEATURES: &str = "draft-gate/sandbox,draft-gate/testkit,graph-core/schema,graph-core/testkit,\
-                        graph-core/tracing,graph-store/encryption,graph-store/postgres,llm/testkit,\
+const FEATURES: &str = "draft-gate/sandbox,draft-gate/testkit,graph-core/schema,graph-core/tracing,\
+                        graph-store/encryption,graph-store/postgres,llm/testkit,\
                         reflexion-graph/docker,sandbox-vm/docker,sandbox-vm/testkit";
 
 /// Returns the step that builds and tests the workspace. It is a single step, because separate steps would enable
@@ -156,13 +144,6 @@ fn example_names(dir: &Path) -> io::Result<Vec<String>> {
     names.retain(|it| it != "measure");
     names.sort();
     Ok(names)
-}
-
-/// Returns whether a cargo command succeeds.
-pub(crate) fn succeeds(args: &[&str]) -> bool {
-    let mut command = Command::new("cargo");
-    command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|it| it.success())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Builds and checks the web page of `consulting serve`.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use crate::{
     error::Error,
-    step::{Plan, Skipped, Step, run_all},
+    step::{Plan, Skipped, Step, run_all, succeeds},
 };
 
 /// Reported as skipped if the page cannot be built on this machine.
@@ -37,7 +37,5 @@ pub(crate) fn steps() -> [Step; 5] {
 /// Returns whether a sufficiently recent Node with npm is installed.
 pub(crate) fn is_possible() -> bool {
     let script = "const [a, b] = process.versions.node.split('.').map(Number); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)";
-    let node = Command::new("node").args(["-e", script]).status();
-    let npm = Command::new("npm").arg("--version").output();
-    node.is_ok_and(|it| it.success()) && npm.is_ok_and(|it| it.status.success())
+    succeeds("node", &["-e", script]) && succeeds("npm", &["--version"])
 }

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 /// The workloads to measure, the number of rounds, and how to find LangGraph.
 struct Selection {
     workloads: Vec<Workload>,
-    stored: Vec<storage::Workload>,
+    stored: Vec<storage::workload::Workload>,
     llm_layers: bool,
     rounds: usize,
     langgraph: fn() -> io::Result<Option<PathBuf>>,
@@ -73,14 +73,14 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
             "-h" | "--help" => return Ok(None),
             "--quick" => selection.rounds = QUICK_ROUNDS,
             "--langgraph" => selection.langgraph = find_or_install,
-            "storage" => selection.stored.extend(storage::Workload::ALL),
+            "storage" => selection.stored.extend(storage::workload::Workload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
             name => selection.add(name).ok_or(arg)?,
         }
     }
     if selection.workloads.is_empty() && selection.stored.is_empty() && !selection.llm_layers {
         selection.workloads.extend(Workload::ALL);
-        selection.stored.extend(storage::Workload::ALL);
+        selection.stored.extend(storage::workload::Workload::ALL);
         selection.llm_layers = true;
     }
     Ok(Some(selection))
@@ -92,7 +92,8 @@ impl Selection {
         if let Some(workload) = Workload::ALL.into_iter().find(|it| it.name() == name) {
             self.workloads.push(workload);
         } else {
-            self.stored.push(storage::Workload::ALL.into_iter().find(|it| it.name() == name)?);
+            self.stored
+                .push(storage::workload::Workload::ALL.into_iter().find(|it| it.name() == name)?);
         }
         Some(())
     }

@@ -8,20 +8,19 @@ use graph_core::{
 };
 use tokio::task::JoinSet;
 
-use super::StorageLoad;
+use super::workload::StorageLoad;
 
 /// A list of messages that grows by one per step.
 #[derive(State, Clone, Debug, Default)]
-pub struct Chat {
+pub(crate) struct Chat {
     /// Size of a message in bytes.
-    pub size: usize,
+    pub(crate) size: usize,
     /// Number of messages at which the loop ends.
-    pub until: usize,
+    pub(crate) until: usize,
     /// Current number of messages.
-    pub count: usize,
-    /// The messages so far.
+    pub(crate) count: usize,
     #[reduce(append)]
-    pub messages: Vec<String>,
+    pub(crate) messages: Vec<String>,
 }
 
 async fn say(chat: &Chat) -> ChatUpdate {
@@ -44,14 +43,13 @@ fn turn(chat: &Chat) -> Turn {
     if chat.count < chat.until { Turn::Again } else { Turn::Enough }
 }
 
-/// Builds the graph with this checkpointer.
-pub fn graph(checkpointer: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
+pub(crate) fn graph(checkpointer: Arc<dyn Checkpointer>) -> CompiledGraph<Chat> {
     let graph = StateGraph::new().node(say).edge(START, say).branch(say, turn);
     graph.shared_checkpointer(checkpointer).compile().expect("the graph is valid")
 }
 
 /// Runs all threads of a load concurrently. Each step is stored before the next one starts.
-pub async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: StorageLoad) {
+pub(crate) async fn run(graph: &CompiledGraph<Chat>, name: impl fmt::Display, load: StorageLoad) {
     let mut threads = JoinSet::new();
     for number in 0..load.threads {
         threads.spawn(run_thread(graph.clone(), format!("{name}-{number}"), load));

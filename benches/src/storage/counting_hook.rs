@@ -7,33 +7,33 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use checkpoint_testkit::{HookedSaver, WriteHook};
 use graph_core::checkpoint::{
     Change, CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, FrontierRecord, Header,
     NewCheckpoint, TaskRecord,
-    testkit::{HookedSaver, WriteHook},
 };
 use serde::Serialize;
 
 /// A hook that counts the writes to a checkpointer.
 #[derive(Debug, Default)]
-pub struct CountingHook {
+pub(crate) struct CountingHook {
     commits: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl CountingHook {
     /// Wraps a checkpointer with counters that start at zero.
-    pub fn before(inner: Arc<dyn Checkpointer>) -> HookedSaver<Self> {
+    pub(crate) fn before(inner: Arc<dyn Checkpointer>) -> HookedSaver<Self> {
         HookedSaver::new(inner, Self::default())
     }
 
     /// Returns the number of writes that had to be durable before the run could continue.
-    pub fn commits(&self) -> usize {
+    pub(crate) fn commits(&self) -> usize {
         self.commits.load(Relaxed)
     }
 
     /// Returns the size of all writes in bytes, encoded as JSON.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
@@ -81,7 +81,7 @@ mod tests {
     use graph_core::MemorySaver;
 
     use super::*;
-    use crate::storage::{StorageLoad, chat};
+    use crate::storage::{chat, workload::StorageLoad};
 
     #[tokio::test]
     async fn step_is_one_commit() {

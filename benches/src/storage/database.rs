@@ -11,11 +11,11 @@ use graph_store::{PostgresSaver, SqliteSaver};
 use graph_tests::postgres::Server;
 use tokio::runtime::Handle;
 
-use super::{Store, disk};
+use super::{disk, workload::Store};
 
 /// Creates databases. Starts a server when one is needed.
 #[derive(Debug)]
-pub struct Databases<'a> {
+pub(crate) struct Databases<'a> {
     dir: &'a Path,
     runtime: Handle,
     server: Option<Result<Server, String>>,
@@ -24,31 +24,31 @@ pub struct Databases<'a> {
 
 /// Two empty databases, one for each side.
 #[derive(Debug)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// Our saver, which uses its own database.
-    pub saver: Arc<dyn Checkpointer>,
+    pub(crate) saver: Arc<dyn Checkpointer>,
     /// Path or URL of LangGraph's database.
-    pub langgraph: String,
+    pub(crate) langgraph: String,
     /// Directory on the disk that contains both databases.
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// URL of an empty database on the same server, if there is a server.
-    pub server: Option<String>,
+    pub(crate) server: Option<String>,
 }
 
 impl<'a> Databases<'a> {
     /// Creates a factory for databases. Files are created in this directory, and the server is started on first
     /// use.
-    pub fn new(dir: &'a Path, runtime: &Handle) -> Self {
+    pub(crate) fn new(dir: &'a Path, runtime: &Handle) -> Self {
         Self { dir, runtime: runtime.clone(), server: None, created: 0 }
     }
 
     /// Returns the runtime that the savers use.
-    pub fn runtime(&self) -> &Handle {
+    pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
     /// Creates a pair of databases. Returns `None` if the server is not available.
-    pub fn pair(&mut self, store: Store) -> io::Result<Option<Pair>> {
+    pub(crate) fn pair(&mut self, store: Store) -> io::Result<Option<Pair>> {
         match store {
             Store::Sqlite => self.files().map(Some),
             Store::Postgres => self.on_server(),
@@ -57,7 +57,7 @@ impl<'a> Databases<'a> {
 
     /// Describes the disk of the server, or why the server is not available. Returns `None` if no server was
     /// needed.
-    pub fn describe_server(&self) -> Option<String> {
+    pub(crate) fn describe_server(&self) -> Option<String> {
         match self.server.as_ref()? {
             Ok(server) => Some(format!("PostgreSQL {}", disk::describe(server.dir()))),
             Err(problem) => Some(format!("PostgreSQL is not measured: {problem}")),

@@ -5,7 +5,7 @@ use std::{env, fs, io, path::Path};
 use tempfile::TempDir;
 
 /// Creates a directory inside the target directory, on the disk that builds use. The directory is deleted on drop.
-pub fn scratch_dir() -> io::Result<TempDir> {
+pub(crate) fn scratch_dir() -> io::Result<TempDir> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
     tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
@@ -13,7 +13,7 @@ pub fn scratch_dir() -> io::Result<TempDir> {
 
 /// Describes the file system that contains a directory. The report needs it because an fsync costs nothing on an
 /// in-memory file system.
-pub fn describe(dir: &Path) -> String {
+pub(crate) fn describe(dir: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     match file_system(&mounts, dir) {
         Some(kind @ ("tmpfs" | "ramfs")) => {
@@ -27,7 +27,7 @@ pub fn describe(dir: &Path) -> String {
 }
 
 /// Returns the number of bytes that this process has written, if the system reports it.
-pub fn written() -> Option<usize> {
+pub(crate) fn written() -> Option<usize> {
     let counts = fs::read_to_string("/proc/self/io").ok()?;
     counts.lines().find_map(|it| it.strip_prefix("wchar: "))?.parse().ok()
 }

@@ -10,16 +10,15 @@ use std::{
 
 /// The writes of one run that must reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommitProfile {
-    /// Number of fsyncs.
-    pub count: usize,
+pub(crate) struct CommitProfile {
+    pub(crate) count: usize,
     /// Number of bytes written before each fsync.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// A plain file that is written and synced as often as the database is during a run.
 #[derive(Debug)]
-pub struct Floor {
+pub(crate) struct Floor {
     file: File,
     commits: CommitProfile,
     space: FileSpace,
@@ -27,7 +26,7 @@ pub struct Floor {
 
 /// Determines whether the file is allocated in advance or grows with each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSpace {
+pub(crate) enum FileSpace {
     /// The file already has its full length and is overwritten, like a write-ahead log after it was copied into the
     /// database. In this case an fsync has the lowest cost.
     Preallocated,
@@ -36,8 +35,7 @@ pub enum FileSpace {
 }
 
 impl Floor {
-    /// Creates the file.
-    pub fn new(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Self> {
+    pub(crate) fn new(path: &Path, commits: CommitProfile, space: FileSpace) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(path)?;
         let mut floor = Self { file, commits, space };
         if space == FileSpace::Preallocated {
@@ -48,7 +46,7 @@ impl Floor {
     }
 
     /// Performs all writes of one run and returns the duration.
-    pub fn run(&mut self) -> io::Result<Duration> {
+    pub(crate) fn run(&mut self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
         if self.space == FileSpace::Growing {
             self.file.set_len(0)?;

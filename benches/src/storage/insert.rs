@@ -13,7 +13,7 @@ use super::floor::CommitProfile;
 
 /// A table without an index, and a connection to its server.
 #[derive(Debug)]
-pub struct Insert {
+pub(crate) struct Insert {
     client: Client,
     insert: Statement,
     commits: CommitProfile,
@@ -22,7 +22,7 @@ pub struct Insert {
 
 impl Insert {
     /// Connects to an empty database and creates the table.
-    pub fn new(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Self> {
+    pub(crate) fn new(url: &str, commits: CommitProfile, runtime: &Handle) -> io::Result<Self> {
         let connect = async {
             let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
             // The task of the connection ends when the client is dropped.
@@ -36,7 +36,7 @@ impl Insert {
     }
 
     /// Performs all inserts of one run and returns the duration.
-    pub fn run(&self) -> io::Result<Duration> {
+    pub(crate) fn run(&self) -> io::Result<Duration> {
         let block = vec![b'x'; self.commits.bytes];
         let insert_all = async {
             self.client.batch_execute("TRUNCATE bare").await?;

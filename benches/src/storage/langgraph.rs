@@ -4,39 +4,20 @@ use std::{io, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{StorageLoad, Store};
-use crate::langgraph::LangGraph;
-
-/// Value of SQLite's `synchronous` setting that syncs every commit. Our saver has the same durability.
-const FULL: u8 = 2;
+use super::workload::{StorageLoad, Store};
+use crate::langgraph::{FULL_SYNC, LangGraph, Savers};
 
 /// Determines when LangGraph's SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncMode {
+pub(crate) enum SyncMode {
     /// Syncs when LangGraph's default settings require it.
     Default,
     /// Syncs at every commit, as our saver does.
     Full,
 }
 
-/// Versions and settings of LangGraph's savers.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Savers {
-    sqlite_saver: String,
-    postgres_saver: String,
-    sqlite: String,
-    synchronous: u8,
-}
-
-impl Savers {
-    /// Returns whether LangGraph's default is less durable than our saver.
-    pub fn syncs_less(&self) -> bool {
-        self.synchronous < FULL
-    }
-}
-
 /// Describes LangGraph's savers, or states that they are not installed.
-pub fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
+pub(crate) fn describe(langgraph: Option<&LangGraph>) -> Option<String> {
     let Some(savers) = langgraph?.savers() else {
         return Some(
             "LangGraph's savers are not installed; see benches/langgraph/requirements.txt"
@@ -78,7 +59,7 @@ struct Bytes {
 }
 
 /// Runs a load once, under a new thread name, and returns the duration.
-pub fn run(
+pub(crate) fn run(
     langgraph: &mut LangGraph,
     (store, at): (Store, &str),
     sync_mode: SyncMode,
@@ -91,7 +72,7 @@ pub fn run(
     };
     let synchronous = match sync_mode {
         SyncMode::Default => None,
-        SyncMode::Full => Some(FULL),
+        SyncMode::Full => Some(FULL_SYNC),
     };
     let request = Request { workload: "storage", store, at, synchronous, name, load };
     let Seconds { seconds } = langgraph.request(&request)?;
@@ -99,7 +80,7 @@ pub fn run(
 }
 
 /// Runs a load once in a new SQLite file and returns the file's size.
-pub fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
+pub(crate) fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
     let workload = "storage-size";
     let name = "thread".to_owned();
     let request = Request { workload, store: "sqlite", at, synchronous: None, name, load };

@@ -9,11 +9,11 @@ use graph_store::{
 use rusqlite::Connection;
 use tokio::runtime::Handle;
 
-use super::{StorageLoad, chat, langgraph};
+use super::{chat, langgraph, workload::StorageLoad};
 use crate::langgraph::LangGraph;
 
 /// Size of the message that each step appends, in bytes.
-pub const MESSAGE: usize = 1_024;
+pub(crate) const MESSAGE: usize = 1_024;
 
 /// The measured numbers of steps, each with whether LangGraph can run that many. LangGraph stores the whole list at
 /// every step.
@@ -21,17 +21,16 @@ const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), 
 
 /// The file sizes for one number of steps.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// Number of steps.
-    pub steps: usize,
+pub(crate) struct Row {
+    pub(crate) steps: usize,
     /// Size of our file in bytes.
-    pub ours: u64,
+    pub(crate) ours: u64,
     /// Size of LangGraph's file in bytes, if it was measured.
-    pub langgraph: Option<u64>,
+    pub(crate) langgraph: Option<u64>,
 }
 
 /// Measures the sizes for all numbers of steps.
-pub fn rows(
+pub(crate) fn rows(
     dir: &Path,
     runtime: &Handle,
     langgraph: &mut Option<LangGraph>,

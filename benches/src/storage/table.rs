@@ -1,8 +1,9 @@
 //! Formats the results of the storage workloads.
 
 use super::{
-    Report, StorageLoad, Workload, size,
+    Report, size,
     timed::{self, Kind},
+    workload::{StorageLoad, Workload},
 };
 use crate::{
     measure::Cost,

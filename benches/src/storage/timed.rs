@@ -6,13 +6,14 @@ use graph_core::checkpoint::Checkpointer;
 use tokio::runtime::Handle;
 
 use super::{
-    StorageLoad, Store, Workload, chat,
+    chat,
     counting_hook::CountingHook,
     database::{Databases, Pair},
     disk,
     floor::{CommitProfile, FileSpace, Floor},
     insert::Insert,
     langgraph::{self, SyncMode},
+    workload::{StorageLoad, Store, Workload},
 };
 use crate::{
     langgraph::LangGraph,
@@ -24,33 +25,30 @@ const TURNS: usize = 3;
 
 /// The result of one workload at one load.
 #[derive(Clone, Debug)]
-pub struct Row {
-    /// Workload that was measured.
-    pub workload: Workload,
-    /// Amount of work.
-    pub load: StorageLoad,
+pub(crate) struct Row {
+    pub(crate) workload: Workload,
+    pub(crate) load: StorageLoad,
     /// Our costs per step. `None` if the database is not available.
-    pub ours: Option<OurCosts>,
+    pub(crate) ours: Option<OurCosts>,
     /// LangGraph's cost per step with the same durability as ours.
-    pub langgraph: Option<Cost>,
+    pub(crate) langgraph: Option<Cost>,
     /// LangGraph's cost per step with its default settings. `None` if the defaults are as durable as our settings.
-    pub default_sync: Option<Cost>,
+    pub(crate) default_sync: Option<Cost>,
 }
 
 /// The costs of our saver and of the floors.
 #[derive(Clone, Debug)]
-pub struct OurCosts {
-    /// Cost per step.
-    pub cost: Cost,
+pub(crate) struct OurCosts {
+    pub(crate) cost: Cost,
     /// Costs of the fsyncs alone. The limit applies to the first entry.
-    pub floors: Vec<(Kind, Cost)>,
+    pub(crate) floors: Vec<(Kind, Cost)>,
     /// Number of fsyncs per step.
-    pub commits_per_step: f64,
+    pub(crate) commits_per_step: f64,
 }
 
 /// The kind of data that a floor writes, and how it writes the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Overwrites a file with as many bytes as the database writes per commit.
     SameBytes(usize),
     /// Sends the engine's data to the server in an `INSERT` statement.
@@ -61,8 +59,7 @@ pub enum Kind {
     Growing,
 }
 
-/// Measures one row.
-pub fn row(
+pub(crate) fn row(
     workload: Workload,
     load: StorageLoad,
     rounds: usize,

@@ -6,13 +6,11 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
+use checkpoint_testkit::{HookedSaver, WriteHook};
 use graph_core::{
     AsNode, Checkpointer, Context, Durability, MemorySaver, NodeError, RunError, RunOptions, START,
     StateGraph,
-    checkpoint::{
-        Change, CheckpointError, CheckpointId, CheckpointWrite, Lookup, NewCheckpoint,
-        testkit::{HookedSaver, WriteHook},
-    },
+    checkpoint::{Change, CheckpointError, CheckpointId, CheckpointWrite, Lookup, NewCheckpoint},
     send, subgraph,
 };
 

@@ -11,7 +11,7 @@ use graph_core::{
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{Graphs, RunConfig};
+use super::{event_log::EventLog, run_config::RunConfig};
 use crate::{
     run::to_millis,
     runner::{EventSender, RunnerError, RunnerOutcome},
@@ -32,7 +32,7 @@ pub(super) trait AnyGraph: Send + Sync {
     /// Executes or resumes a run on its thread.
     async fn execute(
         &self,
-        graphs: &Graphs,
+        log: &EventLog,
         run: &str,
         config: RunConfig,
         answers: Map<String, Value>,
@@ -73,7 +73,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
     /// otherwise the answers to the pending interrupts.
     async fn input(
         &self,
-        graphs: &Graphs,
+        log: &EventLog,
         thread: &Thread<S, C>,
         run: &str,
         config: RunConfig,
@@ -82,7 +82,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
         let state = thread.state().await.map_err(run_error)?;
         let thread_exists = state.is_some();
         let Some(state) = state.filter(|it| it.run == run) else {
-            if graphs.has_events(run) {
+            if log.has_events(run) {
                 let message = if thread_exists {
                     "a later run uses the thread of this run; start a new run"
                 } else {
@@ -106,7 +106,7 @@ impl<S: State, C: Send + Sync + 'static> TypedGraph<S, C> {
 impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
     async fn execute(
         &self,
-        graphs: &Graphs,
+        log: &EventLog,
         run: &str,
         config: RunConfig,
         answers: Map<String, Value>,
@@ -117,11 +117,11 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             let options =
                 RunOptions::new().run_id(run).stream_modes(config.modes.clone()).subgraphs();
             let thread = self.thread(&config.thread);
-            let input = self.input(graphs, &thread, run, config.clone(), answers.clone()).await?;
+            let input = self.input(log, &thread, run, config.clone(), answers.clone()).await?;
             let mut stream = thread.with_options(options).stream(input);
             while let Some(events) = next_batch(&mut stream).await {
                 let events = events.iter().map(event_json).collect();
-                for event in graphs.append_events(run, events).await? {
+                for event in log.append(run, events).await? {
                     sender.send(event);
                 }
             }

@@ -15,7 +15,11 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Graphs, ResumeArgs, RunConfig, any_graph::AnyGraph};
+use super::{
+    any_graph::AnyGraph,
+    graphs::Graphs,
+    run_config::{ResumeArgs, RunConfig},
+};
 use crate::{
     http::{
         Body, LastEventId, Message, Metrics, Params, Path, Problem, ProblemBody, StreamLimit,
@@ -138,7 +142,7 @@ pub fn routes(
 /// Lists the names of all graphs.
 #[utoipa::path(get, path = "/graphs", responses((status = 200, body = Vec<String>)))]
 async fn list(State(app): State<AppState>) -> Json<Vec<String>> {
-    Json(app.graphs.graphs.keys().cloned().collect())
+    Json(app.graphs.names().map(str::to_owned).collect())
 }
 
 /// Returns the nodes and edges of a graph.
@@ -282,7 +286,7 @@ async fn cancel(State(app): State<AppState>, Path(id): Path<String>) -> ApiResul
 impl AppState {
     fn graph(&self, name: &str) -> ApiResult<&dyn AnyGraph> {
         let missing = || Problem::not_found(format!("graph `{name}` does not exist"));
-        self.graphs.get(name).map(|it| &**it).ok_or_else(missing)
+        self.graphs.get(name).ok_or_else(missing)
     }
 }
 
@@ -301,7 +305,7 @@ fn internal(error: RunError) -> Problem {
 
 /// Returns a random run id.
 fn new_run_id() -> ApiResult<String> {
-    let mut bytes = [0; 16];
+    let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(|error| Problem::internal(&error))?;
-    Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
+    Ok(hex::encode(bytes))
 }

@@ -49,8 +49,8 @@ fn request_id(headers: &HeaderMap) -> String {
     if let Some(sent) = sent.filter(|it| crate::run::is_valid_id(it)) {
         return sent.to_owned();
     }
-    let mut bytes = [0; 8];
+    let mut bytes = [0_u8; 8];
     // If no random bytes are available, the id is zero, which only affects the log.
     let _ = getrandom::fill(&mut bytes);
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+    hex::encode(bytes)
 }

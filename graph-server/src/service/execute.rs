@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{ActiveRun, Inner, Stop, reader::wait_until_true};
+use super::inner::{ActiveRun, Inner, Stop};
 use crate::{
     run::{RunInfo, Status},
     runner::{EventSender, RunnerOutcome},
@@ -48,7 +48,7 @@ impl Inner {
     /// Stores the state of a run and retries until this succeeds. Returns false if the server shuts down first; the
     /// run is then resumed when the server starts again. Readers and callers see the new state only after it is on disk.
     async fn store_state(&self, id: &str, state: RunState) -> bool {
-        let (state, mut closing) = (Arc::new(state), self.closing.subscribe());
+        let state = Arc::new(state);
         loop {
             let (name, it) = (id.to_owned(), state.clone());
             let set = self.with_registry(move |registry| {
@@ -58,18 +58,17 @@ impl Inner {
             tracing::error!(run = id, %problem, "cannot store the state of the run; retrying");
             tokio::select! {
                 () = tokio::time::sleep(RETRY_INTERVAL) => {}
-                () = wait_until_true(&mut closing) => return false,
+                () = self.wait_for_shutdown() => return false,
             }
         }
     }
 
     async fn run(&self, run: RunInfo, active: &ActiveRun) -> Option<RunState> {
         let mut stop = active.stop.subscribe();
-        let mut closing = self.closing.subscribe();
         let permit = tokio::select! {
             biased;
             // A server that is shutting down does not start queued runs.
-            () = wait_until_true(&mut closing) => return None,
+            () = self.wait_for_shutdown() => return None,
             permit = self.permits.clone().acquire_owned() => permit,
             reason = stop_requested(&mut stop) => return state_after(reason),
         };

@@ -2,9 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::watch;
-
-use super::{Inner, ServiceError};
+use super::{error::ServiceError, inner::Inner};
 use crate::run::{RunEvent, Status};
 
 /// Maximum number of events in one batch.
@@ -61,17 +59,16 @@ impl EventReader {
                 if !status.is_active() {
                     return Ok(ReadOutcome::End(status));
                 }
-                if *self.inner.closing.borrow() {
+                if self.inner.is_shutting_down() {
                     return Ok(ReadOutcome::ShuttingDown);
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             };
             let after = self.after;
-            let mut closing = self.inner.closing.subscribe();
             tokio::select! {
                 _ = head.wait_for(|it| it.last_seq > after || it.is_closed) => {}
-                () = wait_until_true(&mut closing) => return Ok(ReadOutcome::ShuttingDown),
+                () = self.inner.wait_for_shutdown() => return Ok(ReadOutcome::ShuttingDown),
             }
         }
     }
@@ -86,11 +83,4 @@ fn truncate_to_budget(events: &mut Vec<RunEvent>) {
     });
     let fit = fit.count().max(1);
     events.truncate(fit);
-}
-
-/// Waits until the value is true. Waits forever if the sender has been dropped.
-pub(super) async fn wait_until_true(value: &mut watch::Receiver<bool>) {
-    if value.wait_for(|it| *it).await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }

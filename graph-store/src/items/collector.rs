@@ -5,7 +5,10 @@ use graph_core::store::{
     backend::{Ranking, TtlContext},
 };
 
-use super::{StoredItem, TtlRefresh, Vectors, decode_value};
+use super::{
+    stored_item::{StoredItem, TtlRefresh, decode_value},
+    vectors::Vectors,
+};
 use crate::codec::Codec;
 
 pub(crate) struct SearchCollector<'a> {

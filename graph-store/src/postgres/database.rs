@@ -11,8 +11,8 @@ use tokio_postgres::{Config, NoTls, Row, config::Host, types::ToSql};
 
 use super::{
     failure::{DatabaseError, NO_ANSWER, is_conflict, is_connection_lost, problem},
-    lease::Leases,
-    schema::{self, Schema, SchemaStatus},
+    leases::Leases,
+    schema::{self, Schema},
 };
 #[cfg(feature = "encryption")]
 use crate::codec::Keys;
@@ -141,16 +141,8 @@ impl Settings {
             problem: problem(&error),
         };
         let mut connection = pool.get().await.map_err(unreachable)?;
-        match schema::prepare(&mut connection, &schema)
-            .await
-            .map_err(|it| unreachable(it.into()))?
-        {
-            SchemaStatus::Current => {}
-            SchemaStatus::Foreign => return Err(OpenError::Foreign { database: here }),
-            SchemaStatus::TooNew(found) => {
-                return Err(OpenError::TooNew { database: here, found, supported: schema::NEWEST });
-            }
-        }
+        let status = schema::prepare(&mut connection, &schema).await;
+        status.map_err(|it| unreachable(it.into()))?.check(here, schema::NEWEST)?;
         drop(connection);
         let codec = Codec::new(self.max_value_bytes);
         #[cfg(feature = "encryption")]
@@ -308,5 +300,38 @@ impl fmt::Debug for Postgres {
             .field("database", &self.0.database)
             .field("schema", &self.0.schema.name())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
+
+    use super::Postgres;
+
+    #[tokio::test]
+    async fn connecting_times_out_if_the_server_stops_responding() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("postgresql://u@{}/d?connect_timeout=1", server.local_addr().unwrap());
+        tokio::spawn(async move {
+            let mut greeted = Vec::new();
+            while let Ok((mut connection, _)) = server.accept().await {
+                // AuthenticationOk and ReadyForQuery.
+                let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await;
+                greeted.push(connection);
+            }
+        });
+        let connect = timeout(Duration::from_secs(60), Postgres::connect(&url));
+        let error = connect
+            .await
+            .expect("the connection attempt ends before the test's timeout")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("the server did not respond in time; check that the server is running"),
+            "{error}"
+        );
     }
 }

@@ -7,21 +7,12 @@ use std::{
 };
 
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
-use graph_core::checkpoint::CheckpointError;
 use tokio_postgres::error::SqlState;
-
-use crate::codec::CodecError;
 
 /// Error message used when the server does not respond in time.
 pub(super) const NO_ANSWER: &str = "the server did not respond in time";
 
-/// The reason why an operation failed: either the database failed, or the operation was rejected with an error of
-/// type `R`.
-#[derive(Debug)]
-pub(crate) enum Failure<R> {
-    Database(PoolError),
-    Rejected(R),
-}
+pub(crate) type Failure<R> = crate::failure::Failure<PoolError, R>;
 
 impl<R> From<PoolError> for Failure<R> {
     fn from(error: PoolError) -> Self {
@@ -32,18 +23,6 @@ impl<R> From<PoolError> for Failure<R> {
 impl<R> From<tokio_postgres::Error> for Failure<R> {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Database(error.into())
-    }
-}
-
-impl From<CheckpointError> for Failure<CheckpointError> {
-    fn from(error: CheckpointError) -> Self {
-        Self::Rejected(error)
-    }
-}
-
-impl From<CodecError> for Failure<CheckpointError> {
-    fn from(error: CodecError) -> Self {
-        Self::Rejected(CheckpointError::Storage(Arc::new(error)))
     }
 }
 
@@ -172,13 +151,10 @@ fn postgres_error(error: &PoolError) -> Option<&tokio_postgres::Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use deadpool_postgres::{HookError, PoolError};
-    use tokio::{io::AsyncWriteExt, net::TcpListener, time::timeout};
     use tokio_postgres::NoTls;
 
-    use super::{super::Postgres, is_connection_lost, problem};
+    use super::{is_connection_lost, problem};
 
     /// Expected: a connection counts as lost whether it breaks while it is being established or during its setup.
     #[tokio::test]
@@ -189,29 +165,5 @@ mod tests {
         let set_up = PoolError::PostCreateHook(HookError::Backend(refused().await.err().unwrap()));
         assert!(is_connection_lost(&established) && is_connection_lost(&set_up));
         assert_eq!(problem(&established), problem(&set_up));
-    }
-
-    #[tokio::test]
-    async fn connecting_times_out_if_the_server_stops_responding() {
-        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("postgresql://u@{}/d?connect_timeout=1", server.local_addr().unwrap());
-        tokio::spawn(async move {
-            let mut greeted = Vec::new();
-            while let Ok((mut connection, _)) = server.accept().await {
-                // AuthenticationOk and ReadyForQuery.
-                let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await;
-                greeted.push(connection);
-            }
-        });
-        let connect = timeout(Duration::from_secs(60), Postgres::connect(&url));
-        let error = connect
-            .await
-            .expect("the connection attempt ends before the test's timeout")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("the server did not respond in time; check that the server is running"),
-            "{error}"
-        );
     }
 }

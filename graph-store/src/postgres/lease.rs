@@ -6,11 +6,9 @@
 //! whose thread has since been taken over, can therefore no longer write.
 
 use std::{
-    collections::HashMap,
-    fmt,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::Arc,
+    time::Instant,
 };
 
 use deadpool_postgres::{ClientWrapper, Object, PoolError};
@@ -20,6 +18,7 @@ use tokio::{runtime::Handle, sync::watch};
 use super::{
     database::{Postgres, RetryBackoff},
     failure::Failure,
+    leases::{LeaseState, Session},
 };
 
 /// Settings of the session that holds the locks. With them, the server detects a lost machine within half a minute
@@ -33,98 +32,6 @@ const SETTINGS: &str = "
         ('idle_session_timeout', '0'),
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
-
-/// Delay between attempts to reacquire a lock that the server still assigns to a lost session.
-const REACQUIRE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The threads leased by this open database.
-pub(super) struct Leases {
-    // A tokio mutex, because one caller reconnects while the others wait.
-    session: tokio::sync::Mutex<Option<Session>>,
-    // A std mutex, because it is only locked briefly.
-    states: Mutex<HashMap<String, LeaseState>>,
-    /// The runtime on which the database was opened.
-    runtime: Handle,
-}
-
-/// The session that holds the locks.
-struct Session {
-    client: Arc<ClientWrapper>,
-    /// Leased threads whose locks this session does not hold yet, because the server has not yet noticed that the
-    /// previous session was lost.
-    missing: Vec<(String, i64)>,
-    last_attempt: Option<Instant>,
-}
-
-impl Session {
-    fn is_closed(&self) -> bool {
-        self.client.is_closed()
-    }
-
-    /// Returns whether it is time to try to reacquire the missing locks.
-    fn should_reacquire(&self) -> bool {
-        !self.missing.is_empty()
-            && self.last_attempt.is_none_or(|it| it.elapsed() >= REACQUIRE_INTERVAL)
-    }
-}
-
-enum LeaseState {
-    Acquiring,
-    Held(i64),
-    /// The lease is being released. The channel closes once the release has finished.
-    Releasing(watch::Receiver<()>),
-}
-
-impl Leases {
-    /// Panics if it is not called within a tokio runtime.
-    pub(super) fn new() -> Self {
-        Self {
-            session: tokio::sync::Mutex::default(),
-            states: Mutex::default(),
-            runtime: Handle::current(),
-        }
-    }
-
-    /// Returns the lease token of a thread, if this database handle holds the thread's lease.
-    fn token(&self, thread: &str) -> Option<i64> {
-        match self.lock().get(thread)? {
-            LeaseState::Held(token) => Some(*token),
-            LeaseState::Acquiring | LeaseState::Releasing(_) => None,
-        }
-    }
-
-    /// Claims a thread among the users of this open database. If the thread is being released, waits for the
-    /// release.
-    async fn claim(&self, thread: &str) -> Result<(), CheckpointError> {
-        loop {
-            let mut releasing = {
-                let mut states = self.lock();
-                match states.get(thread) {
-                    Some(LeaseState::Acquiring | LeaseState::Held(_)) => {
-                        return Err(CheckpointError::Busy { thread: thread.to_owned() });
-                    }
-                    Some(LeaseState::Releasing(releasing)) => releasing.clone(),
-                    None => {
-                        states.insert(thread.to_owned(), LeaseState::Acquiring);
-                        return Ok(());
-                    }
-                }
-            };
-            // `changed` returns an error once the sender is dropped, which is what we wait for.
-            let _ = releasing.changed().await;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, LeaseState>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Leases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leases").field("held", &self.lock().len()).finish_non_exhaustive()
-    }
-}
 
 impl Postgres {
     /// Leases a thread, unless another live session holds it.

@@ -317,3 +317,9 @@ pub(super) fn id_at(row: &Row, column: usize) -> Result<CheckpointId, tokio_post
 fn checkpoint_key_of(query: &HistoryQuery, id: CheckpointId) -> CheckpointKey {
     CheckpointKey { thread: query.thread.clone(), namespace: query.namespace.clone(), id }
 }
+
+/// Returns the number in the first column of the first row.
+pub(super) fn count(rows: &[Row]) -> Result<usize, tokio_postgres::Error> {
+    let number: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
+    Ok(number.and_then(|it| usize::try_from(it).ok()).unwrap_or(0))
+}

@@ -8,11 +8,11 @@
 //! removes them.
 
 use graph_core::checkpoint::{CheckpointError, Keep};
-use tokio_postgres::Row;
 
 use super::{
     database::Postgres,
     failure::{Failure, sql_state},
+    read::count,
     subgraphs,
 };
 use crate::{encoded::unsupported_keep, time::nanos};
@@ -182,10 +182,4 @@ pub(super) async fn sweep(
         removed += count(&rows)?;
     }
     Ok(removed)
-}
-
-/// Returns the number in the first column of the first row.
-pub(super) fn count(rows: &[Row]) -> Result<usize, tokio_postgres::Error> {
-    let number: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(number.and_then(|it| usize::try_from(it).ok()).unwrap_or(0))
 }

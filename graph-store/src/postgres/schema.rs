@@ -3,18 +3,12 @@
 use deadpool_postgres::Object;
 use tokio_postgres::{Error, Transaction};
 
+use crate::error::SchemaStatus;
+
 /// Migration `n` upgrades the tables from version `n` to `n + 1`. Never change a migration that has been released.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
 
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
-
-/// State of the tables in a schema.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum SchemaStatus {
-    Current,
-    Foreign,
-    TooNew(i64),
-}
 
 /// The schema that contains the tables.
 #[derive(Clone, Debug)]

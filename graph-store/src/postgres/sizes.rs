@@ -2,7 +2,7 @@
 
 use graph_core::checkpoint::CheckpointError;
 
-use super::{database::Postgres, failure::Failure, remove};
+use super::{database::Postgres, failure::Failure, read::count, remove};
 use crate::sizes::Sizes;
 
 /// Number of namespaces that are swept at once.
@@ -64,7 +64,7 @@ impl Postgres {
                 &[],
             )
             .await?;
-        Ok(remove::count(&rows)? as u64)
+        Ok(count(&rows)? as u64)
     }
 }
 

@@ -163,12 +163,6 @@ impl AttemptError {
     }
 }
 
-impl From<StoreError> for Failure<StoreError> {
-    fn from(error: StoreError) -> Self {
-        Self::Rejected(error)
-    }
-}
-
 #[async_trait]
 impl Store for PostgresStore {
     async fn sweep(&self) -> Result<usize, StoreError> {

@@ -3,7 +3,12 @@
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, Header};
 
-use super::{chains::name, database::Postgres, failure::Failure, read::id_at, remove::count};
+use super::{
+    chains::name,
+    database::Postgres,
+    failure::Failure,
+    read::{count, id_at},
+};
 use crate::body::Body;
 
 /// Number of namespaces that one statement examines.

@@ -19,7 +19,7 @@ use crate::{
     codec::{Codec, CodecError},
     error::OpenError,
     items::{CacheFailures, FailureCounter},
-    time::nanos,
+    time::{lifetime, nanos},
 };
 
 /// Maximum number of expired results that one `put` removes.
@@ -100,9 +100,7 @@ impl Cache for SqliteCache {
 
     async fn put(&self, key: CacheKey, result: CachedResult, ttl: Option<Duration>) {
         let now = self.now();
-        // A lifetime that exceeds the range of `i64` nanoseconds means that the result never expires.
-        let lifetime = ttl.and_then(|it| i64::try_from(it.as_nanos()).ok());
-        let expires_at = lifetime.map(|it| now.saturating_add(it));
+        let expires_at = ttl.and_then(lifetime).map(|it| now.saturating_add(it));
         let what = || format!("a result of node `{}`", key.node);
         let body = self.database.codec().encode(what, &result);
         let Some(body) = self.failures.record(body) else { return };

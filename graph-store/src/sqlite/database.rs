@@ -11,8 +11,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{
     failure::{Failure, hint},
-    lease::Owner,
-    schema::{self, SchemaStatus},
+    owner::Owner,
+    schema,
     writer::{Writer, closed},
 };
 #[cfg(feature = "encryption")]
@@ -93,16 +93,8 @@ impl Settings {
             database: given.display().to_string(),
             problem: error.to_string(),
         })?;
-        match schema::prepare(&mut connection).map_err(|error| unreachable(path, &error))? {
-            SchemaStatus::Current => {}
-            SchemaStatus::Foreign => {
-                return Err(OpenError::Foreign { database: path.display().to_string() });
-            }
-            SchemaStatus::TooNew(found) => {
-                let database = path.display().to_string();
-                return Err(OpenError::TooNew { database, found, supported: schema::NEWEST });
-            }
-        }
+        let status = schema::prepare(&mut connection).map_err(|error| unreachable(path, &error))?;
+        status.check(path.display().to_string(), schema::NEWEST)?;
         let codec = Codec::new(self.max_value_bytes);
         #[cfg(feature = "encryption")]
         let codec = codec.with_keys(self.keys.clone());

@@ -5,32 +5,12 @@ use std::{path::Path, sync::Arc};
 use graph_core::checkpoint::CheckpointError;
 use rusqlite::ErrorCode;
 
-use crate::codec::CodecError;
-
-/// The reason why an operation failed: either the database failed, or the operation was rejected with an error of
-/// type `R`.
-#[derive(Debug)]
-pub(crate) enum Failure<R> {
-    /// The error is shared, because a failed commit fails every job in that commit.
-    Database(Arc<rusqlite::Error>),
-    Rejected(R),
-}
+/// The database's error is shared, because a failed commit fails every job in that commit.
+pub(crate) type Failure<R> = crate::failure::Failure<Arc<rusqlite::Error>, R>;
 
 impl<R> From<rusqlite::Error> for Failure<R> {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(Arc::new(error))
-    }
-}
-
-impl From<CheckpointError> for Failure<CheckpointError> {
-    fn from(error: CheckpointError) -> Self {
-        Self::Rejected(error)
-    }
-}
-
-impl From<CodecError> for Failure<CheckpointError> {
-    fn from(error: CodecError) -> Self {
-        Self::Rejected(CheckpointError::Storage(Arc::new(error)))
     }
 }
 

@@ -7,12 +7,9 @@ use super::{
     failure::Failure,
     put::{find_namespace, head, id_at, tips},
     read,
-    sweep::chain_tips_in_row,
+    sweep::{BATCH_ROWS, chain_tips_in_row},
 };
 use crate::{codec::Codec, encoded::unsupported_keep, time::nanos};
-
-/// Maximum number of rows that one transaction removes. The limit keeps other writers from waiting long.
-pub(super) const BATCH_ROWS: usize = 500;
 
 /// The number of removed checkpoints, and the tips of their chains.
 #[derive(Debug, Default)]

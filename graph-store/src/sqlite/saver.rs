@@ -14,8 +14,9 @@ use super::{
     failure::Failure,
     lease::{self, LeaseGuard},
     read,
-    remove::{self, BATCH_ROWS, RemovedCheckpoints},
+    remove::{self, RemovedCheckpoints},
     sizes,
+    sweep::BATCH_ROWS,
     thread_cache::ThreadCache,
     writer::Session,
 };
@@ -189,7 +190,8 @@ impl Checkpointer for SqliteSaver {
     async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
         let busy = || CheckpointError::Busy { thread: thread.to_owned() };
         let guard = LeaseGuard::claim(&self.database, thread).ok_or_else(busy)?;
-        let (owner, path) = (self.database.owner_name(), self.database.path().to_owned());
+        let (owner, path) =
+            (self.database.owner().name().to_owned(), self.database.path().to_owned());
         let (name, token) = (thread.to_owned(), guard.token);
         let acquire =
             move |session: &mut Session| lease::acquire(session, &path, &owner, &name, token);

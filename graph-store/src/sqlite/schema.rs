@@ -4,6 +4,8 @@ mod to_2;
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::error::SchemaStatus;
+
 /// Application id that identifies our files, stored in the SQLite file header: "gSto".
 pub(super) const APPLICATION_ID: i64 = 0x6753_746f;
 
@@ -12,14 +14,6 @@ const MIGRATIONS: &[fn(&Connection) -> rusqlite::Result<()>] =
     &[|connection| connection.execute_batch(include_str!("schema/1.sql")), to_2::migrate];
 
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
-
-/// State of the tables in a file.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum SchemaStatus {
-    Current,
-    Foreign,
-    TooNew(i64),
-}
 
 /// Creates the tables or migrates them to the newest version, unless they belong to another program or are too new.
 pub(super) fn prepare(connection: &mut Connection) -> rusqlite::Result<SchemaStatus> {

@@ -114,12 +114,6 @@ impl SqliteStore {
     }
 }
 
-impl From<StoreError> for Failure<StoreError> {
-    fn from(error: StoreError) -> Self {
-        Self::Rejected(error)
-    }
-}
-
 #[async_trait]
 impl Store for SqliteStore {
     async fn sweep(&self) -> Result<usize, StoreError> {

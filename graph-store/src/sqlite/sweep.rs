@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use graph_core::checkpoint::CheckpointError;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{chains::decode_tips, database::Sqlite, failure::Failure, remove::BATCH_ROWS};
+use super::{chains::decode_tips, database::Sqlite, failure::Failure};
+
+/// Maximum number of rows that one transaction removes. The limit keeps other writers from waiting long.
+pub(super) const BATCH_ROWS: usize = 500;
 
 /// Returns the ids of all links that the checkpoints in a namespace need, each with the id of its predecessor.
 pub(super) fn reachable(

@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
+use checkpoint_testkit::checkpointer;
 use graph_core::{
     CompiledGraph, Context, Durability, END, NodeError, Route, RunOptions, RunOutcome, START,
     State, StateGraph,
     checkpoint::{
         CheckpointError, CheckpointId, Checkpointer, HistoryQuery, Keep, Lookup, NewCheckpoint,
-        TaskEvent, TaskId, TaskRecord, testkit,
+        TaskEvent, TaskId, TaskRecord,
     },
     subgraph,
 };
@@ -25,7 +26,7 @@ use crate::checkpoints::new_checkpoint;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_saver_passes_the_conformance_suite() {
     let dirs = Mutex::new(Vec::new());
-    let report = testkit::run(|| async {
+    let report = checkpointer::run(|| async {
         let dir = tempfile::tempdir().unwrap();
         // This test creates hundreds of files, which need not survive a power failure.
         let settings = Sqlite::settings().synchronous(Synchronous::Normal);

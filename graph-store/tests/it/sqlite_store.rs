@@ -9,9 +9,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use graph_core::store::{
-    Address, Get, ListNamespaces, Op, Put, Search, Store, StoreError, testkit,
-};
+use checkpoint_testkit::store;
+use graph_core::store::{Address, Get, ListNamespaces, Op, Put, Search, Store, StoreError};
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
 use serde_json::json;
 use tempfile::TempDir;
@@ -42,7 +41,7 @@ impl Clock {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_passes_the_conformance_suite() {
     let dirs = Mutex::new(Vec::new());
-    let report = testkit::run_atomic(|settings| {
+    let report = store::run_atomic(|settings| {
         let (dir, path) = file();
         dirs.lock().unwrap().push(dir);
         async move {

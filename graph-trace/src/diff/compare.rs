@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::DivergenceKind;
+use super::{field_change::changed_fields, kind::DivergenceKind};
 use crate::{
     path::TracePath,
     trace::{GraphTrace, StepTrace, TaskTrace, Trace},
@@ -113,7 +113,7 @@ fn compare_steps(path: &TracePath, a: &StepTrace, b: &StepTrace) -> Option<Diffe
 
 fn compare_states(path: &TracePath, a: Option<&Value>, b: Option<&Value>) -> Option<Difference> {
     let (field, was, now) =
-        super::summary::fields(a, b).into_iter().next().map(|it| (it.field, it.was, it.now))?;
+        changed_fields(a, b).into_iter().next().map(|it| (it.field, it.was, it.now))?;
     Some(Difference { path: path.clone(), kind: DivergenceKind::State(field), was, now })
 }
 

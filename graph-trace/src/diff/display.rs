@@ -4,8 +4,11 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{DiffSummary, Divergence, DivergenceKind};
-use crate::{path::TracePath, text};
+use super::{Divergence, kind::DivergenceKind, summary::DiffSummary};
+use crate::{
+    path::TracePath,
+    text::{outcome_text, plural},
+};
 
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,19 +61,10 @@ impl fmt::Display for DiffSummary {
             writeln!(f, "  {} instead of {was}", plural(now, "external call"))?;
         }
         if let Some((was, now)) = &self.ends {
-            writeln!(
-                f,
-                "  outcome: {} instead of {}",
-                text::outcome_text(now),
-                text::outcome_text(was)
-            )?;
+            writeln!(f, "  outcome: {} instead of {}", outcome_text(now), outcome_text(was))?;
         }
         Ok(())
     }
-}
-
-fn plural(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn display_nodes(nodes: &[String]) -> String {

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::compare;
+use super::{
+    compare::compare_actions,
+    field_change::{FieldChange, changed_fields},
+};
 use crate::{
     path::TracePath,
     trace::{GraphTrace, RunStatus, TaskTrace, Trace},
@@ -41,42 +44,15 @@ pub struct RouteChange {
     pub now: Vec<String>,
 }
 
-/// A field that has different values in the two runs.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct FieldChange {
-    /// Name of the field.
-    pub field: String,
-    /// The value in the first run, or `None` if the field is missing there.
-    pub was: Option<Value>,
-    /// The value in the second run, or `None` if the field is missing there.
-    pub now: Option<Value>,
-}
-
 pub(super) fn summarise(a: &Trace, b: &Trace) -> DiffSummary {
     let mut summary = DiffSummary {
-        fields: fields(last_state(a), last_state(b)),
+        fields: changed_fields(last_state(a), last_state(b)),
         effects: (count_effects(&a.root), count_effects(&b.root)),
         ends: (a.end != b.end).then(|| (a.end.clone(), b.end.clone())),
         ..DiffSummary::default()
     };
     summary.graphs(&TracePath::default(), 1, &a.root, &b.root, true);
     summary
-}
-
-/// Returns the fields that differ between two states.
-pub(super) fn fields(a: Option<&Value>, b: Option<&Value>) -> Vec<FieldChange> {
-    let none = Map::new();
-    let object =
-        |it: Option<&Value>| it.and_then(Value::as_object).cloned().unwrap_or(none.clone());
-    let (a, b) = (object(a), object(b));
-    let names: BTreeSet<_> = a.keys().chain(b.keys()).collect();
-    let change = |it: &&String| FieldChange {
-        field: (*it).clone(),
-        was: a.get(*it).cloned(),
-        now: b.get(*it).cloned(),
-    };
-    names.iter().map(change).filter(|it| it.was != it.now).collect()
 }
 
 fn last_state(trace: &Trace) -> Option<&Value> {
@@ -125,7 +101,7 @@ impl DiffSummary {
             self.tasks += 1;
             return;
         }
-        if compare::compare_actions(path, a, b).is_none() {
+        if compare_actions(path, a, b).is_none() {
             return;
         }
         let before = self.tasks;
@@ -135,7 +111,7 @@ impl DiffSummary {
         // If a task's own actions differ, it counts in addition to the tasks inside it.
         let without_graphs = |it: &TaskTrace| TaskTrace { graphs: Vec::new(), ..it.clone() };
         if self.tasks == before
-            || compare::compare_actions(path, &without_graphs(a), &without_graphs(b)).is_some()
+            || compare_actions(path, &without_graphs(a), &without_graphs(b)).is_some()
         {
             self.tasks += 1;
         }

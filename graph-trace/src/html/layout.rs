@@ -3,6 +3,10 @@
 //! Uses layered graph drawing (Sugiyama's method). Back edges are reversed, and each node is placed one layer below
 //! its predecessors. Each layer is ordered to reduce crossings, and then shifted to straighten edges. An expanded
 //! subgraph is laid out first and then placed like one large node.
+//!
+//! The crates that implement this method do not fit. `rust-sugiyama` 0.4 returns no routes for edges, panics on an edge
+//! from a node to itself, and may place other nodes above the start. `layout-rs` 0.1 draws two nodes with edges in both
+//! directions (such as a model and its tools) with a single line.
 
 mod coordinates;
 mod layers;

@@ -12,7 +12,10 @@ use graph_core::{
 use serde_json::Value;
 
 use super::file::{CallOutcome, RecordedCall, Recording, RecordingError};
-use crate::{RecordedRun, Trace};
+use crate::{
+    record::{RecordedRun, record},
+    trace::Trace,
+};
 
 /// Runs a graph once and writes a [`Recording`] of the run to a file.
 ///
@@ -27,7 +30,7 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
 ) -> Result<RecordedRun<S>, RecordingError> {
     let recorder = Recorder::new();
     let options = options.effect_interceptor(recorder.clone());
-    let recorded = crate::record(graph, input, deps, options).await;
+    let recorded = record(graph, input, deps, options).await;
     recorder.recording(&recorded.trace).write(path)?;
     Ok(recorded)
 }

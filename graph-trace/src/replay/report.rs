@@ -4,8 +4,12 @@ use std::fmt;
 
 use graph_core::{RunError, RunOutcome};
 
-use super::{RecordedCall, Recording, Replayer};
-use crate::{Divergence, RecordedRun, Trace};
+use super::{
+    file::{RecordedCall, Recording},
+    replayer::Replayer,
+    unrecorded_call::UnrecordedCall,
+};
+use crate::{diff::Divergence, record::RecordedRun, text::plural, trace::Trace};
 
 /// A replayed run and its differences from the recording.
 #[derive(Debug)]
@@ -66,53 +70,6 @@ impl<S> AsRef<Trace> for ReplayedRun<S> {
     }
 }
 
-/// A call that is not in the recording.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UnrecordedCall {
-    /// Location at which the call was made.
-    pub call_site: String,
-    /// Name of the call, followed by its key.
-    pub key: String,
-    /// The recorded call that was expected instead. This is the first call at the call site with the same name, or
-    /// else the next call at the call site.
-    pub expected: Option<String>,
-    /// How often the recording contains this call at this call site. If the number is greater than 0, all these
-    /// recorded calls have already been replayed.
-    pub recorded_count: usize,
-    /// Another call site at which the recording contains this call, if any.
-    pub recorded_at: Option<String>,
-}
-
-impl UnrecordedCall {
-    /// Describes why the call could not be replayed.
-    pub(super) fn problem(&self) -> String {
-        match self {
-            Self { recorded_count: 1.., expected: None, .. } => {
-                format!(
-                    "the recording contains it only {} at this call site",
-                    plural(self.recorded_count, "time")
-                )
-            }
-            Self { expected: Some(expected), key, .. } => {
-                format!("expected `{expected}`, got `{key}`")
-            }
-            Self { recorded_at: Some(call_site), .. } => {
-                format!(
-                    "the recording contains it at {call_site}, and no further call at this call site"
-                )
-            }
-            _ => "the recording contains no further call at this call site".to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for UnrecordedCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {}, call `{}`: {}", self.call_site, self.key, self.problem())
-    }
-}
-
 /// The error returned when a replayed run differs from its recording.
 #[derive(Clone, Debug)]
 pub struct ReplayMismatchError {
@@ -155,8 +112,4 @@ impl fmt::Display for ReplayMismatchError {
         }
         Ok(())
     }
-}
-
-fn plural(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -30,7 +30,6 @@ Run conformance cases on the engine and compare the answers with the recorded on
     }
 }
 
-/// Command-line options.
 #[derive(Default)]
 struct Options {
     files: Vec<PathBuf>,

@@ -4,7 +4,7 @@ use graph_core::Durability;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::{StopsSpec, Targets};
+use super::{stops::StopsSpec, targets::Targets};
 
 /// One call in a script. Exactly one of the first nine fields is set and selects the operation. The other fields
 /// are options.
@@ -21,15 +21,12 @@ pub struct Call {
     pub resume_map: Option<Vec<(Value, Value)>>,
     /// Runs the graph with a command as input.
     pub command: Option<InputCommand>,
-    /// Updates the state.
     #[serde(default, deserialize_with = "explicit_null")]
     pub update_state: Option<Value>,
     /// Updates the state in several supersteps.
     pub bulk_update: Option<Vec<Vec<EditSpec>>>,
-    /// Reads the state.
     #[serde(default)]
     pub state: bool,
-    /// Reads the history.
     #[serde(default)]
     pub history: bool,
     /// Counts the checkpoints of each namespace.
@@ -44,7 +41,6 @@ pub struct Call {
     /// Name of the thread. Null means that the call uses no thread.
     #[serde(default = "default_thread")]
     pub thread: Option<String>,
-    /// Maximum number of steps.
     #[serde(default = "default_limit")]
     pub recursion_limit: i64,
     /// Determines when the run stores checkpoints.
@@ -72,9 +68,7 @@ impl Call {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputCommand {
-    /// Fields to write.
     pub update: Option<Map<String, Value>>,
-    /// Targets to go to.
     #[serde(default)]
     pub goto: Targets,
     /// Answer to the pending interrupt.
@@ -86,7 +80,6 @@ pub struct InputCommand {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditSpec {
-    /// Fields to write.
     pub values: Value,
     /// Node to which the update is attributed.
     pub as_node: Option<String>,
@@ -95,7 +88,6 @@ pub struct EditSpec {
 /// Determines when a run stores checkpoints.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "documented in FORMAT.md")]
 pub enum DurabilitySpec {
     Sync,
     #[default]

@@ -17,7 +17,6 @@ use super::{
 /// The result of a job that is not interrupted.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// Final state of the job.
     pub job: Job,
     /// Side effects of the job. Each of them happens once.
     pub effects: BTreeSet<String>,
@@ -62,7 +61,6 @@ impl<'a> CrashCase<'a> {
         Self { launcher, checker: ConsistencyChecker::new(durability) }
     }
 
-    /// Returns the number of crashes so far.
     #[must_use]
     pub fn crashes(&self) -> usize {
         self.checker.crashes()

@@ -16,19 +16,15 @@ use graph_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Number of rounds.
 const ROUNDS: u32 = 3;
-/// Number of parcels per round.
 const PARCELS: u32 = 3;
 /// Maximum number of effects in flight: one per parcel and one for the audit.
 pub const MAX_CONCURRENT_EFFECTS: usize = PARCELS as usize + 1;
 /// Name of all effects. Effects differ only in their keys.
 const EFFECT: &str = "effect";
 
-/// The state of the job.
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Current round.
     pub round: u32,
     /// Completed work, in order.
     #[reduce(append)]

@@ -11,10 +11,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::checkpoint::{
-    CheckpointError, CheckpointWrite, Checkpointer, Lease,
-    testkit::{HookedSaver, WriteHook},
-};
+use checkpoint_testkit::{HookedSaver, WriteHook};
+use graph_core::checkpoint::{CheckpointError, CheckpointWrite, Checkpointer, Lease};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::logs::{self, Ack};
@@ -23,7 +21,6 @@ use super::logs::{self, Ack};
 /// checkpoint, each batch of records, and each acquisition and release of a lease is a write point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CrashPlan {
-    /// The process is not killed.
     #[default]
     NoCrash,
     /// The process is killed before this write.

@@ -8,14 +8,11 @@ use graph_store::{OpenError, PostgresSaver, SqliteSaver};
 /// The location of a store, written as `sqlite:PATH` or as the URL of a PostgreSQL database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
-    /// A SQLite file.
     Sqlite(PathBuf),
-    /// URL of a PostgreSQL database.
     Postgres(String),
 }
 
 impl StoreLocation {
-    /// Parses a command-line argument.
     #[must_use]
     pub fn parse(arg: &str) -> Option<Self> {
         match arg.strip_prefix("sqlite:") {
@@ -34,7 +31,6 @@ impl StoreLocation {
         }
     }
 
-    /// Opens the store at this location.
     pub async fn open(&self) -> Result<Arc<dyn Checkpointer>, OpenError> {
         match self {
             Self::Sqlite(path) => Ok(Arc::new(SqliteSaver::open(path)?)),

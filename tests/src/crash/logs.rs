@@ -7,23 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::job;
 
-/// An acknowledged write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ack {
-    /// A checkpoint was stored.
     Put {
-        /// Namespace of the checkpoint.
         namespace: String,
-        /// Id of the checkpoint.
         id: CheckpointId,
     },
-    /// A task record was stored.
     Record {
         /// Namespace of the checkpoint to which the record belongs.
         namespace: String,
-        /// Id of that checkpoint.
         id: CheckpointId,
-        /// Id of the task.
         task: TaskId,
         /// Kind of the record within the task.
         slot: String,

@@ -26,13 +26,11 @@ pub enum RaceMode {
 }
 
 impl RaceMode {
-    /// Parses a mode.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Leased, Self::Unleased, Self::Graph].into_iter().find(|it| it.as_str() == name)
     }
 
-    /// Returns the name of the mode.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,10 +41,8 @@ impl RaceMode {
     }
 }
 
-/// The state of the graph.
 #[derive(State, Clone, Debug, Default)]
 pub struct RaceState {
-    /// Number of steps taken.
     #[reduce(add)]
     pub count: u64,
 }
@@ -79,7 +75,6 @@ pub struct RaceWorker {
 }
 
 impl RaceWorker {
-    /// Creates a worker for this thread.
     #[must_use]
     pub fn new(saver: Arc<dyn Checkpointer>, thread: &str, mode: RaceMode) -> Self {
         let graph_thread = graph(saver.clone()).thread(thread, ());

@@ -35,18 +35,11 @@ pub enum ConsistencyError {
     LostWrite(Ack),
     /// A checkpoint that was present after an earlier crash is missing or has changed.
     #[error("checkpoint {id} of namespace `{namespace}` is missing or changed")]
-    LostCheckpoint {
-        /// Namespace of the checkpoint.
-        namespace: String,
-        /// Id of the checkpoint.
-        id: CheckpointId,
-    },
+    LostCheckpoint { namespace: String, id: CheckpointId },
     /// A step is missing or is stored twice.
     #[error("in namespace `{namespace}`, step {step} follows step {before} with parent {parent:?}")]
     Gap {
-        /// Namespace of the step.
         namespace: String,
-        /// Number of the step.
         step: i64,
         /// Number of the preceding stored step.
         before: i64,
@@ -55,25 +48,22 @@ pub enum ConsistencyError {
     },
     /// An effect was executed again, although its result had been stored.
     #[error("effect `{key}` was executed {times} times, the last time after its result was stored")]
-    Repeated {
-        /// Key of the effect.
-        key: String,
-        /// Number of executions.
-        times: usize,
-    },
+    Repeated { key: String, times: usize },
     /// The number of executed effects without a record is greater than the number of effects that could have been in
     /// flight.
     #[error("{unrecorded} executed effects have no record after {crashes} crashes")]
-    Unrecorded {
-        /// Number of effects without a record.
-        unrecorded: usize,
-        /// Number of crashes.
-        crashes: usize,
+    Unrecorded { unrecorded: usize, crashes: usize },
+    /// The job is complete, but the executed effects are not exactly the expected ones.
+    #[error(
+        "the job is complete, but effects {missing:?} were not executed, \
+         and effects {unexpected:?} were executed unexpectedly"
+    )]
+    WrongEffects {
+        /// Keys of the expected effects that were not executed.
+        missing: Vec<String>,
+        /// Keys of the executed effects that were not expected.
+        unexpected: Vec<String>,
     },
-    /// The job is complete, but the executed effects are not exactly the expected ones. The value lists the executed
-    /// effects.
-    #[error("the job is complete, but only these effects were executed: {0:?}")]
-    Missing(Vec<String>),
 }
 
 impl StoredThread {
@@ -194,7 +184,6 @@ impl ConsistencyChecker {
         }
     }
 
-    /// Returns the number of crashes so far.
     #[must_use]
     pub fn crashes(&self) -> usize {
         self.crashes
@@ -220,8 +209,12 @@ impl ConsistencyChecker {
         all: &BTreeSet<String>,
     ) -> Result<(), ConsistencyError> {
         self.check(stored, acks, effects)?;
-        if effects.keys().ne(all) {
-            return Err(ConsistencyError::Missing(effects.keys().cloned().collect()));
+        let executed: BTreeSet<String> = effects.keys().cloned().collect();
+        if executed != *all {
+            return Err(ConsistencyError::WrongEffects {
+                missing: all.difference(&executed).cloned().collect(),
+                unexpected: executed.difference(all).cloned().collect(),
+            });
         }
         Ok(())
     }

@@ -24,24 +24,19 @@ use super::{
 
 /// Time after which a worker is considered hung.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Signal number of SIGKILL.
 const SIGKILL: i32 = 9;
 
 /// The report that a worker prints when it finishes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerReport {
-    /// Final state of the job.
     pub job: Job,
     /// Number of write points that the worker has passed.
     pub n_writes: usize,
 }
 
-/// How a worker ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkerOutcome {
-    /// The worker finished the job.
     Finished(WorkerReport),
-    /// The worker was killed.
     Killed,
     /// The worker failed. The text contains its exit status and error output.
     Failed(String),
@@ -86,7 +81,6 @@ impl WorkerLauncher {
         })
     }
 
-    /// Returns the location of the store.
     #[must_use]
     pub fn location(&self) -> &StoreLocation {
         &self.location
@@ -184,7 +178,6 @@ pub fn copy_database(from: &Path, dir: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-/// Appends a suffix to a path.
 #[must_use]
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -1,5 +1,11 @@
 //! Assigns nodes to layers and orders each layer.
 
+use petgraph::{
+    Direction::Incoming,
+    algo::{dijkstra, has_path_connecting, toposort},
+    graphmap::DiGraphMap,
+};
+
 /// An edge between two nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
@@ -140,78 +146,47 @@ impl Layered {
 /// Edges are added one by one: unconditional edges before conditional ones, and edges near the start before those
 /// far from it. An edge that would close a cycle is reversed.
 fn reversed_edges(n_nodes: usize, edges: &[Edge]) -> Vec<bool> {
-    let distance = distances(n_nodes, edges);
+    let all = graph(n_nodes, edges.iter().map(|it| (it.from, it.to)));
+    let distances = dijkstra(&all, 0, None, |_| 1);
+    let distance = |node: usize| distances.get(&node).copied().unwrap_or(usize::MAX);
     let mut order: Vec<_> =
         (0..edges.len()).filter(|it| edges[*it].from != edges[*it].to).collect();
     order.sort_by_key(|it| {
         let Edge { from, to, conditional } = edges[*it];
-        (conditional, distance[from], distance[to], *it)
+        (conditional, distance(from), distance(to), *it)
     });
-    let mut down = vec![Vec::new(); n_nodes];
+    let mut down = graph(n_nodes, []);
     let mut reversed = vec![false; edges.len()];
     for edge in order {
         let Edge { from, to, .. } = edges[edge];
-        reversed[edge] = reaches(&down, to, from);
+        reversed[edge] = has_path_connecting(&down, to, from, None);
         let (upper, lower) = if reversed[edge] { (to, from) } else { (from, to) };
-        down[upper].push(lower);
+        down.add_edge(upper, lower, ());
     }
     reversed
 }
 
-/// Returns the distance of each node from node 0 in edges. The distance of unreachable nodes is `usize::MAX`.
-fn distances(n_nodes: usize, edges: &[Edge]) -> Vec<usize> {
-    let mut distances = vec![usize::MAX; n_nodes];
-    let mut reached: Vec<_> = (0..n_nodes.min(1)).collect();
-    distances[..reached.len()].fill(0);
-    let mut nth = 0;
-    while let Some(node) = reached.get(nth).copied() {
-        for edge in edges.iter().filter(|it| it.from == node) {
-            if distances[edge.to] == usize::MAX {
-                distances[edge.to] = distances[node] + 1;
-                reached.push(edge.to);
-            }
-        }
-        nth += 1;
-    }
-    distances
-}
-
-fn reaches(down: &[Vec<usize>], from: usize, to: usize) -> bool {
-    let mut seen = vec![false; down.len()];
-    let mut open = vec![from];
-    while let Some(node) = open.pop() {
-        if node == to {
-            return true;
-        }
-        if !std::mem::replace(&mut seen[node], true) {
-            open.extend(&down[node]);
-        }
-    }
-    false
-}
-
 /// Returns the layer of each node, which is one below the lowest of its predecessors.
 fn layer_numbers(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
-    let mut in_degree = vec![0; n_nodes];
-    let mut out = vec![Vec::new(); n_nodes];
-    for &(from, to) in down.iter().filter(|it| it.0 != it.1) {
-        in_degree[to] += 1;
-        out[from].push(to);
-    }
+    let graph = graph(n_nodes, down.iter().copied().filter(|it| it.0 != it.1));
     // A node without predecessors other than the start node is reached by commands. It is placed below the start.
-    let mut depth: Vec<_> =
-        (0..n_nodes).map(|it| usize::from(it > 0 && in_degree[it] == 0)).collect();
-    let mut ready: Vec<_> = (0..n_nodes).filter(|it| in_degree[*it] == 0).collect();
-    while let Some(node) = ready.pop() {
-        for &to in &out[node] {
+    let is_entry = |it| it > 0 && graph.neighbors_directed(it, Incoming).next().is_none();
+    let mut depth: Vec<_> = (0..n_nodes).map(|it| usize::from(is_entry(it))).collect();
+    for node in toposort(&graph, None).expect("the edges that close cycles are reversed") {
+        for to in graph.neighbors(node) {
             depth[to] = depth[to].max(depth[node] + 1);
-            in_degree[to] -= 1;
-            if in_degree[to] == 0 {
-                ready.push(to);
-            }
         }
     }
     depth
+}
+
+/// Returns a graph whose nodes are numbered from 0.
+fn graph(n_nodes: usize, edges: impl IntoIterator<Item = (usize, usize)>) -> DiGraphMap<usize, ()> {
+    let mut graph = DiGraphMap::from_edges(edges);
+    for node in 0..n_nodes {
+        graph.add_node(node);
+    }
+    graph
 }
 
 #[cfg(test)]
