@@ -22,14 +22,17 @@ use crate::{ModelId, Request};
 pub(super) struct Key([u8; 32]);
 
 impl Key {
-    /// Computes the key of a request to a model.
-    pub(super) fn of(model: &ModelId, request: &Request) -> Self {
-        Self::of_json(&canonical(&call_json(model, request)))
-    }
-
     /// Computes the key of a call from the [canonical form](canonical) of its [JSON](call_json).
     pub(super) fn of_json(canonical: &[u8]) -> Self {
         Self(Sha256::digest(canonical).into())
+    }
+}
+
+#[cfg(feature = "graph")]
+impl Key {
+    /// Computes the key of a request to a model.
+    pub(super) fn of(model: &ModelId, request: &Request) -> Self {
+        Self::of_json(&canonical(&call_json(model, request)))
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -94,6 +97,7 @@ impl Occurrences {
     }
 
     /// Releases the number of a call that got no response. The next call with this key reuses the number.
+    #[cfg(feature = "graph")]
     pub(super) fn release(&self, key: Key, nth: usize) {
         lock(&self.counts).entry(key).or_default().released.insert(nth);
     }
