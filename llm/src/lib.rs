@@ -35,7 +35,8 @@ pub use crate::{
         Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingError, Spending,
     },
     message::{Message, Part, Role, ToolCall},
-    model::{Listener, Llm, Model, ModelId, Piece},
+    model::{Listener, Llm, Model, Piece},
+    model_id::ModelId,
     request::{Effort, Request, Schema, Tool, ToolChoice},
     response::{Finish, Money, Response, Usage},
     roles::{RoleModels, Roles, RolesError},
@@ -65,6 +66,7 @@ mod local;
 mod lock;
 mod message;
 mod model;
+mod model_id;
 pub mod overflow;
 #[cfg(feature = "http")]
 mod provider;

@@ -1,6 +1,6 @@
 //! Summarises rounds without a model. A summary contains each speaker's first sentence, concessions and citations.
 
-use super::Round;
+use super::round::Round;
 
 /// Maximum number of characters to keep of a sentence. Some texts have no full stop.
 const MAX_SENTENCE: usize = 300;

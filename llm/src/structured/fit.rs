@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Adjustment, coerce,
+    coerce,
     range::{parse_scaled_number, violated_bound},
 };
 
@@ -20,6 +20,17 @@ const MAX_EFFORT: usize = 1 << 21;
 /// Checks that a value conforms to a schema.
 pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     Fitter::new(schema, false).fit(schema, value).map(drop)
+}
+
+/// A number that was rounded or clamped to fit the schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adjustment {
+    /// Path of the number, such as `scores.impact`. Empty if the whole value is a number.
+    pub path: String,
+    /// The original value: a number, or a string that contains one.
+    pub original: Value,
+    /// The number that replaced the original value.
+    pub adjusted: Value,
 }
 
 /// A change that made a value fit the schema.
