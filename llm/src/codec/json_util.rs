@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::CallError;
+use super::call_error::CallError;
 use crate::ErrorKind;
 
 /// Maximum number of characters to keep of a provider's text. After secrets are redacted, an error message is truncated
@@ -20,6 +20,11 @@ pub(super) fn parse(text: &[u8]) -> Result<Value, CallError> {
 /// Creates an error for a response that cannot be parsed.
 pub(super) fn malformed(message: &str) -> CallError {
     CallError::new(ErrorKind::Malformed, message)
+}
+
+/// Creates an error for a response without a part that every response has.
+pub(super) fn lacks(body: &Value, part: &str) -> CallError {
+    malformed(&format!("the response has no {part}: {}", capped(&body.to_string())))
 }
 
 /// Returns the string field with this name, or an empty string if the field is missing or not a string.

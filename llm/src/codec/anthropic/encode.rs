@@ -11,7 +11,7 @@ use crate::{Effort, Message, Part, Request, Role, Tool, ToolChoice};
 /// Minimum thinking budget in tokens, for models that accept a thinking budget.
 const MIN_BUDGET: u32 = 1024;
 
-pub(super) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
+pub(crate) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
     let thinking = thinking(model, request);
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));

@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
-pub(super) fn body(model: &str, request: &Request) -> Map<String, Value> {
+pub(crate) fn body(model: &str, request: &Request) -> Map<String, Value> {
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("contents", request.messages.iter().filter_map(content).collect());

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{CallError, schema, tools};
+use super::super::{call_error::CallError, schema, tools};
 use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
 
 /// Minimum context window to request, in tokens. It is the server's default.
 const MIN_WINDOW: u64 = 4096;
 
-pub(super) fn body(
+pub(crate) fn body(
     model: &str,
     request: &Request,
     stream: bool,

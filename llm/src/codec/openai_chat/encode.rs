@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{CallError, breakpoints, tools},
-    Quirks,
+    super::{breakpoints, call_error::CallError, tools},
+    quirks::Quirks,
 };
 use crate::{ErrorKind, Message, Part, Request, Role, ToolCall, ToolChoice};
 
-pub(super) fn body(
+pub(crate) fn body(
     quirks: &Quirks,
     model: &str,
     request: &Request,

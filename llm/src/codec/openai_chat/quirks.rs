@@ -70,7 +70,7 @@ impl Quirks {
     };
 
     /// Returns whether a model accepts a temperature, based on the model's name.
-    pub(super) fn supports_temperature(&self, model: &str) -> bool {
+    pub(crate) fn supports_temperature(&self, model: &str) -> bool {
         // A self-hosted server may use any model name, so the name says nothing about the model.
         self.vendor == Vendor::Server || family::supports_temperature(model)
     }

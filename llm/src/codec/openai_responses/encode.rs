@@ -3,13 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    CallError, family,
+    call_error::CallError,
+    family,
     schema::{self, Dialect},
     tools,
 };
 use crate::{ErrorKind, Message, Part, Request, Role, Schema, Tool, ToolChoice};
 
-pub(super) fn body(
+pub(crate) fn body(
     model: &str,
     request: &Request,
     stream: bool,
