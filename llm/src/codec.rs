@@ -19,6 +19,7 @@ mod anthropic;
 mod breakpoints;
 mod builder;
 mod call_error;
+mod common;
 mod family;
 mod framer;
 mod gemini;
@@ -32,5 +33,4 @@ mod schema;
 mod stream_reader;
 #[cfg(test)]
 mod tests;
-mod tools;
 mod wire;

@@ -159,11 +159,7 @@ mod tests {
         check(Framing::Sse, b"data: 1\n\ndata: 2\n\ndata: 3\n\n", &expect);
         check(Framing::Sse, b"data: 1\r\n\r\ndata: 2\r\n\r\ndata: 3\r\n\r\n", &expect);
         check(Framing::Sse, b"data: 1\r\rdata: 2\r\rdata: 3\r\r", &expect);
-        check(
-            Framing::Sse,
-            b"data: 1\n\r\ndata: 2\r\ndata: 4\r\n\rdata: 3",
-            &["1", "2\n4", "3"],
-        );
+        check(Framing::Sse, b"data: 1\n\r\ndata: 2\r\ndata: 4\r\n\rdata: 3", &["1", "2\n4", "3"]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The protocols of the providers.
 
 use super::{
-    anthropic, family,
+    anthropic,
+    call_error::CallError,
+    family,
     framer::Framing,
     gemini, json_util, ollama, openai_chat,
-    openai_responses,
-    call_error::CallError,
     openai_chat::quirks::Quirks,
+    openai_responses,
     wire::{DecodedResponse, StreamDecoder, WireRequest},
 };
 use crate::Request;
@@ -62,9 +63,7 @@ impl Protocol {
                 let path = format!("/v1beta/models/{model}:{method}");
                 (path, gemini::encode::body(model, request))
             }
-            Self::Ollama => {
-                ("/api/chat".to_owned(), ollama::encode::body(model, request, stream)?)
-            }
+            Self::Ollama => ("/api/chat".to_owned(), ollama::encode::body(model, request, stream)?),
             Self::OpenAiChat(quirks) => (
                 "/chat/completions".to_owned(),
                 openai_chat::encode::body(&quirks, model, request, stream)?,

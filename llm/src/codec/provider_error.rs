@@ -219,7 +219,8 @@ mod tests {
         headers: &[(&'static str, &'static str)],
         body: &Value,
     ) -> CallError {
-        let header = |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        let header =
+            |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
         let headers = headers.iter().map(header).collect();
         decode_error(status, &headers, body.to_string().as_bytes())
     }

@@ -33,12 +33,13 @@ fn generated() -> impl Iterator<Item = (&'static Recording, Protocol)> {
 
 #[test]
 fn cassette_responses_decode() {
-    let problems = generated().filter_map(|(recording, protocol)| {
-        match StreamOutcome::of_recording(recording, protocol).response {
-            Ok(answer) => response_problem(recording, &answer),
-            Err(error) => error_problem(recording, &error),
-        }
-    });
+    let problems =
+        generated().filter_map(|(recording, protocol)| {
+            match StreamOutcome::of_recording(recording, protocol).response {
+                Ok(answer) => response_problem(recording, &answer),
+                Err(error) => error_problem(recording, &error),
+            }
+        });
     let wrong: Vec<String> = problems.collect();
     assert!(wrong.is_empty(), "{} responses are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -22,11 +22,7 @@ pub(super) struct ParsedRequest {
 }
 
 /// Parses a recorded request body and removes unsupported fields from it.
-pub(super) fn read(
-    protocol: Protocol,
-    path: &str,
-    body: &mut Value
-) -> ParsedRequest {
+pub(super) fn read(protocol: Protocol, path: &str, body: &mut Value) -> ParsedRequest {
     normalize_token_limit(body);
     let in_path = path.rsplit('/').next().unwrap_or_default().split_once(':').unwrap_or_default();
     let model = body["model"].as_str().unwrap_or(in_path.0).to_owned();

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fields::{
-    effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
-    texts,
+    effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text, texts,
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
@@ -25,11 +24,7 @@ pub(super) fn read(body: &mut Value) -> Request {
     }
     body["contents"] = kept.into();
     let config = &mut body["generationConfig"];
-    put_common(
-        &mut request,
-        config,
-        "maxOutputTokens", "stopSequences",
-    );
+    put_common(&mut request, config, "maxOutputTokens", "stopSequences");
     put_response_format(&mut request, config);
     put_thinking(&mut request, config);
     put_tools(&mut request, body);

@@ -25,11 +25,7 @@ pub(super) fn read(body: &mut Value) -> Request {
         kept.push(message);
     }
     body["messages"] = kept.into();
-    put_common(
-        &mut request,
-        &mut body["options"],
-        "num_predict", "stop",
-    );
+    put_common(&mut request, &mut body["options"], "num_predict", "stop");
     request.tools = tools(body, "parameters");
     if body["format"].is_object() {
         request.schema = Some(schema(&Value::Null, &body["format"]));
