@@ -58,6 +58,7 @@ mod catalog;
 #[cfg(feature = "http")]
 mod codec;
 mod error;
+mod excerpt;
 #[cfg(feature = "http")]
 mod http;
 mod layer;

@@ -26,7 +26,9 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Error, Finish, Llm, Message, Part, Request, Response, Role, Schema};
+use crate::{
+    Error, Finish, Llm, Message, Part, Request, Response, Role, Schema, excerpt::truncate,
+};
 
 /// A typed value from a model's reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,11 +175,9 @@ fn repair_request(request: Request, response: &Response, problem: &UnreadableErr
 /// Returns the reply in the form in which the repair request quotes it. An empty reply is replaced with a placeholder,
 /// because providers reject empty messages. A very long reply is shortened to save tokens.
 fn excerpt(reply: &str) -> String {
-    const MAX: usize = 16_000;
-    match reply.char_indices().nth(MAX) {
-        _ if reply.trim().is_empty() => "(no words)".to_owned(),
-        Some((end, _)) => format!("{}…", &reply[..end]),
-        None => reply.trim_end().to_owned(),
+    match reply.trim_end() {
+        "" => "(no words)".to_owned(),
+        reply => truncate(reply, 16_000).into_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::call_error::CallError;
-use crate::ErrorKind;
+use crate::{ErrorKind, excerpt};
 
 /// Maximum number of characters to keep of a provider's text. After secrets are redacted, an error message is truncated
 /// again to a much lower limit, so a secret that is cut off at this limit does not appear in the message.
@@ -58,13 +58,7 @@ pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
 
 /// Returns the first [`MAX_CHARS`] characters of a text, without control characters.
 pub(super) fn capped(text: &str) -> String {
-    let text = text.trim();
-    let mut start: String =
-        text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect();
-    if start.len() < text.len() {
-        start.push('…');
-    }
-    start
+    excerpt::printable(text.trim(), MAX_CHARS)
 }
 
 #[cfg(test)]

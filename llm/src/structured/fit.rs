@@ -10,6 +10,7 @@ use super::{
     coerce,
     range::{parse_scaled_number, violated_bound},
 };
+use crate::excerpt::truncate;
 
 /// Maximum nesting depth of schemas and values. Each level is a recursive call, so the limit protects the stack.
 const MAX_DEPTH: usize = 160;
@@ -454,10 +455,7 @@ fn summary(value: &Value) -> String {
     match value {
         Value::Array(_) => "an array".to_owned(),
         Value::Object(_) => "an object".to_owned(),
-        Value::String(text) if text.chars().nth(60).is_some() => {
-            let start: String = text.chars().take(60).collect();
-            format!("{:?}", start + "…")
-        }
+        Value::String(text) => Value::from(truncate(text, 60)).to_string(),
         other => other.to_string(),
     }
 }
