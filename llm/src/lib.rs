@@ -39,7 +39,6 @@ pub use crate::{
     model_id::ModelId,
     request::{Effort, Request, Schema, Tool, ToolChoice},
     response::{Finish, Money, Response, Usage},
-    roles::{RoleModels, Roles, RolesError},
     scripted::{Rule, Script, ScriptError, Scripted},
     stream::ResponseStream,
     structured::{
@@ -73,7 +72,6 @@ pub mod overflow;
 mod provider;
 mod request;
 mod response;
-mod roles;
 pub mod scripted;
 mod stream;
 mod structured;
