@@ -1,4 +1,4 @@
-//! The HTTP transport: makes a model from a codec, a base URL and an API key.
+//! The HTTP transport: makes a model from a protocol, a base URL and an API key.
 //!
 //! All timeouts except the connect timeout are enforced here rather than by the HTTP client, so that an error states
 //! which phase timed out. Dropping a call closes its connection, which cancels the call at the provider.
@@ -6,7 +6,6 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use reqwest::header::HeaderMap;
 use tokio::time::timeout;
 
 use self::{body::Body, errors::timed_out};
@@ -20,7 +19,7 @@ pub use self::{
 };
 use crate::{
     Catalog, Error, Listener, Model, ModelId, Phase, Request, Response,
-    codec::{CallError, Codec, DecodedResponse, Headers, StreamReader},
+    codec::{self, CallError, DecodedResponse, Protocol, StreamReader},
 };
 
 mod body;
@@ -32,7 +31,7 @@ mod settings;
 /// A model that is called over HTTP.
 pub(crate) struct HttpModel {
     pub(crate) id: ModelId,
-    pub(crate) codec: Box<dyn Codec>,
+    pub(crate) protocol: Protocol,
     pub(crate) endpoint: Endpoint,
     pub(crate) client: reqwest::Client,
     pub(crate) timeouts: Timeouts,
@@ -85,7 +84,7 @@ impl HttpModel {
     /// Returns whether the model accepts a temperature. The catalog takes precedence over the model's name.
     fn supports_temperature(&self) -> bool {
         let configured = self.catalog.entry(&self.id).and_then(|it| it.temperature);
-        configured.unwrap_or_else(|| self.codec.supports_temperature(&self.id.model))
+        configured.unwrap_or_else(|| self.protocol.supports_temperature(&self.id.model))
     }
 
     async fn exchange(
@@ -94,13 +93,13 @@ impl HttpModel {
         listener: &mut Listener<'_>,
     ) -> Result<DecodedResponse, Error> {
         let without_status = |error| self.error(error, None);
-        let wire = self.codec.encode(&self.id.model, request, listener.is_listening());
+        let wire = self.protocol.encode(&self.id.model, request, listener.is_listening());
         let wire = wire.map_err(without_status)?;
         let call = self.endpoint.request(&self.client, &wire);
         let mut body = self.send(call).await.map_err(without_status)?;
         let status = body.status();
         let answer = self.read_response(&mut body, listener).await.and_then(|answer| {
-            self.codec.check_not_truncated(&wire, &answer)?;
+            self.protocol.check_not_truncated(&wire, &answer)?;
             Ok(answer)
         });
         answer.map_err(|error| self.error(error, Some(status.as_u16())))
@@ -131,13 +130,12 @@ impl HttpModel {
         }
         if !status.is_success() {
             let error_body = body.error_body().await;
-            let headers = ResponseHeaders(body.headers());
-            return Err(self.codec.decode_error(status.as_u16(), &headers, &error_body));
+            return Err(codec::decode_error(status.as_u16(), body.headers(), &error_body));
         }
         if !listener.is_listening() {
-            return self.codec.decode(&body.read_all().await?);
+            return self.protocol.decode(&body.read_all().await?);
         }
-        let mut reader = StreamReader::new(&*self.codec, self.limits.event_bytes);
+        let mut reader = StreamReader::new(self.protocol, self.limits.event_bytes);
         while !reader.is_done() {
             let Some(bytes) = body.next().await? else { break };
             reader.push(bytes.as_ref(), listener)?;
@@ -157,16 +155,7 @@ impl fmt::Debug for HttpModel {
         f.debug_struct("HttpModel")
             .field("id", &self.id)
             .field("endpoint", &self.endpoint)
-            .field("codec", &self.codec)
+            .field("protocol", &self.protocol)
             .finish_non_exhaustive()
-    }
-}
-
-/// Gives codecs access to the headers of a response.
-struct ResponseHeaders<'a>(&'a HeaderMap);
-
-impl Headers for ResponseHeaders<'_> {
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.to_str().ok()
     }
 }

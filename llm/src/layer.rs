@@ -9,7 +9,9 @@ pub use record::{RecordMode, Recording, RecordingError};
 pub use retry::Backoff;
 
 mod budget;
+#[cfg(feature = "graph")]
 mod cache;
+#[cfg(feature = "graph")]
 mod journal;
 mod key;
 mod rate_limit;

@@ -23,7 +23,8 @@
 //!
 //! A provider's model sends each request once. The example above adds the layers in the usual order, from the inside
 //! out: the retries wrap the rate limiter and the budget, so these two see every attempt. Add a cache, a recording or a
-//! journal after these layers, so that a stored response neither waits nor costs anything.
+//! journal after these layers, so that a stored response neither waits nor costs anything. The cache and the journal need
+//! the feature `graph`.
 
 #[cfg(feature = "local")]
 pub use crate::local::LocalModel;
@@ -34,10 +35,10 @@ pub use crate::{
         Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingError, Spending,
     },
     message::{Message, Part, Role, ToolCall},
-    model::{Listener, Llm, Model, ModelId, Piece},
+    model::{Listener, Llm, Model, Piece},
+    model_id::ModelId,
     request::{Effort, Request, Schema, Tool, ToolChoice},
     response::{Finish, Money, Response, Usage},
-    roles::{RoleModels, Roles, RolesError},
     scripted::{Rule, Script, ScriptError, Scripted},
     stream::ResponseStream,
     structured::{
@@ -56,6 +57,7 @@ mod catalog;
 #[cfg(feature = "http")]
 mod codec;
 mod error;
+mod excerpt;
 #[cfg(feature = "http")]
 mod http;
 mod layer;
@@ -64,12 +66,12 @@ mod local;
 mod lock;
 mod message;
 mod model;
+mod model_id;
 pub mod overflow;
 #[cfg(feature = "http")]
 mod provider;
 mod request;
 mod response;
-mod roles;
 pub mod scripted;
 mod stream;
 mod structured;

@@ -18,13 +18,17 @@
 //! cmake, a C++ compiler and libclang, while candle requires only cargo. Ease of building was considered more
 //! important, because users who need speed can run llama.cpp's server and call it over HTTP.
 //!
-//! Two measures were necessary to reach these numbers. First, candle has no fast code for some quantizations, so
-//! weights with these quantizations are converted when a model is opened; see [`gguf`]. Second, the network is
-//! implemented here, in one file. The models of the crate `candle-transformers` do not expose their KV caches, so they
-//! cannot reuse the cached prefix that two conversations share.
+//! Weights with quantizations for which candle has no fast code are converted when a model is opened; see [`gguf`].
+//!
+//! The network is implemented here, in one file, because the networks of the crate `candle-transformers` (0.11) lack
+//! what this module promises. Their KV caches are private and can only be cleared, so conversations cannot share a
+//! prefix. Llama is limited to 4,096 tokens, ignores the rotation factors of Llama 3.1 and later, and keeps every
+//! attention mask that it has computed. The weights cannot be converted before they are used.
 //!
 //! If a request has a [`Schema`](crate::Schema), the response is constrained to the schema token by token; see
-//! [`constraint`].
+//! [`constraint`]. The crate `llguidance` (1.9) supports more schemas, but it enables the feature `preserve_order` of
+//! serde_json, which changes the order of the fields in all JSON of the whole program. A program with local models
+//! could then not find the cached and recorded calls of a program without them.
 
 use std::{fmt, path::Path, sync::mpsc, thread, time::Instant};
 

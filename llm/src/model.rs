@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Part, Request, Response, ResponseStream, ToolCall};
+use crate::{Error, ModelId, Part, Request, Response, ToolCall};
 
 /// A model: anything that answers requests, such as a provider's model, a script, a recording, or a layer around
 /// another model.
@@ -21,28 +21,6 @@ pub trait Model: Send + Sync + fmt::Debug {
     /// Answers a request. If the listener accepts pieces, sends it each piece of the response as the piece arrives.
     async fn call(&self, request: &Request, listener: &mut Listener<'_>)
     -> Result<Response, Error>;
-}
-
-/// A provider and one of its models.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ModelId {
-    /// Name of the provider, such as `anthropic`.
-    pub provider: String,
-    /// Name of the model as the provider spells it.
-    pub model: String,
-}
-
-impl ModelId {
-    /// Creates an id from the names of the provider and the model.
-    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
-        Self { provider: provider.into(), model: model.into() }
-    }
-}
-
-impl fmt::Display for ModelId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.provider, self.model)
-    }
 }
 
 /// A piece of a response that is still arriving.
@@ -141,11 +119,6 @@ impl Llm {
     /// Sends a request and returns the whole response.
     pub async fn generate(&self, request: impl Into<Request>) -> Result<Response, Error> {
         self.call(&request.into(), &mut Listener::null()).await
-    }
-
-    /// Sends a request and returns the response as a stream of pieces.
-    pub fn stream(&self, request: impl Into<Request>) -> ResponseStream {
-        ResponseStream::new(self.clone(), request.into())
     }
 }
 

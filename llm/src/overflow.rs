@@ -4,10 +4,14 @@
 //! last one. A summary replaces the rounds in between. By default, the summary is computed without a model, so the same
 //! rounds always give the same request. Entries are never truncated: each one is either kept or summarised.
 
-pub use self::estimate::estimate_tokens;
 pub(crate) use self::estimate::text_tokens;
+pub use self::{
+    estimate::estimate_tokens,
+    round::{Entry, Round},
+};
 
 mod estimate;
+mod round;
 mod summary;
 
 use std::ops::Range;
@@ -15,24 +19,6 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::{Catalog, Error, ErrorKind, ModelId, Request};
-
-/// One round of a conversation between several speakers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
-    /// Number of the round, starting at 1.
-    pub number: u32,
-    /// Entries of the round, in order.
-    pub entries: Vec<Entry>,
-}
-
-/// The contribution of one speaker to a round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Name of the speaker.
-    pub speaker: String,
-    /// Text of the contribution.
-    pub text: String,
-}
 
 /// An item of a transcript as it is shown to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,20 +45,6 @@ pub struct FittedRequest {
     pub request: Request,
     /// Indices of the rounds that were replaced with a summary. Empty if all rounds fit.
     pub summarised: Range<usize>,
-}
-
-impl Round {
-    /// Creates a round.
-    pub fn new(number: u32, entries: Vec<Entry>) -> Self {
-        Self { number, entries }
-    }
-}
-
-impl Entry {
-    /// Creates an entry.
-    pub fn new(speaker: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { speaker: speaker.into(), text: text.into() }
-    }
 }
 
 impl ContextWindow {

@@ -9,9 +9,10 @@ use reqwest::{
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::error::SetupError;
-use self::spec::{Api, ProviderSpec};
+use self::spec::ProviderSpec;
 use crate::{
     Catalog, Limits, Llm, ModelId, Timeouts,
+    codec::Protocol,
     http::{self, Auth, Endpoint, HttpModel},
 };
 
@@ -54,7 +55,7 @@ pub fn create_provider(
 #[must_use]
 pub struct Provider {
     spec: &'static ProviderSpec,
-    api: Api,
+    protocol: Protocol,
     key: Option<SecretString>,
     model: Option<String>,
     base_url: Option<String>,
@@ -78,7 +79,7 @@ impl Provider {
         })?;
         Ok(Self {
             spec,
-            api: spec.api,
+            protocol: spec.protocol,
             key: None,
             model: None,
             base_url: None,
@@ -165,7 +166,7 @@ impl Provider {
         if !self.spec.has_responses {
             return Err(SetupError::NoResponsesApi { provider: self.spec.name });
         }
-        self.api = Api::OpenAiResponses;
+        self.protocol = Protocol::OpenAiResponses;
         Ok(self)
     }
 
@@ -190,7 +191,7 @@ impl Provider {
             .map_err(|error| SetupError::Client { provider, message: error.to_string() })?;
         Ok(Llm::new(HttpModel {
             id: ModelId::new(provider, model),
-            codec: self.api.codec(),
+            protocol: self.protocol,
             endpoint: Endpoint::new(base, key, headers),
             client,
             timeouts: self.timeouts,

@@ -26,8 +26,15 @@ pub struct ResponseStream {
     response: Option<Result<Response, Error>>,
 }
 
+impl Llm {
+    /// Sends a request and returns the response as a stream of pieces.
+    pub fn stream(&self, request: impl Into<Request>) -> ResponseStream {
+        ResponseStream::new(self.clone(), request.into())
+    }
+}
+
 impl ResponseStream {
-    pub(crate) fn new(llm: Llm, request: Request) -> Self {
+    fn new(llm: Llm, request: Request) -> Self {
         let pieces = Arc::new(Mutex::new(VecDeque::new()));
         let queue = pieces.clone();
         let call = async move {

@@ -7,7 +7,11 @@
 //! validated against the schema here, even if the provider supports strict schemas, because the grammars of such
 //! providers are known not to enforce numeric ranges.
 
-pub use self::read::{Adjustment, Parsed, UnreadableError, read_json, read_json_as};
+pub use self::{
+    fit::Adjustment,
+    read::{Parsed, UnreadableError, read_json, read_json_as},
+    rung::Rung,
+};
 
 mod coerce;
 mod extract;
@@ -15,15 +19,16 @@ pub(crate) mod fit;
 mod labels;
 mod range;
 mod read;
+mod rung;
 mod schema;
 
-use std::fmt;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Error, Finish, Llm, Message, Part, Request, Response, Role, Schema};
+use crate::{
+    Error, Finish, Llm, Message, Part, Request, Response, Role, Schema, excerpt::truncate,
+};
 
 /// A typed value from a model's reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,26 +42,6 @@ pub struct Structured<T> {
     pub notes: Vec<String>,
     /// The last response. Its usage, latency and cost are totals over all calls.
     pub response: Response,
-}
-
-/// One method of the structured-output fallback ladder. The variants are ordered from the most to the least reliable
-/// method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rung {
-    /// The whole reply is JSON that conforms to the schema.
-    Schema,
-    /// The whole reply is JSON that conforms to the schema after the changes listed in the notes.
-    Json,
-    /// The value is JSON that was embedded in prose or in a code block.
-    JsonExtracted,
-    /// The value was assembled from labelled values in prose.
-    #[serde(rename = "regex")]
-    Labels,
-    /// The value comes from the reply to a second call.
-    Repaired,
-    /// The value is the caller's default.
-    Default,
 }
 
 /// The error returned when a call produces no value of the requested type.
@@ -190,11 +175,9 @@ fn repair_request(request: Request, response: &Response, problem: &UnreadableErr
 /// Returns the reply in the form in which the repair request quotes it. An empty reply is replaced with a placeholder,
 /// because providers reject empty messages. A very long reply is shortened to save tokens.
 fn excerpt(reply: &str) -> String {
-    const MAX: usize = 16_000;
-    match reply.char_indices().nth(MAX) {
-        _ if reply.trim().is_empty() => "(no words)".to_owned(),
-        Some((end, _)) => format!("{}…", &reply[..end]),
-        None => reply.trim_end().to_owned(),
+    match reply.trim_end() {
+        "" => "(no words)".to_owned(),
+        reply => truncate(reply, 16_000).into_owned(),
     }
 }
 
@@ -238,18 +221,5 @@ impl<T> Structured<T> {
 impl UnreadableError {
     fn notes(&self) -> Vec<String> {
         self.attempts.iter().map(|(rung, problem)| format!("{rung}: {problem}")).collect()
-    }
-}
-
-impl fmt::Display for Rung {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Schema => "schema",
-            Self::Json => "json",
-            Self::JsonExtracted => "json_extracted",
-            Self::Labels => "regex",
-            Self::Repaired => "repaired",
-            Self::Default => "default",
-        })
     }
 }

@@ -40,9 +40,9 @@ struct Shared {
     /// Position of the call that is being held, starting at 1. 0 if that call has not arrived yet, or if its caller has
     /// disconnected.
     waiting_call: watch::Sender<usize>,
-    /// Path of the caller's recording, and the number of calls that were answered before its first entry.
+    /// Path of the caller's recording.
     // A std mutex suffices, because it is locked only to copy the value and never across an await.
-    recording: Mutex<Option<(PathBuf, usize)>>,
+    recording: Mutex<Option<PathBuf>>,
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -81,13 +81,7 @@ impl FakeProvider {
     /// Delays each answer until the previous one is in the caller's recording. If the caller is killed, at most the
     /// last answer is lost.
     pub fn sync_with_recording(&self, recording: &Path) {
-        self.sync_with_recording_after(recording, 0);
-    }
-
-    /// Like [`sync_with_recording`](Self::sync_with_recording), but for a recording that does not contain the first
-    /// `before` answers.
-    pub fn sync_with_recording_after(&self, recording: &Path, before: usize) {
-        *lock(&self.shared.recording) = Some((recording.to_owned(), before));
+        *lock(&self.shared.recording) = Some(recording.to_owned());
     }
 
     /// Holds the call with this number when it arrives; later calls wait behind it. The returned future completes
@@ -172,12 +166,10 @@ impl Shared {
         Some(answer.to_string())
     }
 
-    /// Waits until the caller's recording, if one is set, contains the first `calls` answers, except for those that
-    /// were given before the recording started.
+    /// Waits until the caller's recording, if one is set, contains the first `calls` answers.
     async fn wait_until_recorded(&self, calls: usize) {
         loop {
-            let Some((path, before)) = lock(&self.recording).clone() else { return };
-            let calls = calls.saturating_sub(before);
+            let Some(path) = lock(&self.recording).clone() else { return };
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             // The first line is the header, so a recording of n calls has n + 1 lines.
             if text.matches('\n').count() > calls || calls == 0 {

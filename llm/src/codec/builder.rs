@@ -3,9 +3,9 @@
 //! All codecs use this builder for both plain and streamed responses, so both give the same result, and failures are
 //! detected in one place.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{CallError, DecodedResponse, json_util};
+use super::{call_error::CallError, json_util, wire::DecodedResponse};
 use crate::{ErrorKind, Finish, Listener, Money, Part, Piece, ToolCall, Usage, message};
 
 /// Prefix of the ids that this crate generates for tool calls without an id.
@@ -90,10 +90,19 @@ impl ResponseBuilder {
         self.content.push(Part::Reasoning { text: String::new(), opaque: Some(opaque) });
     }
 
-    /// Adds a tool call.
-    pub(super) fn tool_call(&mut self, call: ToolCall, listener: &mut Listener<'_>) {
-        self.content.push(Part::ToolCall(call.clone()));
-        listener.send(Piece::ToolCall(call));
+    /// Adds a tool call whose arguments are JSON. An empty id is replaced with a generated one, because the result of a
+    /// tool call refers to the call by its id.
+    pub(super) fn tool_call(
+        &mut self,
+        id: &str,
+        name: &str,
+        arguments: &Value,
+        opaque: Option<Value>,
+        listener: &mut Listener<'_>,
+    ) {
+        let id = if id.is_empty() { self.generated_id() } else { id.to_owned() };
+        let arguments = if arguments.is_object() { arguments.clone() } else { json!({}) };
+        self.push_call(ToolCall { id, name: name.to_owned(), arguments, opaque }, listener);
     }
 
     /// Adds a tool call whose arguments are JSON text.
@@ -107,15 +116,18 @@ impl ResponseBuilder {
         match json_util::arguments(arguments) {
             Ok(arguments) => {
                 let (id, name) = (id.to_owned(), name.to_owned());
-                self.tool_call(ToolCall { id, name, arguments, opaque: None }, listener);
+                self.push_call(ToolCall { id, name, arguments, opaque: None }, listener);
             }
             Err(error) => self.invalid_call = Some(error),
         }
     }
 
-    /// Generates an id for the next tool call, for providers that send none. An id is necessary, because the result of
-    /// a tool call refers to the call by its id.
-    pub(super) fn generated_id(&self) -> String {
+    fn push_call(&mut self, call: ToolCall, listener: &mut Listener<'_>) {
+        self.content.push(Part::ToolCall(call.clone()));
+        listener.send(Piece::ToolCall(call));
+    }
+
+    fn generated_id(&self) -> String {
         let n_calls = self.content.iter().filter(|it| matches!(it, Part::ToolCall(_))).count();
         format!("{GENERATED_ID_PREFIX}{n_calls}")
     }

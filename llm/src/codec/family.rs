@@ -32,6 +32,13 @@ pub(super) fn openai_effort(model: &str, effort: Effort) -> &'static str {
     match effort {
         Effort::None if name.starts_with('o') => "low",
         Effort::None if name == "gpt-5" || name.starts_with("gpt-5-") => "minimal",
+        _ => effort_level(effort),
+    }
+}
+
+/// Returns the name that most APIs use for an effort.
+pub(super) fn effort_level(effort: Effort) -> &'static str {
+    match effort {
         Effort::None => "none",
         Effort::Low => "low",
         Effort::Medium => "medium",

@@ -5,10 +5,20 @@
 
 use std::mem;
 
-use super::{CallError, Event, Framing};
+use super::call_error::CallError;
 use crate::ErrorKind;
 
-/// Splits bytes into events, independently of how the bytes are chunked.
+/// How a streamed response is split into events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Sse,
+    /// One JSON value per line.
+    Lines,
+}
+
+/// Splits bytes into events, independently of how the bytes are chunked. Of each event, only the data is kept, because
+/// the data repeats the name of the event where it matters.
 #[derive(Debug)]
 pub(crate) struct EventFramer {
     framing: Framing,
@@ -19,7 +29,6 @@ pub(crate) struct EventFramer {
     after_return: bool,
     /// Whether the first line has ended. Only the first line can start with a byte order mark.
     is_begun: bool,
-    name: String,
     /// Data lines of the current, incomplete event.
     data: Option<String>,
 }
@@ -33,13 +42,12 @@ impl EventFramer {
             line: Vec::new(),
             after_return: false,
             is_begun: false,
-            name: String::new(),
             data: None,
         }
     }
 
     /// Adds bytes and returns the events that they complete.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, CallError> {
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, CallError> {
         let mut events = Vec::new();
         while let Some(&first) = bytes.first() {
             if mem::take(&mut self.after_return) && first == b'\n' {
@@ -63,7 +71,7 @@ impl EventFramer {
     /// ending.
     ///
     /// The event may be truncated at any byte; only the decoder can tell whether it is usable.
-    pub(crate) fn finish(mut self) -> Option<Event> {
+    pub(crate) fn finish(mut self) -> Option<String> {
         let event = self.end_line();
         event.or_else(|| self.end_event())
     }
@@ -78,7 +86,7 @@ impl EventFramer {
         Ok(())
     }
 
-    fn end_line(&mut self) -> Option<Event> {
+    fn end_line(&mut self) -> Option<String> {
         let bytes = mem::take(&mut self.line);
         let line = String::from_utf8_lossy(&bytes);
         let line = if mem::replace(&mut self.is_begun, true) {
@@ -101,23 +109,20 @@ impl EventFramer {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match (name, &mut self.data) {
-            ("event", _) => value.clone_into(&mut self.name),
             ("data", None) => self.data = Some(value.to_owned()),
             ("data", Some(data)) => {
                 data.push('\n');
                 data.push_str(value);
             }
-            // Ignored: comments, which are fields with an empty name, and the fields `id` and `retry`, which matter
-            // only to clients that reconnect.
+            // Ignored: comments, which are fields with an empty name, the name of the event, and the fields `id` and
+            // `retry`, which matter only to clients that reconnect.
             _ => {}
         }
     }
 
     /// Ends the current event and returns it, unless it has no data.
-    fn end_event(&mut self) -> Option<Event> {
-        let name = mem::take(&mut self.name);
-        let data = self.data.take().filter(|it| !it.trim().is_empty())?;
-        Some(Event { name, data })
+    fn end_event(&mut self) -> Option<String> {
+        self.data.take().filter(|it| !it.trim().is_empty())
     }
 }
 
@@ -125,21 +130,19 @@ impl EventFramer {
 mod tests {
     use super::*;
 
-    fn cut(framing: Framing, pieces: &[&[u8]]) -> Vec<(String, String)> {
+    fn cut(framing: Framing, pieces: &[&[u8]]) -> Vec<String> {
         let mut framer = EventFramer::new(framing, 1000);
         let mut events = Vec::new();
         for piece in pieces {
             events.extend(framer.push(piece).unwrap());
         }
         events.extend(framer.finish());
-        events.into_iter().map(|it| (it.name, it.data)).collect()
+        events
     }
 
     /// Checks that the events are the same if the text is split at any two offsets or into single bytes.
     #[track_caller]
-    fn check(framing: Framing, text: &[u8], expect: &[(&str, &str)]) {
-        let expect: Vec<_> =
-            expect.iter().map(|(name, data)| ((*name).to_owned(), (*data).to_owned())).collect();
+    fn check(framing: Framing, text: &[u8], expect: &[&str]) {
         for first in 0..=text.len() {
             for second in first..=text.len() {
                 let pieces = [&text[..first], &text[first..second], &text[second..]];
@@ -152,22 +155,18 @@ mod tests {
 
     #[test]
     fn all_line_endings_are_supported() {
-        let expect = [("", "1"), ("", "2"), ("", "3")];
+        let expect = ["1", "2", "3"];
         check(Framing::Sse, b"data: 1\n\ndata: 2\n\ndata: 3\n\n", &expect);
         check(Framing::Sse, b"data: 1\r\n\r\ndata: 2\r\n\r\ndata: 3\r\n\r\n", &expect);
         check(Framing::Sse, b"data: 1\r\rdata: 2\r\rdata: 3\r\r", &expect);
-        check(
-            Framing::Sse,
-            b"data: 1\n\r\ndata: 2\r\ndata: 4\r\n\rdata: 3",
-            &[("", "1"), ("", "2\n4"), ("", "3")],
-        );
+        check(Framing::Sse, b"data: 1\n\r\ndata: 2\r\ndata: 4\r\n\rdata: 3", &["1", "2\n4", "3"]);
     }
 
     #[test]
     fn sse_fields_are_parsed() {
         let text = ": OPENROUTER PROCESSING\n\nevent: delta\nid: 7\nretry: 1\ndata:a\ndata:  b\ndata\n\n\
                     event: ping\n\ndata: ü€😀\n\nnonsense\n\n";
-        let expect = [("delta", "a\n b\n"), ("", "ü€😀")];
+        let expect = ["a\n b\n", "ü€😀"];
         check(Framing::Sse, text.as_bytes(), &expect);
     }
 
@@ -176,9 +175,9 @@ mod tests {
         check(
             Framing::Sse,
             "\u{feff}data: a\n\ndata: \u{feff}b\n\n".as_bytes(),
-            &[("", "a"), ("", "\u{feff}b")],
+            &["a", "\u{feff}b"],
         );
-        check(Framing::Lines, "\u{feff}{}\n".as_bytes(), &[("", "{}")]);
+        check(Framing::Lines, "\u{feff}{}\n".as_bytes(), &["{}"]);
     }
 
     #[test]
@@ -186,13 +185,13 @@ mod tests {
         check(
             Framing::Lines,
             "{\"a\":\"ü\"}\r\n\n  \n2\r3".as_bytes(),
-            &[("", "{\"a\":\"ü\"}"), ("", "2"), ("", "3")],
+            &["{\"a\":\"ü\"}", "2", "3"],
         );
     }
 
     #[test]
     fn invalid_utf8_is_replaced() {
-        check(Framing::Sse, b"data: \xff\xc3\n\n", &[("", "\u{fffd}\u{fffd}")]);
+        check(Framing::Sse, b"data: \xff\xc3\n\n", &["\u{fffd}\u{fffd}"]);
     }
 
     #[test]

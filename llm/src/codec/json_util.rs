@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::CallError;
-use crate::ErrorKind;
+use super::call_error::CallError;
+use crate::{ErrorKind, excerpt};
 
 /// Maximum number of characters to keep of a provider's text. After secrets are redacted, an error message is truncated
 /// again to a much lower limit, so a secret that is cut off at this limit does not appear in the message.
@@ -20,6 +20,11 @@ pub(super) fn parse(text: &[u8]) -> Result<Value, CallError> {
 /// Creates an error for a response that cannot be parsed.
 pub(super) fn malformed(message: &str) -> CallError {
     CallError::new(ErrorKind::Malformed, message)
+}
+
+/// Creates an error for a response without a part that every response has.
+pub(super) fn lacks(body: &Value, part: &str) -> CallError {
+    malformed(&format!("the response has no {part}: {}", capped(&body.to_string())))
 }
 
 /// Returns the string field with this name, or an empty string if the field is missing or not a string.
@@ -53,13 +58,7 @@ pub(super) fn arguments(text: &str) -> Result<Value, CallError> {
 
 /// Returns the first [`MAX_CHARS`] characters of a text, without control characters.
 pub(super) fn capped(text: &str) -> String {
-    let text = text.trim();
-    let mut start: String =
-        text.chars().take(MAX_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect();
-    if start.len() < text.len() {
-        start.push('…');
-    }
-    start
+    excerpt::printable(text.trim(), MAX_CHARS)
 }
 
 #[cfg(test)]

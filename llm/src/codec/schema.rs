@@ -6,6 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Schema;
+
 /// JSON Schema subset of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -36,6 +38,14 @@ pub(super) fn plain(schema: &Value) -> Value {
         map.remove("$schema");
     }
     schema
+}
+
+/// Encodes a schema for OpenAI's APIs. It is strict if the dialect can express it.
+pub(super) fn openai_schema(Schema { name, schema }: &Schema) -> Value {
+    match adapt(schema, Dialect::OpenAi) {
+        Some(schema) => json!({ "name": name, "strict": true, "schema": schema }),
+        None => json!({ "name": name, "strict": false, "schema": plain(schema) }),
+    }
 }
 
 impl Dialect {

@@ -1,11 +1,16 @@
 //! Decodes a streamed response from bytes.
 
-use super::{CallError, Codec, DecodedResponse, Event, EventFramer, Framing, StreamDecoder};
+use super::{
+    call_error::CallError,
+    framer::{EventFramer, Framing},
+    protocol::Protocol,
+    wire::{DecodedResponse, StreamDecoder},
+};
 use crate::{ErrorKind, Listener};
 
 /// Decodes a streamed response from chunks of bytes, which may have any length.
-pub(crate) struct StreamReader<'c> {
-    codec: &'c dyn Codec,
+pub(crate) struct StreamReader {
+    protocol: Protocol,
     framer: EventFramer,
     decoder: Box<dyn StreamDecoder>,
     form: BodyForm,
@@ -21,11 +26,11 @@ enum BodyForm {
     Whole(Vec<u8>),
 }
 
-impl<'c> StreamReader<'c> {
+impl StreamReader {
     /// Creates a reader for events of at most `max_event_bytes` bytes.
-    pub(crate) fn new(codec: &'c dyn Codec, max_event_bytes: usize) -> Self {
-        let framer = EventFramer::new(codec.framing(), max_event_bytes);
-        Self { codec, framer, decoder: codec.stream_decoder(), form: BodyForm::Unknown }
+    pub(crate) fn new(protocol: Protocol, max_event_bytes: usize) -> Self {
+        let framer = EventFramer::new(protocol.framing(), max_event_bytes);
+        Self { protocol, framer, decoder: protocol.stream_decoder(), form: BodyForm::Unknown }
     }
 
     /// Decodes bytes and sends the pieces of the response that they contain to the listener.
@@ -57,7 +62,7 @@ impl<'c> StreamReader<'c> {
         listener: &mut Listener<'_>,
     ) -> Result<DecodedResponse, CallError> {
         if let BodyForm::Whole(body) = self.form {
-            let answer = self.codec.decode(&body)?;
+            let answer = self.protocol.decode(&body)?;
             listener.send_parts(&answer.content);
             return Ok(answer);
         }
@@ -75,7 +80,7 @@ impl<'c> StreamReader<'c> {
         self.decoder.finish()
     }
 
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
+    fn event(&mut self, event: &str, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if self.decoder.is_done() {
             return Ok(());
         }
@@ -88,7 +93,7 @@ impl<'c> StreamReader<'c> {
         // A stream with one JSON value per line starts with a brace too and cannot be distinguished from a response.
         self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
             None => BodyForm::Unknown,
-            Some(b'{' | b'[') if self.codec.framing() == Framing::Sse => {
+            Some(b'{' | b'[') if self.protocol.framing() == Framing::Sse => {
                 BodyForm::Whole(Vec::new())
             }
             Some(_) => BodyForm::Stream,
@@ -99,16 +104,15 @@ impl<'c> StreamReader<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Part, Piece,
-        codec::{Quirks, ollama, openai_chat},
-    };
+    use crate::{Part, Piece, codec::Quirks};
 
-    fn read(codec: &dyn Codec, body: &str) -> Result<(DecodedResponse, Vec<Piece>), CallError> {
+    const SERVER: Protocol = Protocol::OpenAiChat(Quirks::SERVER);
+
+    fn read(protocol: Protocol, body: &str) -> Result<(DecodedResponse, Vec<Piece>), CallError> {
         let mut pieces = Vec::new();
         let mut on_piece = |piece| pieces.push(piece);
         let listener = &mut Listener::new(&mut on_piece);
-        let mut reader = StreamReader::new(codec, 1000);
+        let mut reader = StreamReader::new(protocol, 1000);
         for byte in body.as_bytes().chunks(1) {
             reader.push(byte, listener)?;
         }
@@ -118,43 +122,40 @@ mod tests {
 
     #[test]
     fn unstreamed_response_is_accepted() {
-        let codec = openai_chat(Quirks::SERVER);
         let body = r#" {"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
-        let (answer, pieces) = read(&*codec, body).unwrap();
+        let (answer, pieces) = read(SERVER, body).unwrap();
         assert_eq!(answer.content, [Part::text("hello")]);
         assert_eq!(pieces, [Piece::Text("hello".to_owned())]);
         let error = r#"{"error":{"message":"slow down","code":"rate_limit_exceeded"}}"#;
-        assert_eq!(read(&*codec, error).unwrap_err().kind, ErrorKind::RateLimited);
+        assert_eq!(read(SERVER, error).unwrap_err().kind, ErrorKind::RateLimited);
     }
 
     #[test]
     fn missing_last_line_ending_is_accepted() {
         let chunk = r#"data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
-        let codec = openai_chat(Quirks::SERVER);
-        assert!(read(&*codec, &format!("{chunk}\n\ndata: [DONE]")).is_ok());
+        assert!(read(SERVER, &format!("{chunk}\n\ndata: [DONE]")).is_ok());
         assert_eq!(
-            read(&*codec, &format!("{chunk}\n\ndata: [DON")).unwrap_err().kind,
+            read(SERVER, &format!("{chunk}\n\ndata: [DON")).unwrap_err().kind,
             ErrorKind::Truncated
         );
-        assert_eq!(read(&*codec, chunk).unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(SERVER, chunk).unwrap_err().kind, ErrorKind::Truncated);
         let line = r#"{"message":{"content":"hi"},"done":true}"#;
-        assert!(read(&*ollama(), line).is_ok());
-        assert_eq!(read(&*ollama(), &line[..20]).unwrap_err().kind, ErrorKind::Truncated);
+        assert!(read(Protocol::Ollama, line).is_ok());
+        assert_eq!(read(Protocol::Ollama, &line[..20]).unwrap_err().kind, ErrorKind::Truncated);
     }
 
     #[test]
     fn invalid_and_oversized_events_are_errors() {
-        let codec = openai_chat(Quirks::SERVER);
-        assert_eq!(read(&*codec, "data: nonsense\n\n").unwrap_err().kind, ErrorKind::Malformed);
+        assert_eq!(read(SERVER, "data: nonsense\n\n").unwrap_err().kind, ErrorKind::Malformed);
         let long = format!("data: {}", "x".repeat(2000));
-        assert_eq!(read(&*codec, &long).unwrap_err().kind, ErrorKind::ResponseTooLarge);
-        assert_eq!(read(&*codec, "").unwrap_err().kind, ErrorKind::Truncated);
-        assert_eq!(read(&*codec, "<html>").unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(SERVER, &long).unwrap_err().kind, ErrorKind::ResponseTooLarge);
+        assert_eq!(read(SERVER, "").unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(SERVER, "<html>").unwrap_err().kind, ErrorKind::Truncated);
     }
 
     #[test]
     fn events_after_the_end_are_ignored() {
         let body = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\ndata: oops\n\n";
-        assert!(read(&*openai_chat(Quirks::SERVER), body).is_ok());
+        assert!(read(SERVER, body).is_ok());
     }
 }

@@ -43,8 +43,8 @@ impl Endpoint {
         wire: &WireRequest,
     ) -> reqwest::RequestBuilder {
         let mut call = client.post(self.url(&wire.path)).header(CONTENT_TYPE, "application/json");
-        for (name, value) in &wire.headers {
-            call = call.header(*name, value);
+        for (name, value) in wire.headers {
+            call = call.header(*name, *value);
         }
         if let Some((auth, key)) = &self.key {
             let (name, value) = auth.header(key);

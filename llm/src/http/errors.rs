@@ -5,7 +5,7 @@ use std::{error::Error as _, time::Duration};
 use reqwest::header::HeaderMap;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{ErrorKind, Phase, codec::CallError};
+use crate::{ErrorKind, Phase, codec::CallError, excerpt};
 
 /// Maximum number of characters to keep of a provider's message.
 const MAX_CHARS: usize = 1000;
@@ -13,13 +13,7 @@ const MAX_CHARS: usize = 1000;
 /// Removes control characters and secrets from a text and limits its length.
 pub(super) fn sanitize(text: String, secrets: &[SecretString]) -> String {
     // Secrets are redacted before the text is truncated; otherwise part of a secret could remain.
-    let text = without_secrets(text, secrets);
-    let mut chars = text.chars().map(|it| if it.is_control() { ' ' } else { it });
-    let mut sanitized: String = chars.by_ref().take(MAX_CHARS).collect();
-    if chars.next().is_some() {
-        sanitized.push('…');
-    }
-    sanitized
+    excerpt::printable(&without_secrets(text, secrets), MAX_CHARS)
 }
 
 /// Redacts secrets, because some providers quote the whole request in their error messages.

@@ -5,12 +5,12 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt::{self, Write},
+    fmt,
     str::FromStr,
     sync::Mutex,
 };
 
-use serde::Serialize;
+use hex::FromHex;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -22,14 +22,17 @@ use crate::{ModelId, Request};
 pub(super) struct Key([u8; 32]);
 
 impl Key {
+    /// Computes the key of a call from its [serialised](serialise) JSON.
+    pub(super) fn of_json(json: &[u8]) -> Self {
+        Self(Sha256::digest(json).into())
+    }
+}
+
+#[cfg(feature = "graph")]
+impl Key {
     /// Computes the key of a request to a model.
     pub(super) fn of(model: &ModelId, request: &Request) -> Self {
-        Self::of_json(&canonical(&call_json(model, request)))
-    }
-
-    /// Computes the key of a call from the [canonical form](canonical) of its [JSON](call_json).
-    pub(super) fn of_json(canonical: &[u8]) -> Self {
-        Self(Sha256::digest(canonical).into())
+        Self::of_json(&serialise(&call_json(model, request)))
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -39,10 +42,7 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.iter().flat_map(|it| [it >> 4, it & 15]);
-        digits
-            .map(|it| char::from(b"0123456789abcdef"[usize::from(it)]))
-            .try_for_each(|it| f.write_char(it))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -50,16 +50,8 @@ impl FromStr for Key {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let problem = "a call key must consist of 64 hexadecimal digits";
-        let mut bytes = [0; 32];
-        if text.len() != 2 * bytes.len() {
-            return Err(problem);
-        }
-        for (nth, byte) in bytes.iter_mut().enumerate() {
-            let digits = text.get(2 * nth..2 * nth + 2).ok_or(problem)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| problem)?;
-        }
-        Ok(Self(bytes))
+        let bytes = <[u8; 32]>::from_hex(text);
+        bytes.map(Self).map_err(|_| "a call key must consist of 64 hexadecimal digits")
     }
 }
 
@@ -94,12 +86,16 @@ impl Occurrences {
     }
 
     /// Releases the number of a call that got no response. The next call with this key reuses the number.
+    #[cfg(feature = "graph")]
     pub(super) fn release(&self, key: Key, nth: usize) {
         lock(&self.counts).entry(key).or_default().released.insert(nth);
     }
 }
 
 /// Returns the call as JSON, without the fields that do not affect the response.
+///
+/// The fields are sorted by name. serde_json alone does not guarantee an order, because its `preserve_order` feature
+/// changes the order of fields, and any crate in the program may enable that feature.
 pub(super) fn call_json(model: &ModelId, request: &Request) -> Value {
     let mut request = serde_json::to_value(request).expect("a request has only string keys");
     if let Some(fields) = request.as_object_mut() {
@@ -112,68 +108,32 @@ pub(super) fn call_json(model: &ModelId, request: &Request) -> Value {
     }
     let model = serde_json::to_value(model).expect("two strings are valid JSON");
     // The map is built by hand, because `json!` would copy the request.
-    Value::Object(Map::from_iter([("model".to_owned(), model), ("request".to_owned(), request)]))
+    let mut call = Value::Object(Map::from_iter([
+        ("model".to_owned(), model),
+        ("request".to_owned(), request),
+    ]));
+    call.sort_all_objects();
+    call
 }
 
-/// Serialises JSON in a canonical form: without whitespace, and with fields sorted by name.
-///
-/// serde_json alone does not guarantee an order, because its `preserve_order` feature changes the order of fields, and
-/// any crate in the program may enable that feature.
-pub(super) fn canonical(value: &Value) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4096);
-    write_canonical(value, &mut out);
-    out
-}
-
-fn write_canonical(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Array(items) => {
-            out.push(b'[');
-            for (n, item) in items.iter().enumerate() {
-                separate(n, out);
-                write_canonical(item, out);
-            }
-            out.push(b']');
-        }
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_unstable_by_key(|it| it.0);
-            out.push(b'{');
-            for (n, (name, value)) in fields.into_iter().enumerate() {
-                separate(n, out);
-                write_plain(name, out);
-                out.push(b':');
-                write_canonical(value, out);
-            }
-            out.push(b'}');
-        }
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {
-            write_plain(value, out);
-        }
-    }
-}
-
-fn separate(nth: usize, out: &mut Vec<u8>) {
-    if nth > 0 {
-        out.push(b',');
-    }
-}
-
-fn write_plain(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
-    serde_json::to_writer(out, value).expect("writing to a vector does not fail");
+/// Serialises the [JSON](call_json) of a call. Equal calls give equal bytes.
+pub(super) fn serialise(call: &Value) -> Vec<u8> {
+    serde_json::to_vec(call).expect("JSON can be serialised")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Schema;
 
     #[test]
-    fn canonical_json_is_sorted_and_compact() {
-        let text = r#"{ "b": [1, 2.50, {}, []], "a": { "d": null, "c": "é \" \n" }, "": true }"#;
-        let value: Value = serde_json::from_str(text).unwrap();
-        let canonical = canonical(&value);
-        let expect = r#"{"":true,"a":{"c":"é \" \n","d":null},"b":[1,2.5,{},[]]}"#;
-        assert_eq!(String::from_utf8_lossy(&canonical), expect);
-        assert_eq!(serde_json::from_slice::<Value>(&canonical).unwrap(), value);
+    fn call_json_is_sorted_and_compact() {
+        let schema =
+            serde_json::from_str(r#"{ "b": [1, 2.50, { "d": null, "c": "é" }], "a": {} }"#);
+        let schema = Schema { name: "any".to_owned(), schema: schema.unwrap() };
+        let call =
+            call_json(&ModelId::new("p", "m"), &Request::new("?").cache_key("k").schema(schema));
+        let expect = r#"{"model":{"model":"m","provider":"p"},"request":{"max_tokens":4096,"messages":[{"parts":[{"text":"?","type":"text"}],"role":"user"}],"schema":{"name":"any","schema":{"a":{},"b":[1,2.5,{"c":"é","d":null}]}}}}"#;
+        assert_eq!(String::from_utf8(serialise(&call)).unwrap(), expect);
     }
 }

@@ -229,7 +229,7 @@ impl Model for RecordedModel {
         let mut call = key::call_json(&self.id(), request);
         redaction.apply(&mut call);
         // The key is computed from the same bytes that are written to the file.
-        let json = key::canonical(&call);
+        let json = key::serialise(&call);
         let key = Key::of_json(&json);
         let occurrence = match file.lookup(key) {
             Ok(outcome) => return outcome.replay(listener),

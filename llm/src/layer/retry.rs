@@ -1,11 +1,6 @@
 //! Retries of failed calls.
 
-use std::{
-    fmt,
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tokio::time::sleep;
@@ -34,7 +29,7 @@ impl Backoff {
             max_retries,
             first_wait: Duration::from_secs(1),
             max_wait: Duration::from_secs(60),
-            random: Arc::new(random_fraction),
+            random: Arc::new(fastrand::f64),
         }
     }
 
@@ -145,10 +140,4 @@ fn with_attempts(mut error: Error, attempts: u32, reason: &str) -> Error {
     let plural = if attempts == 1 { "" } else { "s" };
     error.message += &format!(" (given up after {attempts} attempt{plural}{reason})");
     error
-}
-
-fn random_fraction() -> f64 {
-    // Every `RandomState` has different random keys, so the hash is random.
-    let bits = RandomState::new().hash_one(0) >> 11;
-    bits as f64 / (1u64 << 53) as f64
 }

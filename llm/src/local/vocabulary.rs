@@ -1,4 +1,7 @@
 //! The vocabulary of a model. Converts text to tokens and tokens to bytes.
+//!
+//! candle can also build a tokenizer from a GGUF file, but it ignores the rules `llama-bpe` and `smollm`, and it converts
+//! text that looks like a special token to that token, so a message could contain the end of a message.
 
 use tokenizers::{
     Tokenizer,
@@ -19,16 +22,10 @@ use super::gguf::{ErrorMessage, Gguf, as_usize};
 /// Vocabulary and tokenizer of a model.
 pub(super) struct Vocabulary {
     tokenizer: Tokenizer,
-    tokens: Vec<Token>,
+    /// Bytes of each token, which may contain incomplete characters. `None` for a special token, such as the end of a
+    /// message.
+    bytes: Vec<Option<Box<[u8]>>>,
     names: Vec<String>,
-}
-
-/// The meaning of a token.
-enum Token {
-    /// Bytes of text. They may contain incomplete characters.
-    Bytes(Box<[u8]>),
-    /// A special token, such as the end of a message.
-    Special,
 }
 
 /// Token type of special tokens in GGUF files.
@@ -54,11 +51,11 @@ impl Vocabulary {
                 "`tokenizer.ggml.token_type` and `tokenizer.ggml.tokens` differ in length",
             ));
         }
-        let token = |(name, kind)| Token::new(name, as_usize(kind).unwrap_or_default());
-        let tokens = names.iter().copied().zip(kinds).map(token).collect();
+        let bytes = |(name, kind)| token_bytes(name, as_usize(kind).unwrap_or_default());
+        let bytes = names.iter().copied().zip(kinds).map(bytes).collect();
         let tokenizer = tokenizer(gguf, &names)?;
         let names = names.into_iter().map(str::to_owned).collect();
-        Ok(Self { tokenizer, tokens, names })
+        Ok(Self { tokenizer, bytes, names })
     }
 
     /// Converts text to tokens. Text that looks like a special token is treated as ordinary text, so it cannot end
@@ -78,20 +75,15 @@ impl Vocabulary {
 
     /// Returns the bytes of a token, or `None` for a special token.
     pub(super) fn bytes(&self, token: u32) -> Option<&[u8]> {
-        match self.tokens.get(token as usize)? {
-            Token::Bytes(bytes) => Some(bytes),
-            Token::Special => None,
-        }
+        self.bytes.get(token as usize)?.as_deref()
     }
 }
 
-impl Token {
-    fn new(name: &str, kind: usize) -> Self {
-        match kind {
-            CONTROL | UNUSED => Self::Special,
-            USER_DEFINED => Self::Bytes(name.as_bytes().into()),
-            _ => Self::Bytes(name.chars().filter_map(byte_of).collect()),
-        }
+fn token_bytes(name: &str, kind: usize) -> Option<Box<[u8]>> {
+    match kind {
+        CONTROL | UNUSED => None,
+        USER_DEFINED => Some(name.as_bytes().into()),
+        _ => Some(name.chars().filter_map(byte_of).collect()),
     }
 }
 
@@ -143,38 +135,22 @@ impl PreTokenizerRules {
             let split = split.map_err(|error| gguf.error(error))?;
             Ok::<_, ErrorMessage>(Sequence::new(vec![split.into(), bytes(false).into()]).into())
         };
-        Ok(match name {
-            "qwen2" => Self {
-                normalize: true,
-                pre_tokenizer: split(word_pattern(1))?,
-                match_whole_words: false,
-            },
-            "llama-bpe" => Self {
-                normalize: false,
-                pre_tokenizer: split(word_pattern(3))?,
-                match_whole_words: true,
-            },
+        let (pre_tokenizer, normalize, match_whole_words) = match name {
+            "qwen2" => (split(word_pattern(1))?, true, false),
+            "llama-bpe" => (split(word_pattern(3))?, false, true),
             "smollm" => {
-                let pre_tokenizer =
-                    Sequence::new(vec![Digits::new(true).into(), bytes(true).into()]);
-                Self {
-                    normalize: false,
-                    pre_tokenizer: pre_tokenizer.into(),
-                    match_whole_words: false,
-                }
+                let digits = Digits::new(true);
+                (Sequence::new(vec![digits.into(), bytes(true).into()]).into(), false, false)
             }
-            "gpt-2" => Self {
-                normalize: false,
-                pre_tokenizer: bytes(true).into(),
-                match_whole_words: false,
-            },
+            "gpt-2" => (bytes(true).into(), false, false),
             other => {
                 return Err(gguf.error(format_args!(
                     "the pre-tokenizer `{other}` is not supported (supported: `qwen2`, `llama-bpe`, `smollm` and \
                      `gpt-2`); use llama.cpp's server or Ollama for this model"
                 )));
             }
-        })
+        };
+        Ok(Self { normalize, pre_tokenizer, match_whole_words })
     }
 }
 

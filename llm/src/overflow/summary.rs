@@ -1,6 +1,7 @@
 //! Summarises rounds without a model. A summary contains each speaker's first sentence, concessions and citations.
 
-use super::Round;
+use super::round::Round;
+use crate::excerpt::truncate;
 
 /// Maximum number of characters to keep of a sentence. Some texts have no full stop.
 const MAX_SENTENCE: usize = 300;
@@ -87,10 +88,7 @@ fn concedes(sentence: &str) -> bool {
 }
 
 fn cut(sentence: &str) -> String {
-    match sentence.char_indices().nth(MAX_SENTENCE) {
-        Some((end, _)) => format!("{}…", &sentence[..end]),
-        None => sentence.to_owned(),
-    }
+    truncate(sentence, MAX_SENTENCE).into_owned()
 }
 
 /// Returns the ids in square brackets, such as `[F1-07]` or `[F1-07, F2-03]`, without duplicates.

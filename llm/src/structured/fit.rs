@@ -7,9 +7,10 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Adjustment, coerce,
+    coerce,
     range::{parse_scaled_number, violated_bound},
 };
+use crate::excerpt::truncate;
 
 /// Maximum nesting depth of schemas and values. Each level is a recursive call, so the limit protects the stack.
 const MAX_DEPTH: usize = 160;
@@ -20,6 +21,17 @@ const MAX_EFFORT: usize = 1 << 21;
 /// Checks that a value conforms to a schema.
 pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
     Fitter::new(schema, false).fit(schema, value).map(drop)
+}
+
+/// A number that was rounded or clamped to fit the schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adjustment {
+    /// Path of the number, such as `scores.impact`. Empty if the whole value is a number.
+    pub path: String,
+    /// The original value: a number, or a string that contains one.
+    pub original: Value,
+    /// The number that replaced the original value.
+    pub adjusted: Value,
 }
 
 /// A change that made a value fit the schema.
@@ -443,10 +455,7 @@ fn summary(value: &Value) -> String {
     match value {
         Value::Array(_) => "an array".to_owned(),
         Value::Object(_) => "an object".to_owned(),
-        Value::String(text) if text.chars().nth(60).is_some() => {
-            let start: String = text.chars().take(60).collect();
-            format!("{:?}", start + "…")
-        }
+        Value::String(text) => Value::from(truncate(text, 60)).to_string(),
         other => other.to_string(),
     }
 }

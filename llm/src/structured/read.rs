@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::{
-    Rung, coerce,
+    coerce,
     extract::{self, Candidate, Json},
-    fit::{self, Note},
+    fit::{self, Adjustment, Note},
     labels,
+    rung::Rung,
 };
 use crate::Schema;
 
@@ -26,17 +27,6 @@ pub struct Parsed<T> {
     pub notes: Vec<String>,
     /// The numbers that were rounded or clamped. A number that was both rounded and clamped appears once.
     pub adjustments: Vec<Adjustment>,
-}
-
-/// A number that was rounded or clamped to fit the schema.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Adjustment {
-    /// Path of the number, such as `scores.impact`. Empty if the whole value is a number.
-    pub path: String,
-    /// The original value: a number, or a string that contains one.
-    pub original: Value,
-    /// The number that replaced the original value.
-    pub adjusted: Value,
 }
 
 /// The error returned when no value can be parsed from a reply.

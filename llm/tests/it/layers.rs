@@ -1,14 +1,17 @@
 //! Tests of the layers, with a fake model inside.
 
 mod budget;
+#[cfg(feature = "graph")]
 mod cache;
 mod catalog;
+#[cfg(feature = "graph")]
 mod journal;
 #[cfg(feature = "http")]
 mod load;
 mod rate_limit;
 mod record;
 mod retry;
+#[cfg(feature = "graph")]
 mod stack;
 
 use std::{

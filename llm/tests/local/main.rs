@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod answers;
+#[cfg(feature = "graph")]
 mod debate;
 mod files;
 mod real;

@@ -3,19 +3,20 @@
 use serde_json::{Value, json};
 
 use super::super::{
-    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
-    json_util,
+    builder::ResponseBuilder,
+    call_error::CallError,
+    json_util, provider_error,
+    wire::{DecodedResponse, StreamDecoder},
 };
 use crate::{ErrorKind, Finish, Listener, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(crate) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     if !body["error"].is_null() {
-        return Err(call_error::from_body(body));
+        return Err(provider_error::from_body(body));
     }
     if !body["content"].is_array() {
-        let body = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!("the response has no `content`: {body}")));
+        return Err(json_util::lacks(body, "`content`"));
     }
     let mut builder = ResponseBuilder::default();
     let listener = &mut Listener::null();
@@ -34,7 +35,7 @@ pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
 
 /// Assembles a streamed response from its content blocks. Only one block is open at a time.
 #[derive(Debug, Default)]
-pub(super) struct BlockDecoder {
+pub(crate) struct BlockDecoder {
     builder: ResponseBuilder,
     open: Option<OpenBlock>,
     /// Usage so far. Later events repeat the usage with higher counts and may omit fields.
@@ -60,8 +61,8 @@ enum OpenBlock {
 }
 
 impl StreamDecoder for BlockDecoder {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
-        let event = json_util::parse(event.data.as_bytes())?;
+    fn event(&mut self, data: &str, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        let event = json_util::parse(data.as_bytes())?;
         match json_util::text(&event, "type") {
             "message_start" => {
                 self.builder.set_model(&event["message"]["model"]);
@@ -82,7 +83,7 @@ impl StreamDecoder for BlockDecoder {
                 self.close(listener);
                 self.is_done = true;
             }
-            "error" => return Err(call_error::from_body(&event)),
+            "error" => return Err(provider_error::from_body(&event)),
             // Keep-alive events, and event types that this crate does not know.
             _ => {}
         }

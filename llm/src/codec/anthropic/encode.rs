@@ -11,7 +11,7 @@ use crate::{Effort, Message, Part, Request, Role, Tool, ToolChoice};
 /// Minimum thinking budget in tokens, for models that accept a thinking budget.
 const MIN_BUDGET: u32 = 1024;
 
-pub(super) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
+pub(crate) fn body(model: &str, request: &Request, stream: bool) -> Map<String, Value> {
     let thinking = thinking(model, request);
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
@@ -167,15 +167,9 @@ fn thinking(model: &str, request: &Request) -> Option<Value> {
 
 fn output(model: &str, request: &Request) -> Option<Value> {
     let mut output = Map::new();
-    let effort = request.effort.filter(|_| is_adaptive(model));
-    let effort = match effort {
-        None | Some(Effort::None) => None,
-        Some(Effort::Low) => Some("low"),
-        Some(Effort::Medium) => Some("medium"),
-        Some(Effort::High) => Some("high"),
-    };
+    let effort = request.effort.filter(|it| *it != Effort::None && is_adaptive(model));
     if let Some(effort) = effort {
-        output.insert("effort".to_owned(), effort.into());
+        output.insert("effort".to_owned(), family::effort_level(effort).into());
     }
     // If this dialect cannot express the schema, the model sees it only in the prompt. The caller validates the
     // response in any case.

@@ -3,20 +3,19 @@
 use serde_json::{Value, json};
 
 use super::super::{
-    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
-    json_util,
+    builder::ResponseBuilder,
+    call_error::CallError,
+    json_util, provider_error,
+    wire::{DecodedResponse, StreamDecoder},
 };
-use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
+use crate::{ErrorKind, Finish, Listener, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(crate) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut chunks = ChunkDecoder::default();
     chunks.chunk(body, &mut Listener::null())?;
     if chunks.builder.finish.is_none() {
-        let body = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!(
-            "the response has no finished candidate: {body}"
-        )));
+        return Err(json_util::lacks(body, "finished candidate"));
     }
     chunks.builder.finish()
 }
@@ -24,13 +23,13 @@ pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
 /// Assembles a response from its chunks. The stream has no final event, so only the finish reason shows whether the
 /// response is complete.
 #[derive(Debug, Default)]
-pub(super) struct ChunkDecoder {
+pub(crate) struct ChunkDecoder {
     builder: ResponseBuilder,
 }
 
 impl StreamDecoder for ChunkDecoder {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
-        self.chunk(&json_util::parse(event.data.as_bytes())?, listener)
+    fn event(&mut self, data: &str, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        self.chunk(&json_util::parse(data.as_bytes())?, listener)
     }
 
     fn is_done(&self) -> bool {
@@ -45,7 +44,7 @@ impl StreamDecoder for ChunkDecoder {
 impl ChunkDecoder {
     fn chunk(&mut self, chunk: &Value, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if !chunk["error"].is_null() || chunk.is_array() {
-            return Err(call_error::from_body(chunk));
+            return Err(provider_error::from_body(chunk));
         }
         if let Some(reason) = chunk["promptFeedback"]["blockReason"].as_str() {
             let message = format!("the request was blocked: {reason}");
@@ -74,18 +73,8 @@ impl ChunkDecoder {
         let opaque = part["thoughtSignature"].as_str().map(|it| json!({ "thoughtSignature": it }));
         let function = &part["functionCall"];
         if function.is_object() {
-            let id = function["id"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-            let call = ToolCall {
-                id: id.unwrap_or_else(|| self.builder.generated_id()),
-                name: json_util::text(function, "name").to_owned(),
-                arguments: if function["args"].is_object() {
-                    function["args"].clone()
-                } else {
-                    json!({})
-                },
-                opaque,
-            };
-            self.builder.tool_call(call, listener);
+            let (id, name) = (json_util::text(function, "id"), json_util::text(function, "name"));
+            self.builder.tool_call(id, name, &function["args"], opaque, listener);
         } else if part["thought"] == true {
             self.builder.reasoning(json_util::text(part, "text"), listener);
             if let Some(opaque) = opaque {

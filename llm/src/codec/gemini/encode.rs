@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    builder, family,
+    builder, common, family,
     schema::{self, Dialect},
 };
 use crate::{Effort, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
 
-pub(super) fn body(model: &str, request: &Request) -> Map<String, Value> {
+pub(crate) fn body(model: &str, request: &Request) -> Map<String, Value> {
     let mut body = Map::new();
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("contents", request.messages.iter().filter_map(content).collect());
@@ -88,18 +88,9 @@ fn signature(opaque: &Value) -> Option<&str> {
 }
 
 fn config(model: &str, request: &Request) -> Map<String, Value> {
-    let mut config = Map::new();
+    let mut config = common::sampling_options(request, "stopSequences");
     let mut put = |key: &str, value: Value| drop(config.insert(key.to_owned(), value));
     put("maxOutputTokens", request.max_tokens.into());
-    if let Some(temperature) = request.temperature {
-        put("temperature", temperature.into());
-    }
-    if let Some(seed) = request.seed {
-        put("seed", seed.into());
-    }
-    if !request.stop.is_empty() {
-        put("stopSequences", request.stop.clone().into());
-    }
     if let Some(schema) = &request.schema {
         put("responseMimeType", "application/json".into());
         // If this dialect cannot express the schema, the model sees it only in the prompt. The caller validates the
@@ -118,12 +109,7 @@ fn config(model: &str, request: &Request) -> Map<String, Value> {
 fn thinking(model: &str, effort: Effort) -> Value {
     let show = effort != Effort::None;
     if family::gemini_version(model) >= 3 {
-        let level = match effort {
-            Effort::None => "minimal",
-            Effort::Low => "low",
-            Effort::Medium => "medium",
-            Effort::High => "high",
-        };
+        let level = if show { family::effort_level(effort) } else { "minimal" };
         return json!({ "thinkingLevel": level, "includeThoughts": show });
     }
     let budget = match effort {

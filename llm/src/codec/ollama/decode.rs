@@ -1,33 +1,34 @@
 //! Decodes responses. The lines of a stream have the same form as whole responses.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::{
-    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
-    json_util,
+    builder::ResponseBuilder,
+    call_error::CallError,
+    json_util, provider_error,
+    wire::{DecodedResponse, StreamDecoder},
 };
-use crate::{ErrorKind, Finish, Listener, ToolCall, Usage};
+use crate::{ErrorKind, Finish, Listener, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(crate) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut lines = LineDecoder::default();
     lines.line(body, &mut Listener::null())?;
     if !body["message"].is_object() {
-        let body = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!("the response has no `message`: {body}")));
+        return Err(json_util::lacks(body, "`message`"));
     }
     lines.builder.finish()
 }
 
 /// Assembles a response from its lines.
 #[derive(Debug, Default)]
-pub(super) struct LineDecoder {
+pub(crate) struct LineDecoder {
     builder: ResponseBuilder,
 }
 
 impl StreamDecoder for LineDecoder {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
-        self.line(&json_util::parse(event.data.as_bytes())?, listener)
+    fn event(&mut self, data: &str, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        self.line(&json_util::parse(data.as_bytes())?, listener)
     }
 
     fn is_done(&self) -> bool {
@@ -48,14 +49,16 @@ impl StreamDecoder for LineDecoder {
 impl LineDecoder {
     fn line(&mut self, line: &Value, listener: &mut Listener<'_>) -> Result<(), CallError> {
         if !line["error"].is_null() {
-            return Err(call_error::from_body(line));
+            return Err(provider_error::from_body(line));
         }
         self.builder.set_model(&line["model"]);
         let message = &line["message"];
         self.builder.reasoning(json_util::text(message, "thinking"), listener);
         self.builder.text(json_util::text(message, "content"), listener);
         for call in json_util::list(message, "tool_calls") {
-            self.call(call, listener);
+            let function = &call["function"];
+            let (id, name) = (json_util::text(call, "id"), json_util::text(function, "name"));
+            self.builder.tool_call(id, name, &function["arguments"], None, listener);
         }
         if line["done"] == true {
             self.builder.usage = usage(line);
@@ -66,22 +69,6 @@ impl LineDecoder {
             });
         }
         Ok(())
-    }
-
-    fn call(&mut self, call: &Value, listener: &mut Listener<'_>) {
-        let function = &call["function"];
-        let id = call["id"].as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-        let call = ToolCall {
-            id: id.unwrap_or_else(|| self.builder.generated_id()),
-            name: json_util::text(function, "name").to_owned(),
-            arguments: if function["arguments"].is_object() {
-                function["arguments"].clone()
-            } else {
-                json!({})
-            },
-            opaque: None,
-        };
-        self.builder.tool_call(call, listener);
     }
 }
 

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{CallError, schema, tools};
+use super::super::{call_error::CallError, common, family, schema};
 use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolChoice};
 
 /// Minimum context window to request, in tokens. It is the server's default.
 const MIN_WINDOW: u64 = 4096;
 
-pub(super) fn body(
+pub(crate) fn body(
     model: &str,
     request: &Request,
     stream: bool,
@@ -45,7 +45,7 @@ fn messages(request: &Request) -> Vec<Value> {
     }
     for message in &request.messages {
         match message.role {
-            Role::User => messages.extend(tools::chat_user_messages(
+            Role::User => messages.extend(common::chat_user_messages(
                 message,
                 |_, name| ("tool_name", name),
                 |text| text.into(),
@@ -81,7 +81,7 @@ fn assistant(message: &Message) -> Value {
 
 fn tools(request: &Request) -> Result<Vec<Value>, CallError> {
     match &request.tool_choice {
-        ToolChoice::Auto => Ok(request.tools.iter().map(tools::chat_tool).collect()),
+        ToolChoice::Auto => Ok(request.tools.iter().map(common::chat_tool).collect()),
         // The API cannot forbid tool calls, so the tools are omitted.
         ToolChoice::None => Ok(Vec::new()),
         ToolChoice::Required | ToolChoice::Tool(_) => {
@@ -92,19 +92,10 @@ fn tools(request: &Request) -> Result<Vec<Value>, CallError> {
 }
 
 fn options(request: &Request, window: u64) -> Map<String, Value> {
-    let mut options = Map::new();
+    let mut options = common::sampling_options(request, "stop");
     let mut put = |key: &str, value: Value| drop(options.insert(key.to_owned(), value));
     put("num_ctx", window.into());
     put("num_predict", request.max_tokens.into());
-    if let Some(temperature) = request.temperature {
-        put("temperature", temperature.into());
-    }
-    if let Some(seed) = request.seed {
-        put("seed", seed.into());
-    }
-    if !request.stop.is_empty() {
-        put("stop", request.stop.clone().into());
-    }
     options
 }
 
@@ -122,12 +113,9 @@ fn window(request: &Request, messages: &[Value], tools: &[Value]) -> u64 {
 /// Encodes the effort. For most models, thinking can only be turned on or off. gpt-oss has levels, and its thinking
 /// cannot be turned off.
 fn think(model: &str, effort: Effort) -> Value {
-    let is_graded = model.contains("gpt-oss");
     match effort {
-        Effort::None if !is_graded => false.into(),
-        _ if !is_graded => true.into(),
-        Effort::None | Effort::Low => "low".into(),
-        Effort::Medium => "medium".into(),
-        Effort::High => "high".into(),
+        _ if !model.contains("gpt-oss") => (effort != Effort::None).into(),
+        Effort::None => "low".into(),
+        _ => family::effort_level(effort).into(),
     }
 }

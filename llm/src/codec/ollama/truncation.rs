@@ -5,14 +5,14 @@
 
 use serde_json::Value;
 
-use super::super::{CallError, json_util};
+use super::super::{call_error::CallError, json_util};
 use crate::{ErrorKind, Usage};
 
 /// Returns an error if the server read fewer tokens than the prompt has words.
 ///
 /// No tokenizer in use merges two words into one token, so there are no false positives. Ordinary text has about four
 /// tokens per three words, so the check detects a truncation if more than a quarter of the prompt is missing.
-pub(super) fn check(body: &Value, usage: &Usage) -> Result<(), CallError> {
+pub(crate) fn check(body: &Value, usage: &Usage) -> Result<(), CallError> {
     let n_read = usage.input;
     let messages = json_util::list(body, "messages");
     let n_words: u64 = messages.iter().map(|it| n_words(json_util::text(it, "content"))).sum();

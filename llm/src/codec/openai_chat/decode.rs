@@ -3,19 +3,20 @@
 use serde_json::{Value, json};
 
 use super::super::{
-    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
-    json_util,
+    builder::ResponseBuilder,
+    call_error::CallError,
+    json_util, provider_error,
+    wire::{DecodedResponse, StreamDecoder},
 };
 use crate::{ErrorKind, Finish, Listener, Money, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
+pub(crate) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
     let mut chunks = ChunkDecoder::default();
     let listener = &mut Listener::null();
     chunks.chunk(body, "message", listener)?;
     if body["choices"][0]["message"].is_null() {
-        let body = json_util::capped(&body.to_string());
-        return Err(json_util::malformed(&format!("the response has no `message`: {body}")));
+        return Err(json_util::lacks(body, "`message`"));
     }
     chunks.end_calls(listener);
     // A body that is valid JSON is complete, even if the server sends no finish reason.
@@ -25,7 +26,7 @@ pub(super) fn body(body: &Value) -> Result<DecodedResponse, CallError> {
 
 /// Assembles a response from its chunks.
 #[derive(Debug, Default)]
-pub(super) struct ChunkDecoder {
+pub(crate) struct ChunkDecoder {
     builder: ResponseBuilder,
     /// Tool calls so far. The text of their arguments arrives in pieces.
     calls: Vec<Call>,
@@ -55,12 +56,12 @@ impl Call {
 }
 
 impl StreamDecoder for ChunkDecoder {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
-        if event.data.trim() == "[DONE]" {
+    fn event(&mut self, data: &str, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        if data.trim() == "[DONE]" {
             self.is_done = true;
             return Ok(());
         }
-        self.chunk(&json_util::parse(event.data.as_bytes())?, "delta", listener)
+        self.chunk(&json_util::parse(data.as_bytes())?, "delta", listener)
     }
 
     fn is_done(&self) -> bool {
@@ -83,7 +84,7 @@ impl ChunkDecoder {
         listener: &mut Listener<'_>,
     ) -> Result<(), CallError> {
         if !chunk["error"].is_null() {
-            return Err(call_error::from_body(chunk));
+            return Err(provider_error::from_body(chunk));
         }
         self.builder.set_model(&chunk["model"]);
         self.usage(&chunk["x_groq"]["usage"]);
@@ -95,7 +96,7 @@ impl ChunkDecoder {
             return Ok(());
         };
         if !choice["error"].is_null() || choice["finish_reason"] == "error" {
-            return Err(call_error::from_body(choice));
+            return Err(provider_error::from_body(choice));
         }
         self.message(&choice[message], listener);
         if let Some(reason) = choice["finish_reason"].as_str() {

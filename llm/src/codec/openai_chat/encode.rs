@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{CallError, breakpoints, tools},
-    Quirks,
+    super::{breakpoints, call_error::CallError, common},
+    quirks::Quirks,
 };
 use crate::{ErrorKind, Message, Part, Request, Role, ToolCall, ToolChoice};
 
-pub(super) fn body(
+pub(crate) fn body(
     quirks: &Quirks,
     model: &str,
     request: &Request,
@@ -18,22 +18,13 @@ pub(super) fn body(
         let message = "OpenAI's reasoning models do not support stop sequences; remove them";
         return Err(CallError::new(ErrorKind::BadRequest, message));
     }
-    let mut body = Map::new();
+    let mut body = common::sampling_options(request, "stop");
     let mut put = |key: &str, value: Value| drop(body.insert(key.to_owned(), value));
     put("model", model.into());
     put("messages", messages(quirks, request).into());
     put(quirks.max_tokens_field, request.max_tokens.into());
-    if let Some(temperature) = request.temperature {
-        put("temperature", temperature.into());
-    }
-    if let Some(seed) = request.seed {
-        put("seed", seed.into());
-    }
-    if !request.stop.is_empty() {
-        put("stop", request.stop.clone().into());
-    }
     if !request.tools.is_empty() {
-        put("tools", request.tools.iter().map(tools::chat_tool).collect());
+        put("tools", request.tools.iter().map(common::chat_tool).collect());
         if let Some(choice) = tool_choice(&request.tool_choice) {
             put("tool_choice", choice);
         }
@@ -65,7 +56,7 @@ fn messages(quirks: &Quirks, request: &Request) -> Vec<Value> {
     for (message, has_breakpoint) in breakpoints::messages(request) {
         let has_breakpoint = has_breakpoint && quirks.supports_breakpoints;
         match message.role {
-            Role::User => messages.extend(tools::chat_user_messages(
+            Role::User => messages.extend(common::chat_user_messages(
                 message,
                 |id, _| ("tool_call_id", id),
                 |text| content(text, has_breakpoint),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{family, schema, schema::Dialect};
+use super::super::{family, schema};
 use crate::{Effort, Schema};
 
 /// Differences between a provider's API and OpenAI's.
@@ -70,7 +70,7 @@ impl Quirks {
     };
 
     /// Returns whether a model accepts a temperature, based on the model's name.
-    pub(super) fn supports_temperature(&self, model: &str) -> bool {
+    pub(crate) fn supports_temperature(&self, model: &str) -> bool {
         // A self-hosted server may use any model name, so the name says nothing about the model.
         self.vendor == Vendor::Server || family::supports_temperature(model)
     }
@@ -108,21 +108,11 @@ impl Quirks {
 
     /// Adds the schema of the response to the body.
     pub(super) fn put_schema(&self, model: &str, schema: &Schema, body: &mut Map<String, Value>) {
-        let Schema { name, schema } = schema;
+        // Groq's older models support only JSON mode without a schema.
         let has_schemas = self.vendor != Vendor::Groq || model.contains("gpt-oss");
-        let strict = schema::adapt(schema, Dialect::OpenAi);
-        let format = match strict {
-            // Groq's older models support only JSON mode without a schema.
-            _ if !has_schemas => json!({ "type": "json_object" }),
-            Some(schema) => {
-                let schema = json!({ "name": name, "strict": true, "schema": schema });
-                json!({ "type": "json_schema", "json_schema": schema })
-            }
-            None => {
-                let schema =
-                    json!({ "name": name, "strict": false, "schema": schema::plain(schema) });
-                json!({ "type": "json_schema", "json_schema": schema })
-            }
+        let format = match has_schemas {
+            true => json!({ "type": "json_schema", "json_schema": schema::openai_schema(schema) }),
+            false => json!({ "type": "json_object" }),
         };
         body.insert("response_format".to_owned(), format);
         if self.vendor == Vendor::OpenRouter {

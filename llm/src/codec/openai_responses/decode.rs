@@ -3,19 +3,20 @@
 use serde_json::Value;
 
 use super::super::{
-    CallError, DecodedResponse, Event, StreamDecoder, builder::ResponseBuilder, call_error,
-    json_util,
+    builder::ResponseBuilder,
+    call_error::CallError,
+    json_util, provider_error,
+    wire::{DecodedResponse, StreamDecoder},
 };
 use crate::{ErrorKind, Finish, Listener, Piece, Usage};
 
 /// Decodes a response that is not streamed.
-pub(super) fn body(response: &Value) -> Result<DecodedResponse, CallError> {
+pub(crate) fn body(response: &Value) -> Result<DecodedResponse, CallError> {
     if !response["error"].is_null() {
-        return Err(call_error::from_body(response));
+        return Err(provider_error::from_body(response));
     }
     if !response["output"].is_array() {
-        let body = json_util::capped(&response.to_string());
-        return Err(json_util::malformed(&format!("the response has no `output`: {body}")));
+        return Err(json_util::lacks(response, "`output`"));
     }
     let mut builder = ResponseBuilder::default();
     builder.set_model(&response["model"]);
@@ -30,16 +31,16 @@ pub(super) fn body(response: &Value) -> Result<DecodedResponse, CallError> {
 /// Decodes a streamed response. Sends pieces from the events to the listener, and takes the whole response from the
 /// final event.
 #[derive(Debug, Default)]
-pub(super) struct EventDecoder {
+pub(crate) struct EventDecoder {
     answer: Option<Result<DecodedResponse, CallError>>,
 }
 
 impl StreamDecoder for EventDecoder {
-    fn event(&mut self, event: &Event, listener: &mut Listener<'_>) -> Result<(), CallError> {
-        if event.data.trim() == "[DONE]" {
+    fn event(&mut self, data: &str, listener: &mut Listener<'_>) -> Result<(), CallError> {
+        if data.trim() == "[DONE]" {
             return Ok(());
         }
-        let event = json_util::parse(event.data.as_bytes())?;
+        let event = json_util::parse(data.as_bytes())?;
         let delta = json_util::text(&event, "delta").to_owned();
         match json_util::text(&event, "type") {
             "response.output_text.delta" => listener.send(Piece::Text(delta)),
@@ -52,7 +53,7 @@ impl StreamDecoder for EventDecoder {
             "response.completed" | "response.incomplete" | "response.failed" => {
                 self.answer = Some(body(&event["response"]));
             }
-            "error" => return Err(call_error::from_body(&event)),
+            "error" => return Err(provider_error::from_body(&event)),
             // Events for the start or end of a part, and event types that this crate does not support.
             _ => {}
         }

@@ -2,14 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{
-    CallError, family,
-    schema::{self, Dialect},
-    tools,
-};
-use crate::{ErrorKind, Message, Part, Request, Role, Schema, Tool, ToolChoice};
+use super::super::{call_error::CallError, common, family, schema};
+use crate::{ErrorKind, Message, Part, Request, Role, Tool, ToolChoice};
 
-pub(super) fn body(
+pub(crate) fn body(
     model: &str,
     request: &Request,
     stream: bool,
@@ -47,7 +43,9 @@ pub(super) fn body(
         }
     }
     if let Some(schema) = &request.schema {
-        put("text", json!({ "format": format(schema) }));
+        let mut format = schema::openai_schema(schema);
+        format["type"] = "json_schema".into();
+        put("text", json!({ "format": format }));
     }
     if let Some(key) = &request.cache_key {
         put("prompt_cache_key", key.as_str().into());
@@ -90,7 +88,7 @@ fn items(message: &Message) -> Vec<Value> {
                 "arguments": call.arguments.to_string(),
             })),
             Part::ToolResult { id, content, failed, .. } => {
-                let output = tools::result_text(content, *failed);
+                let output = common::result_text(content, *failed);
                 items.push(
                     json!({ "type": "function_call_output", "call_id": id, "output": output }),
                 );
@@ -112,17 +110,5 @@ fn tool_choice(choice: &ToolChoice) -> Option<Value> {
         ToolChoice::Required => Some("required".into()),
         ToolChoice::None => Some("none".into()),
         ToolChoice::Tool(name) => Some(json!({ "type": "function", "name": name })),
-    }
-}
-
-fn format(Schema { name, schema }: &Schema) -> Value {
-    match schema::adapt(schema, Dialect::OpenAi) {
-        Some(schema) => {
-            json!({ "type": "json_schema", "name": name, "strict": true, "schema": schema })
-        }
-        None => {
-            let schema = schema::plain(schema);
-            json!({ "type": "json_schema", "name": name, "strict": false, "schema": schema })
-        }
     }
 }

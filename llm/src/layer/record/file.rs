@@ -9,6 +9,7 @@ use std::{
     time::SystemTime,
 };
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
@@ -249,7 +250,9 @@ impl Writer {
 
     fn write_header(path: &Path, file: File) -> Result<Self, RecordingError> {
         let mut writer = Self { file, next_number: 1, failed: false };
-        let header = Header { llm_recording: VERSION, date: date(SystemTime::now()) };
+        let date = DateTime::<Utc>::from(SystemTime::now());
+        let date = date.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let header = Header { llm_recording: VERSION, date };
         let line = serde_json::to_vec(&header).map_err(io::Error::from);
         line.and_then(|it| writer.write_line(it)).map_err(|source| file_error(path, source))?;
         Ok(writer)
@@ -294,50 +297,7 @@ fn file_error(path: &Path, source: io::Error) -> RecordingError {
     RecordingError::File { path: path.to_owned(), source }
 }
 
-/// Formats a time as `2026-11-15T09:30:00Z`.
-fn date(time: SystemTime) -> String {
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // In this calculation, years start in March, so that a leap day is the last day of its year. Day 0 is 1 March of
-    // year 0.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = match month {
-        0..10 => (400 * era + year_of_era, month + 3),
-        _ => (400 * era + year_of_era + 1, month - 9),
-    };
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
 /// Parses a key from hexadecimal digits.
 fn key<'de, D: Deserializer<'de>>(json: D) -> Result<Key, D::Error> {
     String::deserialize(json)?.parse().map_err(de::Error::custom)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[track_caller]
-    fn check(seconds: u64, expect: &str) {
-        assert_eq!(date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), expect);
-    }
-
-    #[test]
-    fn dates_are_formatted() {
-        check(0, "1970-01-01T00:00:00Z");
-        check(951_782_399, "2000-02-28T23:59:59Z");
-        check(951_782_400, "2000-02-29T00:00:00Z");
-        check(1_709_164_800, "2024-02-29T00:00:00Z");
-        check(1_794_734_130, "2026-11-15T09:15:30Z");
-        check(4_107_542_400, "2100-03-01T00:00:00Z");
-    }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+use super::fields::{
+    effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
     tool_choice, tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
 
-pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
+pub(super) fn read(body: &mut Value) -> Request {
     let mut request = Request::conversation(Vec::new());
     if body["input"].is_string() {
         body["input"] = json!([{ "type": "message", "role": "user", "content": body["input"] }]);
@@ -18,45 +18,43 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
         let role = text(&item, "role");
         let is_first = kept.is_empty() && body["instructions"].is_null();
         if matches!(role.as_str(), "system" | "developer") {
-            let content_text = merge_text(&mut item, "content", notes);
+            let content_text = merge_text(&mut item, "content");
             if is_first {
                 // Instructions may also be the first message of the conversation.
                 body["instructions"] = content_text.into();
-            } else {
-                notes.push(format!("a `{role}` message that is not the first"));
             }
             continue;
         }
-        if let Some(message) = message(&mut item, notes) {
+        if let Some(message) = message(&mut item) {
             request.messages.push(message);
             kept.push(item);
         }
     }
     body["input"] = kept.into();
     request.system = body["instructions"].as_str().map(str::to_owned);
-    put_common(&mut request, body, Names { max_tokens: "max_output_tokens", stop: "stop" });
+    put_common(&mut request, body, "max_output_tokens", "stop");
     // The API has no seed parameter.
     request.seed = None;
-    request.tools = tools(body, "parameters", notes);
+    request.tools = tools(body, "parameters");
     request.tool_choice = tool_choice(body);
     let format = &body["text"]["format"];
     if format["type"] == "json_schema" {
         request.schema = Some(schema(&format["name"], &format["schema"]));
     } else {
-        remove_unsupported(body, "text", "a response format without a schema", notes);
+        remove_unsupported(body, "text");
     }
     request.effort = effort(&body["reasoning"]["effort"]);
     if request.effort.is_none() {
-        remove_unsupported(body, "reasoning", "reasoning without a known effort", notes);
+        remove_unsupported(body, "reasoning");
     }
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
 }
 
-fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
+fn message(item: &mut Value) -> Option<Message> {
     let kind = item["type"].as_str().unwrap_or("message").to_owned();
     let (role, part) = match kind.as_str() {
-        "message" => return text_message(item, notes),
+        "message" => return text_message(item),
         "reasoning" if item["encrypted_content"].is_string() => {
             (Role::Assistant, Part::Reasoning { text: String::new(), opaque: Some(item.clone()) })
         }
@@ -71,19 +69,16 @@ fn message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
             (Role::Assistant, Part::ToolCall(call))
         }
         "function_call_output" => {
-            let content = merge_text(item, "output", notes);
+            let content = merge_text(item, "output");
             let (id, name) = (text(item, "call_id"), String::new());
             (Role::User, Part::ToolResult { id, name, content, failed: false })
         }
-        other => {
-            notes.push(format!("item `{other}`"));
-            return None;
-        }
+        _ => return None,
     };
     Some(Message::new(role, vec![part]))
 }
 
-fn text_message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
+fn text_message(item: &mut Value) -> Option<Message> {
     let (role, kind) = match item["role"].as_str() {
         Some("assistant") => (Role::Assistant, "output_text"),
         _ => (Role::User, "input_text"),
@@ -95,7 +90,6 @@ fn text_message(item: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
     let mut kept = Vec::new();
     for mut part in take_list(item, "content") {
         if part["type"] != kind {
-            notes.push(format!("content `{}`", text(&part, "type")));
             continue;
         }
         remove(&mut part, "annotations");

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Names, effort, put_common, remove_unsupported, schema, take_list, text, tools};
+use super::fields::{effort, put_common, remove_unsupported, schema, take_list, text, tools};
 use crate::{Effort, Message, Part, Request, Role, ToolCall};
 
-pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
+pub(super) fn read(body: &mut Value) -> Request {
     let mut request = Request::conversation(Vec::new());
     let mut kept = Vec::new();
     for message in take_list(body, "messages") {
@@ -19,24 +19,18 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
                 let result = Part::ToolResult { id, name, content: content_text, failed: false };
                 request.messages.push(Message::new(Role::User, vec![result]));
             }
-            other => {
-                notes.push(format!("a `{other}` message that is not the first"));
-                continue;
-            }
+            // A system message that is not the first.
+            _ => continue,
         }
         kept.push(message);
     }
     body["messages"] = kept.into();
-    put_common(
-        &mut request,
-        &mut body["options"],
-        Names { max_tokens: "num_predict", stop: "stop" },
-    );
-    request.tools = tools(body, "parameters", notes);
+    put_common(&mut request, &mut body["options"], "num_predict", "stop");
+    request.tools = tools(body, "parameters");
     if body["format"].is_object() {
         request.schema = Some(schema(&Value::Null, &body["format"]));
     } else {
-        remove_unsupported(body, "format", "JSON mode without a schema", notes);
+        remove_unsupported(body, "format");
     }
     let think = body["think"].as_bool().map(|it| if it { Effort::High } else { Effort::None });
     request.effort = think.or_else(|| effort(&body["think"]));

@@ -9,10 +9,14 @@ use std::{
     fmt::Write as _,
 };
 
-use super::{CallError, Codec, DecodedResponse, EventFramer, Framing, StreamReader};
-use crate::{ErrorKind, Finish, Listener, Part, Piece};
-
 use self::recording::Recording;
+use crate::{
+    ErrorKind, Finish, Listener, Part, Piece,
+    codec::{
+        CallError, DecodedResponse, Protocol, Quirks, StreamReader, decode_error,
+        framer::{EventFramer, Framing},
+    },
+};
 
 mod neutral;
 mod recording;
@@ -21,28 +25,22 @@ mod shape;
 /// Maximum size of an event; larger than any event in any recording.
 const MAX_EVENT: usize = 16 << 20;
 
+/// Returns the recordings of endpoints that generate text, without those that have an error status.
+fn generated() -> impl Iterator<Item = (&'static Recording, Protocol)> {
+    let recordings = recording::all().iter().filter(|it| it.is_success());
+    recordings.filter_map(|it| Some((it, it.protocol()?)))
+}
+
 #[test]
 fn cassette_responses_decode() {
-    let mut tally = Tally::default();
-    let mut wrong = Vec::new();
-    for recording in recording::all().iter().filter(|it| it.is_success()) {
-        let Some(codec) = recording.codec() else { continue };
-        let answer = match recording.is_stream() {
-            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]).response,
-            false => codec.decode(recording.body.as_bytes()),
-        };
-        match answer {
-            Ok(answer) => {
-                wrong.extend(response_problem(recording, &answer));
-                tally.count(recording, "decoded");
+    let problems =
+        generated().filter_map(|(recording, protocol)| {
+            match StreamOutcome::of_recording(recording, protocol).response {
+                Ok(answer) => response_problem(recording, &answer),
+                Err(error) => error_problem(recording, &error),
             }
-            Err(error) => {
-                wrong.extend(error_problem(recording, &error));
-                tally.count(recording, &format!("{:?}", error.kind));
-            }
-        }
-    }
-    tally.print("answers");
+        });
+    let wrong: Vec<String> = problems.collect();
     assert!(wrong.is_empty(), "{} responses are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -50,14 +48,8 @@ fn cassette_responses_decode() {
 fn cassette_own_responses_match_snapshot() {
     let mut text = String::new();
     for recording in recording::own().iter().filter(|it| it.is_success()) {
-        let codec = recording.codec().expect("own recordings are of generating endpoints");
-        let outcome = match recording.is_stream() {
-            true => StreamOutcome::of(&*codec, [recording.body.as_bytes()]),
-            false => StreamOutcome {
-                pieces: Vec::new(),
-                response: codec.decode(recording.body.as_bytes()),
-            },
-        };
+        let protocol = recording.protocol().expect("own recordings are of generating endpoints");
+        let outcome = StreamOutcome::of_recording(recording, protocol);
         writeln!(text, "{}: {outcome:#?}", recording.file).unwrap();
     }
     insta::assert_snapshot!(text);
@@ -65,47 +57,38 @@ fn cassette_own_responses_match_snapshot() {
 
 #[test]
 fn cassette_streams_decode_however_they_are_split() {
-    let mut tally = Tally::default();
-    for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
-        let Some(codec) = recording.codec() else { continue };
+    for (recording, protocol) in generated().filter(|it| it.0.is_stream()) {
         let body = recording.body.as_bytes();
-        let n_cuts = check_framing(recording, &*codec);
-        let whole = StreamOutcome::of(&*codec, [body]);
+        check_framing(recording, protocol);
+        let whole = StreamOutcome::of(protocol, [body]);
         whole.check_pieces(recording);
         assert_eq!(
-            StreamOutcome::of(&*codec, body.chunks(1)),
+            StreamOutcome::of(protocol, body.chunks(1)),
             whole,
             "{}: byte by byte",
             recording.file
         );
-        let n_full_reads = n_full_reads(body.len());
-        for cut in spread(body.len(), n_full_reads) {
+        for cut in spread(body.len(), n_full_reads(body.len())) {
             let (begin, end) = body.split_at(cut);
             assert_eq!(
-                StreamOutcome::of(&*codec, [begin, end]),
+                StreamOutcome::of(protocol, [begin, end]),
                 whole,
                 "{}: cut at {cut}",
                 recording.file
             );
         }
-        tally.count(recording, "streams");
-        tally.add(recording, "splits of an event", n_cuts);
-        tally.add(recording, "splits of a response", n_full_reads);
     }
-    tally.print("split streams");
 }
 
 #[test]
 fn cassette_truncated_streams_are_errors() {
-    let mut tally = Tally::default();
-    for recording in recording::all().iter().filter(|it| it.is_success() && it.is_stream()) {
-        let Some(codec) = recording.codec() else { continue };
+    for (recording, protocol) in generated().filter(|it| it.0.is_stream()) {
         let end = end_of_response(recording);
-        let is_answer = StreamOutcome::of(&*codec, [recording.body.as_bytes()]).response.is_ok();
+        let is_answer = StreamOutcome::of(protocol, [recording.body.as_bytes()]).response.is_ok();
         let n = n_full_reads(end);
         let at_the_end = (end.saturating_sub(n)..end).rev();
         for cut in at_the_end.chain(spread(end, n)) {
-            let outcome = StreamOutcome::of(&*codec, [&recording.body.as_bytes()[..cut]]);
+            let outcome = StreamOutcome::of(protocol, [&recording.body.as_bytes()[..cut]]);
             let error =
                 outcome.response.expect_err(&format!("{}: cut at {cut} is whole", recording.file));
             if is_answer {
@@ -116,49 +99,33 @@ fn cassette_truncated_streams_are_errors() {
                     recording.file
                 );
             }
-            tally.count(recording, "cuts");
         }
     }
-    tally.print("truncated streams");
 }
 
 #[test]
 fn cassette_errors_decode() {
-    let mut tally = Tally::default();
     for recording in recording::all().iter().filter(|it| it.status >= 400) {
-        // Endpoints that do not generate text have no codec, but their errors have the same form.
-        let codec = recording.codec().unwrap_or_else(super::anthropic);
-        let error =
-            codec.decode_error(recording.status, &recording.headers, recording.body.as_bytes());
+        let error = decode_error(recording.status, &recording.headers, recording.body.as_bytes());
         let fits = kinds_of(recording.status).contains(&error.kind);
         assert!(fits, "{}: status {}: {error:?}", recording.file, recording.status);
         assert!(!error.message.is_empty() && error.message.len() < 4000, "{}", recording.file);
-        tally.count(recording, &format!("{} {:?}", recording.status, error.kind));
     }
-    tally.print("errors");
 }
 
 #[test]
 fn cassette_requests_match_recorded_ones() {
-    let mut tally = Tally::default();
-    let mut unsupported = Tally::default();
     let mut expressible = BTreeMap::new();
     let mut differences = Vec::new();
-    for recording in recording::all().iter().filter(|it| it.is_success()) {
-        let Some(codec) = recording.codec() else { continue };
+    for (recording, protocol) in generated() {
         let theirs = serde_json::from_str(&recording.request_body)
             .unwrap_or_else(|error| panic!("{}: {error}", recording.file));
-        let expressible =
-            expressible.entry(format!("{codec:?}")).or_insert_with(|| shape::expressible(&*codec));
-        let report = shape::compare(recording, &*codec, expressible, theirs);
-        for reason in report.unsupported {
-            unsupported.count(recording, &reason);
-        }
-        differences.extend(report.differences.iter().map(|it| format!("{}: {it}", recording.file)));
-        tally.count(recording, "compared");
+        let expressible = expressible
+            .entry(format!("{protocol:?}"))
+            .or_insert_with(|| shape::expressible(protocol));
+        let found = shape::compare(recording, protocol, expressible, theirs);
+        differences.extend(found.iter().map(|it| format!("{}: {it}", recording.file)));
     }
-    tally.print("requests");
-    unsupported.print("not supported by our requests");
     assert!(
         differences.is_empty(),
         "{} differences:\n{}",
@@ -171,35 +138,25 @@ fn cassette_requests_match_recorded_ones() {
 /// unsupported, so without the snapshot, a codec that stops writing a path would go unnoticed.
 #[test]
 fn cassette_request_paths_match_snapshot() {
-    let codecs = [
-        super::openai_chat(super::Quirks::OPENAI),
-        super::openai_chat(super::Quirks::GROQ),
-        super::openai_chat(super::Quirks::OPENROUTER),
-        super::openai_chat(super::Quirks::SERVER),
-        super::openai_responses(),
-        super::anthropic(),
-        super::gemini(),
-        super::ollama(),
+    let protocols = [
+        Protocol::OpenAiChat(Quirks::OPENAI),
+        Protocol::OpenAiChat(Quirks::GROQ),
+        Protocol::OpenAiChat(Quirks::OPENROUTER),
+        Protocol::OpenAiChat(Quirks::SERVER),
+        Protocol::OpenAiResponses,
+        Protocol::Anthropic,
+        Protocol::Gemini,
+        Protocol::Ollama,
     ];
     let mut text = String::new();
-    for codec in codecs {
-        writeln!(text, "{codec:?}").unwrap();
+    for protocol in protocols {
+        writeln!(text, "{protocol:?}").unwrap();
         // Paths inside schemas are skipped, because the contents of schemas come from the caller.
-        for path in shape::expressible(&*codec).iter().filter(|it| !it.contains("/properties")) {
+        for path in shape::expressible(protocol).iter().filter(|it| !it.contains("/properties")) {
             writeln!(text, "  {path}").unwrap();
         }
     }
     insta::assert_snapshot!(text);
-}
-
-#[test]
-fn cassette_other_endpoints_are_counted() {
-    let mut tally = Tally::default();
-    for recording in recording::all().iter().filter(|it| it.codec().is_none()) {
-        let path = recording.path.rsplit(['/', ':']).find(|it| !it.contains(char::is_numeric));
-        tally.count(recording, path.unwrap_or(&recording.path));
-    }
-    tally.print("skipped endpoints");
 }
 
 /// The pieces of a streamed response, and the response itself.
@@ -210,10 +167,18 @@ struct StreamOutcome {
 }
 
 impl StreamOutcome {
-    fn of<'b>(codec: &dyn Codec, body: impl IntoIterator<Item = &'b [u8]>) -> Self {
+    fn of_recording(recording: &Recording, protocol: Protocol) -> Self {
+        let body = recording.body.as_bytes();
+        match recording.is_stream() {
+            true => Self::of(protocol, [body]),
+            false => Self { pieces: Vec::new(), response: protocol.decode(body) },
+        }
+    }
+
+    fn of<'b>(protocol: Protocol, body: impl IntoIterator<Item = &'b [u8]>) -> Self {
         let mut pieces = Vec::new();
         let mut on_piece = |piece| pieces.push(piece);
-        let response = read(codec, body, &mut Listener::new(&mut on_piece));
+        let response = read(protocol, body, &mut Listener::new(&mut on_piece));
         Self { pieces, response }
     }
 
@@ -243,11 +208,11 @@ impl StreamOutcome {
 }
 
 fn read<'b>(
-    codec: &dyn Codec,
+    protocol: Protocol,
     body: impl IntoIterator<Item = &'b [u8]>,
     listener: &mut Listener<'_>,
 ) -> Result<DecodedResponse, CallError> {
-    let mut reader = StreamReader::new(codec, MAX_EVENT);
+    let mut reader = StreamReader::new(protocol, MAX_EVENT);
     for bytes in body {
         reader.push(bytes, listener)?;
         if reader.is_done() {
@@ -257,20 +222,18 @@ fn read<'b>(
     reader.finish(listener)
 }
 
-/// Checks that the framer yields the same events wherever the bytes are split, and returns the number of splits. For
-/// each split, only the event that contains the split is read, because the other events are not affected. Long events
+/// Checks that the framer yields the same events wherever the bytes are split. For each split, only the event that contains the split is read, because the other events are not affected. Long events
 /// are split at every byte near their ends, and at intervals in the middle. The nightly run splits them at every byte.
-fn check_framing(recording: &Recording, codec: &dyn Codec) -> usize {
+fn check_framing(recording: &Recording, protocol: Protocol) {
     let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some();
-    let mut n_cuts = 0;
     let body = recording.body.as_bytes();
     let events = |pieces: &[&[u8]]| {
-        let mut framer = EventFramer::new(codec.framing(), MAX_EVENT);
+        let mut framer = EventFramer::new(protocol.framing(), MAX_EVENT);
         let mut events: Vec<_> = pieces.iter().flat_map(|it| framer.push(it).unwrap()).collect();
         events.extend(framer.finish());
         events
     };
-    let separator = match codec.framing() {
+    let separator = match protocol.framing() {
         Framing::Lines => "\n",
         Framing::Sse if recording.body.contains("\r\n\r\n") => "\r\n\r\n",
         Framing::Sse => "\n\n",
@@ -282,11 +245,9 @@ fn check_framing(recording: &Recording, codec: &dyn Codec) -> usize {
         let cuts = (0..text.len()).filter(|it| it % step == 0 || *it < 20 || it + 20 > text.len());
         for cut in cuts {
             assert_eq!(events(&[&text[..cut], &text[cut..]]), whole, "{}: {cut}", recording.file);
-            n_cuts += 1;
         }
     }
     assert_eq!(events(&body.chunks(1).collect::<Vec<_>>()), events(&[body]), "{}", recording.file);
-    n_cuts
 }
 
 /// Returns how often to read a whole body with different splits. Short bodies are read often and long bodies a few
@@ -388,33 +349,5 @@ fn kinds_of(status: u16) -> &'static [ErrorKind] {
         501 => &[BadRequest],
         408 | 409 | 498 | 499 | 500.. => &[Overloaded, RequestTooLong],
         _ => &[BadRequest, Refused, RequestTooLong],
-    }
-}
-
-/// Test statistics for each provider. They are printed as one line per provider.
-#[derive(Default)]
-struct Tally {
-    counts: BTreeMap<String, BTreeMap<String, usize>>,
-}
-
-impl Tally {
-    fn count(&mut self, recording: &Recording, what: &str) {
-        self.add(recording, what, 1);
-    }
-
-    fn add(&mut self, recording: &Recording, what: &str, n: usize) {
-        let counts = self.counts.entry(recording.provider.clone()).or_default();
-        *counts.entry(what.to_owned()).or_default() += n;
-    }
-
-    fn print(&self, title: &str) {
-        for (provider, counts) in &self.counts {
-            let mut line = String::new();
-            for (what, n) in counts {
-                let separator = if line.is_empty() { "" } else { ", " };
-                write!(line, "{separator}{n} {what}").unwrap();
-            }
-            println!("{title}: {provider}: {line}");
-        }
     }
 }

@@ -6,11 +6,10 @@ use std::{
     sync::LazyLock,
 };
 
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use crate::codec::{
-    Codec, Headers, Quirks, anthropic, gemini, ollama, openai_chat, openai_responses,
-};
+use crate::codec::{Protocol, Quirks};
 
 /// A recorded request and its response.
 #[derive(Debug)]
@@ -22,29 +21,8 @@ pub(super) struct Recording {
     pub(super) path: String,
     pub(super) request_body: String,
     pub(super) status: u16,
-    pub(super) headers: ResponseHeaders,
+    pub(super) headers: HeaderMap,
     pub(super) body: String,
-}
-
-/// The protocols that the codecs implement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Chat,
-    Responses,
-    Messages,
-    Contents,
-    Ollama,
-}
-
-/// Headers of a response.
-#[derive(Debug)]
-pub(super) struct ResponseHeaders(Vec<Header>);
-
-impl Headers for ResponseHeaders {
-    fn get(&self, name: &str) -> Option<&str> {
-        let header = self.0.iter().find(|it| it.name.eq_ignore_ascii_case(name));
-        header.map(|it| it.value.as_str())
-    }
 }
 
 impl Recording {
@@ -54,26 +32,15 @@ impl Recording {
         match () {
             // A request without a body lists models or uses another protocol.
             () if self.request_body.is_empty() => None,
-            () if ends("/chat/completions") => Some(Protocol::Chat),
-            () if ends("/responses") => Some(Protocol::Responses),
-            () if ends("/v1/messages") => Some(Protocol::Messages),
+            () if ends("/chat/completions") => Some(Protocol::OpenAiChat(self.quirks())),
+            () if ends("/responses") => Some(Protocol::OpenAiResponses),
+            () if ends("/v1/messages") => Some(Protocol::Anthropic),
             () if ends(":generateContent") || ends(":streamGenerateContent") => {
-                Some(Protocol::Contents)
+                Some(Protocol::Gemini)
             }
             () if ends("/api/chat") => Some(Protocol::Ollama),
             () => None,
         }
-    }
-
-    /// Returns the codec of the endpoint, or `None` if the endpoint does not generate text.
-    pub(super) fn codec(&self) -> Option<Box<dyn Codec>> {
-        self.protocol().map(|protocol| match protocol {
-            Protocol::Chat => openai_chat(self.quirks()),
-            Protocol::Responses => openai_responses(),
-            Protocol::Messages => anthropic(),
-            Protocol::Contents => gemini(),
-            Protocol::Ollama => ollama(),
-        })
     }
 
     fn quirks(&self) -> Quirks {
@@ -87,8 +54,8 @@ impl Recording {
 
     /// Returns whether the response is a stream.
     pub(super) fn is_stream(&self) -> bool {
-        let kind = self.headers.get("content-type").unwrap_or_default();
-        kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
+        let kind = self.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        kind.starts_with(b"text/event-stream") || kind.starts_with(b"application/x-ndjson")
     }
 
     pub(super) fn is_success(&self) -> bool {
@@ -158,7 +125,7 @@ fn read(root: &Path, file: &Path) -> Vec<Recording> {
         path: when.path,
         request_body: when.body.unwrap_or_default(),
         status: then.status,
-        headers: ResponseHeaders(then.header.unwrap_or_default()),
+        headers: then.header.into_iter().flatten().filter_map(Header::parse).collect(),
         body: then.body.unwrap_or_default(),
     };
     turns.into_iter().map(recording).collect()
@@ -190,4 +157,10 @@ struct RecordedResponse {
 struct Header {
     name: String,
     value: String,
+}
+
+impl Header {
+    fn parse(self) -> Option<(HeaderName, HeaderValue)> {
+        Some((self.name.parse().ok()?, self.value.parse().ok()?))
+    }
 }

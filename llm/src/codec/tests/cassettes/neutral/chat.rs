@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    Names, any_json, effort, merge_text, put_common, remove_unsupported, schema, take_list, text,
+use super::fields::{
+    any_json, effort, merge_text, put_common, remove_unsupported, schema, take_list, text,
     tool_choice, tools,
 };
 use crate::{Message, Part, Request, Role, ToolCall};
 
-pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
+pub(super) fn read(body: &mut Value) -> Request {
     let mut request = Request::conversation(Vec::new());
     let mut kept = Vec::new();
     for mut message in take_list(body, "messages") {
-        let content_text = merge_text(&mut message, "content", notes);
+        let content_text = merge_text(&mut message, "content");
         let role = text(&message, "role");
         match role.as_str() {
             "system" | "developer" if kept.is_empty() => {
@@ -28,21 +28,18 @@ pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
                 let result = Part::ToolResult { id, name, content: content_text, failed: false };
                 request.messages.push(Message::new(Role::User, vec![result]));
             }
-            "user" => continue,
-            other => {
-                notes.push(format!("a `{other}` message that is not the first"));
-                continue;
-            }
+            // An empty user message, or a system message that is not the first.
+            _ => continue,
         }
         kept.push(message);
     }
     body["messages"] = kept.into();
-    put_common(&mut request, body, Names { max_tokens: "max_tokens", stop: "stop" });
-    request.tools = tools(body, "parameters", notes);
+    put_common(&mut request, body, "max_tokens", "stop");
+    request.tools = tools(body, "parameters");
     request.tool_choice = tool_choice(body);
-    put_response_format(&mut request, body, notes);
-    put_effort(&mut request, body, notes);
-    remove_unsupported(body, "provider", "host selection", notes);
+    put_response_format(&mut request, body);
+    put_effort(&mut request, body);
+    remove_unsupported(body, "provider");
     request.cache_key = body["prompt_cache_key"].as_str().map(str::to_owned);
     request
 }
@@ -68,7 +65,7 @@ fn assistant(message: &Value, content_text: String) -> Message {
     Message::new(Role::Assistant, parts)
 }
 
-fn put_response_format(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_response_format(request: &mut Request, body: &mut Value) {
     let format = &body["response_format"];
     let request_body = &format["json_schema"];
     match format["type"].as_str() {
@@ -79,19 +76,19 @@ fn put_response_format(request: &mut Request, body: &mut Value, notes: &mut Vec<
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }
-        _ => remove_unsupported(body, "response_format", "JSON mode without a schema", notes),
+        _ => remove_unsupported(body, "response_format"),
     }
 }
 
-fn put_effort(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_effort(request: &mut Request, body: &mut Value) {
     let thinks = &body["chat_template_kwargs"]["enable_thinking"];
     let thinks = thinks.as_bool().map(|it| json!(if it { "high" } else { "none" }));
     let efforts =
         [&body["reasoning_effort"], &body["reasoning"]["effort"], &thinks.unwrap_or_default()];
     request.effort = efforts.into_iter().find_map(effort);
     if request.effort.is_none() {
-        remove_unsupported(body, "reasoning_effort", "an unknown effort", notes);
-        remove_unsupported(body, "reasoning", "an effort in tokens", notes);
-        remove_unsupported(body, "chat_template_kwargs", "template arguments", notes);
+        remove_unsupported(body, "reasoning_effort");
+        remove_unsupported(body, "reasoning");
+        remove_unsupported(body, "chat_template_kwargs");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each recorded body is parsed into a request, encoded by our codec, and compared with the original, including all
 //! values. If the recorded body has a key that the codec writes for at least one sample request, the encoded body must
-//! have it too. Any other key is unsupported and only counted.
+//! have it too. Any other key is unsupported and ignored.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,7 @@ use super::{
     neutral::{self, ParsedRequest},
     recording::Recording,
 };
-use crate::codec::{Codec, sample_requests, schema};
-
-/// Result of a comparison.
-#[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) differences: Vec<String>,
-    /// Paths in the recorded body that our requests do not support.
-    pub(super) unsupported: Vec<String>,
-}
+use crate::codec::{Protocol, schema, tests::sample_requests};
 
 /// Intended differences between our requests and the recorded ones: path, kind of difference, and reason.
 const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
@@ -125,37 +117,33 @@ const SCHEMAS: &[&str] = &[
     "format",
 ];
 
-/// Compares a recorded request with the request that our codec encodes for the same call.
+/// Compares a recorded request with the request that our codec encodes for the same call. Returns the differences.
 pub(super) fn compare(
     recording: &Recording,
-    codec: &dyn Codec,
+    protocol: Protocol,
     expressible: &BTreeSet<String>,
     mut theirs: Value,
-) -> Report {
-    let mut report = Report::default();
-    let protocol = recording.protocol().expect("a recording with a codec has a protocol");
+) -> Vec<String> {
     let ParsedRequest { model, request, stream } =
-        neutral::read(protocol, &recording.path, &mut theirs, &mut report.unsupported);
-    let ours = match codec.encode(&model, &request, stream) {
+        neutral::read(protocol, &recording.path, &mut theirs);
+    let ours = match protocol.encode(&model, &request, stream) {
         Ok(wire) => wire,
-        Err(error) => {
-            report.differences.push(format!("cannot be encoded: {error:?}"));
-            return report;
-        }
+        Err(error) => return vec![format!("cannot be encoded: {error:?}")],
     };
+    let mut comparison = Comparison { expressible, differences: Vec::new() };
     let path = ours.path.split('?').next().unwrap_or_default();
     if !recording.path.ends_with(path) {
-        report.differences.push(format!("sent to {path}, not {}", recording.path));
+        comparison.differences.push(format!("sent to {path}, not {}", recording.path));
     }
     let mut ours = ours.body;
     neutral::normalize_token_limit(&mut ours);
-    Comparison { expressible, report: &mut report }.values("", &theirs, &ours);
-    report
+    comparison.values("", &theirs, &ours);
+    comparison.differences
 }
 
 struct Comparison<'c> {
     expressible: &'c BTreeSet<String>,
-    report: &'c mut Report,
+    differences: Vec<String>,
 }
 
 impl Comparison<'_> {
@@ -187,7 +175,7 @@ impl Comparison<'_> {
             _ => false,
         };
         if !same {
-            self.report.differences.push(format!("{path}: {theirs} became {ours}"));
+            self.differences.push(format!("{path}: {theirs} became {ours}"));
         }
     }
 
@@ -199,18 +187,19 @@ impl Comparison<'_> {
             match ours.get(key) {
                 _ if value.is_null() => {}
                 Some(ours) => self.values(&path, value, ours),
-                None if is_allowed(&path, AllowedDifference::Missing) => {}
-                None if self.expressible.contains(&path) => {
-                    self.report.differences.push(format!("{path}: missing in ours: {value}"));
+                None => {
+                    let is_intended = is_allowed(&path, AllowedDifference::Missing);
+                    if !is_intended && self.expressible.contains(&path) {
+                        self.differences.push(format!("{path}: missing in ours: {value}"));
+                    }
                 }
-                None => self.report.unsupported.push(path),
             }
         }
         for (key, value) in ours.as_object().into_iter().flatten() {
             let path = inside(key);
             let is_new = theirs.get(key).is_none_or(Value::is_null) && !value.is_null();
             if is_new && !is_allowed(&path, AllowedDifference::Added) {
-                self.report.differences.push(format!("{path}: only in ours: {value}"));
+                self.differences.push(format!("{path}: only in ours: {value}"));
             }
         }
     }
@@ -230,11 +219,11 @@ fn is_same_json(one: &str, other: &str) -> bool {
 }
 
 /// Returns all paths that the codec writes for at least one of the sample requests.
-pub(super) fn expressible(codec: &dyn Codec) -> BTreeSet<String> {
+pub(super) fn expressible(protocol: Protocol) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for (model, request) in sample_requests::requests() {
         // Some protocols do not support every request.
-        let Ok(wire) = codec.encode(model, &request, true) else { continue };
+        let Ok(wire) = protocol.encode(model, &request, true) else { continue };
         let mut body = wire.body;
         neutral::normalize_token_limit(&mut body);
         collect("", &body, &mut paths);

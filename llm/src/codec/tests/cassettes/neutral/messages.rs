@@ -2,29 +2,29 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    Names, effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
+use super::fields::{
+    effort, merge_text, put_common, remove, remove_unsupported, schema, take_list, text,
     tool_choice, tools,
 };
 use crate::{Effort, Message, Part, Request, Role, ToolCall};
 
-pub(super) fn read(body: &mut Value, notes: &mut Vec<String>) -> Request {
+pub(super) fn read(body: &mut Value) -> Request {
     let mut request = Request::conversation(Vec::new());
     put_system(&mut request, body);
     let mut kept = Vec::new();
     for mut message in take_list(body, "messages") {
-        if let Some(read) = read_message(&mut message, notes) {
+        if let Some(read) = read_message(&mut message) {
             request.messages.push(read);
             kept.push(message);
         }
     }
     body["messages"] = kept.into();
-    put_common(&mut request, body, Names { max_tokens: "max_tokens", stop: "stop_sequences" });
+    put_common(&mut request, body, "max_tokens", "stop_sequences");
     request.seed = None;
-    request.tools = tools(body, "input_schema", notes);
-    put_breakpoints(&mut request, body, notes);
+    request.tools = tools(body, "input_schema");
+    put_breakpoints(&mut request, body);
     request.tool_choice = tool_choice(body);
-    put_thinking(&mut request, body, notes);
+    put_thinking(&mut request, body);
     let format = &body["output_config"]["format"];
     if format["type"] == "json_schema" {
         request.schema = Some(schema(&Value::Null, &format["schema"]));
@@ -39,7 +39,7 @@ fn put_system(request: &mut Request, body: &mut Value) {
     };
     let breakpoint = system["content"].as_array().into_iter().flatten().rev();
     let breakpoint = breakpoint.map(|it| it["cache_control"].clone()).find(|it| !it.is_null());
-    let content_text = merge_text(&mut system, "content", &mut Vec::new());
+    let content_text = merge_text(&mut system, "content");
     let mut block = json!({ "type": "text", "text": content_text });
     if let Some(breakpoint) = breakpoint {
         block["cache_control"] = breakpoint;
@@ -49,7 +49,7 @@ fn put_system(request: &mut Request, body: &mut Value) {
     request.system = Some(content_text);
 }
 
-fn read_message(message: &mut Value, notes: &mut Vec<String>) -> Option<Message> {
+fn read_message(message: &mut Value) -> Option<Message> {
     let role = if message["role"] == "assistant" { Role::Assistant } else { Role::User };
     if message["content"].is_string() {
         message["content"] = json!([{ "type": "text", "text": message["content"] }]);
@@ -57,9 +57,9 @@ fn read_message(message: &mut Value, notes: &mut Vec<String>) -> Option<Message>
     let mut read = Message::new(role, Vec::new());
     let mut kept: Vec<Value> = Vec::new();
     for mut block in take_list(message, "content") {
-        let Some(part) = part(&mut block, notes) else { continue };
+        let Some(part) = part(&mut block) else { continue };
         if let Some(last) = kept.last_mut() {
-            remove_unsupported(last, "cache_control", "a breakpoint inside a message", notes);
+            remove_unsupported(last, "cache_control");
         }
         read.parts.push(part);
         kept.push(block);
@@ -69,7 +69,7 @@ fn read_message(message: &mut Value, notes: &mut Vec<String>) -> Option<Message>
     (!read.parts.is_empty()).then_some(read)
 }
 
-fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
+fn part(block: &mut Value) -> Option<Part> {
     match text(block, "type").as_str() {
         "text" => Some(Part::text(text(block, "text"))),
         "thinking" => {
@@ -86,7 +86,7 @@ fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
             opaque: None,
         })),
         "tool_result" => {
-            let content = merge_text(block, "content", notes);
+            let content = merge_text(block, "content");
             block["content"] = json!([{ "type": "text", "text": content }]);
             let failed = block["is_error"] == true;
             if !failed {
@@ -95,38 +95,30 @@ fn part(block: &mut Value, notes: &mut Vec<String>) -> Option<Part> {
             let (id, name) = (text(block, "tool_use_id"), String::new());
             Some(Part::ToolResult { id, name, content, failed })
         }
-        other => {
-            notes.push(format!("content `{other}`"));
-            None
-        }
+        _ => None,
     }
 }
 
 /// Parses the cache breakpoints of tools and the automatic cache breakpoint.
-fn put_breakpoints(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_breakpoints(request: &mut Request, body: &mut Value) {
     let n_tools = request.tools.len();
     for (path, tool) in body["tools"].as_array_mut().into_iter().flatten().enumerate() {
         let is_ours = path + 1 == n_tools && request.system.is_none();
         if is_ours && tool["cache_control"].is_object() {
             request.cache_system = true;
         } else {
-            remove_unsupported(tool, "cache_control", "a breakpoint on a tool", notes);
+            remove_unsupported(tool, "cache_control");
         }
     }
     let has_breakpoints = request.cache_system || request.messages.iter().any(|it| it.cache);
     if has_breakpoints {
-        remove_unsupported(
-            body,
-            "cache_control",
-            "an automatic breakpoint next to explicit ones",
-            notes,
-        );
+        remove_unsupported(body, "cache_control");
     } else if body["cache_control"].is_object() {
         request.cache_key = Some("one".to_owned());
     }
 }
 
-fn put_thinking(request: &mut Request, body: &mut Value, notes: &mut Vec<String>) {
+fn put_thinking(request: &mut Request, body: &mut Value) {
     request.effort = match body["thinking"]["type"].as_str() {
         Some("disabled") => Some(Effort::None),
         Some(_) => Some(Effort::Low),
@@ -137,7 +129,7 @@ fn put_thinking(request: &mut Request, body: &mut Value, notes: &mut Vec<String>
     }
     if request.effort.is_some() {
         // With thinking, the API allows only the default temperature.
-        remove_unsupported(body, "temperature", "a temperature with thinking", notes);
+        remove_unsupported(body, "temperature");
         request.temperature = None;
     }
 }

@@ -1,11 +1,27 @@
-//! Encodes tools and tool results in the form that several protocols share.
+//! Encodes the parts of requests that several protocols have in common: sampling options, tools and tool results.
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::schema;
-use crate::{Message, Part, Tool};
+use crate::{Message, Part, Request, Tool};
+
+/// Encodes temperature, seed and stop sequences. Only the key of the stop sequences depends on the protocol.
+pub(super) fn sampling_options(request: &Request, stop: &str) -> Map<String, Value> {
+    let mut options = Map::new();
+    let mut put = |key: &str, value: Value| drop(options.insert(key.to_owned(), value));
+    if let Some(temperature) = request.temperature {
+        put("temperature", temperature.into());
+    }
+    if let Some(seed) = request.seed {
+        put("seed", seed.into());
+    }
+    if !request.stop.is_empty() {
+        put(stop, request.stop.clone().into());
+    }
+    options
+}
 
 /// Encodes a tool for OpenAI's chat completions and Ollama's chat API.
 pub(super) fn chat_tool(tool: &Tool) -> Value {

@@ -1,0 +1,5 @@
+//! Tests of the codecs with sample requests and with recorded HTTP interactions.
+
+mod cassettes;
+mod encode;
+mod sample_requests;

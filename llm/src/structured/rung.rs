@@ -1,0 +1,38 @@
+//! The methods of the structured-output fallback ladder.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One method of the structured-output fallback ladder. The variants are ordered from the most to the least reliable
+/// method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// The whole reply is JSON that conforms to the schema.
+    Schema,
+    /// The whole reply is JSON that conforms to the schema after the changes listed in the notes.
+    Json,
+    /// The value is JSON that was embedded in prose or in a code block.
+    JsonExtracted,
+    /// The value was assembled from labelled values in prose.
+    #[serde(rename = "regex")]
+    Labels,
+    /// The value comes from the reply to a second call.
+    Repaired,
+    /// The value is the caller's default.
+    Default,
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Schema => "schema",
+            Self::Json => "json",
+            Self::JsonExtracted => "json_extracted",
+            Self::Labels => "regex",
+            Self::Repaired => "repaired",
+            Self::Default => "default",
+        })
+    }
+}
