@@ -199,7 +199,7 @@ impl CallPolicy {
     }
 
     /// Returns the number of calls in the journal.
-    #[cfg(all(test, feature = "testkit"))]
+    #[cfg(test)]
     pub(crate) fn journal_len(&self) -> usize {
         self.state().journal.len()
     }

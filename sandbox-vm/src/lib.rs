@@ -53,8 +53,6 @@ mod sandboxes;
 mod session;
 mod spec;
 mod sys;
-#[cfg(feature = "testkit")]
-pub mod testkit;
 
 pub use call_policy::{CallError, CallExecutor, CallPolicy};
 pub use error::{Error, TerminationReason};

@@ -4,7 +4,6 @@ mod host_calls;
 mod quota;
 mod replace;
 #[cfg(test)]
-#[cfg(feature = "testkit")]
 mod tests;
 
 use std::{

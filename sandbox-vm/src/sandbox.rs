@@ -2,7 +2,6 @@
 
 mod expiry;
 #[cfg(test)]
-#[cfg(feature = "testkit")]
 mod tests;
 
 use std::{

@@ -30,7 +30,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(fuzzing)]
 pub use kernel::fuzz_kernel;
 pub use monitor::{guest, monitor};
 

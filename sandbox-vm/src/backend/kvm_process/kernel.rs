@@ -8,7 +8,7 @@
 mod descriptors;
 mod dispatch;
 mod files;
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod layout;
 mod memory;
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 #[cfg(test)]
 pub(super) use self::fuzz::FakeHost;
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(fuzzing)]
 pub use self::fuzz::fuzz_kernel;
 pub(super) use self::poll::Readiness;
 use self::{

@@ -24,6 +24,7 @@ const MAX_ACTIONS: usize = 200;
 
 /// Runs a guest whose actions are determined by the bytes. An action is a system call, a write to the guest's own
 /// memory, or the arrival of data from the host. Panics if the bookkeeping of memory or files becomes inconsistent.
+#[cfg_attr(test, expect(unreachable_pub, reason = "it is public for the fuzz target"))]
 pub fn fuzz_kernel(bytes: &[u8]) {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);

@@ -5,17 +5,19 @@ use std::{
     path::Path,
 };
 
-use crate::{
+use sandbox_vm::{
     GraphRun, Image, Isolation, Program, Sandbox, Sandboxes, SandboxesBuilder, Spec,
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
+
+use crate::graphs::agent;
 
 /// Environment variable with the path of the program that containers run, if it is not this program.
 #[cfg(feature = "docker")]
 const AGENT_VARIABLE: &str = "SANDBOX_VM_AGENT";
 
 /// Starts `count` sandboxes, prints `ready`, and never returns.
-pub(super) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
+pub(crate) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let builder = add_backend(backend, Sandboxes::builder().state_dir(state));
@@ -46,13 +48,13 @@ fn add_backend(backend: &str, builder: SandboxesBuilder) -> SandboxesBuilder {
         "gvisor" => builder.backend(Gvisor::this_program()),
         "microvm" => builder.backend(MicroVm::this_program()),
         #[cfg(target_arch = "x86_64")]
-        "kvm-process" => builder.backend(crate::backend::KvmProcess::this_program()),
+        "kvm-process" => builder.backend(sandbox_vm::backend::KvmProcess::this_program()),
         #[cfg(feature = "docker")]
         "docker" => {
             let agent = std::env::var_os(AGENT_VARIABLE).unwrap_or_else(|| "/proc/self/exe".into());
-            builder.backend(crate::backend::Docker::agent(agent))
+            builder.backend(sandbox_vm::backend::Docker::agent(agent))
         }
-        "in-process" => builder.backend(InProcess::new(super::agent)).isolation(Isolation::Off),
+        "in-process" => builder.backend(InProcess::new(agent)).isolation(Isolation::Off),
         _ => builder.backend(Jail::this_program()),
     }
 }

@@ -8,7 +8,6 @@ use sandbox_vm::{
     backend::{Backend, Guest, Handle, InProcess, Jail},
     report::Report,
     sandbox_dir::SandboxDir,
-    testkit,
 };
 use tokio::time::timeout;
 
@@ -57,7 +56,8 @@ async fn until_terminated(sandbox: &Sandbox) -> TerminationReason {
 
 #[tokio::test]
 async fn unkillable_guest_does_not_block_expiry_of_others() {
-    let (sandboxes, _dir) = sandboxes(UnkillableBackend(InProcess::new(testkit::agent))).await;
+    let (sandboxes, _dir) =
+        sandboxes(UnkillableBackend(InProcess::new(sandbox_testkit::agent))).await;
     let soon = Duration::from_millis(300);
     for name in ["stuck", "healthy"] {
         sandboxes.create_if_not_exists(Spec::new(name).lifetime(soon)).await.unwrap();
@@ -69,7 +69,8 @@ async fn unkillable_guest_does_not_block_expiry_of_others() {
 
 #[tokio::test(start_paused = true)]
 async fn deleting_an_unkillable_guest_takes_at_most_a_minute() {
-    let (sandboxes, dir) = sandboxes(UnkillableBackend(InProcess::new(testkit::agent))).await;
+    let (sandboxes, dir) =
+        sandboxes(UnkillableBackend(InProcess::new(sandbox_testkit::agent))).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("stuck")).await.unwrap();
     timeout(Duration::from_secs(90), sandbox.delete()).await.unwrap();
     assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);

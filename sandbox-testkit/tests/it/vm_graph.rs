@@ -9,7 +9,8 @@ use std::{
 use graph_core::{Checkpointer, MemorySaver, RunOutcome};
 use graph_trace::TraceBuilder;
 use rustix::process::{Signal, kill_process};
-use sandbox_vm::{CallPolicy, Error, GraphRun, Sandboxes, Spec, backend::Backend, testkit::graphs};
+use sandbox_testkit::graphs;
+use sandbox_vm::{CallPolicy, Error, GraphRun, Sandboxes, Spec, backend::Backend};
 use serde_json::{Value, json};
 
 use crate::{

@@ -1,9 +1,13 @@
 //! Checks access to the workspace, and checks that attempts to escape from it through paths and links fail.
 
-use super::{Check, Failure, TestContext, check, ensure, hostile};
-use crate::{EntryKind, Error, Program, Status, protocol::message::FaultCode};
+use sandbox_vm::{EntryKind, Error, Program, Status, protocol::message::FaultCode};
 
-pub(super) const CHECKS: &[Check] = &[
+use crate::{
+    check::{Check, Failure, TestContext, check, ensure},
+    hostile,
+};
+
+pub(crate) const CHECKS: &[Check] = &[
     check!("fs: files can be written, read, listed and deleted", round_trip),
     check!("fs: programs and the host see the same files", [Programs], shared),
     check!("fs: no path leaves the workspace", paths),

@@ -10,12 +10,15 @@ use std::{
 };
 
 use graph_core::{Checkpointer, Durability, MemorySaver, RunOutcome, StreamMode};
+use sandbox_vm::{CallError, CallPolicy, Error, GraphRun, Sandbox};
 use serde_json::{Map, Value, json};
 
-use super::{Check, Failure, TestContext, check, ensure, graphs};
-use crate::{CallError, CallPolicy, Error, GraphRun, Sandbox};
+use crate::{
+    check::{Check, Failure, TestContext, check, ensure, fail},
+    graphs,
+};
 
-pub(super) const CHECKS: &[Check] = &[
+pub(crate) const CHECKS: &[Check] = &[
     check!("graph: a graph runs in the guest and makes its calls through the host", debate),
     check!(
         "graph: an interrupt is stored in the thread, and another guest can resume it",
@@ -79,7 +82,7 @@ async fn interrupt(cx: TestContext) -> Result<(), Failure> {
     sandbox.delete().await;
     let sandbox = cx.sandbox(cx.spec()).await?;
     let exit = sandbox.run_graph(run().resume(json!(true))).await?.finish().await?;
-    let RunOutcome::Done(state) = exit else { return Err(super::fail(format!("{exit:?}"))) };
+    let RunOutcome::Done(state) = exit else { return Err(fail(format!("{exit:?}"))) };
     ensure!(state == json!({ "item": "tea", "approved": true }), "{state}");
     Ok(())
 }
@@ -137,7 +140,7 @@ async fn refused(cx: TestContext) -> Result<(), Failure> {
     let run = GraphRun::new("debate").input(input("tea")).call_policy(policy.clone());
     let outcome = sandbox.run_graph(run).await?.finish().await;
     let Err(Error::Graph { error, terminal: true }) = &outcome else {
-        return Err(super::fail(format!("{outcome:?}")));
+        return Err(fail(format!("{outcome:?}")));
     };
     ensure!(error.contains("`llm.chat` are not allowed; allowed kinds: other"), "{error}");
     ensure!(policy.calls_made() == 0, "a call was made");

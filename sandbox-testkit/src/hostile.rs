@@ -17,11 +17,16 @@ use std::{
 
 use rustix::net::{AddressFamily, SocketType};
 
+use crate::{check::PROGRAM, host, shared_memory::allocate_shared_memory};
+
 /// Exit code for an attempt that was not blocked.
 pub const ATTEMPT_SUCCEEDED: u8 = 77;
 
 /// Exit code for an attempt that failed for a reason other than isolation, and therefore proves nothing.
 pub const ATTEMPT_INCONCLUSIVE: u8 = 78;
+
+/// Upper bound for process ids in a guest. A process with a larger id belongs to the host.
+pub(crate) const MAX_GUEST_PID: u32 = 1000;
 
 /// Number of bytes that a program allocates to exceed its memory limit.
 const TOTAL_BYTES: usize = 512 << 20;
@@ -52,7 +57,7 @@ pub fn main(args: &[String]) -> ExitCode {
         ["endless-output"] => endless_output(),
         ["try", name, rest @ ..] => return attempt(name, rest),
         ["host", backend, count, state] => {
-            super::host::run(backend, count.parse().unwrap_or(1), Path::new(state))
+            host::run(backend, count.parse().unwrap_or(1), Path::new(state))
         }
         _ => Err(io::Error::other(format!("unknown arguments: {args:?}"))),
     };
@@ -119,9 +124,7 @@ fn spin() -> io::Result<()> {
 }
 
 fn spawn_self(args: &[&str]) -> io::Result<std::process::Child> {
-    Command::new(std::env::current_exe().unwrap_or_else(|_| super::PROGRAM.into()))
-        .args(args)
-        .spawn()
+    Command::new(std::env::current_exe().unwrap_or_else(|_| PROGRAM.into())).args(args).spawn()
 }
 
 /// Starts a process that keeps the standard output open, and exits without waiting for it.
@@ -273,7 +276,7 @@ fn shared_memory(of: &str) -> io::Result<()> {
         _ => None,
     };
     for _ in 0..TOTAL_BYTES / CHUNK_BYTES {
-        crate::sys::allocate_shared_memory(file.as_ref(), CHUNK_BYTES)?;
+        allocate_shared_memory(file.as_ref(), CHUNK_BYTES)?;
     }
     wait_for_sampling();
     Ok(())
@@ -351,7 +354,7 @@ fn trace(process: &str) -> io::Result<()> {
 fn find_host_process() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let id = entry?.file_name().to_string_lossy().parse::<u32>();
-        if id.is_ok_and(|it| it > super::escapes::MAX_GUEST_PID) {
+        if id.is_ok_and(|it| it > MAX_GUEST_PID) {
             return Ok(());
         }
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use graph_core::{MemorySaver, StreamMode};
 use graph_trace::{Detail, Header, RunStatus, TextOptions, Trace, TraceBuilder};
+use sandbox_testkit::graphs;
 use sandbox_vm::{
     CallError, CallPolicy, GraphRun, Spec,
     backend::{Backend, InProcess, Jail},
     input_fields,
-    testkit::{self, graphs},
 };
 use serde_json::{Value, json};
 
@@ -72,5 +72,5 @@ async fn jail_trace_matches_in_process_trace() {
 
 #[tokio::test]
 async fn in_process_backend_trace_matches() {
-    check(InProcess::new(testkit::agent), false).await;
+    check(InProcess::new(sandbox_testkit::agent), false).await;
 }

@@ -2,16 +2,13 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use sandbox_vm::{
-    backend::{Backend, Gvisor, InProcess, Jail},
-    testkit,
-};
+use sandbox_vm::backend::{Backend, Gvisor, InProcess, Jail};
 
 use crate::HOSTILE;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jail_passes_suite() {
-    let report = testkit::run(HOSTILE, || Jail::program(HOSTILE)).await;
+    let report = sandbox_testkit::run(HOSTILE, || Jail::program(HOSTILE)).await;
     eprintln!("jail: {report}");
     report.assert();
     // A root user's jail provides every guarantee except snapshots. An unprivileged user may have no control groups.
@@ -39,7 +36,7 @@ pub(crate) async fn gvisor() -> Option<Gvisor> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gvisor_passes_suite() {
     let Some(gvisor) = gvisor().await else { return };
-    let report = testkit::run(HOSTILE, || gvisor.clone()).await;
+    let report = sandbox_testkit::run(HOSTILE, || gvisor.clone()).await;
     eprintln!("gvisor: {report}");
     report.assert();
     assert!(report.passed() > 35, "{report}");
@@ -62,7 +59,7 @@ fn broken_gvisor_installation_fails_tests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_process_passes_supported_checks() {
-    let report = testkit::run(HOSTILE, || InProcess::new(testkit::agent)).await;
+    let report = sandbox_testkit::run(HOSTILE, || InProcess::new(sandbox_testkit::agent)).await;
     eprintln!("in-process: {report}");
     report.assert();
 }

@@ -1,9 +1,10 @@
 //! Checks how programs run: their input, output, environment and leftover processes.
 
-use super::{Check, Failure, TestContext, check, ensure};
-use crate::{Program, Sandbox, Status, report::Guarantee};
+use sandbox_vm::{Program, Sandbox, Status, report::Guarantee};
 
-pub(super) const CHECKS: &[Check] = &[
+use crate::check::{Check, Failure, TestContext, check, ensure};
+
+pub(crate) const CHECKS: &[Check] = &[
     check!(
         "exec: standard output, standard error and exit code are returned",
         [Programs],
@@ -108,7 +109,7 @@ async fn concurrent(cx: TestContext) -> Result<(), Failure> {
 }
 
 /// Checks that a sandbox can still be used.
-pub(super) async fn check_usable(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure> {
+pub(crate) async fn check_usable(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure> {
     if !cx.capabilities.has(Guarantee::Programs) {
         return Ok(sandbox.ping().await?);
     }

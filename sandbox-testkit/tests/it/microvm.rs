@@ -19,7 +19,6 @@ use sandbox_vm::{
     backend::{Backend, MicroVm},
     image::Images,
     sandbox_dir::Leftover,
-    testkit,
 };
 
 use crate::{pool::until, sandboxes};
@@ -81,9 +80,9 @@ async fn micro_vm_passes_odd_checks_of_the_suite() {
 async fn run_every_second_check(first: usize) {
     let Some(vm) = micro_vm() else { return };
     let wanted = env::var(CHECKS).unwrap_or_default();
-    let checks = testkit::checks().skip(first).step_by(2);
+    let checks = sandbox_testkit::checks().skip(first).step_by(2);
     let checks = checks.filter(|it| it.name().contains(&wanted));
-    let report = testkit::run_checks(super::HOSTILE, || vm.clone(), checks).await;
+    let report = sandbox_testkit::run_checks(super::HOSTILE, || vm.clone(), checks).await;
     eprintln!("microvm: {report}");
     // If `CHECKS` selects checks, all of them may be in the other half of the suite.
     if !report.outcomes.is_empty() {
@@ -181,7 +180,7 @@ async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
     let used: u64 =
         fs::read_to_string(file(&group, "memory.usage_in_bytes")).unwrap().trim().parse().unwrap();
     fs::write(file(&group, "memory.limit_in_bytes"), (used + (16 << 20)).to_string()).unwrap();
-    let eat = Program::new(testkit::PROGRAM).arg("eat-memory");
+    let eat = Program::new(sandbox_testkit::PROGRAM).arg("eat-memory");
     let error = sandbox.exec(eat).await.unwrap_err();
     assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }

@@ -20,7 +20,6 @@ use sandbox_vm::{
     input_fields,
     report::{Guarantee, Report},
     sandbox_dir::{self, Leftover, SandboxDir},
-    testkit,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -184,7 +183,7 @@ async fn real_engine() -> Option<(PathBuf, BaseImageOnly)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn docker_passes_suite() {
     let Some((_, docker)) = real_engine().await else { return };
-    let report = testkit::run(HOSTILE, || docker.clone()).await;
+    let report = sandbox_testkit::run(HOSTILE, || docker.clone()).await;
     eprintln!("docker: {report}");
     report.assert();
     assert!(report.passed() > 45, "{report}");

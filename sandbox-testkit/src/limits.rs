@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Check, Failure, TestContext, check, ensure, programs::check_usable};
-use crate::{Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status};
+use sandbox_vm::{Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status};
 
-pub(super) const CHECKS: &[Check] = &[
+use crate::{
+    check::{Check, Failure, TestContext, check, ensure},
+    programs::check_usable,
+};
+
+pub(crate) const CHECKS: &[Check] = &[
     check!("limits: wall-clock time", [Programs], wall),
     check!("limits: processor time", [Programs], cpu_time),
     check!(
@@ -81,6 +85,18 @@ async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure>
     }
 }
 
+/// Runs a program that exceeds a limit, and checks that the limit is reported and that the sandbox still works.
+async fn exceed(
+    cx: &TestContext,
+    spec: Spec,
+    name: &str,
+    limit: ExceededLimit,
+) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec).await?;
+    ended_by(sandbox.exec(program(cx, name)).await, limit)?;
+    still_works(cx, &sandbox).await
+}
+
 async fn wall(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx)).await?;
     let limits = ExecLimits { wall: Duration::from_millis(300), ..ExecLimits::default() };
@@ -141,9 +157,7 @@ async fn output(cx: TestContext) -> Result<(), Failure> {
 }
 
 async fn memory(cx: TestContext) -> Result<(), Failure> {
-    let sandbox = cx.sandbox(spec(&cx)).await?;
-    ended_by(sandbox.exec(program(&cx, "eat-memory")).await, ExceededLimit::Memory)?;
-    still_works(&cx, &sandbox).await
+    exceed(&cx, spec(&cx), "eat-memory", ExceededLimit::Memory).await
 }
 
 async fn shared_memory(cx: TestContext) -> Result<(), Failure> {
@@ -178,25 +192,17 @@ fn refused_or_ended_by(
 
 async fn processes(cx: TestContext) -> Result<(), Failure> {
     // Allow enough memory for many processes, so that the process limit is exceeded first.
-    let sandbox = cx.sandbox(spec(&cx).memory(512 << 20)).await?;
-    ended_by(sandbox.exec(program(&cx, "fork-bomb")).await, ExceededLimit::Processes)?;
-    still_works(&cx, &sandbox).await
+    exceed(&cx, spec(&cx).memory(512 << 20), "fork-bomb", ExceededLimit::Processes).await
 }
 
 async fn disk(cx: TestContext) -> Result<(), Failure> {
-    let sandbox = cx.sandbox(spec(&cx)).await?;
-    ended_by(sandbox.exec(program(&cx, "fill-disk")).await, ExceededLimit::Disk)?;
-    still_works(&cx, &sandbox).await
+    exceed(&cx, spec(&cx), "fill-disk", ExceededLimit::Disk).await
 }
 
 async fn long_file(cx: TestContext) -> Result<(), Failure> {
-    let sandbox = cx.sandbox(spec(&cx)).await?;
-    ended_by(sandbox.exec(program(&cx, "long-file")).await, ExceededLimit::Disk)?;
-    still_works(&cx, &sandbox).await
+    exceed(&cx, spec(&cx), "long-file", ExceededLimit::Disk).await
 }
 
 async fn files(cx: TestContext) -> Result<(), Failure> {
-    let sandbox = cx.sandbox(spec(&cx)).await?;
-    ended_by(sandbox.exec(program(&cx, "fill-files")).await, ExceededLimit::Files)?;
-    still_works(&cx, &sandbox).await
+    exceed(&cx, spec(&cx), "fill-files", ExceededLimit::Files).await
 }

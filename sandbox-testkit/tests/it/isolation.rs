@@ -5,7 +5,6 @@ use std::{env, process::Command};
 use sandbox_vm::{
     Error, Image, Isolation, Program, Sandboxes, Spec,
     backend::{InProcess, Jail},
-    testkit,
 };
 
 use crate::{HOSTILE, sandboxes};
@@ -14,7 +13,7 @@ use crate::{HOSTILE, sandboxes};
 async fn required_isolation_fails_without_isolating_backend() {
     let state = tempfile::tempdir().unwrap();
     let builder = || {
-        let backend = InProcess::new(testkit::agent);
+        let backend = InProcess::new(sandbox_testkit::agent);
         Sandboxes::builder().backend(backend).state_dir(state.path().join("state"))
     };
     // `Required` is the default.

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Check, Failure, TestContext, check, ensure, fail};
-use crate::{Error, Image, Program, Sandbox, Spec, backend::Snapshot};
+use sandbox_vm::{Error, Image, Program, Sandbox, Spec, backend::Snapshot};
 
-pub(super) const CHECKS: &[Check] = &[
+use crate::check::{Check, Failure, TestContext, check, ensure, fail};
+
+pub(crate) const CHECKS: &[Check] = &[
     check!("snapshot: files are restored, and the original sandbox continues", [Snapshot], files),
     check!("snapshot: a busy sandbox is refused, and accepted later", [Snapshot], busy),
     check!(

@@ -2,10 +2,17 @@
 
 use std::time::Duration;
 
-use super::{Check, Failure, TestContext, check, ensure, programs::check_usable};
-use crate::{Error, ExceededLimit, GraphRun, TerminationReason, protocol::message::GuestCommand};
+use graph_core::StreamMode;
+use sandbox_vm::{Error, ExceededLimit, GraphRun, Sandbox, TerminationReason};
+use serde_json::{Map, json};
+use tokio::time::timeout;
 
-pub(super) const CHECKS: &[Check] = &[
+use crate::{
+    check::{Check, Failure, TestContext, check, ensure, fail},
+    programs::check_usable,
+};
+
+pub(crate) const CHECKS: &[Check] = &[
     check!("life: concurrent requests for a name get the same sandbox", unique_name),
     check!("life: sandboxes can be found by label", labels),
     check!("life: guests do not share files", isolated_files),
@@ -52,7 +59,7 @@ async fn isolated_files(cx: TestContext) -> Result<(), Failure> {
 }
 
 /// Waits until a sandbox has terminated.
-async fn wait_for_termination(sandbox: &crate::Sandbox) -> TerminationReason {
+async fn wait_for_termination(sandbox: &Sandbox) -> TerminationReason {
     loop {
         if let Some(reason) = sandbox.termination_reason() {
             return reason.clone();
@@ -92,21 +99,32 @@ async fn deleted(cx: TestContext) -> Result<(), Failure> {
 
 async fn paused(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
+    let (count, mut n_events) = (2_000, 0);
+    let many = Map::from_iter([("events".to_owned(), json!(count))]);
+    let run = GraphRun::new("event-burst").input(many).stream_modes([StreamMode::Custom]);
+    let mut running = sandbox.run_graph(run).await?;
     sandbox.pause().await?;
     let refused = sandbox.ping().await;
     ensure!(matches!(refused, Err(Error::Paused { .. })), "{refused:?}");
-    // Send the command directly, because `ping` returns an error while the sandbox is paused. A paused guest must not
-    // reply.
-    let answer =
-        sandbox.session().request::<()>(&GuestCommand::Ping, Duration::from_millis(500)).await;
-    ensure!(answer.is_err(), "the guest replied while it was paused");
+    // Only the events that the guest had sent before it was paused may arrive.
+    while let Ok(event) = timeout(Duration::from_millis(500), running.next()).await {
+        if event.is_none() {
+            return Err(fail("the graph completed while the guest was paused"));
+        }
+        n_events += 1;
+    }
     sandbox.resume().await?;
+    while running.next().await.is_some() {
+        n_events += 1;
+    }
+    let _ = running.finish().await?;
+    ensure!(n_events == count, "received {n_events} of {count} events");
     check_usable(&cx, &sandbox).await
 }
 
 async fn unresponsive(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
-    let run = GraphRun::new("hang").input(serde_json::Map::new()).timeout(Duration::from_secs(1));
+    let run = GraphRun::new("hang").input(Map::new()).timeout(Duration::from_secs(1));
     let outcome = sandbox.run_graph(run).await?.finish().await;
     ensure!(
         outcome.as_ref().is_err_and(|it| it.exceeded_limit() == Some(ExceededLimit::Wall)),

@@ -8,7 +8,6 @@ use sandbox_vm::{
     Error, ExceededLimit, GraphRun, Image, Program, Sandbox, Spec,
     backend::{Backend, KvmProcess},
     report::Guarantee,
-    testkit,
 };
 use serde_json::{Map, json};
 
@@ -35,7 +34,7 @@ pub(crate) async fn kvm_process() -> Option<KvmProcess> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kvm_process_passes_suite() {
     let Some(backend) = kvm_process().await else { return };
-    let report = testkit::run(super::HOSTILE, || backend.clone()).await;
+    let report = sandbox_testkit::run(super::HOSTILE, || backend.clone()).await;
     eprintln!("kvm-process: {report}");
     report.assert();
     assert!(report.passed() >= 15, "{report}");
@@ -113,7 +112,7 @@ async fn running_programs_is_unsupported_and_reported() {
     let python = sandboxes.create_if_not_exists(Spec::new("python").image(Image::Python)).await;
     assert!(matches!(python, Err(Error::Unsupported { .. })), "{python:?}");
     let sandbox = sandboxes.create_if_not_exists(Spec::new("base")).await.unwrap();
-    let refused = sandbox.exec(Program::new(testkit::PROGRAM)).await;
+    let refused = sandbox.exec(Program::new(sandbox_testkit::PROGRAM)).await;
     assert!(matches!(refused, Err(Error::Guest { .. })), "{refused:?}");
     sandbox.ping().await.unwrap();
 }

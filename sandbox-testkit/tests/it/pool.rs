@@ -18,7 +18,6 @@ use sandbox_vm::{
     protocol::{Frame, Kind, frame::encode, message::ReseedResult},
     report::{Guarantee, Report},
     sandbox_dir::SandboxDir,
-    testkit,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, DuplexStream};
@@ -64,7 +63,7 @@ async fn each_sandbox_is_used_once_and_replaced() {
 
 #[tokio::test]
 async fn two_pools_of_one_spec_share_no_sandbox() {
-    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
     let open = || Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
     let pools = [open(), open()];
     until(|| pools.iter().all(|it| it.metrics().ready == 2)).await;
@@ -146,7 +145,7 @@ async fn dropping_the_pool_removes_ready_sandboxes() {
 
 #[tokio::test]
 async fn lifetime_starts_at_acquire() {
-    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
     let mut spec = Spec::new("pooled").lifetime(Duration::from_secs(2));
     spec.limits.idle = Duration::from_secs(1);
     let pool = Pool::of(sandboxes.clone(), spec).size(1).open();
@@ -257,7 +256,7 @@ impl HandleOverride for EmptySnapshot {
 }
 
 fn unrestorable() -> UnrestorableBackend {
-    UnrestorableBackend { inner: InProcess::new(testkit::agent), tried: Arc::default() }
+    UnrestorableBackend { inner: InProcess::new(sandbox_testkit::agent), tried: Arc::default() }
 }
 
 #[tokio::test]

@@ -15,7 +15,6 @@ use sandbox_vm::{
     backend::{Backend, Guest, Handle, InProcess, Snapshot},
     report::Report,
     sandbox_dir::SandboxDir,
-    testkit,
 };
 use tokio::time::{sleep, timeout};
 
@@ -38,7 +37,7 @@ struct SlowBackend {
 
 impl SlowBackend {
     fn failing(fail: usize) -> Self {
-        let inner = InProcess::new(testkit::agent);
+        let inner = InProcess::new(sandbox_testkit::agent);
         Self { inner, fail, started: Arc::default(), killed: Arc::default() }
     }
 }
@@ -126,7 +125,7 @@ async fn cancelled_start_frees_its_name() {
 
 #[tokio::test]
 async fn deleting_a_sandbox_frees_its_name() {
-    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
     let error = sandboxes.restore(spec(), snapshot("in-process")).await.unwrap_err();
     assert!(matches!(error, Error::BadSpec { .. }), "{error}");
@@ -137,7 +136,7 @@ async fn deleting_a_sandbox_frees_its_name() {
 
 #[tokio::test]
 async fn live_name_with_different_spec_is_an_error() {
-    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
     let sandbox = sandboxes.create_if_not_exists(spec()).await.unwrap();
     for other in [spec().memory(1 << 30), spec().label("of", "somebody else")] {
         let error = sandboxes.create_if_not_exists(other).await.unwrap_err();
@@ -150,7 +149,7 @@ async fn live_name_with_different_spec_is_an_error() {
 
 #[tokio::test]
 async fn requesting_a_sandbox_resets_its_idle_time() {
-    let (sandboxes, _dir) = sandboxes(InProcess::new(testkit::agent)).await;
+    let (sandboxes, _dir) = sandboxes(InProcess::new(sandbox_testkit::agent)).await;
     let mut spec = spec();
     spec.limits.idle = Duration::from_millis(800);
     let first = sandboxes.create_if_not_exists(spec.clone()).await.unwrap();

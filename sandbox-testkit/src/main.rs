@@ -3,10 +3,10 @@
 
 use std::process::ExitCode;
 
-use sandbox_vm::{guest, testkit};
+use sandbox_vm::guest;
 
 fn main() -> ExitCode {
-    guest::enter(testkit::agent);
+    guest::enter(sandbox_testkit::agent);
     let args: Vec<String> = std::env::args().skip(1).collect();
-    testkit::hostile::main(&args)
+    sandbox_testkit::hostile::main(&args)
 }

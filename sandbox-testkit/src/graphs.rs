@@ -6,14 +6,15 @@ use graph_core::{
     BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, Route, START, State,
     StateGraph,
 };
+use sandbox_vm::guest::{Agent, Host};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::guest::{Agent, Host};
+use crate::check::PROGRAM;
 
-/// Registers the suite's graphs with an agent.
-pub(super) fn register(agent: Agent) -> Agent {
-    agent
+/// Returns the agent that runs in the suite's guests.
+pub fn agent() -> Agent {
+    Agent::new()
         .graph("debate", |host: &Host| Ok((debate(host.checkpointer())?, Some(host.clone()))))
         .graph("order", |host: &Host| Ok((order(host.checkpointer())?, ())))
         .graph("event-burst", |host: &Host| {
@@ -216,7 +217,7 @@ async fn exhaust(order: &Order, cx: &Context<Host>) -> Result<OrderUpdate, NodeE
             }
         }
         "threads" => drop(std::thread::Builder::new().spawn(|| {})?),
-        "programs" => drop(std::process::Command::new(super::PROGRAM).spawn()?),
+        "programs" => drop(std::process::Command::new(PROGRAM).spawn()?),
         _ => std::process::abort(),
     }
     Ok(Order::update().approved(true))

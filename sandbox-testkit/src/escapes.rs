@@ -5,10 +5,14 @@ use std::{
     os::{linux::net::SocketAddrExt, unix::net::UnixListener},
 };
 
-use super::{Check, Failure, TestContext, check, ensure};
-use crate::{Program, report::Guarantee};
+use sandbox_vm::{Program, report::Guarantee};
 
-pub(super) const CHECKS: &[Check] = &[
+use crate::{
+    check::{Check, Failure, TestContext, check, ensure},
+    hostile::MAX_GUEST_PID,
+};
+
+pub(crate) const CHECKS: &[Check] = &[
     check!(
         "escape: a program has no capabilities and cannot gain any",
         [Programs, FilteredCalls, NoPrivileges],
@@ -156,9 +160,6 @@ async fn read_only(cx: TestContext) -> Result<(), Failure> {
     )
     .await
 }
-
-/// Upper bound for process ids in a guest. A process with a larger id belongs to the host.
-pub(super) const MAX_GUEST_PID: u32 = 1000;
 
 async fn processes(cx: TestContext) -> Result<(), Failure> {
     let own = std::process::id().to_string();
