@@ -35,7 +35,7 @@
 
 pub mod backend;
 mod call_policy;
-pub mod cgroup;
+mod cgroup;
 mod error;
 mod exec;
 mod files;
@@ -52,6 +52,7 @@ pub mod sandbox_dir;
 mod sandboxes;
 mod session;
 mod spec;
+mod sync;
 mod sys;
 
 pub use call_policy::{CallError, CallExecutor, CallPolicy};

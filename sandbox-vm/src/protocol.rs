@@ -16,11 +16,16 @@ pub mod shape;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use frame::{Assembler, Frame, Kind, MAX_FRAME};
+use self::message::{Fault, FaultCode};
+
+pub use frame::{Assembler, Frame, Kind};
 pub(crate) use sanitize::{escape_controls, sanitize};
 
 /// Version of the protocol. The host and the guest must use the same version.
 pub const VERSION: u32 = 2;
+
+/// Maximum length of a frame's payload in bytes.
+pub const MAX_FRAME: usize = 8 << 20;
 
 /// Maximum length of a message in bytes.
 pub const MAX_MESSAGE: usize = 64 << 20;
@@ -81,6 +86,11 @@ pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
     }
     shape::check(&payload).map_err(|problem| refused(problem.to_owned()))?;
     Ok(payload)
+}
+
+/// Encodes a value as the reply to a request.
+pub(crate) fn encode_reply(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }
 
 /// Checks a payload's number of values and nesting depth, then decodes it.

@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
 };
 
@@ -20,16 +20,13 @@ use crate::{
     Error,
     backend::{self, Guest, Handle, Snapshot},
     error::TerminationReason,
-    files::Files,
     limits::{ExceededLimit, Usage},
     protocol::message::{GuestCommand, ReseedResult},
     sandbox_dir::SandboxDir,
-    session::{CloseReason, RequestError, Session},
+    session::{CloseReason, REPLY_TIMEOUT, RequestError, Session},
     spec::Spec,
+    sync::lock,
 };
-
-/// Time limit for commands that should complete immediately.
-pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time limit for killing a guest. Anything that remains afterwards is removed by the next process that cleans up
 /// orphans.
@@ -129,11 +126,6 @@ impl Sandbox {
     /// Returns the names of the graphs that the guest can run.
     pub fn graphs(&self) -> &[String] {
         &self.inner.graphs
-    }
-
-    /// Returns an accessor for the files in the sandbox's workspace.
-    pub fn fs(&self) -> Files<'_> {
-        Files::new(self)
     }
 
     /// Returns the resources that the sandbox has used so far, as measured by the host, or `None` if the back end
@@ -409,8 +401,4 @@ impl Drop for BusyGuard {
     fn drop(&mut self) {
         lock(&self.inner.expiry).finish();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,20 +11,20 @@ use std::{
     fmt,
     pin::pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
     sync::mpsc,
     task::JoinSet,
 };
 
-pub(crate) use self::window::ReceiveWindow;
+pub(crate) use self::window::{Incoming, ReceiveWindow};
 use self::{
     outbox::Outbox,
     window::{OpenRequest, OpenRequests},
@@ -34,13 +34,14 @@ use crate::{
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError,
         frame::{self, ReadError},
-        from_guest::{self, GuestMessage, OutputStream},
-        message::{
-            Fault, FaultCode, GraphEvent, GuestCommand, GuestHello, HostCallRequest, HostHello,
-        },
+        from_guest::{self, GuestMessage},
+        message::{Fault, FaultCode, GuestCommand, GuestHello, HostHello},
     },
-    sandbox::REPLY_TIMEOUT,
+    sync::lock,
 };
+
+/// Time limit for commands that should complete immediately.
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The channel to one guest. Cheap to clone; dropping the last clone closes the channel.
 #[derive(Clone)]
@@ -59,16 +60,6 @@ struct Shared {
     closed: OnceLock<CloseReason>,
     /// Whether the guest is paused and therefore not expected to read.
     is_paused: AtomicBool,
-}
-
-/// A message that arrived for a request.
-#[derive(Debug)]
-pub(crate) enum Incoming {
-    Reply(Vec<u8>),
-    Failure(Fault),
-    Event(Box<GraphEvent>),
-    Output(OutputStream, Vec<u8>),
-    HostCall(u64, Box<HostCallRequest>),
 }
 
 /// Reason why a session is closed.
@@ -289,8 +280,8 @@ impl Drop for Exchange {
 }
 
 impl Shared {
-    fn requests(&self) -> std::sync::MutexGuard<'_, OpenRequests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, OpenRequests> {
+        lock(&self.requests)
     }
 
     fn close(&self, reason: CloseReason) {
@@ -399,9 +390,4 @@ async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
         }
     };
     shared.close(reason);
-}
-
-/// Encodes a reply to the guest.
-pub(crate) fn encode_reply(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
-    protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }

@@ -34,6 +34,10 @@ struct OverriddenHandle<H> {
 
 #[async_trait]
 impl<H: HandleOverride> Handle for OverriddenHandle<H> {
+    fn backend(&self) -> &'static str {
+        self.handle.backend()
+    }
+
     async fn kill(&self) {
         self.handle_override.kill(&*self.handle).await;
     }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use tokio::sync::mpsc;
 
-use super::Incoming;
 use crate::protocol::{
-    Frame, Kind, MAX_EVENT_MEMORY, MAX_MESSAGE, MAX_PENDING_CALL_MEMORY, ProtocolError, shape,
+    Frame, Kind, MAX_EVENT_MEMORY, MAX_MESSAGE, MAX_PENDING_CALL_MEMORY, ProtocolError,
+    from_guest::OutputStream,
+    message::{Fault, GraphEvent, HostCallRequest},
+    shape,
 };
 
 /// Maximum number of host calls in flight. It is larger than the guest's own limit, because the guest receives a reply
@@ -20,6 +22,16 @@ const LATE_BYTES: u64 = 1 << 20;
 /// Number of bytes that a message for an unknown request costs in addition to its length, so that the number of empty
 /// messages is bounded too.
 const LATE_MESSAGE_OVERHEAD: u64 = 64;
+
+/// A message that arrived for a request.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    Reply(Vec<u8>),
+    Failure(Fault),
+    Event(Box<GraphEvent>),
+    Output(OutputStream, Vec<u8>),
+    HostCall(u64, Box<HostCallRequest>),
+}
 
 /// The requests in flight.
 pub(super) struct OpenRequests {

@@ -11,7 +11,6 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 use rustix::io::Errno;
 
 use self::directory::Directory;
-pub(super) use self::walk::PathTail;
 
 /// Node number of the root directory.
 pub(super) const ROOT: u64 = 1;
@@ -21,6 +20,13 @@ const BLOCK: u64 = 4096;
 
 /// Maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
+
+/// The last component of a path, and the directory that should contain it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathTail<'a> {
+    pub(super) dir: u64,
+    pub(super) name: &'a [u8],
+}
 
 /// Size of a disk in bytes, and number of files on it.
 #[derive(Clone, Copy, Debug)]

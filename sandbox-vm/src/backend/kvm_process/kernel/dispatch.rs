@@ -3,7 +3,12 @@
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{Call, CallResult, GuestExit, HostIo, Kernel, files::AT_CWD};
+use super::{
+    Kernel,
+    call::{Call, CallResult, GuestExit},
+    files::AT_CWD,
+    host::HostIo,
+};
 
 impl<O: HostIo> Kernel<O> {
     /// Handles a system call. Fails with `ENOSYS` if the call is not on the list.

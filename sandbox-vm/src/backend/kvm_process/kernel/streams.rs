@@ -11,7 +11,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::poll::Readiness;
+use super::host::Readiness;
 
 /// Capacity of a pipe in bytes.
 const CAPACITY: usize = 64 << 10;

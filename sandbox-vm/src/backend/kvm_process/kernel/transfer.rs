@@ -6,9 +6,10 @@ use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    CallFailure, CallResult, GuestExit, HostIo, Kernel,
+    Kernel,
+    call::{CallFailure, CallResult, GuestExit},
     descriptors::{Object, OpenFile},
-    poll::Readiness,
+    host::{Clock, HostIo, Readiness},
 };
 use crate::backend::kvm_process::disk::FileKind;
 
@@ -213,7 +214,7 @@ impl<O: HostIo> Kernel<O> {
                         true => self.disk.metadata(**node)?.size,
                         false => position.offset(open),
                     };
-                    self.disk.now = self.host.clock(super::Clock::Realtime);
+                    self.disk.now = self.host.clock(Clock::Realtime);
                     let written = self.disk.write(**node, offset, &bytes)?;
                     position.advance(open, offset, written);
                     Ok(written)
