@@ -4,16 +4,13 @@ use std::{fmt::Write, ops::Range};
 
 use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
 
-/// Difference between two texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileDiff {
     /// Unified diff as printed by `diff -u`, without file names.
     pub unified: String,
     /// Added lines without their newlines, each with its line number in the new text.
     pub added: Vec<(u32, String)>,
-    /// Number of removed lines.
     pub removed: u32,
-    /// Number of lines in the old text.
     pub old_lines: u32,
     /// Whether only line endings differ.
     pub is_line_ends_only: bool,

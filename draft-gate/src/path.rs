@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::is_nfc;
 
 use crate::{
-    error::{Error, escape_for_message},
-    escape::is_invisible,
+    error::Error,
+    escape::{escape_for_message, is_invisible},
 };
 
 /// A relative path in the workspace that has only normal components.
@@ -32,7 +32,6 @@ impl WorkspacePath {
         }
     }
 
-    /// Returns the path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -44,7 +43,6 @@ impl WorkspacePath {
         self.0.rsplit_once('/').map_or("", |(parent, _)| parent)
     }
 
-    /// Returns the file name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)

@@ -6,35 +6,24 @@ use chrono::{DateTime, Utc};
 
 use crate::{audit::Record, error::Error, gate::Gate};
 
-/// Statistics about all events in the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Number of requested drafts.
     pub requested: usize,
-    /// Number of submitted drafts.
     pub submitted: usize,
-    /// Number of accepted change sets.
     pub accepted: usize,
-    /// Number of rejected change sets.
     pub rejected: usize,
-    /// Number of escalations.
     pub escalated: usize,
     /// Number of accepted change sets that were undone.
     pub undone: usize,
-    /// Number of attempts to bypass the gate.
     pub violations: usize,
-    /// Number of texts from which files were extracted.
     pub extracted: usize,
-    /// Number of texts from which no file could be extracted.
     pub extraction_failed: usize,
     /// Times between consecutive steps of a draft (request, write, submit), in milliseconds, sorted.
     pub edit_millis: Vec<i64>,
-    /// Number of findings per rule.
     pub rules: BTreeMap<String, usize>,
 }
 
 impl Gate {
-    /// Computes statistics from the log.
     pub fn stats(&self) -> Result<Stats, Error> {
         Ok(Stats::of(&self.records()?))
     }
