@@ -10,26 +10,26 @@ use crate::{blob, confine::Dir, error::Error, path::WorkspacePath, records::Oper
 
 /// The part of a contract that the gate reads. Missing fields have the defaults below.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct Contract {
+pub(crate) struct Contract {
     #[serde(default)]
-    pub constraints: Constraints,
+    pub(crate) constraints: Constraints,
     #[serde(default)]
-    pub draft_gate: Rules,
+    pub(crate) draft_gate: Rules,
 }
 
 /// Restrictions on the changes that workers may propose.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Constraints {
+pub(crate) struct Constraints {
     /// Files and directories that may be changed. `*` matches any text within a name, and `**` matches any number of
     /// directories. An empty list allows all files.
-    pub allowed_paths: Vec<String>,
+    pub(crate) allowed_paths: Vec<String>,
     /// Files and directories that may not be changed, even if `allowed_paths` allows them.
-    pub forbidden_paths: Vec<String>,
-    pub allowed_operations: Vec<Operation>,
-    pub delete_allowed: bool,
+    pub(crate) forbidden_paths: Vec<String>,
+    pub(crate) allowed_operations: Vec<Operation>,
+    pub(crate) delete_allowed: bool,
     /// Maximum number of added and removed lines in a change set; larger sets are escalated.
-    pub max_diff_lines: u32,
+    pub(crate) max_diff_lines: u32,
 }
 
 impl Default for Constraints {
@@ -47,17 +47,17 @@ impl Default for Constraints {
 /// Rules by which change sets are judged.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Maximum share of a file's lines that may be removed, from 0 to 1; larger shares are escalated.
-    pub max_deletion_ratio: f64,
-    pub max_draft_bytes: u64,
+    pub(crate) max_deletion_ratio: f64,
+    pub(crate) max_draft_bytes: u64,
     /// Maximum number of files per change set; larger sets are escalated.
-    pub max_files: usize,
-    pub on_conflict: OnConflict,
-    pub preview: Preview,
+    pub(crate) max_files: usize,
+    pub(crate) on_conflict: OnConflict,
+    pub(crate) preview: Preview,
     /// Number of days for which the content of decided drafts is kept.
-    pub retention_days: u32,
-    pub checks: Vec<Check>,
+    pub(crate) retention_days: u32,
+    pub(crate) checks: Vec<Check>,
 }
 
 impl Default for Rules {
@@ -77,7 +77,7 @@ impl Default for Rules {
 /// How to treat a draft if its original file was changed after the draft was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum OnConflict {
+pub(crate) enum OnConflict {
     /// Escalate the draft. The reviewer sees the three-way merge if it is clean.
     Escalate,
     /// If the three-way merge is clean, judge it like any other draft; otherwise escalate the draft.
@@ -88,7 +88,7 @@ pub enum OnConflict {
 /// Which change sets a person must review before they are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Preview {
+pub(crate) enum Preview {
     /// No sets are reviewed. Sets that would be escalated are rejected instead.
     Never,
     /// Only sets that the gate escalates are reviewed.
@@ -126,7 +126,7 @@ impl Contract {
         Self::parse(&content.bytes)
     }
 
-    pub fn parse(json: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, Error> {
         let invalid = |it: serde_json::Error| Error::InvalidContract(it.to_string());
         let object: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(json).map_err(invalid)?;

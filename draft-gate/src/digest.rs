@@ -9,13 +9,11 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
     /// Returns the first 12 hexadecimal digits, for messages.
-    #[must_use]
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }

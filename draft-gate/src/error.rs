@@ -150,7 +150,6 @@ pub enum Error {
 
 impl Error {
     /// Returns whether the error looks like an attempt to bypass the gate.
-    #[must_use]
     pub fn is_violation(&self) -> bool {
         matches!(
             self,

@@ -1,7 +1,6 @@
 //! Makes text from workers and from their programs safe for terminals, messages and findings.
 
 /// Escapes control characters (except tab) and characters that are invisible or change the text direction.
-#[must_use]
 pub fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {

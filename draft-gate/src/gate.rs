@@ -135,7 +135,7 @@ impl Gate {
         self
     }
 
-    pub fn contract(&self) -> Result<Contract, Error> {
+    pub(crate) fn contract(&self) -> Result<Contract, Error> {
         Contract::load(&self.handoff)
     }
 

@@ -51,7 +51,7 @@ pub mod sandbox;
 
 pub use audit::{LogVerification, Record};
 pub use checks::{CheckOutcome, ProjectChecks, ProjectFile};
-pub use contract::{Check, Constraints, Contract, OnConflict, Preview, Rules};
+pub use contract::Check;
 pub use decide::PendingSet;
 pub use diff::FileDiff;
 pub use digest::{Digest, DigestParseError};

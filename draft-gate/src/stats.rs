@@ -70,7 +70,6 @@ impl Stats {
     }
 
     /// Returns the share of texts from which no file could be extracted, or `None` if there were no texts.
-    #[must_use]
     pub fn parse_failure_rate(&self) -> Option<f64> {
         let all = self.extracted + self.extraction_failed;
         let share = |part: usize| f64::from(u32::try_from(part).unwrap_or(u32::MAX));
@@ -78,8 +77,7 @@ impl Stats {
     }
 
     /// Returns a percentile (0 to 100) of the edit times, in milliseconds, or `None` if there are no edit times.
-    #[must_use]
-    pub fn edit_time(&self, percent: usize) -> Option<i64> {
+    pub(crate) fn edit_time(&self, percent: usize) -> Option<i64> {
         let last = self.edit_millis.len().checked_sub(1)?;
         self.edit_millis.get(last * percent / 100).copied()
     }

@@ -1,6 +1,6 @@
 //! Checks access to the workspace, and checks that attempts to escape from it through paths and links fail.
 
-use sandbox_vm::{EntryKind, Error, Program, Status, protocol::message::FaultCode};
+use sandbox_vm::{EntryKind, Error, FaultCode, Program, Status};
 
 use crate::{
     check::{Check, Failure, TestContext, check, ensure},

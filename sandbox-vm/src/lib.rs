@@ -41,9 +41,10 @@ mod exec;
 mod files;
 pub mod guest;
 pub mod image;
-pub mod limits;
+mod limits;
 mod meter;
 mod pool;
+#[doc(hidden)]
 pub mod protocol;
 pub mod report;
 mod run;
@@ -61,7 +62,10 @@ pub use exec::{Output, Program, Status};
 pub use files::{Files, MAX_FILE_SIZE};
 pub use limits::{ExceededLimit, ExecLimits, Limits, Usage};
 pub use pool::{Pool, PoolMetrics, PoolOptions, PooledSandbox};
-pub use protocol::message::{Entry, EntryKind};
+pub use protocol::{
+    ProtocolError,
+    message::{Entry, EntryKind, Fault, FaultCode},
+};
 pub use run::{GraphRun, RunningGraph, input_fields};
 pub use sandbox::Sandbox;
 pub use sandboxes::{Isolation, Sandboxes, SandboxesBuilder};

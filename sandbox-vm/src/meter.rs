@@ -22,14 +22,11 @@ pub(crate) struct Sample {
     pub(crate) cpu: Duration,
 }
 
-/// Which processes to count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProcessSet {
     /// All processes except the agent, which is process 1.
     AllExceptAgent,
-    /// All processes in this process group.
     Group(Pid),
-    /// This process and all its descendants.
     Tree(Pid),
 }
 

@@ -322,7 +322,6 @@ impl Sandbox {
         lock(&self.inner.expiry).restart();
     }
 
-    /// Returns a weak reference to the sandbox.
     pub(crate) fn downgrade(&self) -> WeakSandbox {
         WeakSandbox(Arc::downgrade(&self.inner))
     }
@@ -364,7 +363,6 @@ async fn kill_guest(handle: &dyn Handle, name: &str) {
     }
 }
 
-/// A weak reference to a sandbox.
 pub(crate) struct WeakSandbox(Weak<Inner>);
 
 impl WeakSandbox {

@@ -128,7 +128,6 @@ impl SandboxDir {
 }
 
 impl LeftoverList {
-    /// Appends a leftover to the list.
     pub(crate) fn record(&self, leftover: Leftover) -> Result<(), Error> {
         let failed = |error| Error::io("cannot write the list of leftovers")(error);
         let mut line = serde_json::to_string(&leftover).map_err(|error| failed(error.into()))?;

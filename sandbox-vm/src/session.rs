@@ -62,16 +62,12 @@ struct Shared {
     is_paused: AtomicBool,
 }
 
-/// Reason why a session is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// The guest closed the channel.
     ChannelClosed,
-    /// The guest violated the protocol.
     Protocol(ProtocolError),
 }
 
-/// The error returned when a request fails.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     Closed(CloseReason),
@@ -182,12 +178,10 @@ impl Session {
         }
     }
 
-    /// Records whether the guest is paused.
     pub(crate) fn set_paused(&self, is_paused: bool) {
         self.shared.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// Returns whether the guest is paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.shared.is_paused.load(Ordering::Relaxed)
     }

@@ -120,12 +120,15 @@ fn set_resource_limits(limits: &GuestLimits) -> io::Result<()> {
         (Resource::Memlock, 0),
     ];
     rlimits.extend(limits.data.map(|it| (Resource::Data, it)));
-    for (resource, limit) in rlimits {
-        let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
-        rustix::process::setrlimit(
-            resource,
-            Rlimit { current: Some(limit), maximum: Some(limit) },
-        )?;
+    lower_rlimits(&rlimits)
+}
+
+/// Lowers resource limits of this process. Limits that are already lower stay as they are.
+pub(super) fn lower_rlimits(limits: &[(Resource, u64)]) -> io::Result<()> {
+    for (resource, limit) in limits {
+        let maximum = rustix::process::getrlimit(*resource).maximum;
+        let limit = Some(maximum.map_or(*limit, |it| it.min(*limit)));
+        rustix::process::setrlimit(*resource, Rlimit { current: limit, maximum: limit })?;
     }
     Ok(())
 }

@@ -29,7 +29,6 @@ use crate::{
     spec::Spec,
 };
 
-/// Name of gVisor's program.
 const RUNSC: &str = "runsc";
 
 /// How long a guest may take for the handshake when the back end is probed.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 /// Id of the user `nobody` and of its group.
 pub(super) const NOBODY: u32 = 65_534;
 
-/// Path of the KVM device.
 pub(super) const KVM_DEVICE: &str = "/dev/kvm";
 
 /// Searches the directories in `PATH` for a program.

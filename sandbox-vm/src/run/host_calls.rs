@@ -37,7 +37,6 @@ const MAX_CONCURRENT_READS: usize = 2;
 /// when there is space for its answer.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// Handles the host calls of one run.
 #[derive(Debug)]
 pub(super) struct HostCallHandler {
     session: Session,
@@ -74,7 +73,6 @@ impl HostCallHandler {
         }
     }
 
-    /// Handles one host call and sends the reply.
     pub(super) async fn handle(&self, id: u64, call: HostCall) {
         // Hold the permit until the reply is in the outbox, which has its own limit. Otherwise replies to a guest that
         // does not read them would accumulate.

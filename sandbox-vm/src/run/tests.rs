@@ -17,7 +17,6 @@ struct Question {
     answer: String,
 }
 
-/// Asks the host.
 async fn ask(question: &Question, cx: &Context<Host>) -> Result<QuestionUpdate, NodeError> {
     let answer: String = cx.deps().call(cx, "llm.chat", 0, &question.text).await?;
     Ok(Question::update().answer(answer))

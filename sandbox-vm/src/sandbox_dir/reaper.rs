@@ -235,7 +235,6 @@ fn remove_container(host: &str, name: &str, _: Duration) -> bool {
     false
 }
 
-/// Which processes to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KillScope {
     Process,

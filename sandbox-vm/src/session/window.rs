@@ -23,7 +23,6 @@ const LATE_BYTES: u64 = 1 << 20;
 /// messages is bounded too.
 const LATE_MESSAGE_OVERHEAD: u64 = 64;
 
-/// A message that arrived for a request.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Reply(Vec<u8>),
@@ -33,7 +32,6 @@ pub(crate) enum Incoming {
     HostCall(u64, Box<HostCallRequest>),
 }
 
-/// The requests in flight.
 pub(super) struct OpenRequests {
     pub(super) open: BTreeMap<u64, OpenRequest>,
     /// Number of bytes that may still arrive for requests that are no longer open.
@@ -46,7 +44,6 @@ impl Default for OpenRequests {
     }
 }
 
-/// A request in flight.
 pub(super) struct OpenRequest {
     pub(super) queue: mpsc::UnboundedSender<Incoming>,
     pub(super) window: ReceiveWindow,
@@ -72,12 +69,10 @@ pub(crate) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// Returns the window for a graph run.
     pub(crate) fn for_graph(events: u64) -> Self {
         Self { events, output: 0, host_calls: MAX_HOST_CALLS }
     }
 
-    /// Returns the window for a program.
     pub(crate) fn for_output(bytes: u64) -> Self {
         Self { output: bytes, ..Self::default() }
     }

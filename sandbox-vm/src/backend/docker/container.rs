@@ -39,7 +39,6 @@ const MASKED_PATHS: [&str; 14] = [
 /// Number of processes that the agent itself needs, in addition to those of the programs that it runs.
 const AGENT_PROCESSES: u32 = 16;
 
-/// Returns the configuration of a guest's container.
 pub(super) fn create_body(
     spec: &Spec,
     id: &str,

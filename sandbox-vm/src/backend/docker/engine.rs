@@ -8,7 +8,6 @@ use bollard::{
 
 use crate::{Error, backend::names::DOCKER};
 
-/// How long to wait for a response from the engine.
 pub(super) const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn connect(host: &str) -> Result<Engine, EngineError> {

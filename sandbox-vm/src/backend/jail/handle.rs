@@ -31,7 +31,6 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(in crate::backend) struct JailHandle {
-    /// Name of the back end that the guest belongs to.
     backend: &'static str,
     /// The outer stage. It is killed on drop, and the guest dies with it.
     outer: tokio::sync::Mutex<Option<Child>>,

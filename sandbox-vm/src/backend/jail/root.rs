@@ -82,7 +82,6 @@ pub(in crate::backend) struct ClonedMount {
     is_restricted: bool,
 }
 
-/// An entry in a guest's root.
 pub(in crate::backend) enum RootEntry {
     Tree(ClonedMount),
     /// A symbolic link. On most systems, `/bin` is a link into `/usr`.

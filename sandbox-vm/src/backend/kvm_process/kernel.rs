@@ -79,7 +79,6 @@ impl<O: HostIo> Kernel<O> {
         self.host
     }
 
-    /// Handles a system call.
     pub(super) fn call(&mut self, call: Call) -> CallOutcome {
         if let Some(base) = call.thread_pointer_request() {
             return CallOutcome::SetThreadPointer(base);

@@ -19,7 +19,7 @@ use rustix::{
     fs::{MemfdFlags, SealFlags},
     io::FdFlags,
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
-    process::{Resource, Rlimit, Signal},
+    process::{Resource, Signal},
     thread::CapabilitySet,
 };
 
@@ -113,12 +113,7 @@ fn restrict(plan: &QemuPlan) -> Result<(), StageError> {
         (Resource::Nofile, MAX_FDS),
         (Resource::Fsize, plan.machine.max_state_size()),
     ];
-    for (resource, limit) in limits {
-        let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
-        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
-        rustix::process::setrlimit(resource, limit)
-            .map_err(StageError::new("set QEMU's resource limits"))?;
-    }
+    confine::lower_rlimits(&limits).map_err(StageError::new("set QEMU's resource limits"))?;
     confine::drop_capabilities(CapabilitySet::empty())
         .map_err(StageError::new("drop its capabilities"))?;
     // No file is writable except the KVM device, if there is one.

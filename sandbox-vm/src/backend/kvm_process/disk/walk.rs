@@ -7,7 +7,6 @@ use super::{Content, Disk, PathTail, ROOT};
 /// Maximum number of symbolic links that one path may go through.
 const MAX_LINKS: u32 = 40;
 
-/// Maximum length of a path in bytes.
 const MAX_PATH: usize = 4096;
 
 impl Disk {

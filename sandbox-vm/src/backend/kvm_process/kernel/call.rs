@@ -14,21 +14,17 @@ pub(in crate::backend::kvm_process) struct Call {
     pub(in crate::backend::kvm_process) args: [u64; 6],
 }
 
-/// The result of a system call.
 #[derive(Debug)]
 pub(in crate::backend::kvm_process) enum CallOutcome {
     /// Returns this value to the guest. An error is encoded as a small negative number.
     Return(u64),
     /// Sets the thread pointer (`fs` base) to this address and returns zero.
     SetThreadPointer(u64),
-    /// Ends the guest.
     Exit(GuestExit),
 }
 
-/// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::backend::kvm_process) enum GuestExit {
-    /// It exited with this code.
     Code(i32),
     /// It sent itself this signal.
     Signal(i32),

@@ -25,7 +25,6 @@ pub(super) struct OpenFile {
     pub(super) mode: AccessMode,
 }
 
-/// Access mode with which a file was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AccessMode {
     pub(super) read: bool,
@@ -34,7 +33,6 @@ pub(super) struct AccessMode {
     pub(super) append: bool,
 }
 
-/// The object that an open file refers to.
 #[derive(Debug)]
 pub(super) enum Object {
     /// The only channel to the host.
@@ -147,7 +145,6 @@ impl Interest {
     }
 }
 
-/// All descriptors of the guest.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     pub(super) open: BTreeMap<u64, Descriptor>,

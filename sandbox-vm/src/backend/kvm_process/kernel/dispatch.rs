@@ -8,6 +8,7 @@ use super::{
     call::{Call, CallResult, GuestExit},
     files::AT_CWD,
     host::HostIo,
+    transfer::Position,
 };
 
 impl<O: HostIo> Kernel<O> {
@@ -37,12 +38,12 @@ impl<O: HostIo> Kernel<O> {
             libc::SYS_poll => self.poll(a, b, c),
 
             // Reading and writing.
-            libc::SYS_read => self.read(a, b, c),
-            libc::SYS_write => self.write(a, b, c),
+            libc::SYS_read => self.read(a, b, c, Position::Current),
+            libc::SYS_write => self.write(a, b, c, Position::Current),
             libc::SYS_readv => self.read_vector(a, b, c),
             libc::SYS_writev => self.write_vector(a, b, c),
-            libc::SYS_pread64 => self.read_at(a, b, c, d),
-            libc::SYS_pwrite64 => self.write_at(a, b, c, d),
+            libc::SYS_pread64 => self.read(a, b, c, Position::At(d)),
+            libc::SYS_pwrite64 => self.write(a, b, c, Position::At(d)),
             libc::SYS_recvfrom => self.receive(a, [b, c], d, e),
             libc::SYS_sendto => self.send(a, [b, c], d, e),
             libc::SYS_lseek => self.seek(a, b, c),

@@ -13,10 +13,8 @@ use crate::backend::kvm_process::{
     space::{Access, AddressSpace, USER},
 };
 
-/// Address of the guest's memory.
 pub(super) const PAGES: u64 = USER.start;
 
-/// Address of the guest's heap.
 pub(super) const HEAP: u64 = USER.start + 0x10_0000;
 
 /// Maximum number of actions of one guest. Longer scripts would only make failures harder to analyse.

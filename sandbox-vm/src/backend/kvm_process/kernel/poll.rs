@@ -18,7 +18,6 @@ const EPOLL_EVENT: usize = 12;
 /// Size of a `poll` entry in guest memory, in bytes.
 const POLL_ENTRY: usize = 8;
 
-/// Maximum number of events or entries in one call.
 const MAX: u64 = 1024;
 
 impl<O: HostIo> Kernel<O> {

@@ -16,21 +16,15 @@ use crate::backend::kvm_process::disk::FileKind;
 /// Maximum number of bytes that one call transfers. The guest needs further calls to transfer more.
 const MAX: u64 = 1 << 20;
 
-/// Maximum number of I/O vectors in one call.
 const MAX_IOVECS: u64 = 1024;
 
 /// Address and length of a range of guest memory.
 type IoVec = (u64, u64);
 
 impl<O: HostIo> Kernel<O> {
-    pub(super) fn read(&mut self, fd: u64, at: u64, len: u64) -> CallResult {
+    pub(super) fn read(&mut self, fd: u64, at: u64, len: u64, position: Position) -> CallResult {
         let open = self.open(fd)?;
-        self.read_into(&open, &[(at, len)], Position::Current)
-    }
-
-    pub(super) fn read_at(&mut self, fd: u64, at: u64, len: u64, offset: u64) -> CallResult {
-        let open = self.open(fd)?;
-        self.read_into(&open, &[(at, len)], Position::At(offset))
+        self.read_into(&open, &[(at, len)], position)
     }
 
     pub(super) fn read_vector(&mut self, fd: u64, at: u64, count: u64) -> CallResult {
@@ -38,14 +32,9 @@ impl<O: HostIo> Kernel<O> {
         self.read_into(&open, &iovecs, Position::Current)
     }
 
-    pub(super) fn write(&mut self, fd: u64, at: u64, len: u64) -> CallResult {
+    pub(super) fn write(&mut self, fd: u64, at: u64, len: u64, position: Position) -> CallResult {
         let open = self.open(fd)?;
-        self.write_from(&open, &[(at, len)], Position::Current)
-    }
-
-    pub(super) fn write_at(&mut self, fd: u64, at: u64, len: u64, offset: u64) -> CallResult {
-        let open = self.open(fd)?;
-        self.write_from(&open, &[(at, len)], Position::At(offset))
+        self.write_from(&open, &[(at, len)], position)
     }
 
     pub(super) fn write_vector(&mut self, fd: u64, at: u64, count: u64) -> CallResult {
@@ -261,7 +250,7 @@ impl<O: HostIo> Kernel<O> {
 
 /// Position in a file at which to read or write.
 #[derive(Clone, Copy)]
-enum Position {
+pub(super) enum Position {
     /// The position at which the last call ended.
     Current,
     At(u64),
