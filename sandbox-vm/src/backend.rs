@@ -12,7 +12,7 @@ mod fd_passing;
 pub(crate) mod gvisor;
 mod host;
 mod in_process;
-mod interface;
+pub(crate) mod interface;
 pub(crate) mod jail;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod kvm_process;
@@ -68,7 +68,9 @@ pub fn isolating_backends(
 
 #[cfg(test)]
 mod tests {
-    use super::{Workload, isolating_backends};
+    use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+
+    use super::{Jail, Workload, isolating_backends, probe::start_and_stop};
 
     #[test]
     fn strongest_back_end_is_first() {
@@ -81,5 +83,20 @@ mod tests {
         assert_eq!(names(Workload::Graphs)[..4], ["microvm", "kvm-process", "gvisor", "jail"]);
         assert_eq!(programs.contains(&"docker"), cfg!(feature = "docker"));
         assert!(!programs.contains(&"in-process"), "it isolates nothing");
+    }
+
+    /// The reason is reported even if the guest writes it only after its channel has closed. Killing the guest as soon
+    /// as the channel closes would lose the reason.
+    #[tokio::test]
+    async fn reason_of_an_early_end_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("program");
+        let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let result =
+            start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
+        let message = result.unwrap_err().to_string();
+        assert!(message.ends_with("it ended before the handshake; no such luck"), "{message}");
     }
 }

@@ -30,7 +30,7 @@ use self::{
     window::{OpenRequest, OpenRequests},
 };
 use crate::{
-    backend::Channel,
+    backend::interface::Channel,
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError,
         frame::{self, ReadError},

@@ -17,7 +17,7 @@ use super::microvm::{
 use crate::{limits::Limits, spec::Image};
 
 /// First argument of every process that is started as a guest.
-pub(crate) const GUEST_FLAG: &str = "--sandbox-vm-guest";
+const GUEST_FLAG: &str = "--sandbox-vm-guest";
 
 /// Role of a process that is started as a guest. It is passed as JSON in the second argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,8 +90,7 @@ impl GuestArgs {
     }
 }
 
-/// Returns whether this process was started as a guest. A guest that gets as far as calling this function has not
-/// called [`enter`].
+/// Returns whether this process was started as a guest.
 pub(crate) fn was_started_as_guest() -> bool {
     env::args_os().nth(1).is_some_and(|it| it == GUEST_FLAG)
 }

@@ -82,26 +82,3 @@ pub(super) const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::ProcessLimit,
     Guarantee::DiskLimit,
 ];
-
-#[cfg(test)]
-mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
-
-    use super::start_and_stop;
-    use crate::backend::Jail;
-
-    /// The reason is reported even if the guest writes it only after its channel has closed. Killing the guest as soon
-    /// as the channel closes would lose the reason.
-    #[tokio::test]
-    async fn reason_of_an_early_end_is_reported() {
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("program");
-        let script = "sleep 0.3 </dev/null & echo guest $!\nexec 0</dev/null\nsleep 0.3\necho no such luck >&2";
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let result =
-            start_and_stop(&Jail::program(program), "probe-test", Duration::from_secs(30)).await;
-        let message = result.unwrap_err().to_string();
-        assert!(message.ends_with("it ended before the handshake; no such luck"), "{message}");
-    }
-}

@@ -19,9 +19,9 @@ pub fn enter(agent: impl FnOnce() -> Agent) {
     if !plan::was_started_as_guest() {
         return;
     }
-    let args = env::args().nth(2).unwrap_or_default();
+    let args = env::args_os().nth(2).and_then(|it| it.into_string().ok()).unwrap_or_default();
     let outcome = GuestArgs::parse(&args)
-        .map_err(StageError::new("parse its arguments; use a host of the same version"))
+        .map_err(StageError::new("parse its arguments (use a host of the same version)"))
         .and_then(|args| run(args, agent));
     if let Err(error) = outcome {
         // The host reads this as the guest's diagnostic output.

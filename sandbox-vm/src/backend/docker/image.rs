@@ -1,4 +1,5 @@
-//! Imports the image that contains only the agent into an engine, as a `tar` archive.
+//! Imports the image that contains only the agent into an engine, as a `tar` archive. The archive has eight entries
+//! with short names, so its headers are written here and not by a crate.
 
 use std::{fs, future::poll_fn, io, path::Path, pin::pin};
 

@@ -1,4 +1,5 @@
-//! Loads a statically linked program from its file into the guest's memory and builds its initial stack.
+//! Loads a statically linked program from its file into the guest's memory and builds its initial stack. Reads only
+//! the two kinds of headers that loading needs, so that the monitor parses as little as possible.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 

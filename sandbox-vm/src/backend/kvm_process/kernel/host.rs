@@ -20,6 +20,7 @@ pub(in crate::backend::kvm_process) trait HostIo {
     /// Writes diagnostic output of the guest, which does not go through the channel.
     fn write_diagnostics(&mut self, bytes: &[u8]);
 
+    /// Fills a buffer with unpredictable bytes.
     fn fill_random(&mut self, into: &mut [u8]) -> Result<(), Errno>;
 
     fn clock(&self, clock: Clock) -> Duration;
