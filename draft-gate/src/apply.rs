@@ -8,14 +8,13 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    audit::{NewRecord, record_fields},
+    audit::{GATE_AGENT, NewRecord, record_fields},
     blob,
     confine::{Content, Dir, Durability},
     digest::Digest,
     error::Error,
     gate::LockedGate,
     journal::{Journal, ROLLED_BACK, Step},
-    judge::GATE_AGENT,
 };
 
 impl LockedGate<'_> {

@@ -17,15 +17,13 @@ use crate::{
     confine::{Dir, Durability},
     digest::Digest,
     error::Error,
-    log_head::LogHead,
+    log_head::{LogHead, corrupt_log},
 };
 
-/// File name of the log.
 pub(crate) const LOG: &str = "transition.ndjson";
 
-/// Advice in the error message if the end of the log differs from the end that is stored in `head.json`.
-pub(crate) const ACKNOWLEDGE_ADVICE: &str =
-    "inspect it, then run `draft-gate verify --acknowledge-loss`";
+/// Name under which the gate itself appears in the log.
+pub(crate) const GATE_AGENT: &str = "draft-gate";
 
 /// Advice in the error message if the end of the log is intact but an earlier line is not.
 const RESTORE_ADVICE: &str =
@@ -34,7 +32,6 @@ const RESTORE_ADVICE: &str =
 /// Number of bytes in the first read from the end of the log. If the last line is longer, more bytes are read.
 const INITIAL_READ: u64 = 4 << 10;
 
-/// A line of the log.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Record {
     /// Line number, starting at 1.
@@ -53,10 +50,8 @@ pub struct Record {
     pub more: Map<String, Value>,
 }
 
-/// Result of verifying the whole log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogVerification {
-    /// Number of lines.
     pub lines: u64,
     /// Hash of the last line, which covers all lines. Store it elsewhere to be able to detect that the log was
     /// rewritten.
@@ -73,7 +68,6 @@ pub(crate) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Appends a line to the log.
     pub(crate) fn append(&self, event: NewRecord<'_>) -> Result<(), Error> {
         let head = self.verified_end()?;
         let record = Record {
@@ -172,7 +166,6 @@ impl Log<'_> {
         records.collect::<Result<_, _>>().map_err(|it| self.with_advice(it))
     }
 
-    /// Returns whether any line has this hash.
     pub(crate) fn has_line(&self, hash: &str) -> Result<bool, Error> {
         let text = self.text()?;
         Ok(text.lines().any(|line| parse(line).is_ok_and(|(_, it)| it.to_string() == hash)))
@@ -270,7 +263,6 @@ impl Log<'_> {
     }
 }
 
-/// An event to append to the log.
 #[derive(Debug)]
 pub(crate) struct NewRecord<'a> {
     pub(crate) agent: &'a str,
@@ -314,8 +306,4 @@ fn last_line(text: &[u8]) -> Option<&str> {
     let text = text.strip_suffix(b"\n")?;
     let start = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     str::from_utf8(&text[start..]).ok()
-}
-
-fn corrupt_log(fault: String) -> Error {
-    Error::CorruptLog { fault, advice: ACKNOWLEDGE_ADVICE }
 }

@@ -6,25 +6,19 @@ use crate::{contract::Check, error::Error, path::WorkspacePath};
 
 /// Runs the checks of a contract outside the workspace.
 pub trait ProjectChecks: fmt::Debug + Send + Sync {
-    /// Runs one check on these files.
     fn run(&self, check: &Check, files: &[ProjectFile]) -> Result<CheckOutcome, Error>;
 }
 
 /// A file of the project as it would be with the change set applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectFile {
-    /// Path of the file in the workspace.
     pub path: WorkspacePath,
-    /// Content of the file.
     pub bytes: Vec<u8>,
-    /// Whether the file is executable.
     pub is_executable: bool,
 }
 
-/// Result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckOutcome {
-    /// Whether the check succeeded.
     pub passed: bool,
     /// Last part of the check's output.
     pub output: String,

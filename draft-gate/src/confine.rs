@@ -25,12 +25,11 @@ use rustix::{
     io::Errno,
 };
 
-use self::permissions::PRIVATE_FILE;
 pub(crate) use self::permissions::new_file_mode;
-use crate::{
-    error::{Error, escape_for_message},
-    hook::Hook,
-};
+use crate::{error::Error, escape::escape_for_message, hook::Hook};
+
+/// Mode of the gate's own files.
+const PRIVATE_FILE: u32 = 0o600;
 
 /// An open directory in the workspace.
 #[derive(Debug)]
@@ -42,7 +41,6 @@ pub(crate) struct Dir {
     hook: Hook,
 }
 
-/// Content and mode of a regular file.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
@@ -55,7 +53,6 @@ pub(crate) struct Content {
 pub(crate) enum Durability {
     /// The write survives a power failure, because it is synced.
     PowerLoss,
-    /// The write survives a crash of this process.
     ProcessCrash,
 }
 
@@ -94,7 +91,6 @@ impl Dir {
         Ok(Self { root: self.root.clone(), fd, path, hook: self.hook.clone() })
     }
 
-    /// Opens a subdirectory and creates missing directories.
     pub(crate) fn create_dir(&self, path: &str) -> Result<Self, Error> {
         self.create_dir_with_mode(path, 0o777)
     }
@@ -252,13 +248,11 @@ impl Dir {
         read().map_err(|it| self.errno_error("list", "", it))
     }
 
-    /// Removes a directory if it is empty.
     pub(crate) fn remove_empty(&self, name: &str) {
         self.notify("remove a directory", name);
         let _ = unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
     }
 
-    /// Returns whether anything exists under this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
@@ -274,7 +268,6 @@ impl Dir {
         fsync(&self.fd).map_err(|it| self.errno_error("sync", "", it))
     }
 
-    /// Syncs a file that was written earlier.
     pub(crate) fn sync_file(&self, name: &str) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let fd = self

@@ -10,30 +10,26 @@ use crate::{blob, confine::Dir, error::Error, path::WorkspacePath, records::Oper
 
 /// The part of a contract that the gate reads. Missing fields have the defaults below.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct Contract {
-    /// Restrictions on the changes that workers may propose.
+pub(crate) struct Contract {
     #[serde(default)]
-    pub constraints: Constraints,
-    /// Rules by which change sets are judged.
+    pub(crate) constraints: Constraints,
     #[serde(default)]
-    pub draft_gate: Rules,
+    pub(crate) draft_gate: Rules,
 }
 
 /// Restrictions on the changes that workers may propose.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Constraints {
+pub(crate) struct Constraints {
     /// Files and directories that may be changed. `*` matches any text within a name, and `**` matches any number of
     /// directories. An empty list allows all files.
-    pub allowed_paths: Vec<String>,
+    pub(crate) allowed_paths: Vec<String>,
     /// Files and directories that may not be changed, even if `allowed_paths` allows them.
-    pub forbidden_paths: Vec<String>,
-    /// Operations that may be proposed.
-    pub allowed_operations: Vec<Operation>,
-    /// Whether deletions may be proposed.
-    pub delete_allowed: bool,
+    pub(crate) forbidden_paths: Vec<String>,
+    pub(crate) allowed_operations: Vec<Operation>,
+    pub(crate) delete_allowed: bool,
     /// Maximum number of added and removed lines in a change set; larger sets are escalated.
-    pub max_diff_lines: u32,
+    pub(crate) max_diff_lines: u32,
 }
 
 impl Default for Constraints {
@@ -51,21 +47,17 @@ impl Default for Constraints {
 /// Rules by which change sets are judged.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Maximum share of a file's lines that may be removed, from 0 to 1; larger shares are escalated.
-    pub max_deletion_ratio: f64,
-    /// Maximum size of a draft in bytes.
-    pub max_draft_bytes: u64,
+    pub(crate) max_deletion_ratio: f64,
+    pub(crate) max_draft_bytes: u64,
     /// Maximum number of files per change set; larger sets are escalated.
-    pub max_files: usize,
-    /// How to treat a draft if its original file was changed after the draft was requested.
-    pub on_conflict: OnConflict,
-    /// Which change sets a person must review before they are applied.
-    pub preview: Preview,
+    pub(crate) max_files: usize,
+    pub(crate) on_conflict: OnConflict,
+    pub(crate) preview: Preview,
     /// Number of days for which the content of decided drafts is kept.
-    pub retention_days: u32,
-    /// Commands that must succeed on the changed files.
-    pub checks: Vec<Check>,
+    pub(crate) retention_days: u32,
+    pub(crate) checks: Vec<Check>,
 }
 
 impl Default for Rules {
@@ -85,19 +77,18 @@ impl Default for Rules {
 /// How to treat a draft if its original file was changed after the draft was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum OnConflict {
+pub(crate) enum OnConflict {
     /// Escalate the draft. The reviewer sees the three-way merge if it is clean.
     Escalate,
     /// If the three-way merge is clean, judge it like any other draft; otherwise escalate the draft.
     Merge,
-    /// Reject the draft.
     Reject,
 }
 
 /// Which change sets a person must review before they are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Preview {
+pub(crate) enum Preview {
     /// No sets are reviewed. Sets that would be escalated are rejected instead.
     Never,
     /// Only sets that the gate escalates are reviewed.
@@ -112,9 +103,7 @@ pub enum Preview {
 pub struct Check {
     /// Name shown in findings.
     pub name: String,
-    /// Program to run.
     pub program: String,
-    /// Arguments of the program.
     #[serde(default)]
     pub args: Vec<String>,
     /// Time limit in seconds. If the check exceeds it, the change set is escalated.
@@ -137,8 +126,7 @@ impl Contract {
         Self::parse(&content.bytes)
     }
 
-    /// Parses a contract from JSON, and checks its limits.
-    pub fn parse(json: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, Error> {
         let invalid = |it: serde_json::Error| Error::InvalidContract(it.to_string());
         let object: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(json).map_err(invalid)?;
@@ -165,7 +153,6 @@ impl Contract {
         Ok(contract)
     }
 
-    /// Fails if the contract does not allow the operation on the file.
     pub(crate) fn allow(&self, operation: Operation, path: &WorkspacePath) -> Result<(), Error> {
         let Constraints {
             allowed_paths, forbidden_paths, allowed_operations, delete_allowed, ..
@@ -190,18 +177,15 @@ impl Contract {
 
 /// Returns whether two names are equal except for letter case, punctuation and at most one letter.
 fn is_similar(one: &str, other: &str) -> bool {
-    let letters = |name: &str| -> Vec<char> {
+    let letters = |name: &str| -> String {
         name.chars().filter(|it| it.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
-    let (one, other) = (letters(one), letters(other));
-    let n_same_start = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
-    let ends = one.iter().rev().zip(other.iter().rev());
-    let n_same_end = ends.take_while(|(one, other)| one == other).count();
-    one.len().abs_diff(other.len()) <= 1
-        && n_same_start + n_same_end + 1 >= one.len().max(other.len())
+    strsim::levenshtein(&letters(one), &letters(other)) <= 1
 }
 
 /// Returns whether a pattern matches a path. A pattern that matches a directory also matches everything in it.
+///
+/// This is not a general glob, in which names such as `[id].tsx` would be patterns and not match themselves.
 fn matches_pattern(pattern: &str, path: &str) -> bool {
     let pattern: Vec<&str> = pattern.split('/').filter(|it| !it.is_empty() && *it != ".").collect();
     let path: Vec<&str> = path.split('/').collect();

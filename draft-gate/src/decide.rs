@@ -4,10 +4,11 @@ use crate::{
     blob,
     confine::Durability,
     digest::Digest,
-    error::{Error, escape_for_message},
+    error::Error,
+    escape::escape_for_message,
     gate::{Gate, LockedGate},
     journal::{Journal, Step, Verdict},
-    judge::{Decision, Judgement},
+    judgement::{Decision, Judgement},
     path::WorkspacePath,
     propose::Proposal,
     records::{ChangeSet, SetState},
@@ -18,13 +19,9 @@ use crate::{
 pub struct PendingSet {
     /// Id of the set. Commands also accept a unique prefix.
     pub set: String,
-    /// Worker that submitted the set.
     pub worker: String,
-    /// Id of the task.
     pub task: String,
-    /// Files that the set changes.
     pub paths: Vec<WorkspacePath>,
-    /// Summary that the worker wrote.
     pub summary: String,
     /// Time of submission in milliseconds since the Unix epoch.
     pub submitted_at: i64,
@@ -94,7 +91,6 @@ impl Gate {
         locked.execute(proposal.journal(agent, Verdict::Accepted, "accepted by a person"))
     }
 
-    /// Rejects a pending change set if it is still in the reviewed state.
     pub fn reject(
         &self,
         set: &str,

@@ -4,16 +4,13 @@ use std::{fmt::Write, ops::Range};
 
 use imara_diff::{Algorithm, Diff, Hunk, InternedInput};
 
-/// Difference between two texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileDiff {
     /// Unified diff as printed by `diff -u`, without file names.
     pub unified: String,
     /// Added lines without their newlines, each with its line number in the new text.
     pub added: Vec<(u32, String)>,
-    /// Number of removed lines.
     pub removed: u32,
-    /// Number of lines in the old text.
     pub old_lines: u32,
     /// Whether only line endings differ.
     pub is_line_ends_only: bool,
@@ -21,7 +18,6 @@ pub struct FileDiff {
 
 impl FileDiff {
     /// Compares two texts in time and memory that are linear in their length.
-    #[must_use]
     pub fn new(old: &str, new: &str) -> Self {
         let input = InternedInput::new(old, new);
         let mut diff = Diff::compute(Algorithm::Histogram, &input);
@@ -41,14 +37,12 @@ impl FileDiff {
     }
 
     /// Returns the number of added and removed lines.
-    #[must_use]
     pub fn changed(&self) -> u32 {
         u32::try_from(self.added.len()).unwrap_or(u32::MAX).saturating_add(self.removed)
     }
 
     /// Returns the share of lines that both texts have in common, as a number from 0 to 1.
-    #[must_use]
-    pub fn similarity(&self) -> f64 {
+    pub(crate) fn similarity(&self) -> f64 {
         let added = u32::try_from(self.added.len()).unwrap_or(u32::MAX);
         let common = self.old_lines - self.removed;
         let all = self.old_lines.saturating_add(common).saturating_add(added);
@@ -56,14 +50,12 @@ impl FileDiff {
     }
 
     /// Returns the share of old lines that were removed, as a number from 0 to 1.
-    #[must_use]
-    pub fn deletion_ratio(&self) -> f64 {
+    pub(crate) fn deletion_ratio(&self) -> f64 {
         f64::from(self.removed) / f64::from(self.old_lines.max(1))
     }
 }
 
 /// Counts the lines in a text, including an unterminated last line.
-#[must_use]
 pub(crate) fn line_count(text: &str) -> usize {
     text.split_inclusive('\n').count()
 }

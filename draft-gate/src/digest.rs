@@ -5,19 +5,15 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize, de};
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Returns the digest of `bytes`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
     /// Returns the first 12 hexadecimal digits, for messages.
-    #[must_use]
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
@@ -30,7 +26,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -44,15 +40,12 @@ impl FromStr for Digest {
     type Err = DigestParseError;
 
     fn from_str(text: &str) -> Result<Self, DigestParseError> {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if text.len() != 64 || !text.bytes().all(is_digit) {
-            return Err(DigestParseError);
-        }
         let mut bytes = [0; 32];
-        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| DigestParseError)?;
+        // Upper-case digits are rejected, because a digest is also a file name and must have only one spelling.
+        match hex::decode_to_slice(text, &mut bytes) {
+            Ok(()) if !text.contains(char::is_uppercase) => Ok(Self(bytes)),
+            _ => Err(DigestParseError),
         }
-        Ok(Self(bytes))
     }
 }
 

@@ -1,7 +1,6 @@
-//! Makes workers' text safe to print to a terminal.
+//! Makes text from workers and from their programs safe for terminals, messages and findings.
 
 /// Escapes control characters (except tab) and characters that are invisible or change the text direction.
-#[must_use]
 pub fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
@@ -21,6 +20,17 @@ pub(crate) fn is_invisible(char: char) -> bool {
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// Makes a worker's text safe for messages by truncating it and escaping control characters.
+pub(crate) fn escape_for_message(text: &str) -> String {
+    let escaped: String = text.chars().take(200).flat_map(char::escape_debug).collect();
+    escaped.replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// Removes control characters, except newlines and tabs.
+pub(crate) fn without_controls(text: &str) -> String {
+    text.chars().filter(|it| matches!(it, '\n' | '\t') || !it.is_control()).collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use crate::{
     contract::{Contract, Preview},
     finding::{Finding, Severity},
-    judge::Decision,
-    propose::ProposedFile,
+    judgement::Decision,
+    proposed_file::ProposedFile,
     records::Operation,
     scan::scan,
 };

@@ -5,7 +5,6 @@
 pub struct ExtractedFile {
     /// Path of the file, as written in the text.
     pub path: String,
-    /// Content of the file.
     pub content: String,
 }
 

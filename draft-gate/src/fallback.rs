@@ -2,7 +2,8 @@
 
 use crate::{
     diff::line_count,
-    error::{Error, escape_for_message},
+    error::Error,
+    escape::escape_for_message,
     extract::extract,
     gate::Gate,
     path::validate_name,

@@ -8,9 +8,7 @@ use crate::path::WorkspacePath;
 /// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Id of the rule that produced the finding.
     pub rule: String,
-    /// Consequence of the finding.
     #[serde(rename = "weight")]
     pub severity: Severity,
     /// File that the finding concerns; `None` if it concerns the whole set.
@@ -27,11 +25,8 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The finding is only informational.
     Note,
-    /// The set is escalated to a person.
     Escalate,
-    /// The set is rejected.
     Reject,
 }
 

@@ -11,12 +11,9 @@ use crate::{
     contract::Contract,
     error::Error,
     hook::Hook,
-    path::validate_name,
     records::RecordDir,
-    worker::Worker,
 };
 
-/// Name of the gate's directory in the workspace.
 pub(crate) const HANDOFF: &str = "_handoff";
 
 /// The only directory in which workers may write files.
@@ -67,20 +64,17 @@ impl Gate {
     /// Opens the gate of a workspace and creates its directories if they are missing. Only the current user can access
     /// these directories, because drafts are copies of files that may be private.
     pub fn open(workspace: impl AsRef<Path>) -> Result<Self, Error> {
-        let gate = Self::open_with(workspace.as_ref(), Hook::default())?;
-        gate.lock()?;
-        Ok(gate)
+        Self::open_with(workspace.as_ref(), Hook::default())
     }
 
-    /// Opens a gate that calls `hook` with the operation and the path before every write and sync.
-    #[cfg(feature = "testkit")]
+    /// Opens a gate that calls `hook` with the operation and the path before every write and sync. Used by tests that
+    /// kill the process or simulate a power failure at that point.
+    #[doc(hidden)]
     pub fn open_with_hook(
         workspace: impl AsRef<Path>,
         hook: impl Fn(&'static str, &str) + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        let gate = Self::open_with(workspace.as_ref(), Hook::new(hook))?;
-        gate.lock()?;
-        Ok(gate)
+        Self::open_with(workspace.as_ref(), Hook::new(hook))
     }
 
     fn open_with(workspace: &Path, hook: Hook) -> Result<Self, Error> {
@@ -93,12 +87,14 @@ impl Gate {
             handoff.replace(".gitignore", b"drafts/\ngate/\n".to_vec(), Durability::PowerLoss)?;
         }
         let state = handoff.private_dir("gate")?;
-        Self::from_dirs(root, handoff, state)
+        let gate = Self::from_dirs(root, handoff, state)?;
+        gate.lock()?;
+        Ok(gate)
     }
 
     fn from_dirs(root: Dir, handoff: Dir, state: Dir) -> Result<Self, Error> {
         let record_dir = |name: &str| state.private_dir(name).map(|dir| RecordDir { dir });
-        let gate = Self {
+        Ok(Self {
             blobs: state.private_dir("blobs")?,
             issued: record_dir("issued")?,
             sets: record_dir("sets")?,
@@ -110,8 +106,7 @@ impl Gate {
             root,
             handoff,
             state,
-        };
-        Ok(gate)
+        })
     }
 
     /// Opens an existing gate, but does not recover from a crash and does not verify the log. Fails if the directory
@@ -140,13 +135,7 @@ impl Gate {
         self
     }
 
-    /// Returns the tools for the worker with this name.
-    pub fn worker<'a>(&'a self, name: &'a str) -> Result<Worker<'a>, Error> {
-        Ok(Worker { gate: self, name: validate_name(name, "worker name")? })
-    }
-
-    /// Loads the current contract from the workspace.
-    pub fn contract(&self) -> Result<Contract, Error> {
+    pub(crate) fn contract(&self) -> Result<Contract, Error> {
         Contract::load(&self.handoff)
     }
 
@@ -163,7 +152,6 @@ impl Gate {
         self.log().has_line(hash)
     }
 
-    /// Returns all log records in order.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
         let _lock = self.state.lock("lock")?;
         self.log().records()
@@ -187,7 +175,6 @@ impl Gate {
     }
 }
 
-/// A gate whose lock is held.
 #[derive(Debug)]
 pub(crate) struct LockedGate<'a> {
     pub(crate) gate: &'a Gate,
@@ -208,7 +195,6 @@ impl LockedGate<'_> {
         self.gate.log()
     }
 
-    /// Appends an event to the log.
     pub(crate) fn log_event<const N: usize>(
         &self,
         agent: &str,

@@ -19,15 +19,11 @@ use crate::{Decision, Digest, Error, Gate, Judgement};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Verdict {
-    /// Apply the change set.
     Accept {
-        /// Fingerprint of the reviewed judgement.
         #[serde(rename = "sight")]
         fingerprint: Digest,
     },
-    /// Reject the change set.
     Reject {
-        /// Fingerprint of the reviewed judgement.
         #[serde(rename = "sight")]
         fingerprint: Digest,
         /// Reason to send to the worker.
@@ -35,12 +31,9 @@ pub enum Verdict {
     },
     /// Replace the text of a file, then review again.
     Amend {
-        /// Fingerprint of the reviewed judgement.
         #[serde(rename = "sight")]
         fingerprint: Digest,
-        /// Path of the file.
         path: String,
-        /// New text of the file.
         content: String,
     },
 }

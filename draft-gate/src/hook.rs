@@ -1,33 +1,25 @@
-//! A test hook that is called before every write, for tests that kill the process at that point.
+//! A hook that is called before every write and sync. Tests use it to kill the process or to fail at that point.
 
-#[cfg(feature = "testkit")]
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-/// Calls a function before each write and sync, with the operation and the path in the workspace. Does nothing unless
-/// the feature `testkit` is enabled.
+/// Calls a function with an operation and with the path, relative to the workspace, to which it will be applied.
 #[derive(Clone, Default)]
-pub(crate) struct Hook {
-    #[cfg(feature = "testkit")]
-    call: Option<Arc<dyn Fn(&'static str, &str) + Send + Sync>>,
-}
+pub(crate) struct Hook(Option<Arc<dyn Fn(&'static str, &str) + Send + Sync>>);
 
 impl Hook {
-    #[cfg(feature = "testkit")]
     pub(crate) fn new(call: impl Fn(&'static str, &str) + Send + Sync + 'static) -> Self {
-        Self { call: Some(Arc::new(call)) }
+        Self(Some(Arc::new(call)))
     }
 
-    #[cfg_attr(not(feature = "testkit"), expect(clippy::unused_self, reason = "there is no hook"))]
-    pub(crate) fn notify(&self, _what: &'static str, _path: impl FnOnce() -> String) {
-        #[cfg(feature = "testkit")]
-        if let Some(call) = &self.call {
-            call(_what, &_path());
+    pub(crate) fn notify(&self, what: &'static str, path: impl FnOnce() -> String) {
+        if let Some(call) = &self.0 {
+            call(what, &path());
         }
     }
 }
 
-impl std::fmt::Debug for Hook {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hook")
     }
 }

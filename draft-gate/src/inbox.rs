@@ -10,37 +10,28 @@ use crate::{
     gate::{Gate, LockedGate},
 };
 
-/// A message about a change set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Id of the message. If a message is sent again, it keeps its id.
     pub message_id: String,
-    /// Kind of message.
     #[serde(rename = "type")]
     pub kind: MessageKind,
-    /// Id of the task.
     pub task_id: String,
-    /// Id of the change set.
     pub set: String,
-    /// Files of the change set.
     pub paths: Vec<String>,
     /// Reason for the decision, in one sentence.
     pub reason: String,
-    /// The gate's findings about the change set.
     pub findings: Vec<Finding>,
 }
 
-/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum MessageKind {
     /// The change set is complete and waits to be judged.
     DraftReady,
-    /// The change set was applied.
     DraftAccepted,
     /// The change set was rejected. Its content is kept for the retention period.
     DraftRejected,
-    /// The change set was escalated to a person.
     DraftEscalated,
 }
 
@@ -54,17 +45,6 @@ const MAX_FINDINGS: usize = 50;
 const MANAGER_INBOX: &str = "floor manager";
 
 impl Gate {
-    /// Returns the messages to a worker about a task, oldest first. If `after` is the id of a message that still
-    /// exists, returns only the messages after it.
-    pub fn inbox(
-        &self,
-        worker: &str,
-        task: &str,
-        after: Option<&str>,
-    ) -> Result<Vec<Message>, Error> {
-        self.worker(worker)?.inbox(task, after)
-    }
-
     /// Returns the messages about submissions and escalations to the floor manager, oldest first.
     pub fn manager_inbox(&self) -> Result<Vec<Message>, Error> {
         self.messages(MANAGER_INBOX)

@@ -40,7 +40,6 @@ pub(crate) struct Journal {
     pub(crate) findings: Vec<Finding>,
     #[serde(rename = "sight")]
     pub(crate) fingerprint: Digest,
-    /// Changes in the set.
     pub(crate) changes: Vec<Change>,
     pub(crate) steps: Vec<Step>,
     /// Number of log lines when the decision was made. The log line of the decision comes after them.
@@ -48,7 +47,6 @@ pub(crate) struct Journal {
     pub(crate) decided_at: i64,
 }
 
-/// The kind of decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {

@@ -1,56 +1,23 @@
 //! Judges change sets.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
+    audit::GATE_AGENT,
     blob,
     confine::Durability,
     contract::Contract,
-    digest::Digest,
     error::Error,
     evaluate::decision,
     finding::{Finding, Severity, rules_of},
     gate::{Gate, LockedGate},
     inbox::{Message, MessageKind, message_id},
     journal::Verdict,
+    judgement::{Decision, Judgement},
     propose::Proposal,
     records::{ChangeSet, RecordedFindings, SetState},
 };
 
-/// The gate's decision on a change set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Decision {
-    /// The set is applied.
-    Accept,
-    /// The set is rejected.
-    Reject,
-    /// A person has to decide.
-    Escalate,
-}
-
-/// The gate's decision on a change set, with the reasons for it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Judgement {
-    /// Id of the change set.
-    pub set: String,
-    /// The decision.
-    pub decision: Decision,
-    /// Findings, most severe first.
-    pub findings: Vec<Finding>,
-    /// Fingerprint of the judged state, that is, of the current and the proposed content of each file. A verdict must
-    /// contain it.
-    #[serde(rename = "sight")]
-    pub fingerprint: Digest,
-    /// All changes as a unified diff.
-    pub diff: String,
-}
-
 /// Ids of change sets, each with its judgement or the error that prevented it.
 type JudgeResults = Vec<(String, Result<Judgement, Error>)>;
-
-/// Name under which the gate itself appears in the log.
-pub(crate) const GATE_AGENT: &str = "draft-gate";
 
 /// Maximum number of attempts to judge a set whose files keep changing. After that, the set is escalated.
 pub(crate) const MAX_ATTEMPTS: usize = 3;

@@ -4,6 +4,7 @@
 //! submitted content, compares it with the file, and accepts it, rejects it, or escalates it to a person. Workers
 //! cannot modify any file except their own drafts.
 #![doc = include_str!("../docs/design.md")]
+#![allow(missing_docs, reason = "this is the library of an application")]
 
 mod apply;
 mod audit;
@@ -25,10 +26,12 @@ mod hook;
 mod inbox;
 mod journal;
 mod judge;
+mod judgement;
 mod log_head;
 mod path;
 mod project_checks;
 mod propose;
+mod proposed_file;
 mod prune;
 mod recheck;
 mod records;
@@ -48,7 +51,7 @@ pub mod sandbox;
 
 pub use audit::{LogVerification, Record};
 pub use checks::{CheckOutcome, ProjectChecks, ProjectFile};
-pub use contract::{Check, Constraints, Contract, OnConflict, Preview, Rules};
+pub use contract::Check;
 pub use decide::PendingSet;
 pub use diff::FileDiff;
 pub use digest::{Digest, DigestParseError};
@@ -58,7 +61,7 @@ pub use extract::{ExtractedFile, extract};
 pub use finding::{Finding, Severity};
 pub use gate::Gate;
 pub use inbox::{Message, MessageKind};
-pub use judge::{Decision, Judgement};
+pub use judgement::{Decision, Judgement};
 pub use path::WorkspacePath;
 pub use prune::PruneSummary;
 pub use records::Operation;

@@ -7,13 +7,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    audit::ACKNOWLEDGE_ADVICE,
     confine::{Dir, Durability},
     digest::Digest,
     error::Error,
 };
 
 const FILE: &str = "head.json";
+
+/// Advice in the error message if the end of the log differs from the end that is stored in `head.json`.
+const ACKNOWLEDGE_ADVICE: &str = "inspect it, then run `draft-gate verify --acknowledge-loss`";
 
 /// Size of a slot in bytes, which is the size of a disk sector.
 const SLOT_BYTES: usize = 512;
@@ -48,9 +50,8 @@ impl LogHead {
     pub(crate) fn load(dir: &Dir) -> Result<Self, Error> {
         let Some(content) = dir.read(FILE, 4096)? else { return Ok(Self::default()) };
         let slots = content.bytes.chunks(SLOT_BYTES).filter_map(read_slot);
-        slots.max_by_key(|it| it.turn).ok_or_else(|| Error::CorruptLog {
-            fault: format!("the stored end of the log, _handoff/gate/{FILE}, is corrupt"),
-            advice: ACKNOWLEDGE_ADVICE,
+        slots.max_by_key(|it| it.turn).ok_or_else(|| {
+            corrupt_log(format!("the stored end of the log, _handoff/gate/{FILE}, is corrupt"))
         })
     }
 
@@ -86,6 +87,11 @@ fn read_slot(slot: &[u8]) -> Option<LogHead> {
     let (json, sum) = str::from_utf8(slot).ok()?.trim_end().rsplit_once(' ')?;
     let is_whole = sum.parse() == Ok(Digest::of(json.as_bytes()));
     if is_whole { serde_json::from_str(json).ok() } else { None }
+}
+
+/// Returns the error for a log that differs from what the gate wrote.
+pub(crate) fn corrupt_log(fault: String) -> Error {
+    Error::CorruptLog { fault, advice: ACKNOWLEDGE_ADVICE }
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use unicode_normalization::is_nfc;
 
 use crate::{
-    error::{Error, escape_for_message},
-    escape::is_invisible,
+    error::Error,
+    escape::{escape_for_message, is_invisible},
 };
 
 /// A relative path in the workspace that has only normal components.
@@ -32,32 +32,26 @@ impl WorkspacePath {
         }
     }
 
-    /// Returns the path as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the path of the parent directory, which is empty for the workspace root.
-    #[must_use]
     pub fn parent(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(parent, _)| parent)
     }
 
-    /// Returns the file name.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
     }
 
     /// Returns whether tools such as editors, shells, version control, agents or CI use the file automatically.
-    #[must_use]
-    pub fn is_tool_configuration(&self) -> bool {
+    pub(crate) fn is_tool_configuration(&self) -> bool {
         self.0.split('/').any(|it| TOOL_CONFIGURATION.contains(&it.to_lowercase().as_str()))
     }
 
     /// Fails if workers may not read or change the file.
-    pub fn ensure_unprotected(self) -> Result<Self, Error> {
+    pub(crate) fn ensure_unprotected(self) -> Result<Self, Error> {
         match self.0.split('/').find_map(protection) {
             Some(why) => Err(Error::Protected { path: self.0, why }),
             None => Ok(self),

@@ -8,7 +8,8 @@ use crate::{
     confine::Dir,
     contract::{Check, Contract},
     digest::Digest,
-    error::{Error, escape_for_message},
+    error::Error,
+    escape::{escape_for_message, without_controls},
     finding::{Finding, Severity},
     gate::Gate,
     path::WorkspacePath,
@@ -147,5 +148,5 @@ fn is_build_output(parent: &Dir, name: &str) -> bool {
 fn output_tail(output: &str) -> String {
     let output = output.trim_end();
     let start = output.ceil_char_boundary(output.len().saturating_sub(MAX_OUTPUT_BYTES));
-    output[start..].chars().filter(|it| *it == '\n' || *it == '\t' || !it.is_control()).collect()
+    without_controls(&output[start..])
 }

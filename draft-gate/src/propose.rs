@@ -6,13 +6,15 @@ use crate::{
     contract::{Contract, OnConflict},
     diff::{FileDiff, merge},
     digest::Digest,
-    error::{Error, escape_for_message},
+    error::Error,
+    escape::escape_for_message,
     evaluate::{file_findings, set_findings},
     finding::{Finding, Severity},
     gate::LockedGate,
     journal::{Journal, Step, Verdict},
-    judge::{Decision, Judgement},
+    judgement::{Decision, Judgement},
     path::WorkspacePath,
+    proposed_file::ProposedFile,
     records::{Change, ChangeSet, Operation, RecordedFindings, SetState},
 };
 
@@ -29,21 +31,6 @@ pub(crate) struct Proposal {
     pub(crate) fingerprint: Digest,
     /// Whether the contract requires checks that have not run on this state of the project.
     pub(crate) lacks_checks: bool,
-}
-
-/// A file that a proposal changes.
-#[derive(Debug)]
-pub(crate) struct ProposedFile {
-    pub(crate) change: Change,
-    pub(crate) current: Option<Digest>,
-    /// Digest of the content to apply, which is the draft or its merge with a concurrent change. `None` if the file is
-    /// deleted.
-    pub(crate) new: Option<Digest>,
-    pub(crate) new_text: String,
-    pub(crate) mode: u32,
-    /// Number of parent directories to create.
-    pub(crate) new_folders: usize,
-    pub(crate) diff: FileDiff,
 }
 
 impl LockedGate<'_> {
@@ -214,7 +201,6 @@ impl Proposal {
         }
     }
 
-    /// Builds the journal that executes a verdict.
     pub(crate) fn journal(&self, agent: &str, verdict: Verdict, reason: &str) -> Journal {
         let steps = self.files.iter().filter(|it| it.current != it.new);
         let steps = steps.map(|it| {
@@ -234,17 +220,6 @@ impl Proposal {
             after_line: 0,
             decided_at: chrono::Utc::now().timestamp(),
         }
-    }
-}
-
-impl ProposedFile {
-    fn unified(&self) -> String {
-        let path = &self.change.path;
-        let name = |prefix: &str, is_there: bool| {
-            if is_there { format!("{prefix}/{path}") } else { "/dev/null".to_owned() }
-        };
-        let (old, new) = (name("a", self.current.is_some()), name("b", self.new.is_some()));
-        format!("--- {old}\n+++ {new}\n{}", self.diff.unified)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    audit::GATE_AGENT,
     confine::{Dir, is_temp_name},
     digest::Digest,
     error::Error,
@@ -87,7 +88,7 @@ impl Gate {
             ("rejected", pruned.rejected.into()),
             ("blobs", pruned.blobs.into()),
         ];
-        locked.log_event("draft-gate", "pruned", "", counts)?;
+        locked.log_event(GATE_AGENT, "pruned", "", counts)?;
         Ok(pruned)
     }
 

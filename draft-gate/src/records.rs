@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{
     confine::{Dir, Durability},
     digest::Digest,
-    error::{Error, escape_for_message},
+    error::Error,
+    escape::escape_for_message,
     finding::Finding,
     path::WorkspacePath,
 };
@@ -39,7 +40,6 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A record of a draft that was issued to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DraftRecord {
     /// File name of the draft in `drafts`.
@@ -78,20 +78,15 @@ pub(crate) struct RecordedFindings {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// State of an undecided change set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SetState {
-    /// The set waits for more drafts.
     #[serde(rename = "held")]
     Incomplete,
-    /// The set is complete but not judged yet.
     Ready,
-    /// The set is waiting for a person's verdict.
     Escalated,
 }
 
-/// A change to one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) draft: String,
@@ -100,7 +95,6 @@ pub(crate) struct Change {
     pub(crate) base: Option<Digest>,
     /// Digest of the submitted content; `None` for a deletion.
     pub(crate) content: Option<Digest>,
-    /// Size of the submitted content in bytes.
     #[serde(default)]
     pub(crate) bytes: u64,
     pub(crate) summary: String,
@@ -153,7 +147,6 @@ impl RecordDir {
         self.dir.replace(&format!("{name}.json"), bytes, keep)
     }
 
-    /// Atomically moves a record to another directory.
     pub(crate) fn move_to(&self, name: &str, target: &Self) -> Result<(), Error> {
         self.dir.move_over(&format!("{name}.json"), &target.dir)
     }
@@ -163,7 +156,6 @@ impl RecordDir {
         self.dir.remove(&format!("{name}.json"))
     }
 
-    /// Returns the names of all records.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let names = self.dir.names()?;
         Ok(names.iter().filter_map(|it| it.strip_suffix(".json")).map(str::to_owned).collect())

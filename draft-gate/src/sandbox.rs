@@ -28,7 +28,6 @@ pub fn enter_guest() {
 
 impl SandboxChecks {
     /// Creates a runner that uses this program as the guest in its jails. `main` must call [`enter_guest`] first.
-    #[must_use]
     pub fn new() -> Self {
         Self
     }

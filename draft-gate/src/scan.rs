@@ -32,7 +32,6 @@ const CHUNK_OVERLAP: usize = 1 << 10;
 ///
 /// All lines are scanned. An omitted finding is never more severe than the returned ones, so a severe finding cannot be
 /// hidden behind many minor ones.
-#[must_use]
 pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     let mut findings = vec![];
     let mut n_omitted = 0;

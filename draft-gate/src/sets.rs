@@ -1,13 +1,14 @@
 //! Change sets that are not judged yet. Drafts are added until a set is complete.
 
 use crate::{
+    audit::GATE_AGENT,
     confine::{Durability, random_hex},
     decide::PendingSet,
     digest::Digest,
-    error::{Error, escape_for_message},
+    error::Error,
+    escape::escape_for_message,
     gate::{Gate, LockedGate},
     journal::{Journal, Verdict},
-    judge::GATE_AGENT,
     records::{Change, ChangeSet, SetState},
 };
 

@@ -6,35 +6,24 @@ use chrono::{DateTime, Utc};
 
 use crate::{audit::Record, error::Error, gate::Gate};
 
-/// Statistics about all events in the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Number of requested drafts.
     pub requested: usize,
-    /// Number of submitted drafts.
     pub submitted: usize,
-    /// Number of accepted change sets.
     pub accepted: usize,
-    /// Number of rejected change sets.
     pub rejected: usize,
-    /// Number of escalations.
     pub escalated: usize,
     /// Number of accepted change sets that were undone.
     pub undone: usize,
-    /// Number of attempts to bypass the gate.
     pub violations: usize,
-    /// Number of texts from which files were extracted.
     pub extracted: usize,
-    /// Number of texts from which no file could be extracted.
     pub extraction_failed: usize,
     /// Times between consecutive steps of a draft (request, write, submit), in milliseconds, sorted.
     pub edit_millis: Vec<i64>,
-    /// Number of findings per rule.
     pub rules: BTreeMap<String, usize>,
 }
 
 impl Gate {
-    /// Computes statistics from the log.
     pub fn stats(&self) -> Result<Stats, Error> {
         Ok(Stats::of(&self.records()?))
     }
@@ -81,7 +70,6 @@ impl Stats {
     }
 
     /// Returns the share of texts from which no file could be extracted, or `None` if there were no texts.
-    #[must_use]
     pub fn parse_failure_rate(&self) -> Option<f64> {
         let all = self.extracted + self.extraction_failed;
         let share = |part: usize| f64::from(u32::try_from(part).unwrap_or(u32::MAX));
@@ -89,8 +77,7 @@ impl Stats {
     }
 
     /// Returns a percentile (0 to 100) of the edit times, in milliseconds, or `None` if there are no edit times.
-    #[must_use]
-    pub fn edit_time(&self, percent: usize) -> Option<i64> {
+    pub(crate) fn edit_time(&self, percent: usize) -> Option<i64> {
         let last = self.edit_millis.len().checked_sub(1)?;
         self.edit_millis.get(last * percent / 100).copied()
     }

@@ -26,19 +26,16 @@ pub struct DraftRequest {
 
 impl DraftRequest {
     /// Creates a request for a draft of an existing file.
-    #[must_use]
     pub fn edit(source_path: &str, task_id: &str) -> Self {
         Self { source_path: source_path.to_owned(), task_id: task_id.to_owned(), ..Self::default() }
     }
 
     /// Creates a request for a draft of a new file.
-    #[must_use]
     pub fn create(source_path: &str, task_id: &str) -> Self {
         Self { operation: Operation::Create, ..Self::edit(source_path, task_id) }
     }
 
     /// Creates a request to propose the deletion of a file.
-    #[must_use]
     pub fn delete(source_path: &str, task_id: &str) -> Self {
         Self { operation: Operation::Delete, ..Self::edit(source_path, task_id) }
     }
@@ -115,7 +112,6 @@ pub struct Submission {
 
 impl Submission {
     /// Creates a submission of a draft.
-    #[must_use]
     pub fn of(draft: &Draft, change_summary: &str) -> Self {
         Self {
             draft_path: draft.draft_path.clone(),

@@ -7,7 +7,8 @@ use crate::{
     confine::Durability,
     diff::{FileDiff, line_count},
     digest::Digest,
-    error::{Error, escape_for_message},
+    error::Error,
+    escape::escape_for_message,
     gate::{DRAFTS, Gate, LockedGate},
     inbox::{Message, MessageKind, message_id},
     path::{WorkspacePath, validate_name},
@@ -16,7 +17,6 @@ use crate::{
     tool::{Draft, DraftContent, DraftRequest, Submission, SubmissionReceipt, WriteReceipt},
 };
 
-/// The tools of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Worker<'a> {
     pub(crate) gate: &'a Gate,
@@ -29,6 +29,23 @@ const MAX_SUMMARY_CHARS: usize = 500;
 /// Maximum number of undecided drafts that a worker may have.
 const MAX_OPEN_DRAFTS: usize = 500;
 
+impl Gate {
+    pub fn worker<'a>(&'a self, name: &'a str) -> Result<Worker<'a>, Error> {
+        Ok(Worker { gate: self, name: validate_name(name, "worker name")? })
+    }
+
+    /// Returns the messages to a worker about a task, oldest first. If `after` is the id of a message that still
+    /// exists, returns only the messages after it.
+    pub fn inbox(
+        &self,
+        worker: &str,
+        task: &str,
+        after: Option<&str>,
+    ) -> Result<Vec<Message>, Error> {
+        self.worker(worker)?.inbox(task, after)
+    }
+}
+
 impl Worker<'_> {
     /// Issues a draft of a file to this worker.
     ///
@@ -37,7 +54,6 @@ impl Worker<'_> {
         self.with_lock(&request.task_id, |locked| self.request_locked(locked, request))
     }
 
-    /// Replaces the content of a draft.
     pub fn write(&self, draft_path: &str, content: &str) -> Result<WriteReceipt, Error> {
         self.with_lock("", |locked| {
             let issued = self.open_draft(locked, draft_path)?;
@@ -67,7 +83,6 @@ impl Worker<'_> {
         })
     }
 
-    /// Returns the content of a draft.
     pub fn read(&self, draft_path: &str) -> Result<DraftContent, Error> {
         self.with_lock("", |locked| {
             let issued = self.issued(locked, draft_path)?;

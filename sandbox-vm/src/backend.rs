@@ -3,43 +3,40 @@
 //! A back end is small. It starts a guest with an agent in it and returns a byte stream to that agent and a [`Handle`]
 //! to the guest as a whole. Programs, files and graphs are handled by the agent, in the same way for all back ends.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
-
-use async_trait::async_trait;
-use tokio::io::{AsyncRead, AsyncWrite};
-
-use crate::{
-    Error,
-    cgroup::Cgroup,
-    limits::{ExceededLimit, Limits, Usage},
-    report::{Guarantee, Report},
-    sandbox_dir::SandboxDir,
-    session::{CloseReason, RequestError, Session},
-    spec::Spec,
-};
-
 mod confine;
-pub mod container;
+pub(crate) mod container;
 mod diagnostics;
 #[cfg(feature = "docker")]
-pub mod docker;
+pub(crate) mod docker;
 mod fd_passing;
-pub mod gvisor;
-pub mod in_process;
-pub mod jail;
+pub(crate) mod gvisor;
+mod host;
+mod in_process;
+pub(crate) mod interface;
+pub(crate) mod jail;
 #[cfg(target_arch = "x86_64")]
-pub mod kvm_process;
-pub mod microvm;
+pub(crate) mod kvm_process;
+pub(crate) mod microvm;
+mod names;
+pub(crate) mod plan;
+mod probe;
 mod seccomp;
+pub(crate) mod stage_error;
+
+use std::{path::PathBuf, sync::Arc};
 
 #[cfg(feature = "docker")]
 pub use docker::Docker;
 pub use gvisor::Gvisor;
 pub use in_process::InProcess;
+pub use interface::{Backend, Channel, Guest, Handle, Snapshot};
 pub use jail::Jail;
 #[cfg(target_arch = "x86_64")]
 pub use kvm_process::KvmProcess;
+#[cfg(all(target_arch = "x86_64", fuzzing))]
+pub use kvm_process::fuzz_kernel;
 pub use microvm::MicroVm;
+pub(crate) use probe::reject;
 
 /// Kind of work that guests have to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,160 +66,11 @@ pub fn isolating_backends(
     backends
 }
 
-/// A way to start guests.
-#[async_trait]
-pub trait Backend: Send + Sync + fmt::Debug {
-    /// Returns the name of the back end, for example `"jail"`.
-    fn name(&self) -> &'static str;
-
-    /// Reports whether the back end can start guests on this machine, and what it guarantees for them.
-    ///
-    /// Implementations test this by starting a guest, not by checking versions. A second call may take as long as the
-    /// first.
-    async fn probe(&self) -> Report;
-
-    /// Starts a guest. Before the back end creates anything that would outlive a crash of this process, it records that
-    /// item in `sandbox_dir`.
-    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error>;
-
-    /// Returns the maximum number of bytes of host memory that a guest may use, including the memory that the back end
-    /// itself needs to run the guest.
-    fn footprint(&self, spec: &Spec) -> u64 {
-        spec.limits.memory
-    }
-
-    /// Starts a guest from a snapshot created by [`Handle::snapshot`].
-    async fn restore(&self, _: &Spec, _: &SandboxDir, _: &Snapshot) -> Result<Guest, Error> {
-        Err(Error::Unsupported { backend: self.name(), operation: "restore a snapshot" })
-    }
-}
-
-/// A started guest.
-#[derive(Debug)]
-pub struct Guest {
-    /// Byte stream to the guest's agent.
-    pub channel: Box<dyn Channel>,
-    /// Handle to the guest as a whole.
-    pub handle: Arc<dyn Handle>,
-}
-
-/// A bidirectional byte stream.
-pub trait Channel: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Channel for T {}
-
-/// Ends, pauses, measures and saves a guest as a whole. Dropping the last handle ends the guest.
-#[async_trait]
-pub trait Handle: Send + Sync + fmt::Debug {
-    /// Ends the guest and everything that runs in it. Returns once none of its processes is running any more.
-    async fn kill(&self);
-
-    /// Stops the guest's processors until [`resume`](Self::resume) is called.
-    async fn pause(&self) -> Result<(), Error>;
-
-    /// Resumes a paused guest.
-    async fn resume(&self) -> Result<(), Error>;
-
-    /// Returns the resources that the guest has used so far, or `None` if the host cannot measure them.
-    async fn usage(&self) -> Option<Usage>;
-
-    /// Returns a limit that the guest has exceeded since the last call, or `None` if the back end has not detected any.
-    async fn exceeded_limit(&self) -> Option<ExceededLimit>;
-
-    /// Returns the last part of the output that the guest wrote outside the channel. This is its standard error or, for
-    /// a VM, its console. Waits a moment, so that a guest that is just ending can write its last output.
-    async fn diagnostic_output(&self) -> String;
-
-    /// Saves the guest's complete state in the directory `dir`, which belongs to the caller.
-    async fn snapshot(&self, dir: PathBuf) -> Result<Snapshot, Error>;
-}
-
-/// A guest's complete state at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Name of the back end that created the snapshot.
-    pub backend: &'static str,
-    /// Directory that contains the snapshot.
-    pub dir: PathBuf,
-}
-
-/// Starts a guest, waits until the handshake is complete, and ends the guest.
-async fn start_and_stop(backend: &dyn Backend, id: &str, timeout: Duration) -> Result<(), Error> {
-    let sandbox_dir = SandboxDir::create_for_probe(id)?;
-    let guest = backend.start(&Spec::new("probe"), &sandbox_dir).await?;
-    match Session::open(guest.channel, timeout).await {
-        Ok(_) => {
-            guest.handle.kill().await;
-            Ok(())
-        }
-        Err(error) => {
-            let problem = reject(&*guest.handle, error).await;
-            Err(Error::Start { backend: backend.name(), problem })
-        }
-    }
-}
-
-/// Ends a guest whose handshake failed and returns the reason.
-pub(crate) async fn reject(handle: &dyn Handle, error: RequestError) -> String {
-    // A guest that is ending by itself may still be writing the reason, so its output is read before it is killed. In
-    // all other cases, the output is read after the guest is killed.
-    let (problem, early) = match error {
-        RequestError::Timeout(after) => {
-            (format!("it did not complete the handshake within {after:?}"), None)
-        }
-        RequestError::Closed(CloseReason::Protocol(error)) => (error.to_string(), None),
-        RequestError::Closed(CloseReason::ChannelClosed) => {
-            ("it ended before the handshake".to_owned(), Some(handle.diagnostic_output().await))
-        }
-        RequestError::Fault(fault) => (fault.message, None),
-    };
-    handle.kill().await;
-    let output = match early {
-        Some(output) => output,
-        None => handle.diagnostic_output().await,
-    };
-    if output.is_empty() { problem } else { format!("{problem}; {output}") }
-}
-
-/// Probes a back end by starting a guest. `guarantees` is called with the control group that guests get on this
-/// machine, or with `None` if they get none.
-async fn probe_by_starting(
-    backend: &dyn Backend,
-    id: &str,
-    timeout: Duration,
-    guarantees: fn(Option<&Cgroup>) -> Vec<Guarantee>,
-) -> Result<Report, Error> {
-    start_and_stop(backend, id, timeout).await?;
-    // The control group is removed together with the sandbox directory, even if this process crashes.
-    let sandbox_dir = SandboxDir::create_for_probe(id)?;
-    let cgroup = jail::launch::create_cgroup(&sandbox_dir, &Limits::default())?;
-    Ok(Report::available(backend.name(), guarantees(cgroup.as_ref())))
-}
-
-/// Guarantees that a VM provides if its monitor runs in a jail.
-const VM_GUARANTEES: [Guarantee; 9] = [
-    Guarantee::OwnKernel,
-    Guarantee::FilteredCalls,
-    Guarantee::NoNetwork,
-    Guarantee::NoHostFiles,
-    Guarantee::OwnProcesses,
-    Guarantee::NoPrivileges,
-    Guarantee::MemoryLimit,
-    Guarantee::ProcessLimit,
-    Guarantee::DiskLimit,
-];
-
-/// Searches the directories in `PATH` for a program.
-fn find_in_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|it| it.join(program)).find(|it| it.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-    use super::{Jail, Workload, isolating_backends, start_and_stop};
+    use super::{Jail, Workload, isolating_backends, probe::start_and_stop};
 
     #[test]
     fn strongest_back_end_is_first() {

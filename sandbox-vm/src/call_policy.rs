@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -16,7 +16,10 @@ use graph_core::checkpoint::{CheckpointKey, TaskId};
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
-use crate::protocol::message::{ExternalCall, Fault, FaultCode};
+use crate::{
+    protocol::message::{ExternalCall, Fault, FaultCode},
+    sync::lock,
+};
 
 /// Maximum length, in bytes, of a call's key, node name or namespace. Each of the three is checked separately.
 const MAX_FIELD_LEN: usize = 4096;
@@ -199,7 +202,7 @@ impl CallPolicy {
     }
 
     /// Returns the number of calls in the journal.
-    #[cfg(all(test, feature = "testkit"))]
+    #[cfg(test)]
     pub(crate) fn journal_len(&self) -> usize {
         self.state().journal.len()
     }
@@ -306,7 +309,7 @@ impl CallPolicy {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -21,7 +21,8 @@ use std::{
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use self::tree::Tree;
+pub(crate) use self::tree::Controller;
+use self::tree::{Tree, Version};
 use crate::limits::{ExceededLimit, Limits, Usage};
 
 /// Mount point of the cgroup file systems.
@@ -33,40 +34,19 @@ const PREFIX: &str = "sandbox-vm-";
 /// How long [`Cgroup::remove`] waits for the kernel to release the processes of a guest that has ended.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A cgroup controller, which limits, counts or controls one kind of resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Controller {
-    /// Limits memory.
-    Memory,
-    /// Limits the number of processes.
-    Processes,
-    /// Limits the share of the processors.
-    Cpu,
-    /// Counts processor time without limiting it.
-    CpuTime,
-    /// Pauses processes.
-    Freezer,
-}
-
 /// Control group of one guest. It is not removed on drop, only by [`remove`](Self::remove) or, after a crash, by the
 /// reaper.
 #[derive(Clone, Debug)]
-pub struct Cgroup {
+pub(crate) struct Cgroup {
     /// Directory of the group for each controller. In version 2, all controllers have the same directory.
     dirs: BTreeMap<Controller, PathBuf>,
     version: Version,
     created: Instant,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
-    One,
-    Two,
-}
-
 impl Cgroup {
     /// Returns the directories that a guest's group may have, whether or not they can be created. Does not create them.
-    pub fn candidate_dirs(id: &str) -> Vec<PathBuf> {
+    pub(crate) fn candidate_dirs(id: &str) -> Vec<PathBuf> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
         let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
         dirs.sort();
@@ -76,18 +56,19 @@ impl Cgroup {
 
     /// Creates a group with the given limits. Some controllers may be missing from the group. Returns `None` if no
     /// controller is available at all.
-    pub fn create(id: &str, limits: &Limits) -> Option<Self> {
+    pub(crate) fn create(id: &str, limits: &Limits) -> Option<Self> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
-        tree.create(&cgroup_name(id), limits)
+        let dirs = tree.create(&cgroup_name(id), limits)?;
+        Some(Self { dirs, version: tree.version, created: Instant::now() })
     }
 
     /// Returns whether the group has this controller.
-    pub fn has(&self, controller: Controller) -> bool {
+    pub(crate) fn has(&self, controller: Controller) -> bool {
         self.dirs.contains_key(&controller)
     }
 
     /// Returns the directories of the group, without duplicates.
-    pub fn dirs(&self) -> Vec<PathBuf> {
+    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<_> = self.dirs.values().cloned().collect();
         dirs.sort();
         dirs.dedup();
@@ -95,18 +76,12 @@ impl Cgroup {
     }
 
     /// Returns the files to which a process writes `0` in order to join the group.
-    pub fn procs_files(&self) -> Vec<PathBuf> {
+    pub(crate) fn procs_files(&self) -> Vec<PathBuf> {
         self.dirs().into_iter().map(|it| it.join("cgroup.procs")).collect()
     }
 
-    /// Adds a process that has just been started.
-    #[must_use = "a process outside the group is not limited by it"]
-    pub fn add_process(&self, pid: u32) -> io::Result<()> {
-        self.procs_files().iter().try_for_each(|it| fs::write(it, pid.to_string()))
-    }
-
     /// Returns the resources that the group's processes have used so far.
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         let number = |file: &str| self.read(file).and_then(|it| it.trim().parse::<u64>().ok());
         let (cpu, memory) = match self.version {
             Version::One => (
@@ -126,7 +101,7 @@ impl Cgroup {
     }
 
     /// Returns how often the group's processes have hit its limits so far.
-    pub fn hits(&self) -> LimitHits {
+    pub(crate) fn hits(&self) -> LimitHits {
         let count = |file: &str, name: &str| {
             self.read(file).and_then(|it| field(&it, name)).unwrap_or_default()
         };
@@ -138,7 +113,7 @@ impl Cgroup {
     }
 
     /// Freezes or thaws the group's processes.
-    pub fn set_freezer(&self, state: FreezerState) -> io::Result<()> {
+    pub(crate) fn set_freezer(&self, state: FreezerState) -> io::Result<()> {
         let dir = self.dirs.get(&Controller::Freezer).ok_or(io::ErrorKind::Unsupported)?;
         match (self.version, state) {
             (Version::One, FreezerState::Frozen) => fs::write(dir.join("freezer.state"), "FROZEN"),
@@ -151,7 +126,7 @@ impl Cgroup {
     /// Removes the group, whose processes must have ended, and returns whether that succeeded. If the kernel takes
     /// longer than this function waits, the group is removed when the [`SandboxDir`](crate::sandbox_dir::SandboxDir)
     /// that lists it is dropped.
-    pub fn remove(&self) -> bool {
+    pub(crate) fn remove(&self) -> bool {
         let deadline = Instant::now() + REMOVAL_TIMEOUT;
         // Try to remove all directories even if one of them cannot be removed.
         self.dirs().iter().filter(|it| !remove_dir(it, deadline)).count() == 0
@@ -164,14 +139,14 @@ impl Cgroup {
 
 /// Number of times that the processes of a group have hit its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitHits {
+pub(crate) struct LimitHits {
     memory: u64,
     processes: u64,
 }
 
 impl LimitHits {
     /// Returns a limit that was hit after the `earlier` reading, or `None` if none was hit.
-    pub fn since(self, earlier: Self) -> Option<ExceededLimit> {
+    pub(crate) fn since(self, earlier: Self) -> Option<ExceededLimit> {
         if self.memory > earlier.memory {
             Some(ExceededLimit::Memory)
         } else if self.processes > earlier.processes {
@@ -184,7 +159,7 @@ impl LimitHits {
 
 /// Whether the processes of a group are stopped or running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FreezerState {
+pub(crate) enum FreezerState {
     /// Stopped.
     Frozen,
     /// Running.
@@ -195,7 +170,7 @@ pub enum FreezerState {
 /// succeeded.
 ///
 /// The kernel takes a moment to release processes that have just ended, so this function retries until the deadline.
-pub fn remove_dir(dir: &Path, deadline: Instant) -> bool {
+pub(crate) fn remove_dir(dir: &Path, deadline: Instant) -> bool {
     loop {
         match fs::remove_dir(dir) {
             Ok(()) => return true,

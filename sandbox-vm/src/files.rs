@@ -8,8 +8,7 @@ use crate::{
         MAX_MESSAGE, ProtocolError,
         message::{Entry, Fault, FaultCode, FileContents, GuestCommand},
     },
-    sandbox::REPLY_TIMEOUT,
-    session::{CloseReason, RequestError},
+    session::{CloseReason, REPLY_TIMEOUT, RequestError},
 };
 
 /// Maximum size, in bytes, of a file that [`Files`] reads or writes.
@@ -32,11 +31,14 @@ pub struct Files<'a> {
     sandbox: &'a Sandbox,
 }
 
-impl<'a> Files<'a> {
-    pub(crate) fn new(sandbox: &'a Sandbox) -> Self {
-        Self { sandbox }
+impl Sandbox {
+    /// Returns an accessor for the files in the sandbox's workspace.
+    pub fn fs(&self) -> Files<'_> {
+        Files { sandbox: self }
     }
+}
 
+impl Files<'_> {
     /// Reads a file. Fails if the file is larger than [`MAX_FILE_SIZE`].
     pub async fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         let command = GuestCommand::Read { path: path.to_owned(), limit: MAX_FILE_SIZE };

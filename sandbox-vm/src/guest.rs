@@ -43,7 +43,7 @@ mod reseed;
 mod run;
 mod saver;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fmt, io, path::PathBuf, sync::Arc};
 
 use graph_core::{BuildError, CompiledGraph, State};
 use tokio::{
@@ -52,10 +52,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-pub use self::host::Host;
-pub(crate) use crate::protocol::EVENT_WINDOW;
-pub(crate) use enter::was_started_as_guest;
-pub use enter::{GuestArgs, enter, enter_with, serve_blocking};
+pub use self::{enter::enter, host::Host};
 
 use self::{
     children::Children,
@@ -64,15 +61,13 @@ use self::{
 };
 use crate::{
     protocol::{
-        self, Assembler, Frame, Kind, ProtocolError, decode,
+        self, Assembler, Frame, Kind, ProtocolError, decode, encode_reply,
         frame::ReadError,
         message::{Fault, FaultCode, GuestCommand, GuestHello, HostHello},
     },
     sandbox_dir::LeftoverList,
+    spec::WORKSPACE,
 };
-
-/// Default directory for a guest's files.
-pub const WORKSPACE: &str = "/workspace";
 
 /// The program inside a guest that executes the host's commands. It knows the graphs that the host can run.
 #[must_use]
@@ -103,7 +98,7 @@ impl Agent {
         self
     }
 
-    /// Uses this directory for files and as the working directory of programs, instead of [`WORKSPACE`].
+    /// Uses this directory for files and as the working directory of programs, instead of `/workspace`.
     pub fn workspace(mut self, dir: impl Into<PathBuf>) -> Self {
         self.workspace = dir.into();
         self
@@ -157,7 +152,7 @@ pub enum ServeError {
     Protocol(#[from] ProtocolError),
     /// The channel failed.
     #[error("the channel failed: {0}")]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
 }
 
 impl From<ReadError> for ServeError {
@@ -167,6 +162,25 @@ impl From<ReadError> for ServeError {
             ReadError::Io(error) => Self::Io(error),
         }
     }
+}
+
+/// Serves on a channel until the host closes it. Blocks the calling OS thread and uses a single-threaded runtime.
+pub(crate) fn serve_blocking<R, W>(
+    agent: Agent,
+    connect: impl FnOnce() -> io::Result<(R, W)>,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(async {
+        let (reader, writer) = connect()?;
+        agent.serve(reader, writer).await
+    });
+    // Do not wait for the OS thread that may be blocked reading standard input.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// An agent that is serving a host.
@@ -280,10 +294,6 @@ impl AgentServer {
         let message = format!("the guest has no graph `{name}`; available graphs: {known}");
         Fault::new(FaultCode::NotFound, message)
     }
-}
-
-fn encode_reply(value: &impl serde::Serialize) -> Result<Vec<u8>, Fault> {
-    protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }
 
 async fn write_all(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Vec<u8>>) {

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    env, fmt, fs, io,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -45,22 +45,13 @@ pub struct Images {
 }
 
 /// The files that a guest boots from, read and verified.
-#[derive(Clone, PartialEq, Eq)]
-pub struct BootFiles {
+pub(crate) struct BootFiles {
     /// The kernel, an ELF file.
-    pub kernel: Vec<u8>,
+    pub(crate) kernel: Vec<u8>,
     /// SHA-256 of the kernel.
-    pub kernel_sha256: String,
+    pub(crate) kernel_sha256: String,
     /// The initramfs archive, without the agent.
-    pub initramfs: Vec<u8>,
-}
-
-impl fmt::Debug for BootFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BootFiles")
-            .field("kernel_sha256", &self.kernel_sha256)
-            .finish_non_exhaustive()
-    }
+    pub(crate) initramfs: Vec<u8>,
 }
 
 /// Description of the files that were built and of the packages that they were built from.
@@ -174,7 +165,7 @@ impl Images {
     }
 
     /// Reads the files that a guest with this image boots from, and verifies their hashes.
-    pub fn boot_files(&self, image: &Image) -> Result<BootFiles, ImageError> {
+    pub(crate) fn boot_files(&self, image: &Image) -> Result<BootFiles, ImageError> {
         let name = initramfs_file(image).ok_or_else(|| self.missing(image))?;
         let kernel = self.read_verified(KERNEL, image)?;
         let kernel_sha256 = self.manifest.files[KERNEL].clone();
@@ -225,7 +216,7 @@ fn initramfs_file(image: &Image) -> Option<&'static str> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|it| format!("{it:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 #[cfg(test)]

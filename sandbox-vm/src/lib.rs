@@ -35,15 +35,16 @@
 
 pub mod backend;
 mod call_policy;
-pub mod cgroup;
+mod cgroup;
 mod error;
 mod exec;
 mod files;
 pub mod guest;
 pub mod image;
-pub mod limits;
+mod limits;
 mod meter;
 mod pool;
+#[doc(hidden)]
 pub mod protocol;
 pub mod report;
 mod run;
@@ -52,9 +53,8 @@ pub mod sandbox_dir;
 mod sandboxes;
 mod session;
 mod spec;
+mod sync;
 mod sys;
-#[cfg(feature = "testkit")]
-pub mod testkit;
 
 pub use call_policy::{CallError, CallExecutor, CallPolicy};
 pub use error::{Error, TerminationReason};
@@ -62,7 +62,10 @@ pub use exec::{Output, Program, Status};
 pub use files::{Files, MAX_FILE_SIZE};
 pub use limits::{ExceededLimit, ExecLimits, Limits, Usage};
 pub use pool::{Pool, PoolMetrics, PoolOptions, PooledSandbox};
-pub use protocol::message::{Entry, EntryKind};
+pub use protocol::{
+    ProtocolError,
+    message::{Entry, EntryKind, Fault, FaultCode},
+};
 pub use run::{GraphRun, RunningGraph, input_fields};
 pub use sandbox::Sandbox;
 pub use sandboxes::{Isolation, Sandboxes, SandboxesBuilder};

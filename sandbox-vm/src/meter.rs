@@ -22,14 +22,11 @@ pub(crate) struct Sample {
     pub(crate) cpu: Duration,
 }
 
-/// Which processes to count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProcessSet {
     /// All processes except the agent, which is process 1.
     AllExceptAgent,
-    /// All processes in this process group.
     Group(Pid),
-    /// This process and all its descendants.
     Tree(Pid),
 }
 
@@ -226,7 +223,7 @@ mod tests {
     fn shared_memory_counts_once() {
         const LEN: u64 = 24 << 20;
         let (before, _) = own_memory_samples();
-        crate::sys::allocate_shared_memory(None, LEN as usize).unwrap();
+        crate::sys::allocate_shared_memory(LEN as usize).unwrap();
         let (after, exact) = own_memory_samples();
         assert!(after >= before + LEN, "{before} became {after}");
         // No other process shares the memory, so all of it counts. The upper bound has a margin, because other tests

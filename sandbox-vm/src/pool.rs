@@ -6,7 +6,7 @@ use std::{
     collections::VecDeque,
     fmt,
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::{Duration, Instant},
 };
 
@@ -14,7 +14,7 @@ use graph_core::checkpoint::CheckpointId;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use self::template::{Template, Templates};
-use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee};
+use crate::{Error, Sandbox, Sandboxes, Spec, report::Guarantee, sync::lock};
 
 /// Number of most recent acquisitions that the metrics cover.
 const METRICS_WINDOW: usize = 1024;
@@ -381,7 +381,3 @@ async fn fill(shared: &Shared) {
 
 /// Interval at which the pool checks whether ready sandboxes have terminated.
 const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -16,23 +16,28 @@ pub mod shape;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use frame::{Assembler, Frame, Kind, MAX_FRAME};
+use self::message::{Fault, FaultCode};
+
+pub use frame::{Assembler, Frame, Kind};
 pub(crate) use sanitize::{escape_controls, sanitize};
 
 /// Version of the protocol. The host and the guest must use the same version.
 pub const VERSION: u32 = 2;
 
+/// Maximum length of a frame's payload in bytes.
+pub const MAX_FRAME: usize = 8 << 20;
+
 /// Maximum length of a message in bytes.
-pub const MAX_MESSAGE: usize = 64 << 20;
+pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
 /// Number of events that a graph may send before the host has read any of them. The host enforces this limit.
 pub(crate) const EVENT_WINDOW: usize = 16;
 
 /// Maximum memory, in bytes, that an event may take on the host.
-pub const MAX_EVENT_MEMORY: u64 = 16 << 20;
+pub(crate) const MAX_EVENT_MEMORY: u64 = 16 << 20;
 
 /// Maximum memory, in bytes, that the pending host calls of a graph may take together on the host.
-pub const MAX_PENDING_CALL_MEMORY: u64 = 128 << 20;
+pub(crate) const MAX_PENDING_CALL_MEMORY: u64 = 128 << 20;
 
 /// A violation of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +49,7 @@ pub enum ProtocolError {
         /// Payload length stated in the frame's header.
         length: u64,
     },
-    /// A message is longer than [`MAX_MESSAGE`], there are too many incomplete messages, or they are too long in total.
+    /// A message is too long, there are too many incomplete messages, or they are too long in total.
     #[error("too many incomplete messages, or more than {MAX_MESSAGE} bytes of them")]
     MessageTooLong,
     /// The kind of a frame is unknown, or this side may not send frames of that kind.
@@ -81,6 +86,11 @@ pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
     }
     shape::check(&payload).map_err(|problem| refused(problem.to_owned()))?;
     Ok(payload)
+}
+
+/// Encodes a value as the reply to a request.
+pub(crate) fn encode_reply(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }
 
 /// Checks a payload's number of values and nesting depth, then decodes it.

@@ -4,7 +4,6 @@ mod host_calls;
 mod quota;
 mod replace;
 #[cfg(test)]
-#[cfg(feature = "testkit")]
 mod tests;
 
 use std::{
@@ -24,9 +23,8 @@ use tokio::{sync::mpsc, task::JoinSet};
 use self::{host_calls::HostCallHandler, quota::Quota};
 use crate::{
     CallPolicy, Error, Sandbox,
-    guest::EVENT_WINDOW,
     protocol::{
-        ProtocolError,
+        EVENT_WINDOW, ProtocolError,
         message::{GraphEvent, GraphInput, GraphOutcome, GraphStart, GuestCommand},
     },
     sandbox::BusyGuard,

@@ -2,14 +2,13 @@
 
 mod expiry;
 #[cfg(test)]
-#[cfg(feature = "testkit")]
 mod tests;
 
 use std::{
     collections::BTreeMap,
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
 };
 
@@ -21,16 +20,13 @@ use crate::{
     Error,
     backend::{self, Guest, Handle, Snapshot},
     error::TerminationReason,
-    files::Files,
     limits::{ExceededLimit, Usage},
     protocol::message::{GuestCommand, ReseedResult},
     sandbox_dir::SandboxDir,
-    session::{CloseReason, RequestError, Session},
+    session::{CloseReason, REPLY_TIMEOUT, RequestError, Session},
     spec::Spec,
+    sync::lock,
 };
-
-/// Time limit for commands that should complete immediately.
-pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time limit for killing a guest. Anything that remains afterwards is removed by the next process that cleans up
 /// orphans.
@@ -130,11 +126,6 @@ impl Sandbox {
     /// Returns the names of the graphs that the guest can run.
     pub fn graphs(&self) -> &[String] {
         &self.inner.graphs
-    }
-
-    /// Returns an accessor for the files in the sandbox's workspace.
-    pub fn fs(&self) -> Files<'_> {
-        Files::new(self)
     }
 
     /// Returns the resources that the sandbox has used so far, as measured by the host, or `None` if the back end
@@ -331,7 +322,6 @@ impl Sandbox {
         lock(&self.inner.expiry).restart();
     }
 
-    /// Returns a weak reference to the sandbox.
     pub(crate) fn downgrade(&self) -> WeakSandbox {
         WeakSandbox(Arc::downgrade(&self.inner))
     }
@@ -373,7 +363,6 @@ async fn kill_guest(handle: &dyn Handle, name: &str) {
     }
 }
 
-/// A weak reference to a sandbox.
 pub(crate) struct WeakSandbox(Weak<Inner>);
 
 impl WeakSandbox {
@@ -410,8 +399,4 @@ impl Drop for BusyGuard {
     fn drop(&mut self) {
         lock(&self.inner.expiry).finish();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

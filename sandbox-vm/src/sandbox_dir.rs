@@ -6,41 +6,35 @@
 //! uses sandboxes removes the leftovers on its list. If the owner itself cannot remove everything, it leaves the
 //! directory behind as an orphan.
 
+mod leftover;
 mod reaper;
 mod registry;
+mod state_dir;
 #[cfg(test)]
 mod tests;
 
 use std::{
     fs::{self, DirBuilder, File},
-    io::{self, Seek, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    io::{Seek, Write},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use graph_core::checkpoint::CheckpointId;
-use serde::{Deserialize, Serialize};
 
-use self::{reaper::RemovalTimeouts, registry::Registry};
-use crate::Error;
+use self::{
+    reaper::RemovalTimeouts,
+    registry::Registry,
+    state_dir::{INCOMPLETE_PREFIX, LEFTOVERS_FILE, LOCK_FILE},
+};
+use crate::{Error, cgroup::Cgroup, limits::Limits, sync::lock};
 
-pub use self::reaper::remove_orphans;
-pub(crate) use self::reaper::{remove_all_orphans, wait_for_exit};
-
-const LOCK_FILE: &str = "lock";
-const LEFTOVERS_FILE: &str = "leftovers";
-
-/// Names of the entries that a sandbox directory may contain in addition to its lock file: the list of leftovers, the
-/// workspace of an in-process agent, and the snapshot of a pool.
-const KNOWN_CONTENTS: [&str; 3] = [LEFTOVERS_FILE, "workspace", "template"];
-
-/// Prefix that the name of a sandbox directory has until its owner holds the lock. It prevents the directory from being
-/// mistaken for an orphan.
-const INCOMPLETE_PREFIX: &str = ".new-";
-
-/// Prefix of the name of every container that this crate creates. Containers with other names are never removed.
-pub const CONTAINER_PREFIX: &str = "sandbox-vm-";
+pub use self::{leftover::Leftover, reaper::remove_orphans};
+pub(crate) use self::{
+    reaper::{remove_all_orphans, wait_for_exit},
+    state_dir::{CONTAINER_PREFIX, check_private_dir, create_private_dir, default_state_dir},
+};
 
 /// The directory of one sandbox. Dropping it removes the directory and every leftover on its list that still exists.
 #[derive(Debug)]
@@ -63,60 +57,6 @@ struct ListState {
     file: File,
     /// Leftovers that may still exist.
     remaining: Vec<Leftover>,
-}
-
-/// Something that would outlive a crash of the host process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Leftover {
-    /// A process. It is identified by its start time as well, because the kernel reuses process ids.
-    Process {
-        /// Process id.
-        pid: u32,
-        /// Start time of the process in clock ticks since boot.
-        started: u64,
-        /// Boot id of the machine when the process started. It is needed because the start time counts from boot. Empty
-        /// if unknown.
-        #[serde(default)]
-        boot: String,
-    },
-    /// A process and the process group that it leads, identified like a process.
-    #[serde(rename = "group")]
-    ProcessGroup {
-        /// Process id of the leader.
-        pid: u32,
-        /// Start time of the leader in clock ticks since boot.
-        started: u64,
-        /// Boot id of the machine when the leader started. Empty if unknown.
-        #[serde(default)]
-        boot: String,
-    },
-    /// The directory of a control group.
-    Cgroup(PathBuf),
-    /// A container in a Docker engine.
-    Container {
-        /// Address of the engine.
-        host: String,
-        /// Name of the container.
-        name: String,
-    },
-}
-
-impl Leftover {
-    /// Creates the entry for a running process.
-    pub fn process(pid: u32) -> Self {
-        let (started, boot) =
-            (reaper::start_time(pid).unwrap_or_default(), reaper::current_boot_id());
-        Self::Process { pid, started, boot }
-    }
-
-    /// Creates the entry for the process group that a running process leads.
-    pub fn process_group(pid: u32) -> Self {
-        let (started, boot) =
-            (reaper::start_time(pid).unwrap_or_default(), reaper::current_boot_id());
-        Self::ProcessGroup { pid, started, boot }
-    }
 }
 
 impl SandboxDir {
@@ -174,6 +114,13 @@ impl SandboxDir {
         leftovers.into_iter().try_for_each(|it| self.leftovers.record(it))
     }
 
+    /// Creates a control group for the guest. It is recorded as a leftover before it is created. Returns `None` if this
+    /// machine does not let this process create control groups.
+    pub(crate) fn create_cgroup(&self, limits: &Limits) -> Result<Option<Cgroup>, Error> {
+        self.record_leftovers(Cgroup::candidate_dirs(&self.id).into_iter().map(Leftover::Cgroup))?;
+        Ok(Cgroup::create(&self.id, limits))
+    }
+
     /// Returns the list of leftovers, for callers that add or remove entries later.
     pub(crate) fn leftovers(&self) -> Arc<LeftoverList> {
         self.leftovers.clone()
@@ -181,7 +128,6 @@ impl SandboxDir {
 }
 
 impl LeftoverList {
-    /// Appends a leftover to the list.
     pub(crate) fn record(&self, leftover: Leftover) -> Result<(), Error> {
         let failed = |error| Error::io("cannot write the list of leftovers")(error);
         let mut line = serde_json::to_string(&leftover).map_err(|error| failed(error.into()))?;
@@ -204,16 +150,7 @@ impl LeftoverList {
     }
 
     fn lock(&self) -> MutexGuard<'_, ListState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl IntoIterator for Leftover {
-    type Item = Self;
-    type IntoIter = std::iter::Once<Self>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        std::iter::once(self)
+        lock(&self.state)
     }
 }
 
@@ -239,51 +176,4 @@ impl Drop for SandboxDir {
             tracing::warn!(dir = %self.path.display(), %error, "cannot start the clean-up thread of a sandbox; the next start removes its leftovers");
         }
     }
-}
-
-/// Returns the default state directory. If the environment variable `SANDBOX_VM_STATE` is set, this is its value.
-/// Otherwise it is `/run/sandbox-vm` for the root user. For other users, it is `sandbox-vm` in `$XDG_RUNTIME_DIR` if
-/// that variable is set. If it is not set, the directory is in the temporary directory, and its name contains the
-/// user's id.
-pub fn default_state_dir() -> PathBuf {
-    if let Some(dir) = std::env::var_os("SANDBOX_VM_STATE").filter(|it| !it.is_empty()) {
-        return PathBuf::from(dir);
-    }
-    let user = rustix::process::geteuid();
-    if user.is_root() {
-        return PathBuf::from("/run/sandbox-vm");
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) => PathBuf::from(dir).join("sandbox-vm"),
-        None => std::env::temp_dir().join(format!("sandbox-vm-{}", user.as_raw())),
-    }
-}
-
-/// Creates a directory that other users cannot write to, so that they cannot place files in it that this process would
-/// act on. A new directory is not accessible to other users at all. Fails if the directory already exists and other
-/// users can write to it.
-pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    check_private_dir(dir)
-}
-
-/// Rejects a directory in which another user could have placed files.
-pub(crate) fn check_private_dir(dir: &Path) -> io::Result<()> {
-    let metadata = fs::symlink_metadata(dir)?;
-    if !metadata.is_dir()
-        || metadata.uid() != rustix::process::geteuid().as_raw()
-        || metadata.mode() & 0o022 != 0
-    {
-        let problem =
-            "it must be a directory that belongs to this user and that nobody else can write to";
-        return Err(io::Error::other(problem));
-    }
-    Ok(())
-}
-
-/// Returns whether the name of a directory is that of a sandbox directory, which ends with a checkpoint id.
-fn has_sandbox_dir_name(dir: &Path) -> bool {
-    let name = dir.file_name().and_then(|it| it.to_str()).unwrap_or_default();
-    let id = name.rsplit_once('-').map_or(name, |(_, id)| id);
-    id.parse::<CheckpointId>().is_ok()
 }

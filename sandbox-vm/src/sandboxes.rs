@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
@@ -19,6 +19,7 @@ use crate::{
     sandbox::WeakSandbox,
     sandbox_dir::{self, SandboxDir},
     spec::Spec,
+    sync::lock,
 };
 
 /// Interval at which each sandbox is checked for expiry.
@@ -396,8 +397,4 @@ fn fresh_seed() -> Result<Vec<u8>, Error> {
     let read = source.and_then(|mut it| it.read_exact(&mut seed));
     read.map_err(Error::io("cannot read random bytes for a restored guest"))?;
     Ok(seed)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,36 +11,37 @@ use std::{
     fmt,
     pin::pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
     sync::mpsc,
     task::JoinSet,
 };
 
-pub(crate) use self::window::ReceiveWindow;
+pub(crate) use self::window::{Incoming, ReceiveWindow};
 use self::{
     outbox::Outbox,
     window::{OpenRequest, OpenRequests},
 };
 use crate::{
-    backend::Channel,
+    backend::interface::Channel,
     protocol::{
         self, Assembler, Frame, Kind, ProtocolError,
         frame::{self, ReadError},
-        from_guest::{self, GuestMessage, OutputStream},
-        message::{
-            Fault, FaultCode, GraphEvent, GuestCommand, GuestHello, HostCallRequest, HostHello,
-        },
+        from_guest::{self, GuestMessage},
+        message::{Fault, FaultCode, GuestCommand, GuestHello, HostHello},
     },
-    sandbox::REPLY_TIMEOUT,
+    sync::lock,
 };
+
+/// Time limit for commands that should complete immediately.
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The channel to one guest. Cheap to clone; dropping the last clone closes the channel.
 #[derive(Clone)]
@@ -61,26 +62,12 @@ struct Shared {
     is_paused: AtomicBool,
 }
 
-/// A message that arrived for a request.
-#[derive(Debug)]
-pub(crate) enum Incoming {
-    Reply(Vec<u8>),
-    Failure(Fault),
-    Event(Box<GraphEvent>),
-    Output(OutputStream, Vec<u8>),
-    HostCall(u64, Box<HostCallRequest>),
-}
-
-/// Reason why a session is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// The guest closed the channel.
     ChannelClosed,
-    /// The guest violated the protocol.
     Protocol(ProtocolError),
 }
 
-/// The error returned when a request fails.
 #[derive(Debug)]
 pub(crate) enum RequestError {
     Closed(CloseReason),
@@ -191,12 +178,10 @@ impl Session {
         }
     }
 
-    /// Records whether the guest is paused.
     pub(crate) fn set_paused(&self, is_paused: bool) {
         self.shared.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// Returns whether the guest is paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.shared.is_paused.load(Ordering::Relaxed)
     }
@@ -289,8 +274,8 @@ impl Drop for Exchange {
 }
 
 impl Shared {
-    fn requests(&self) -> std::sync::MutexGuard<'_, OpenRequests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, OpenRequests> {
+        lock(&self.requests)
     }
 
     fn close(&self, reason: CloseReason) {
@@ -399,9 +384,4 @@ async fn read_all(mut reader: ReadHalf<Box<dyn Channel>>, shared: Arc<Shared>) {
         }
     };
     shared.close(reason);
-}
-
-/// Encodes a reply to the guest.
-pub(crate) fn encode_reply(value: &impl Serialize) -> Result<Vec<u8>, Fault> {
-    protocol::encode(value).map_err(|error| Fault::new(FaultCode::Terminal, error))
 }

@@ -149,6 +149,9 @@ impl Spec {
     }
 }
 
+/// Default directory for a guest's files.
+pub(crate) const WORKSPACE: &str = "/workspace";
+
 /// Minimum memory, in bytes, with which the agent can start.
 const MIN_MEMORY: u64 = 32 << 20;
 

@@ -65,19 +65,13 @@ pub(crate) fn restrict_mount_tree(tree: &OwnedFd) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Maps `len` bytes of shared memory, writes to all of it, and keeps it until this process ends. The memory is backed
-/// by `file`, or anonymous if `file` is `None`.
-#[cfg(any(test, feature = "testkit"))]
-pub(crate) fn allocate_shared_memory(file: Option<&File>, len: usize) -> io::Result<()> {
-    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
-    let (access, any_address) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
+/// Maps `len` bytes of anonymous shared memory, writes to all of it, and keeps it until this process ends.
+#[cfg(test)]
+pub(crate) fn allocate_shared_memory(len: usize) -> io::Result<()> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the call creates a new mapping at an address that the kernel chooses, so it replaces no existing mapping.
-    let start = unsafe {
-        match file {
-            Some(file) => mmap(any_address, len, access, MapFlags::SHARED, file, 0)?,
-            None => mmap_anonymous(any_address, len, access, MapFlags::SHARED)?,
-        }
-    };
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::SHARED)? };
     // SAFETY: the mapping is writable and `len` bytes long, and nothing else refers to it.
     unsafe { start.cast::<u8>().write_bytes(1, len) };
     Ok(())

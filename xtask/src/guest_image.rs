@@ -17,11 +17,11 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     run_all(root, &Plan { steps: vec![agents(), images()], skipped: vec![] })
 }
 
-const TARGET: &str = "--release --features testkit --target x86_64-unknown-linux-gnu";
+const TARGET: &str = "--release --target x86_64-unknown-linux-gnu";
 
 /// Returns the step that builds the agents. A VM without a guest kernel needs nothing else.
 pub(crate) fn agents() -> Step {
-    let build = format!("build -p sandbox-vm --bins {TARGET}");
+    let build = format!("build -p sandbox-vm -p sandbox-testkit --bins {TARGET}");
     Step::cargo("agents for VMs", &build).env(STATIC.0, STATIC.1)
 }
 

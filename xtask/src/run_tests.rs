@@ -56,7 +56,7 @@ fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut programs: Vec<TestProgram> = messages.lines().filter_map(parse_artifact).collect();
     // The sandbox tests take longest, because some run in emulated VMs. They start first.
-    programs.sort_by_key(|it| !it.package.ends_with("sandbox-vm"));
+    programs.sort_by_key(|it| !it.package.ends_with("sandbox-testkit"));
     Ok(programs)
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use rustix::fs::{Mode, OFlags, SeekFrom, fdatasync, ftruncate, seek};
 
-use super::{Dir, Durability, permissions::PRIVATE_FILE};
+use super::{Dir, Durability, PRIVATE_FILE};
 use crate::error::Error;
 
 impl Dir {

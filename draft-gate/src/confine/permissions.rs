@@ -3,11 +3,8 @@
 
 use rustix::fs::{Mode, OFlags, fchmod, fstat};
 
-use super::Dir;
+use super::{Dir, PRIVATE_FILE};
 use crate::error::Error;
-
-/// Mode of the gate's own files.
-pub(crate) const PRIVATE_FILE: u32 = 0o600;
 
 const PRIVATE_DIR: u32 = 0o700;
 

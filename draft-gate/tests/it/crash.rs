@@ -16,7 +16,9 @@ use std::{
 use draft_gate::{Digest, Gate, MessageKind};
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::support::{OLD, files, is_nightly, three_changes, with_line};
+use crate::support::{
+    OLD, copy_workspace, create_stage, files, is_nightly, three_changes, with_line,
+};
 
 const WORKSPACE: &str = "DRAFT_GATE_CRASH_WORKSPACE";
 const POINT: &str = "DRAFT_GATE_CRASH_POINT";
@@ -53,9 +55,7 @@ impl Stage {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let workspace = dir.path().join("stage");
-        fs::create_dir_all(workspace.join("src")).unwrap();
-        fs::write(workspace.join("src/edited.py"), OLD).unwrap();
-        fs::write(workspace.join("src/removed.py"), OLD).unwrap();
+        create_stage(&workspace);
         let gate = Gate::open(&workspace).unwrap();
         let (set, fingerprint) = three_changes(&gate);
         Self { dir, set, fingerprint }
@@ -64,9 +64,7 @@ impl Stage {
     /// Copies the workspace, so that each kill starts from the same state.
     fn copy(&self, name: &str) -> PathBuf {
         let copy = self.dir.path().join(name);
-        let status =
-            Command::new("cp").arg("-a").arg(self.dir.path().join("stage")).arg(&copy).status();
-        assert!(status.unwrap().success());
+        copy_workspace(&self.dir.path().join("stage"), &copy);
         copy
     }
 

@@ -16,7 +16,7 @@ use std::{
 
 use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
-use crate::support::{OLD, three_changes, with_line};
+use crate::support::{OLD, copy_workspace, create_stage, three_changes, with_line};
 
 /// Identity of a file or directory, independent of its name. It includes a time because inode numbers can be reused.
 type Id = (u64, SystemTime);
@@ -110,10 +110,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let workspace = dir.path().join("stage");
-        fs::create_dir_all(workspace.join("src")).unwrap();
-        fs::write(workspace.join("src/edited.py"), OLD).unwrap();
-        fs::write(workspace.join("src/removed.py"), OLD).unwrap();
+        create_stage(&dir.path().join("stage"));
         Self { dir }
     }
 
@@ -126,12 +123,7 @@ impl Stage {
     fn cut(&self, act: impl Fn(&Gate), check: impl Fn(&Path, IsDone, &str)) -> usize {
         for point in 1.. {
             let root = self.dir.path().join("live");
-            let status = std::process::Command::new("cp")
-                .arg("-a")
-                .arg(self.workspace())
-                .arg(&root)
-                .status();
-            assert!(status.unwrap().success());
+            copy_workspace(&self.workspace(), &root);
             let state = Arc::new(Mutex::new((Disk::of(&root), 0, String::new())));
             let (hooked, live) = (state.clone(), root.clone());
             let hook = move |what: &'static str, path: &str| {

@@ -106,6 +106,19 @@ impl TestWorkspace {
     }
 }
 
+/// Creates a workspace with the two files that [`three_changes`] edits and deletes.
+pub(crate) fn create_stage(workspace: &Path) {
+    fs::create_dir_all(workspace.join("src")).unwrap();
+    fs::write(workspace.join("src/edited.py"), OLD).unwrap();
+    fs::write(workspace.join("src/removed.py"), OLD).unwrap();
+}
+
+/// Copies a workspace with all its metadata.
+pub(crate) fn copy_workspace(from: &Path, to: &Path) {
+    let status = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(status.unwrap().success());
+}
+
 /// Returns the text with one more line at the end.
 pub(crate) fn with_line(text: &str) -> String {
     format!("{text}seven\n")

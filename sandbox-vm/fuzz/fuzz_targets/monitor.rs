@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| sandbox_vm::backend::kvm_process::fuzz_kernel(bytes));
+fuzz_target!(|bytes: &[u8]| sandbox_vm::backend::fuzz_kernel(bytes));

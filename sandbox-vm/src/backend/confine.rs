@@ -17,43 +17,12 @@ use rustix::{
     thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets},
 };
 use seccompiler::BpfProgram;
-use serde::{Deserialize, Serialize};
 
-use super::seccomp::{self, MemoryEnforcement};
-use crate::{guest::WORKSPACE, limits::Limits};
-
-/// Limits on the guest's programs, enforced by the kernel that the guest runs on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct GuestLimits {
-    processes: u32,
-    files: u32,
-    disk: u64,
-    /// Maximum size in bytes of the data segment of one process (`RLIMIT_DATA`). Set only if nothing else limits the
-    /// total memory of all processes.
-    data: Option<u64>,
-}
-
-impl GuestLimits {
-    pub(super) fn new(limits: &Limits, data: Option<u64>) -> Self {
-        Self { processes: limits.processes, files: limits.files, disk: limits.disk, data }
-    }
-
-    /// Returns what enforces the limit on the total memory of the guest's processes.
-    pub(super) fn memory_enforcement(&self) -> MemoryEnforcement {
-        if self.data.is_some() { MemoryEnforcement::Agent } else { MemoryEnforcement::Kernel }
-    }
-}
+use super::{host::NOBODY, plan::GuestLimits, seccomp, stage_error::StageError};
+use crate::spec::WORKSPACE;
 
 /// Number of OS threads that the agent itself may need, in addition to the threads of the programs that it runs.
 const AGENT_THREADS: u32 = 8;
-
-/// The error returned when a restriction cannot be applied.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what}: {source}")]
-pub(crate) struct ConfineError {
-    what: &'static str,
-    source: Box<dyn std::error::Error + Send + Sync>,
-}
 
 /// Mounts one file system for both the workspace and `/tmp`, so that one limit applies to both.
 pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<()> {
@@ -85,7 +54,7 @@ pub(super) fn populate_root(base: &Path) -> io::Result<()> {
 pub(super) fn write_user_files(base: &Path) -> io::Result<()> {
     fs::create_dir_all(base.join("etc"))?;
     let user = |name: &str, id: u32| format!("{name}:x:{id}:{id}:{name}:{WORKSPACE}:/bin/sh\n");
-    fs::write(base.join("etc/passwd"), user("root", 0) + &user("nobody", 65_534))?;
+    fs::write(base.join("etc/passwd"), user("root", 0) + &user("nobody", NOBODY))?;
     fs::write(base.join("etc/group"), "root:x:0:\nnogroup:x:65534:\n")
 }
 
@@ -98,7 +67,7 @@ pub(super) fn path_in_root(base: &Path, path: &Path) -> PathBuf {
 /// Restricts this process and everything it starts. Sets resource limits, forbids writing outside the workspace, `/tmp`
 /// and `/dev`, drops all capabilities except `keep`, and allows only the system calls on the allow list. Programs that
 /// this process starts do not inherit the capabilities in `keep`.
-pub(super) fn confine(limits: &GuestLimits, keep: CapabilitySet) -> Result<(), ConfineError> {
+pub(super) fn confine(limits: &GuestLimits, keep: CapabilitySet) -> Result<(), StageError> {
     confine_with_filter(limits, keep, &guest_filter(limits)?)
 }
 
@@ -107,44 +76,39 @@ pub(super) fn confine_with_filter(
     limits: &GuestLimits,
     keep: CapabilitySet,
     filter: &BpfProgram,
-) -> Result<(), ConfineError> {
-    drop_capabilities(keep).map_err(failed_to("drop its capabilities"))?;
+) -> Result<(), StageError> {
+    drop_capabilities(keep).map_err(StageError::new("drop its capabilities"))?;
     apply_restrictions(limits, filter)
 }
 
 /// Like [`confine`], but for a process that was started without capabilities and therefore cannot drop any. Fails if
 /// the process has capabilities.
-pub(super) fn confine_unprivileged(limits: &GuestLimits) -> Result<(), ConfineError> {
-    let owned = rustix::thread::capabilities(None).map_err(failed_to("read its capabilities"))?;
+pub(super) fn confine_unprivileged(limits: &GuestLimits) -> Result<(), StageError> {
+    let owned =
+        rustix::thread::capabilities(None).map_err(StageError::new("read its capabilities"))?;
     if !(owned.permitted.is_empty() && owned.inheritable.is_empty()) {
-        return Err(failed_to("verify that it has no capabilities")(format!(
+        return Err(StageError::new("verify that it has no capabilities")(format!(
             "it has {:?}",
             owned.permitted
         )));
     }
-    rustix::thread::set_no_new_privs(true).map_err(failed_to("set no_new_privs"))?;
+    rustix::thread::set_no_new_privs(true).map_err(StageError::new("set no_new_privs"))?;
     apply_restrictions(limits, &guest_filter(limits)?)
 }
 
-fn guest_filter(limits: &GuestLimits) -> Result<BpfProgram, ConfineError> {
+fn guest_filter(limits: &GuestLimits) -> Result<BpfProgram, StageError> {
     seccomp::guest_filter(limits.memory_enforcement())
-        .map_err(failed_to("compile its seccomp filter"))
+        .map_err(StageError::new("compile its seccomp filter"))
 }
 
-fn apply_restrictions(limits: &GuestLimits, filter: &BpfProgram) -> Result<(), ConfineError> {
-    set_resource_limits(limits).map_err(failed_to("set its resource limits"))?;
+fn apply_restrictions(limits: &GuestLimits, filter: &BpfProgram) -> Result<(), StageError> {
+    set_resource_limits(limits).map_err(StageError::new("set its resource limits"))?;
     apply_landlock(&[WORKSPACE, "/tmp", "/dev"])
-        .map_err(failed_to("restrict its files with landlock"))?;
+        .map_err(StageError::new("restrict its files with landlock"))?;
     // Programs in the guest run as the same user and could otherwise read and write this process's memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(failed_to("protect its memory from programs in the guest"))?;
-    seccomp::apply(filter).map_err(failed_to("install its seccomp filter"))
-}
-
-fn failed_to<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
-    what: &'static str,
-) -> impl FnOnce(E) -> ConfineError {
-    move |source| ConfineError { what, source: source.into() }
+        .map_err(StageError::new("protect its memory from programs in the guest"))?;
+    seccomp::apply(filter).map_err(StageError::new("install its seccomp filter"))
 }
 
 fn set_resource_limits(limits: &GuestLimits) -> io::Result<()> {
@@ -156,12 +120,15 @@ fn set_resource_limits(limits: &GuestLimits) -> io::Result<()> {
         (Resource::Memlock, 0),
     ];
     rlimits.extend(limits.data.map(|it| (Resource::Data, it)));
-    for (resource, limit) in rlimits {
-        let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
-        rustix::process::setrlimit(
-            resource,
-            Rlimit { current: Some(limit), maximum: Some(limit) },
-        )?;
+    lower_rlimits(&rlimits)
+}
+
+/// Lowers resource limits of this process. Limits that are already lower stay as they are.
+pub(super) fn lower_rlimits(limits: &[(Resource, u64)]) -> io::Result<()> {
+    for (resource, limit) in limits {
+        let maximum = rustix::process::getrlimit(*resource).maximum;
+        let limit = Some(maximum.map_or(*limit, |it| it.min(*limit)));
+        rustix::process::setrlimit(*resource, Rlimit { current: limit, maximum: limit })?;
     }
     Ok(())
 }

@@ -12,24 +12,14 @@ use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
 };
-use serde::{Deserialize, Serialize};
 
-use super::{
-    confine::{self, GuestLimits},
-    jail::StageError,
-};
+use super::{confine, plan::AgentPlan, stage_error::StageError};
 use crate::guest::{Agent, serve_blocking};
 
-/// Settings that the host passes to the agent in the guest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InitPlan {
-    pub(super) bounds: GuestLimits,
-}
-
 /// Restricts this process and serves requests on standard input and output until the host ends the session.
-pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
+pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     let (reader, writer) = take_channel().map_err(StageError::new("take over its channel"))?;
-    confine::confine_unprivileged(&plan.bounds).map_err(StageError::new("restrict itself"))?;
+    confine::confine_unprivileged(&plan.bounds)?;
     exit_when_host_disconnects(&reader)
         .map_err(StageError::new("watch its channel for the end of the host"))?;
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));

@@ -1,7 +1,7 @@
 //! Captures the output that a guest writes outside its channel.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -10,7 +10,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::protocol::escape_controls;
+use crate::{protocol::escape_controls, sync::lock};
 
 /// Maximum number of bytes that are kept from the end of the output.
 const MAX_TAIL: usize = 8 << 10;
@@ -53,14 +53,14 @@ impl Diagnostics {
 
     /// Returns the last part of the output, with control characters escaped.
     pub(super) fn tail(&self) -> String {
-        let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+        let captured = lock(&self.captured);
         // A console ends its lines with CR LF.
         escape_controls(&String::from_utf8_lossy(&captured.tail).trim().replace("\r\n", "\n"))
     }
 
     /// Returns the complete lines that were written since the last call.
     pub(super) fn new_lines(&self) -> String {
-        let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut captured = lock(&self.captured);
         let end = captured.tail.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
         let start = std::mem::replace(&mut captured.reported, end);
         String::from_utf8_lossy(captured.tail.get(start..end).unwrap_or_default()).into_owned()
@@ -70,7 +70,7 @@ impl Diagnostics {
 async fn read_all(mut from: impl AsyncRead + Unpin, captured: Arc<Mutex<Captured>>) {
     let mut buffer = [0; 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
-        let mut captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut captured = lock(&captured);
         captured.tail.extend_from_slice(&buffer[..count]);
         let surplus = captured.tail.len().saturating_sub(MAX_TAIL);
         captured.tail.drain(..surplus);

@@ -1,29 +1,7 @@
-//! The Docker back end. Each guest is a container, which is created through the API of a running Docker engine.
-//!
-//! The container has no network, a read-only root directory, and limits on memory, processes and processor share. It
-//! has no capabilities and no way to gain any. It can write to two in-memory file systems: `/workspace`, which gets
-//! three quarters of the sandbox's disk limit, and `/tmp`, which gets the remaining quarter. The agent applies the same
-//! restrictions to itself as in the [jail](super::jail) and serves requests on its standard input and output, which the
-//! engine forwards.
-//!
-//! [`Image::Base`] contains only the agent. It is imported into the engine when it is first needed, under a name
-//! derived from its content, and stays there for later starts. It can be removed with `docker image rm`. The
-//! application has to provide any other image, with its agent at `/agent` and with the directories `/workspace` and
-//! `/tmp`. The Python image has the name `agent-sandbox-python:latest`. To create it, build the program with `-C
-//! target-feature=+crt-static`, save it as `agent` next to the following `Dockerfile`, and run `docker build -t
-//! agent-sandbox-python:latest .`:
-//!
-//! ```dockerfile
-//! FROM python:3.13-slim
-//! COPY agent /agent
-//! RUN mkdir -p /workspace
-//! ```
-//!
-//! The test suite runs on this back end if an engine is reachable, and reports that it was skipped otherwise. It has
-//! passed with Docker 20.10. The probe report lists only guarantees that this module requests from the engine, and
-//! leaves out those that the engine does not report as supported.
+//! The Docker back end.
 
 mod container;
+pub(crate) mod engine;
 mod handle;
 mod image;
 mod stream;
@@ -32,7 +10,6 @@ use std::{
     env,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -43,8 +20,15 @@ use bollard::{
 };
 use tokio::sync::OnceCell;
 
-use self::handle::DockerHandle;
-use super::{Backend, Guest};
+use self::{
+    engine::{ENGINE_TIMEOUT, connect, start_error},
+    handle::DockerHandle,
+};
+use super::{
+    interface::{Backend, Guest},
+    names::DOCKER as NAME,
+    probe::start_and_stop,
+};
 use crate::{
     Error,
     report::{Guarantee, Report},
@@ -52,15 +36,33 @@ use crate::{
     spec::{Image, Spec},
 };
 
-const NAME: &str = "docker";
-
 /// Address of the Docker engine if neither `DOCKER_HOST` nor the application specifies another one.
 const DEFAULT_SOCKET: &str = "unix:///var/run/docker.sock";
 
-/// How long to wait for a response from the engine.
-const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The Docker back end.
+/// The Docker back end. Each guest is a container, which is created through the API of a running Docker engine.
+///
+/// The container has no network, a read-only root directory, and limits on memory, processes and processor share. It
+/// has no capabilities and no way to gain any. It can write to two in-memory file systems: `/workspace`, which gets
+/// three quarters of the sandbox's disk limit, and `/tmp`, which gets the remaining quarter. The agent applies the same
+/// restrictions to itself as in the [jail](super::Jail) and serves requests on its standard input and output, which the
+/// engine forwards.
+///
+/// [`Image::Base`] contains only the agent. It is imported into the engine when it is first needed, under a name
+/// derived from its content, and stays there for later starts. It can be removed with `docker image rm`. The
+/// application has to provide any other image, with its agent at `/agent` and with the directories `/workspace` and
+/// `/tmp`. The Python image has the name `agent-sandbox-python:latest`. To create it, build the program with `-C
+/// target-feature=+crt-static`, save it as `agent` next to the following `Dockerfile`, and run `docker build -t
+/// agent-sandbox-python:latest .`:
+///
+/// ```dockerfile
+/// FROM python:3.13-slim
+/// COPY agent /agent
+/// RUN mkdir -p /workspace
+/// ```
+///
+/// The test suite runs on this back end if an engine is reachable, and reports that it was skipped otherwise. It has
+/// passed with Docker 20.10. The probe report lists only guarantees that this module requests from the engine, and
+/// leaves out those that the engine does not report as supported.
 #[derive(Clone, Debug)]
 pub struct Docker {
     agent: PathBuf,
@@ -128,7 +130,7 @@ impl Backend for Docker {
                 return Report::unavailable(NAME, error.to_string()).with_advice(advice);
             }
         };
-        match super::start_and_stop(self, "probe-docker", ENGINE_TIMEOUT).await {
+        match start_and_stop(self, "probe-docker", ENGINE_TIMEOUT).await {
             Err(error) => Report::unavailable(NAME, error.to_string()),
             Ok(()) => Report::available(NAME, guarantees(&info)),
         }
@@ -158,43 +160,6 @@ impl Backend for Docker {
     }
 }
 
-fn connect(host: &str) -> Result<Engine, bollard::errors::Error> {
-    Ok(Engine::connect_with_host(host)?.with_timeout(ENGINE_TIMEOUT))
-}
-
-/// Removes a container that no longer has a handle. Returns `false` if that failed.
-///
-/// If the engine does not know the container, the engine may still be creating it, so this function retries until
-/// `grace` has elapsed.
-pub(crate) fn remove_leftover(host: &str, name: &str, grace: Duration) -> bool {
-    let deadline = Instant::now() + grace;
-    let work = async {
-        let engine = connect(host)?;
-        loop {
-            let was_there = handle::remove(&engine, name).await?;
-            if was_there || Instant::now() >= deadline {
-                return Ok::<_, bollard::errors::Error>(());
-            }
-            tokio::time::sleep(grace / 10).await;
-        }
-    };
-    let run = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(runtime.block_on(work)?)
-    };
-    // Use a separate OS thread, because the caller may be a task on another tokio runtime, and a runtime's thread
-    // cannot block on a second runtime.
-    let removed = std::thread::scope(|it| it.spawn(run).join());
-    match removed {
-        Ok(Ok(())) => true,
-        Ok(Err(error)) => {
-            tracing::warn!(host, name, %error, "cannot remove a container");
-            false
-        }
-        Err(_) => false,
-    }
-}
-
 /// Returns the guarantees of a container. Limits that the engine does not report as supported are left out.
 fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
     let mut guarantees = vec![
@@ -215,18 +180,13 @@ fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
     guarantees
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes the error by value")]
-fn start_error(error: bollard::errors::Error) -> Error {
-    Error::Start { backend: NAME, problem: error.to_string() }
-}
-
 /// Explains why a container could not be created. The engine's own message about a missing image does not help users.
 fn creation_error(error: bollard::errors::Error, image: &Image) -> Error {
     match error {
         bollard::errors::Error::DockerResponseServerError { status_code: 404, .. } => {
             let problem = format!(
                 "the engine has no image `{image}`; build it with this program as `/agent`, as shown in the documentation \
-                 of `sandbox_vm::backend::docker`"
+                 of `sandbox_vm::backend::Docker`"
             );
             Error::Start { backend: NAME, problem }
         }

@@ -1,30 +1,31 @@
-//! The in-process back end, which provides no isolation. The agent is a task in this process. Intended for tests and
-//! for machines where isolation is not wanted.
-//!
-//! Graphs run as they would without a sandbox, and programs run as ordinary child processes with the rights of this
-//! process. Only the sandbox interface and the limits that need no kernel support remain. Each start logs a warning.
+//! The in-process back end.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
+use std::{fmt, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use super::{Backend, Guest, Handle, Snapshot};
+use super::{
+    interface::{Backend, Guest, Handle},
+    names::IN_PROCESS as NAME,
+};
 use crate::{
     Error,
     guest::Agent,
-    limits::{ExceededLimit, Usage},
+    limits::Usage,
     report::{Guarantee, Report},
     sandbox_dir::SandboxDir,
     spec::Spec,
 };
 
-const NAME: &str = "in-process";
-
 /// Capacity of the channel to the agent in bytes, for each direction.
 const CHANNEL_CAPACITY: usize = 1 << 20;
 
-/// The back end without isolation.
+/// The in-process back end, which provides no isolation. The agent is a task in this process. Intended for tests and
+/// for machines where isolation is not wanted.
+///
+/// Graphs run as they would without a sandbox, and programs run as ordinary child processes with the rights of this
+/// process. Only the sandbox interface and the limits that need no kernel support remain. Each start logs a warning.
 #[derive(Clone)]
 pub struct InProcess {
     agent: Arc<dyn Fn() -> Agent + Send + Sync>,
@@ -94,6 +95,10 @@ struct InProcessHandle {
 
 #[async_trait]
 impl Handle for InProcessHandle {
+    fn backend(&self) -> &'static str {
+        NAME
+    }
+
     async fn kill(&self) {
         self.abort.abort();
         let mut running = self.task.lock().await;
@@ -103,28 +108,8 @@ impl Handle for InProcessHandle {
         }
     }
 
-    async fn pause(&self) -> Result<(), Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "pause a guest" })
-    }
-
-    async fn resume(&self) -> Result<(), Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "resume a guest" })
-    }
-
     async fn usage(&self) -> Option<Usage> {
         Some(Usage { wall: self.started.elapsed(), ..Usage::default() })
-    }
-
-    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        None
-    }
-
-    async fn diagnostic_output(&self) -> String {
-        String::new()
-    }
-
-    async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
     }
 }
 

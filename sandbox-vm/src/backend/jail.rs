@@ -1,15 +1,4 @@
-//! The jail back end. It isolates guests with features that every Linux kernel has, so nothing has to be installed.
-//!
-//! A guest is a process that runs as an unprivileged user in its own namespaces (user, mount, process, network, IPC,
-//! host name, control group), with a read-only root directory that contains only its image. It is restricted by a
-//! seccomp allow list and by Landlock, and it has no capabilities and no way to gain any. Its resources are limited by
-//! control groups if this process can write to the cgroup tree, and by `setrlimit` otherwise. Both the root user and
-//! ordinary users can start jails. A jail that the root user starts runs as `nobody`.
-//!
-//! A guest starts in two stages, so that this crate never has to call `fork` itself. The [`outer`] stage creates the
-//! namespaces and starts the second stage with std's `Command`. The second stage, [`init`], is therefore process 1 of
-//! the new process namespace. It builds its root directory, applies the restrictions and serves requests from the host.
-//! Both stages run the application's own program, or a helper program that the application specifies.
+//! The jail back end.
 
 pub(super) mod handle;
 pub(super) mod init;
@@ -17,30 +6,42 @@ pub(super) mod launch;
 mod outer;
 pub(super) mod root;
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
-pub use init::init;
-pub use outer::outer;
+pub(crate) use init::init;
+pub(crate) use outer::outer;
 
-use super::{Backend, Guest, confine::GuestLimits};
+use super::{
+    interface::{Backend, Guest},
+    names::JAIL as NAME,
+    plan::GuestArgs,
+    probe::probe_by_starting,
+};
 use crate::{
     Error,
     cgroup::{Cgroup, Controller},
-    guest::GuestArgs,
     report::{Guarantee, Report},
     sandbox_dir::SandboxDir,
-    spec::{Image, Spec},
+    spec::Spec,
 };
-
-const NAME: &str = "jail";
 
 /// How long a guest may take for the handshake when the back end is probed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The jail back end.
+/// The jail back end. It isolates guests with features that every Linux kernel has, so nothing has to be installed.
+///
+/// A guest is a process that runs as an unprivileged user in its own namespaces (user, mount, process, network, IPC,
+/// host name, control group), with a read-only root directory that contains only its image. It is restricted by a
+/// seccomp allow list and by Landlock, and it has no capabilities and no way to gain any. Its resources are limited by
+/// control groups if this process can write to the cgroup tree, and by `setrlimit` otherwise. Both the root user and
+/// ordinary users can start jails. A jail that the root user starts runs as `nobody`.
+///
+/// A guest starts in two stages, so that this crate never has to call `fork` itself. The outer stage creates the
+/// namespaces and starts the second stage with std's `Command`. The second stage is therefore process 1 of
+/// the new process namespace. It builds its root directory, applies the restrictions and serves requests from the host.
+/// Both stages run the application's own program, or a helper program that the application specifies.
 #[derive(Clone, Debug)]
 pub struct Jail {
     program: PathBuf,
@@ -79,57 +80,6 @@ impl Jail {
     }
 }
 
-/// Settings for the outer stage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OuterPlan {
-    /// Files that the outer stage writes to in order to join the guest's control groups.
-    #[serde(rename = "groups")]
-    cgroup_files: Vec<PathBuf>,
-    /// Arguments of the stage that the outer stage starts in the namespaces.
-    next: Box<GuestArgs>,
-}
-
-/// Settings for the inner stage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InitPlan {
-    image: Image,
-    #[serde(rename = "folders")]
-    shared_dirs: BTreeMap<String, PathBuf>,
-    bounds: GuestLimits,
-}
-
-impl InitPlan {
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn new(image: Image, bounds: GuestLimits) -> Self {
-        Self { image, shared_dirs: BTreeMap::new(), bounds }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn bounds(&self) -> &GuestLimits {
-        &self.bounds
-    }
-}
-
-/// Prefix of every line in which a stage reports why it failed.
-pub(super) const ERROR_PREFIX: &str = "the sandbox cannot";
-
-/// The error returned when a stage of a guest fails.
-#[derive(Debug, thiserror::Error)]
-#[error("{} {what}: {source}", ERROR_PREFIX)]
-pub struct StageError {
-    what: String,
-    source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl StageError {
-    pub(super) fn new<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
-        what: impl Into<String>,
-    ) -> impl FnOnce(E) -> Self {
-        let what = what.into();
-        |source| Self { what, source: source.into() }
-    }
-}
-
 #[async_trait]
 impl Backend for Jail {
     fn name(&self) -> &'static str {
@@ -137,7 +87,7 @@ impl Backend for Jail {
     }
 
     async fn probe(&self) -> Report {
-        match super::probe_by_starting(self, "probe", PROBE_TIMEOUT, Self::guarantees).await {
+        match probe_by_starting(self, "probe", PROBE_TIMEOUT, Self::guarantees).await {
             Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
                 "allow unprivileged user namespaces, which are needed even if this program runs as root: \
                      `sysctl kernel.unprivileged_userns_clone=1` on Debian, \
@@ -153,17 +103,8 @@ impl Backend for Jail {
     }
 
     async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
-        if let Image::Named(_) = spec.image {
-            return Err(Error::Unsupported { backend: NAME, operation: "use a named image" });
-        }
-        let cgroup = launch::create_cgroup(sandbox_dir, &spec.limits)?;
-        let memory_limited = cgroup.as_ref().is_some_and(|it| it.has(Controller::Memory));
-        let data = (!memory_limited).then_some(spec.limits.memory);
-        let plan = InitPlan {
-            image: spec.image.clone(),
-            shared_dirs: spec.shared_dirs.clone(),
-            bounds: GuestLimits::new(&spec.limits, data),
-        };
+        let cgroup = sandbox_dir.create_cgroup(&spec.limits)?;
+        let plan = launch::jail_plan(NAME, spec, cgroup.as_ref())?;
         let launcher = launch::Launcher { backend: NAME, program: &self.program };
         launch::launch(launcher, cgroup, GuestArgs::JailInit(plan), sandbox_dir).await
     }

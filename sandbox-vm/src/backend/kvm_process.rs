@@ -1,17 +1,4 @@
-//! The back end for KVM without a guest kernel. A guest is a VM that contains a single program. A process on the host,
-//! the *monitor*, handles the system calls of that program.
-//!
-//! The machine has only memory and a processor. It has no kernel, no devices, no clock and no disk. The processor runs
-//! the guest's program in user mode, and every access beyond the program's own memory exits from the VM to the monitor.
-//! The monitor supports a short list of system calls, which it handles in its own memory. That memory also contains the
-//! guest's files. The monitor itself runs in a [jail](super::Jail), without host files, without a network, and with an
-//! even shorter list of allowed system calls.
-//!
-//! To reach the host, a guest therefore has to break out of a VM first and then out of a jail. A guest starts as fast
-//! as a process and runs at the speed of the processor. It cannot run programs, because it has one process with one
-//! thread and no way to start another. The back end runs only graphs, so
-//! [`isolating_backends`](super::isolating_backends) includes it only for
-//! [`Workload::Graphs`](super::Workload::Graphs).
+//! The back end for KVM without a guest kernel.
 
 mod boot;
 mod disk;
@@ -24,36 +11,32 @@ mod monitor;
 mod ram;
 mod space;
 
-use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(fuzzing)]
 pub use kernel::fuzz_kernel;
-pub use monitor::{guest, monitor};
+pub(crate) use monitor::{guest, monitor};
 
 use self::handle::MonitorHandle;
 use super::{
-    Backend, Guest,
-    confine::GuestLimits,
-    jail::{self, launch},
+    host::KVM_DEVICE,
+    interface::{Backend, Guest},
+    jail::launch,
+    names::KVM_PROCESS as NAME,
+    plan::{GuestArgs, GuestLimits, JailPlan, MonitorPlan},
+    probe::{VM_GUARANTEES, probe_by_starting},
 };
 use crate::{
     Error,
     cgroup::{Cgroup, Controller},
-    guest::GuestArgs,
     limits::Limits,
     report::{Guarantee, Report},
     sandbox_dir::SandboxDir,
     spec::{Image, Spec},
 };
-
-const NAME: &str = "kvm-process";
-
-/// Path of the KVM device.
-pub(crate) const KVM_DEVICE: &str = "/dev/kvm";
 
 /// How long a guest may take for the handshake when the back end is probed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -62,29 +45,25 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// bookkeeping.
 const MONITOR_MEMORY: u64 = 48 << 20;
 
-/// Text that marks the line in which the monitor reports the end of its guest. If several lines contain it, the last
-/// one counts.
-const GUEST_ENDED: &str = "continue running its guest";
-
-/// Text that the line marked by `GUEST_ENDED` also contains if the guest ran out of memory.
-const OUT_OF_MEMORY: &str = "the guest ran out of memory";
-
-/// The back end for KVM without a guest kernel. It runs only graphs, so its report does not list
-/// [`Guarantee::Programs`].
+/// The back end for KVM without a guest kernel. A guest is a VM that contains a single program. A process on the host,
+/// the *monitor*, handles the system calls of that program.
+///
+/// The machine has only memory and a processor. It has no kernel, no devices, no clock and no disk. The processor runs
+/// the guest's program in user mode, and every access beyond the program's own memory exits from the VM to the monitor.
+/// The monitor supports a short list of system calls, which it handles in its own memory. That memory also contains the
+/// guest's files. The monitor itself runs in a [jail](super::Jail), without host files, without a network, and with an
+/// even shorter list of allowed system calls.
+///
+/// To reach the host, a guest therefore has to break out of a VM first and then out of a jail. A guest starts as fast
+/// as a process and runs at the speed of the processor. It cannot run programs, because it has one process with one
+/// thread and no way to start another. The back end runs only graphs, so
+/// [`isolating_backends`](super::isolating_backends) includes it only for
+/// [`Workload::Graphs`](super::Workload::Graphs).
 #[derive(Clone, Debug)]
 pub struct KvmProcess {
     program: PathBuf,
     /// Cached probe report. Probing again would start another guest.
     probed: Arc<OnceCell<Report>>,
-}
-
-/// Settings for the monitor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MonitorPlan {
-    jail: jail::InitPlan,
-    memory: u64,
-    disk: u64,
-    files: u32,
 }
 
 impl KvmProcess {
@@ -101,7 +80,7 @@ impl KvmProcess {
     }
 
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
-        let mut guarantees = Vec::from(super::VM_GUARANTEES);
+        let mut guarantees = Vec::from(VM_GUARANTEES);
         let has = |of| cgroup.is_some_and(|it| it.has(of));
         guarantees.extend(has(Controller::Cpu).then_some(Guarantee::CpuShare));
         guarantees.extend(has(Controller::Freezer).then_some(Guarantee::Pause));
@@ -114,7 +93,7 @@ impl KvmProcess {
                 "use a machine with KVM and let this user open the device: `usermod -aG kvm USER` on most systems",
             );
         }
-        match super::probe_by_starting(self, "probe-kvm", PROBE_TIMEOUT, Self::guarantees).await {
+        match probe_by_starting(self, "probe-kvm", PROBE_TIMEOUT, Self::guarantees).await {
             Err(error) => Report::unavailable(NAME, error.to_string()).with_advice(
                 "the guest's program has to be statically linked: build it with `-C target-feature=+crt-static`; the \
                  monitor runs in the jail's namespaces: if the jail is not available either, follow the advice in its \
@@ -142,8 +121,7 @@ impl Backend for KvmProcess {
                 operation: "run programs, so it has no images",
             });
         }
-        let limits = group_limits(&spec.limits);
-        let cgroup = launch::create_cgroup(sandbox_dir, &limits)?;
+        let cgroup = sandbox_dir.create_cgroup(&group_limits(&spec.limits))?;
         let launcher = launch::Launcher { backend: NAME, program: &self.program };
         let plan = monitor_plan(&spec.limits);
         let guest =
@@ -157,7 +135,7 @@ impl Backend for KvmProcess {
 fn monitor_plan(limits: &Limits) -> MonitorPlan {
     let disk = limits.disk.min(limits.memory / 2);
     let bounds = GuestLimits::new(limits, Some(group_limits(limits).memory));
-    let jail = jail::InitPlan::new(Image::Base, bounds);
+    let jail = JailPlan { image: Image::Base, shared_dirs: BTreeMap::new(), bounds };
     MonitorPlan { jail, memory: limits.memory - disk, disk, files: limits.files }
 }
 

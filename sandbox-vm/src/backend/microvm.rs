@@ -1,19 +1,10 @@
-//! The micro VM back end. Each guest has its own kernel and runs in QEMU.
-//!
-//! The machine has a processor, memory, an output-only console, a source of randomness and one channel. It has no
-//! network, no disk and no access to host files. KVM runs the machine if it can run ordinary kernels on this host.
-//! Otherwise QEMU emulates the machine, which is slow for programs but fast enough for graphs that wait for models.
-//! QEMU itself runs in its own namespaces, as an unprivileged user, in a root directory that contains only its own
-//! files ([`become_qemu`]), and in a control group if one can be created.
-//!
-//! The guest's first program is the agent. It loads the drivers that its channel needs, applies the same restrictions
-//! to itself as in the [jail](super::jail), and serves requests from the host.
+//! The micro VM back end.
 
 mod handle;
 mod init;
 mod initrd;
-mod qemu;
-mod qemu_files;
+pub(super) mod qemu;
+pub(super) mod qemu_files;
 mod qmp;
 mod snapshot;
 mod stage;
@@ -27,19 +18,18 @@ use std::{
         unix::net::UnixStream as StdStream,
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex as StdMutex, MutexGuard},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use tokio::{
     net::UnixStream,
     sync::{Mutex, OnceCell},
 };
 
-pub use init::{InitError, init};
-pub use stage::{QemuPlan, become_qemu};
+pub(crate) use init::init;
+pub(crate) use stage::become_qemu;
 
 use self::{
     handle::VmHandle,
@@ -49,22 +39,23 @@ use self::{
     snapshot::MachineIdentity,
 };
 use super::{
-    Backend, Guest, Snapshot,
-    confine::GuestLimits,
+    host::find_in_path,
+    interface::{Backend, Guest, Snapshot},
     jail::{handle::JailHandle, launch},
+    names::MICRO_VM as NAME,
+    plan::{AgentPlan, GuestArgs, GuestLimits, QemuPlan},
+    probe::{VM_GUARANTEES, probe_by_starting},
 };
 use crate::{
     Error,
     cgroup::{Cgroup, Controller},
-    guest::GuestArgs,
     image::{ImageError, Images},
     limits::Limits,
     report::{Guarantee, Report},
     sandbox_dir::SandboxDir,
     spec::{Image, Spec},
+    sync::lock,
 };
-
-const NAME: &str = "microvm";
 
 /// How long a guest may take for the handshake when the back end is probed.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -73,7 +64,16 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// guest's processes.
 const QEMU_THREADS: u32 = 64;
 
-/// The micro VM back end.
+/// The micro VM back end. Each guest has its own kernel and runs in QEMU.
+///
+/// The machine has a processor, memory, an output-only console, a source of randomness and one channel. It has no
+/// network, no disk and no access to host files. KVM runs the machine if it can run ordinary kernels on this host.
+/// Otherwise QEMU emulates the machine, which is slow for programs but fast enough for graphs that wait for models.
+/// QEMU itself runs in its own namespaces, as an unprivileged user, in a root directory that contains only its own
+/// files, and in a control group if one can be created.
+///
+/// The guest's first program is the agent. It loads the drivers that its channel needs, applies the same restrictions
+/// to itself as in the [jail](super::Jail), and serves requests from the host.
 #[derive(Clone, Debug)]
 pub struct MicroVm {
     agent: PathBuf,
@@ -97,12 +97,6 @@ struct PreparedImage {
     initrd_size: u64,
     /// Hash of the kernel, followed by the hash of the initrd's content.
     content_hash: String,
-}
-
-/// Settings for the agent in the guest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InitPlan {
-    bounds: GuestLimits,
 }
 
 impl MicroVm {
@@ -142,7 +136,7 @@ impl MicroVm {
     }
 
     fn guarantees(cgroup: Option<&Cgroup>) -> Vec<Guarantee> {
-        let mut guarantees = Vec::from(super::VM_GUARANTEES);
+        let mut guarantees = Vec::from(VM_GUARANTEES);
         guarantees.extend([Guarantee::Programs, Guarantee::Pause, Guarantee::Snapshot]);
         let share = cgroup.is_some_and(|it| it.has(Controller::Cpu));
         guarantees.extend(share.then_some(Guarantee::CpuShare));
@@ -150,7 +144,7 @@ impl MicroVm {
     }
 
     async fn probe_once(&self) -> Report {
-        if super::find_in_path(qemu::PROGRAM).is_none() {
+        if find_in_path(qemu::PROGRAM).is_none() {
             return Report::unavailable(NAME, format!("{} is not installed", qemu::PROGRAM))
                 .with_advice("install QEMU: apt-get install qemu-system-x86");
         }
@@ -159,11 +153,11 @@ impl MicroVm {
 
     async fn probe_with(&self, accelerator: Accelerator) -> Result<Report, Error> {
         *self.accelerator() = Some(accelerator);
-        super::probe_by_starting(self, "probe-vm", PROBE_TIMEOUT, Self::guarantees).await
+        probe_by_starting(self, "probe-vm", PROBE_TIMEOUT, Self::guarantees).await
     }
 
     fn accelerator(&self) -> MutexGuard<'_, Option<Accelerator>> {
-        self.accelerator.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.accelerator)
     }
 }
 
@@ -253,7 +247,7 @@ impl MicroVm {
     ) -> Result<Guest, Error> {
         let prepared = self.prepare(&spec.image).await?;
         let limits = &spec.limits;
-        let plan = InitPlan { bounds: GuestLimits::new(limits, None) };
+        let plan = AgentPlan { bounds: GuestLimits::new(limits, None) };
         let start = if from.is_some() { StartMode::AwaitState } else { StartMode::Boot };
         let agent_args = GuestArgs::MicroVm(plan).to_kernel_args();
         let accelerator = *self.accelerator();
@@ -274,7 +268,7 @@ impl MicroVm {
             processes: QEMU_THREADS,
             ..limits.clone()
         };
-        let cgroup = launch::create_cgroup(sandbox_dir, &group_limits)?;
+        let cgroup = sandbox_dir.create_cgroup(&group_limits)?;
         let (monitor, qemu_side) =
             StdStream::pair().map_err(Error::io("cannot create a pair of sockets"))?;
         let files = [qemu_side.as_fd(), prepared.kernel.as_fd(), prepared.initrd.as_fd()];

@@ -5,22 +5,13 @@
 use seccompiler::{BpfProgram, TargetArch};
 use serde_json::{Value, json};
 
+use super::plan::MemoryEnforcement;
+
 const GUEST_POLICY: &str = include_str!("../../policy/calls.json");
 
 /// The system calls that the monitor of a VM may make. They do not allow it to start programs or open files.
 #[cfg(target_arch = "x86_64")]
 const MONITOR_POLICY: &str = include_str!("../../policy/monitor.json");
-
-/// What enforces the limit on the total memory of a guest's processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MemoryEnforcement {
-    /// A kernel enforces it, because a control group limits the memory or because the VM has no more memory.
-    Kernel,
-    /// Only the agent enforces it, by measuring each process. Memory that belongs to no process must therefore not
-    /// exist, so the filter forbids shared memory, which can outlive its processes, and memory files, which exist as
-    /// long as they are open.
-    Agent,
-}
 
 /// Compiles the allow list for guests.
 pub(super) fn guest_filter(

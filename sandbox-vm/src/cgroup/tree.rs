@@ -4,24 +4,44 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    time::Instant,
 };
 
-use super::{Cgroup, Controller, Version};
 use crate::limits::Limits;
 
 /// Number of processes that the back end itself may need inside the group.
 const BACKEND_PROCESSES: u32 = 16;
 
+/// A cgroup controller, which limits, counts or controls one kind of resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Controller {
+    /// Limits memory.
+    Memory,
+    /// Limits the number of processes.
+    Processes,
+    /// Limits the share of the processors.
+    Cpu,
+    /// Counts processor time without limiting it.
+    CpuTime,
+    /// Pauses processes.
+    Freezer,
+}
+
+/// Version of the cgroup file systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
 /// The directories in which a guest's group may be created.
 pub(super) struct Tree {
     /// Candidate parent directories, best first.
-    candidates: Vec<ParentDirs>,
-    version: Version,
+    candidates: Vec<ControllerDirs>,
+    pub(super) version: Version,
 }
 
-/// Parent directory of a new group, by controller.
-type ParentDirs = BTreeMap<Controller, PathBuf>;
+/// Directories by controller.
+pub(super) type ControllerDirs = BTreeMap<Controller, PathBuf>;
 
 impl Tree {
     /// Finds the candidates below `root`, where the cgroup file systems are mounted. `own` is the content of
@@ -67,7 +87,8 @@ impl Tree {
             Controller::Freezer,
         ];
         let dirs = [Some(own_group), parent].into_iter().flatten();
-        let candidates = dirs.map(|it| ParentDirs::from(all.map(|of| (of, it.clone())))).collect();
+        let candidates =
+            dirs.map(|it| ControllerDirs::from(all.map(|of| (of, it.clone())))).collect();
         Self { candidates, version: Version::Two }
     }
 
@@ -76,12 +97,17 @@ impl Tree {
         self.candidates.iter().flat_map(|it| it.values().map(PathBuf::as_path))
     }
 
-    /// Creates a group in the first candidate that allows it.
-    pub(super) fn create(&self, name: &str, limits: &Limits) -> Option<Cgroup> {
+    /// Creates a group in the first candidate that allows it. Returns the directory of the group for each controller.
+    pub(super) fn create(&self, name: &str, limits: &Limits) -> Option<ControllerDirs> {
         self.candidates.iter().find_map(|it| self.create_in(it, name, limits))
     }
 
-    fn create_in(&self, parents: &ParentDirs, name: &str, limits: &Limits) -> Option<Cgroup> {
+    fn create_in(
+        &self,
+        parents: &ControllerDirs,
+        name: &str,
+        limits: &Limits,
+    ) -> Option<ControllerDirs> {
         if self.version == Version::Two
             && !parents.values().next().is_some_and(|it| enable_controllers(it))
         {
@@ -98,7 +124,7 @@ impl Tree {
                 let _ = fs::remove_dir(&dir);
             }
         }
-        (!dirs.is_empty()).then(|| Cgroup { dirs, version: self.version, created: Instant::now() })
+        (!dirs.is_empty()).then_some(dirs)
     }
 }
 
@@ -178,8 +204,8 @@ mod tests {
         // Two controllers that share one directory, as on many systems, are both available.
         assert_eq!(parents[&Controller::Cpu], parents[&Controller::CpuTime]);
         let group = tree.create("guest", &crate::Limits::default()).unwrap();
-        assert!(group.has(Controller::Cpu) && group.has(Controller::CpuTime));
-        assert_eq!(group.dirs().len(), 3);
+        assert_eq!(group[&Controller::Cpu], group[&Controller::CpuTime]);
+        assert_eq!(group.len(), 4);
     }
 
     #[test]
@@ -197,7 +223,7 @@ mod tests {
         dir(&main, "cgroup.subtree_control");
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
         let group = tree.create("guest", &crate::Limits::default()).unwrap();
-        assert_eq!(group.dirs(), [service.join("guest")]);
+        assert!(group.values().all(|it| *it == service.join("guest")), "{group:?}");
         // Controllers that are already enabled are not enabled again.
         let enabled = fs::read_to_string(service.join("cgroup.subtree_control")).unwrap();
         assert_eq!(enabled, "cpu memory pids");
@@ -212,6 +238,6 @@ mod tests {
         fs::write(service.join("cgroup.subtree_control"), "cpu memory pids").unwrap();
         let tree = Tree::read(root.path(), "0::/service\n");
         let group = tree.create("guest", &crate::Limits::default()).unwrap();
-        assert_eq!(group.dirs(), [service.join("guest")]);
+        assert!(group.values().all(|it| *it == service.join("guest")), "{group:?}");
     }
 }

@@ -10,7 +10,7 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -23,7 +23,10 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::sandbox_dir::{Leftover, LeftoverList};
+use crate::{
+    sandbox_dir::{Leftover, LeftoverList},
+    sync::lock,
+};
 
 /// How a process exited: its exit code or the signal that killed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,8 +199,4 @@ fn reap_exited(exit_senders: &ExitSenders) {
             let _ = exit.send(ProcessExit::of_wait(status));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

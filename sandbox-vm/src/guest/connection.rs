@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -11,10 +11,13 @@ use std::{
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::protocol::{
-    self, EVENT_WINDOW, Kind, MAX_EVENT_MEMORY, MAX_PENDING_CALL_MEMORY, decode, frame,
-    message::{Fault, FaultCode, GraphEvent, HostCall, HostCallRequest},
-    shape,
+use crate::{
+    protocol::{
+        self, EVENT_WINDOW, Kind, MAX_EVENT_MEMORY, MAX_PENDING_CALL_MEMORY, decode, frame,
+        message::{Fault, FaultCode, GraphEvent, HostCall, HostCallRequest},
+        shape,
+    },
+    sync::lock,
 };
 
 /// Maximum number of host calls in flight; further calls wait. A large call takes several permits, so that all calls in
@@ -185,8 +188,4 @@ fn check_memory(payload: &[u8], limit: u64, what: &str, fix: &str) -> Result<u64
         "{what} would take {memory} bytes of the host's memory; at most {limit} are allowed; {fix}"
     );
     Err(Fault::new(FaultCode::Terminal, problem))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

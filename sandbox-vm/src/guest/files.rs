@@ -17,7 +17,10 @@ use rustix::{
     path::Arg,
 };
 
-use crate::protocol::message::{Entry, EntryKind, Fault, FaultCode, FileContents};
+use crate::{
+    protocol::message::{Entry, EntryKind, Fault, FaultCode, FileContents},
+    spec::WORKSPACE,
+};
 
 /// Maximum number of entries in a directory that can be listed.
 const MAX_ENTRIES: usize = 100_000;
@@ -175,7 +178,7 @@ fn path_components(path: &str) -> Result<Vec<&str>, Fault> {
             format!("`{path}` leads out of the workspace; use a path below it, without `..`");
         Fault::new(FaultCode::InvalidPath, message)
     };
-    let below = match path.strip_prefix(super::WORKSPACE) {
+    let below = match path.strip_prefix(WORKSPACE) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
         _ => path,
     };

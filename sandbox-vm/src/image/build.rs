@@ -224,7 +224,6 @@ fn python_package_names(interpreter: &str) -> Vec<String> {
     python.into_iter().chain(PYTHON_LIBRARIES.map(str::to_owned)).collect()
 }
 
-/// Returns the package that a meta package depends on.
 fn find_dependency(package: &str, prefix: &str) -> Result<String, BuildError> {
     let output = run_command(Command::new("apt-cache").args(["depends", package]))?;
     let names = output.lines().filter_map(|line| line.split_once("Depends: "));

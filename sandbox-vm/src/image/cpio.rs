@@ -1,7 +1,7 @@
 //! Archives in the format that the kernel unpacks as its initramfs.
 //!
 //! The kernel unpacks concatenated archives as one, so the files of a guest are appended to an image that was built
-//! once.
+//! once. The format is written here and not by a crate, because the same files must always produce the same bytes.
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 

@@ -41,7 +41,9 @@ pub(crate) fn extract_kernel(image: &[u8]) -> Result<Vec<u8>, KernelError> {
         compressed.split_last_chunk::<4>().ok_or(KernelError::Corrupt("it is empty"))?;
     let size = u32::from_le_bytes(*size) as usize;
     let kernel = match compressed {
-        [0x02, 0x21, 0x4c, 0x18, ..] => lz4::decompress(compressed, size)?,
+        [0x02, 0x21, 0x4c, 0x18, ..] => {
+            lz4::decompress(compressed, size).map_err(KernelError::Corrupt)?
+        }
         [0x1f, 0x8b, ..] => return Err(KernelError::UnsupportedCompression("gzip")),
         [0xfd, b'7', b'z', ..] => return Err(KernelError::UnsupportedCompression("xz")),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => return Err(KernelError::UnsupportedCompression("zstd")),

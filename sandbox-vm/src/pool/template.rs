@@ -1,10 +1,10 @@
 //! The pool's template: a snapshot from which the pool's sandboxes start.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, sandbox_dir::SandboxDir};
+use crate::{Error, Sandbox, Sandboxes, backend::Snapshot, sandbox_dir::SandboxDir, sync::lock};
 
 /// A snapshot of an unused sandbox, together with the directory that holds the snapshot.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Templates {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::{MAX_MESSAGE, ProtocolError};
-
-/// Maximum length of a frame's payload in bytes.
-pub const MAX_FRAME: usize = 8 << 20;
+use super::{MAX_FRAME, MAX_MESSAGE, ProtocolError};
 
 /// Payload length of the frames that this side writes. It is short, so that a long message does not delay other
 /// messages.

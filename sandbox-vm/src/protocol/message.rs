@@ -299,7 +299,7 @@ pub struct ExternalCall {
 }
 
 /// Reply to [`HostCall::Get`].
-pub type GetReply = Option<Checkpoint>;
+pub(crate) type GetReply = Option<Checkpoint>;
 
 /// The reason why a request was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,13 +7,13 @@
 
 /// Maximum nesting depth of a payload. It exceeds the depth of any state that a graph can store, including the message
 /// around it.
-pub const MAX_DEPTH: usize = 160;
+pub(crate) const MAX_DEPTH: usize = 160;
 
 /// Maximum number of values in a payload.
-pub const MAX_VALUES: usize = 2_000_000;
+pub(crate) const MAX_VALUES: usize = 2_000_000;
 
 /// Maximum memory, in bytes, that a decoded payload may take.
-pub const MAX_MEMORY: u64 = 256 << 20;
+pub(crate) const MAX_MEMORY: u64 = 256 << 20;
 
 /// Memory, in bytes, that a value takes beyond its payload bytes, for its slot in a list with spare capacity or for the
 /// allocation of a string.

@@ -3,7 +3,7 @@
 //! A guest could put any thread name into a call. Every thread name is therefore compared with the name of the only
 //! thread that the run may access.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use graph_core::checkpoint::{
     Checkpoint, CheckpointKey, CheckpointWrite, Checkpointer, HistoryQuery, Lease, TaskEvent,
@@ -16,8 +16,12 @@ use super::quota::{self, Quota};
 use crate::{
     CallPolicy,
     call_policy::CallId,
-    protocol::message::{ExternalCall, Fault, FaultCode, HostCall},
-    session::{Session, encode_reply},
+    protocol::{
+        encode_reply,
+        message::{ExternalCall, Fault, FaultCode, HostCall},
+    },
+    session::Session,
+    sync::lock,
 };
 
 /// Maximum number of checkpoints in a reply. The guest can request older checkpoints in further calls.
@@ -33,7 +37,6 @@ const MAX_CONCURRENT_READS: usize = 2;
 /// when there is space for its answer.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// Handles the host calls of one run.
 #[derive(Debug)]
 pub(super) struct HostCallHandler {
     session: Session,
@@ -70,7 +73,6 @@ impl HostCallHandler {
         }
     }
 
-    /// Handles one host call and sends the reply.
     pub(super) async fn handle(&self, id: u64, call: HostCall) {
         // Hold the permit until the reply is in the outbox, which has its own limit. Otherwise replies to a guest that
         // does not read them would accumulate.
@@ -103,7 +105,7 @@ impl HostCallHandler {
             }
             HostCall::Lease => {
                 let lease = self.saver.lease(&self.thread).await?;
-                *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
+                *lock(&self.lease) = Some(lease);
                 encode_reply(&())
             }
             HostCall::Store(writes) => {

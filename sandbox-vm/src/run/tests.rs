@@ -1,35 +1,57 @@
 //! Tests of whole graph runs with in-process agents.
 
+use graph_core::{Context, NodeError, START, State, StateGraph};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 use super::GraphRun;
 use crate::{
-    CallError, CallPolicy, Error, Isolation, Sandbox, Sandboxes, Spec, backend::InProcess,
+    CallError, CallPolicy, Error, Isolation, Sandbox, Sandboxes, Spec,
+    backend::InProcess,
+    guest::{Agent, Host},
 };
+
+#[derive(State, Clone, Debug, Default)]
+struct Question {
+    text: String,
+    answer: String,
+}
+
+async fn ask(question: &Question, cx: &Context<Host>) -> Result<QuestionUpdate, NodeError> {
+    let answer: String = cx.deps().call(cx, "llm.chat", 0, &question.text).await?;
+    Ok(Question::update().answer(answer))
+}
+
+fn agent() -> Agent {
+    Agent::new().graph("ask", |host: &Host| {
+        let graph = StateGraph::<Question, Host>::new().node(ask).edge(START, ask);
+        Ok((graph.shared_checkpointer(host.checkpointer()).compile()?, host.clone()))
+    })
+}
 
 async fn sandbox() -> (Sandbox, Sandboxes, TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let builder = Sandboxes::builder().backend(InProcess::new(crate::testkit::agent));
+    let builder = Sandboxes::builder().backend(InProcess::new(agent));
     let builder = builder.isolation(Isolation::Off).state_dir(dir.path().join("state"));
     let sandboxes = builder.open().await.unwrap();
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
     (sandbox, sandboxes, dir)
 }
 
-/// Returns a run of a debate that makes six calls, and the policy that allows them.
-fn debate() -> (GraphRun, CallPolicy) {
-    let policy =
-        CallPolicy::new(async |_: String, _: Value| Ok::<_, CallError>(json!("well said")));
+/// Returns a run that makes one call, and the policy that allows the call.
+fn question() -> (GraphRun, CallPolicy) {
+    let policy = CallPolicy::new(async |_: String, _: Value| {
+        Ok::<_, CallError>(json!("well said ".repeat(300)))
+    });
     let policy = policy.allow("llm.chat");
-    let input = Map::from_iter([("topic".to_owned(), json!("tea"))]);
-    (GraphRun::new("debate").input(input).call_policy(policy.clone()), policy)
+    let input = Map::from_iter([("text".to_owned(), json!("tea?"))]);
+    (GraphRun::new("ask").input(input).call_policy(policy.clone()), policy)
 }
 
 #[tokio::test]
 async fn run_fails_when_storage_quota_is_exhausted() {
     let (sandbox, _sandboxes, _dir) = sandbox().await;
-    let (run, _) = debate();
+    let (run, _) = question();
     let outcome = sandbox.run_graph(run.storage_quota(2000)).await.unwrap().finish().await;
     let Err(Error::Graph { error, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(error.contains("storage quota of 2000 bytes"), "{error}");
@@ -38,8 +60,8 @@ async fn run_fails_when_storage_quota_is_exhausted() {
 #[tokio::test]
 async fn policy_drops_answers_of_completed_run() {
     let (sandbox, _sandboxes, _dir) = sandbox().await;
-    let (run, policy) = debate();
+    let (run, policy) = question();
     let exit = sandbox.run_graph(run).await.unwrap().finish().await.unwrap();
-    assert!(exit.is_done() && policy.calls_made() == 6, "{exit:?}");
+    assert!(exit.is_done() && policy.calls_made() == 1, "{exit:?}");
     assert_eq!(policy.journal_len(), 0);
 }

@@ -29,7 +29,6 @@ impl ExpiryTimer {
         self.touch();
     }
 
-    /// Restarts the idle time.
     pub(super) fn touch(&mut self) {
         self.last_used = Instant::now();
     }

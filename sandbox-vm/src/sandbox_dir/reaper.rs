@@ -16,8 +16,12 @@ use rustix::{
 };
 
 use super::{
-    CONTAINER_PREFIX, INCOMPLETE_PREFIX, KNOWN_CONTENTS, LEFTOVERS_FILE, LOCK_FILE, Leftover,
-    check_private_dir, default_state_dir, has_sandbox_dir_name, registry::Registry,
+    leftover::{Leftover, current_boot_id, start_time},
+    registry::Registry,
+    state_dir::{
+        CONTAINER_PREFIX, INCOMPLETE_PREFIX, KNOWN_CONTENTS, LEFTOVERS_FILE, LOCK_FILE,
+        check_private_dir, default_state_dir, has_sandbox_dir_name,
+    },
 };
 use crate::cgroup;
 
@@ -218,7 +222,7 @@ fn remove_leftover(leftover: &Leftover, deadline: Instant, engine_grace: Option<
 
 #[cfg(feature = "docker")]
 fn remove_container(host: &str, name: &str, grace: Duration) -> bool {
-    crate::backend::docker::remove_leftover(host, name, grace)
+    crate::backend::docker::engine::remove_leftover(host, name, grace)
 }
 
 #[cfg(not(feature = "docker"))]
@@ -231,7 +235,6 @@ fn remove_container(host: &str, name: &str, _: Duration) -> bool {
     false
 }
 
-/// Which processes to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KillScope {
     Process,
@@ -268,19 +271,6 @@ pub(crate) fn wait_for_exit(process: &OwnedFd, timeout: Duration) -> bool {
     let timeout = Timespec::try_from(timeout).ok();
     let mut watched = [PollFd::new(process, PollFlags::IN)];
     poll(&mut watched, timeout.as_ref()).is_ok_and(|it| it > 0)
-}
-
-/// Returns the start time of a process in clock ticks since boot.
-pub(super) fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
-/// Returns the boot id of the running kernel, or an empty string if it is not available.
-pub(super) fn current_boot_id() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
 }
 
 /// Returns whether a process belongs to an earlier boot of the machine and therefore no longer exists.

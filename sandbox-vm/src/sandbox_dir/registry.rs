@@ -14,7 +14,9 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{check_private_dir, create_private_dir, default_state_dir, has_sandbox_dir_name};
+use super::state_dir::{
+    check_private_dir, create_private_dir, default_state_dir, has_sandbox_dir_name,
+};
 
 const LOCK_FILE: &str = "lock";
 
@@ -75,7 +77,7 @@ impl Registry {
         let lock = self.lock()?;
         let state = state.canonicalize()?;
         let digest = Sha256::digest(state.as_os_str().as_encoded_bytes());
-        let name: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+        let name = hex::encode(&digest[..16]);
         match symlink(state, self.dir().join(name)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(lock),

@@ -141,7 +141,7 @@ fn lock_file_is_removed_last() {
 fn process_of_an_earlier_boot_counts_as_gone() {
     let (state, dead, mut process) = crashed();
     let known = serde_json::to_string(&Leftover::process(process.id())).unwrap();
-    let boot = super::reaper::current_boot_id();
+    let boot = super::leftover::current_boot_id();
     assert!(known.contains(&boot) && !boot.is_empty(), "{known}");
     fs::write(dead.join("leftovers"), known.replace(&boot, "another")).unwrap();
     assert_eq!(remove_orphans(state.path()), 1);

@@ -27,7 +27,6 @@ const MAX_BYTES: usize = 128 << 20;
 pub(super) struct Outbox {
     queue: mpsc::Sender<Outgoing>,
     bytes: Arc<Semaphore>,
-    /// Number of bytes written to the guest.
     bytes_written: Arc<AtomicU64>,
 }
 

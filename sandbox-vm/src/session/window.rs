@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use tokio::sync::mpsc;
 
-use super::Incoming;
 use crate::protocol::{
-    Frame, Kind, MAX_EVENT_MEMORY, MAX_MESSAGE, MAX_PENDING_CALL_MEMORY, ProtocolError, shape,
+    Frame, Kind, MAX_EVENT_MEMORY, MAX_MESSAGE, MAX_PENDING_CALL_MEMORY, ProtocolError,
+    from_guest::OutputStream,
+    message::{Fault, GraphEvent, HostCallRequest},
+    shape,
 };
 
 /// Maximum number of host calls in flight. It is larger than the guest's own limit, because the guest receives a reply
@@ -21,7 +23,15 @@ const LATE_BYTES: u64 = 1 << 20;
 /// messages is bounded too.
 const LATE_MESSAGE_OVERHEAD: u64 = 64;
 
-/// The requests in flight.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    Reply(Vec<u8>),
+    Failure(Fault),
+    Event(Box<GraphEvent>),
+    Output(OutputStream, Vec<u8>),
+    HostCall(u64, Box<HostCallRequest>),
+}
+
 pub(super) struct OpenRequests {
     pub(super) open: BTreeMap<u64, OpenRequest>,
     /// Number of bytes that may still arrive for requests that are no longer open.
@@ -34,7 +44,6 @@ impl Default for OpenRequests {
     }
 }
 
-/// A request in flight.
 pub(super) struct OpenRequest {
     pub(super) queue: mpsc::UnboundedSender<Incoming>,
     pub(super) window: ReceiveWindow,
@@ -60,12 +69,10 @@ pub(crate) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// Returns the window for a graph run.
     pub(crate) fn for_graph(events: u64) -> Self {
         Self { events, output: 0, host_calls: MAX_HOST_CALLS }
     }
 
-    /// Returns the window for a program.
     pub(crate) fn for_output(bytes: u64) -> Self {
         Self { output: bytes, ..Self::default() }
     }

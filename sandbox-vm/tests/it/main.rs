@@ -1,45 +1,8 @@
-//! Integration tests: the conformance suite on every back end that this machine supports, and tests that need several
-//! processes.
+//! Tests of the protocol between host and guest, and of the guest images. Tests that need guests of their own are in
+//! `sandbox-testkit`.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
-mod crash;
-#[cfg(feature = "docker")]
-mod docker;
-mod handle_override;
 mod handshake;
 mod images;
-mod isolation;
-#[cfg(target_arch = "x86_64")]
-mod kvm_process;
-mod microvm;
 mod misbehaving_guests;
-mod names;
 mod parsing;
-mod pool;
-mod registry;
-mod suite;
-mod termination;
-mod traces;
-mod vm_graph;
-
-use std::io::Write;
-
-use sandbox_vm::{Isolation, Sandboxes, backend::Backend};
-use tempfile::TempDir;
-
-/// Path of the suite's guest program.
-const HOSTILE: &str = env!("CARGO_BIN_EXE_sandbox-vm-hostile");
-
-/// Opens a sandbox manager with one back end and a temporary state directory.
-async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
-    let dir = tempfile::tempdir().unwrap();
-    let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
-    let sandboxes = builder.state_dir(dir.path().join("state")).open().await.unwrap();
-    (sandboxes, dir)
-}
-
-/// Prints that something was not tested, and why. Writes to standard error directly, because the test harness hides the
-/// output of passing tests.
-fn report_skipped(what: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
-}

@@ -17,12 +17,12 @@ use graph_core::{
     checkpoint::{CheckpointId, TaskId},
 };
 use sandbox_vm::{
-    CallPolicy, Error, ExceededLimit, GraphRun, MAX_FILE_SIZE, Program, Sandbox, Sandboxes, Spec,
-    TerminationReason, Usage,
+    CallPolicy, Error, GraphRun, MAX_FILE_SIZE, Program, Sandbox, Sandboxes, Spec,
+    TerminationReason,
     backend::{Backend, Guest, Handle, Snapshot},
     protocol::{
-        self, Frame, Kind, ProtocolError,
-        frame::{MAX_FRAME, encode},
+        self, Frame, Kind, MAX_FRAME, ProtocolError,
+        frame::encode,
         message::{ExternalCall, FaultCode, FileContents, GraphEvent, HostCall, HostCallRequest},
     },
     report::{Guarantee, Report},
@@ -107,6 +107,10 @@ struct ScriptedHandle(Arc<AtomicBool>);
 
 #[async_trait]
 impl Handle for ScriptedHandle {
+    fn backend(&self) -> &'static str {
+        "scripted"
+    }
+
     async fn kill(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -117,14 +121,6 @@ impl Handle for ScriptedHandle {
 
     async fn resume(&self) -> Result<(), Error> {
         Ok(())
-    }
-
-    async fn usage(&self) -> Option<Usage> {
-        None
-    }
-
-    async fn exceeded_limit(&self) -> Option<ExceededLimit> {
-        None
     }
 
     async fn diagnostic_output(&self) -> String {

@@ -5,9 +5,7 @@ use graph_core::checkpoint::{
 };
 use proptest::prelude::*;
 use sandbox_vm::protocol::{
-    Assembler, Frame, Kind,
-    frame::{self, MAX_FRAME},
-    from_guest,
+    Assembler, Frame, Kind, MAX_FRAME, frame, from_guest,
     message::{HostCall, HostCallRequest},
     shape,
 };

@@ -4,13 +4,14 @@ use std::{collections::HashMap, path::PathBuf};
 
 use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
 
-use super::NAME;
 use crate::{
     Error,
-    backend::{confine::GuestLimits, container},
-    guest::{GuestArgs, WORKSPACE},
+    backend::{
+        names::DOCKER as NAME,
+        plan::{AgentPlan, GuestArgs, GuestLimits},
+    },
     limits::Limits,
-    spec::Spec,
+    spec::{Spec, WORKSPACE},
 };
 
 /// User and group that the guest runs as: `nobody` and the group of that user.
@@ -38,7 +39,6 @@ const MASKED_PATHS: [&str; 14] = [
 /// Number of processes that the agent itself needs, in addition to those of the programs that it runs.
 const AGENT_PROCESSES: u32 = 16;
 
-/// Returns the configuration of a guest's container.
 pub(super) fn create_body(
     spec: &Spec,
     id: &str,
@@ -47,7 +47,7 @@ pub(super) fn create_body(
     let limits = &spec.limits;
     // The kernel counts a user's processes across all containers, so only the engine enforces this limit.
     let bounds = GuestLimits::new(&Limits { processes: u32::MAX, ..limits.clone() }, None);
-    let args = GuestArgs::Contained(container::InitPlan { bounds }).to_args();
+    let args = GuestArgs::Contained(AgentPlan { bounds }).to_args();
     let args = args.map_err(|error| Error::Start { backend: NAME, problem: error.to_string() })?;
     let labels = [("sandbox-vm", id), ("sandbox-vm.name", &spec.name)];
     Ok(ContainerCreateBody {

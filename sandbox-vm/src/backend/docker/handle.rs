@@ -3,10 +3,9 @@
 use std::{
     collections::HashMap,
     future::poll_fn,
-    path::PathBuf,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicI64, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -15,17 +14,17 @@ use std::{
 use async_trait::async_trait;
 use bollard::{
     Docker as Engine,
-    errors::Error as EngineError,
-    query_parameters::{EventsOptionsBuilder, RemoveContainerOptionsBuilder, StatsOptionsBuilder},
+    query_parameters::{EventsOptionsBuilder, StatsOptionsBuilder},
 };
 use futures_core::Stream;
 
-use super::NAME;
+use super::engine::remove;
 use crate::{
     Error,
-    backend::{Handle, Snapshot, diagnostics::Diagnostics},
+    backend::{diagnostics::Diagnostics, interface::Handle, names::DOCKER as NAME},
     limits::{ExceededLimit, Usage},
     sandbox_dir::{Leftover, LeftoverList},
+    sync::lock,
 };
 
 /// Handle to a container, which may not have been created yet. The container is removed together with its sandbox
@@ -70,6 +69,10 @@ impl DockerHandle {
 
 #[async_trait]
 impl Handle for DockerHandle {
+    fn backend(&self) -> &'static str {
+        NAME
+    }
+
     async fn kill(&self) {
         match remove(&self.engine, &self.name).await {
             Ok(_) => self.leftover.0.mark_removed(&self.leftover.1),
@@ -93,7 +96,7 @@ impl Handle for DockerHandle {
         let stats = poll_fn(|cx| stats.as_mut().poll_next(cx)).await?.ok()?;
         let cpu = stats.cpu_stats?.cpu_usage?.total_usage?;
         let now = stats.memory_stats?.usage.unwrap_or_default();
-        let mut memory = self.peak_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = lock(&self.peak_memory);
         *memory = now.max(*memory);
         let (wall, cpu) = (self.started.elapsed(), Duration::from_nanos(cpu));
         Some(Usage { wall, cpu, memory: *memory })
@@ -123,10 +126,6 @@ impl Handle for DockerHandle {
         diagnostics.wait_for_end().await;
         diagnostics.tail()
     }
-
-    async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
-    }
 }
 
 /// Returns the current time in nanoseconds since the Unix epoch.
@@ -139,14 +138,4 @@ fn unix_nanos() -> i64 {
 fn engine_timestamp(nanos: i64) -> String {
     const SECOND: i64 = 1_000_000_000;
     format!("{}.{:09}", nanos / SECOND, nanos % SECOND)
-}
-
-/// Removes a container and returns whether it existed.
-pub(super) async fn remove(engine: &Engine, name: &str) -> Result<bool, EngineError> {
-    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    match engine.remove_container(name, Some(options)).await {
-        Ok(()) => Ok(true),
-        Err(EngineError::DockerResponseServerError { status_code: 404, .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
 }

@@ -1,4 +1,5 @@
-//! Imports the image that contains only the agent into an engine, as a `tar` archive.
+//! Imports the image that contains only the agent into an engine, as a `tar` archive. The archive has eight entries
+//! with short names, so its headers are written here and not by a crate.
 
 use std::{fs, future::poll_fn, io, path::Path, pin::pin};
 
@@ -6,8 +7,8 @@ use bollard::{Docker as Engine, query_parameters::CreateImageOptionsBuilder};
 use futures_core::Stream;
 use sha2::{Digest, Sha256};
 
-use super::{NAME, start_error};
-use crate::{Error, guest::WORKSPACE};
+use super::engine::start_error;
+use crate::{Error, backend::names::DOCKER as NAME, spec::WORKSPACE};
 
 const REPOSITORY: &str = "sandbox-vm-agent";
 
@@ -21,8 +22,7 @@ pub(super) async fn import_if_missing(engine: &Engine, agent: &Path) -> Result<S
         problem: format!("cannot read the agent `{}`: {error}", agent.display()),
     };
     let archive = archive(&fs::read(agent).map_err(unreadable)?);
-    let digest = Sha256::digest(&archive);
-    let tag: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+    let tag = hex::encode(&Sha256::digest(&archive)[..16]);
     let name = format!("{REPOSITORY}:{tag}");
     if engine.inspect_image(&name).await.is_ok() {
         return Ok(name);

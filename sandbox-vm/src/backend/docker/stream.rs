@@ -7,7 +7,6 @@ use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split}
 
 use crate::backend::diagnostics::Diagnostics;
 
-/// Capacity of a stream in bytes.
 const BUFFER: usize = 1 << 20;
 
 /// Connects the streams that the engine has attached. The connection closes when either side closes its end.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::guest::WORKSPACE;
+use crate::spec::WORKSPACE;
 
 /// Name of the guest's root directory, next to the configuration file.
 pub(super) const ROOT_DIR: &str = "root";

@@ -5,23 +5,18 @@ use std::{
     os::unix::fs::{chown, symlink},
 };
 
-use super::InitPlan;
 use crate::{
     backend::{
-        jail::{
-            StageError,
-            init::{serve, take_channel},
-        },
-        seccomp::MemoryEnforcement,
+        host::NOBODY,
+        jail::init::{serve, take_channel},
+        plan::{AgentPlan, MemoryEnforcement},
+        stage_error::StageError,
     },
     guest::Agent,
 };
 
-/// Id of a user that no process in the guest runs as.
-const NOBODY: u32 = 65_534;
-
 /// Restricts this process and serves requests until the host ends the session.
-pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
+pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     let channel = take_channel().map_err(StageError::new("take over its channel"))?;
     if plan.bounds.memory_enforcement() == MemoryEnforcement::Agent {
         // Mapping `/dev/zero` would create shared memory, which the agent cannot measure.
@@ -31,7 +26,7 @@ pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
     serve(&plan.bounds, channel, agent)
 }
 
-/// Makes `/dev` unwritable by changing its owner to another user. gVisor creates `/dev` in its own memory, which the
+/// Makes `/dev` unwritable by changing its owner to `nobody`, as whom no process in the guest runs. gVisor creates `/dev` in its own memory, which the
 /// guest's only user could otherwise fill without limit. Writing to another user's directory requires capabilities that
 /// the guest does not have.
 fn make_dev_unwritable() -> io::Result<()> {

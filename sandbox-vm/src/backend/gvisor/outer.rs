@@ -7,16 +7,14 @@ use rustix::{
     process::Signal,
 };
 
-use super::{InitPlan, OuterPlan, bundle};
+use super::bundle;
 use crate::{
     backend::{
         confine,
-        jail::{
-            StageError,
-            root::{self, RootEntry},
-        },
+        jail::root::{self, RootEntry},
+        plan::{AgentPlan, GuestArgs, GvisorPlan, JailPlan},
+        stage_error::StageError,
     },
-    guest::GuestArgs,
     spec::Image,
 };
 
@@ -32,27 +30,27 @@ const LIBRARIES: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
 /// Builds the guest's root directory and replaces this process with `runsc`, which starts the guest in that directory.
 /// Returns only on failure.
-pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
+pub(crate) fn outer(plan: &GvisorPlan) -> Result<(), StageError> {
     let step = |what: &'static str| StageError::new::<io::Error>(what);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(StageError::new("arrange to be killed when its parent ends"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StageError::new("make its mounts private"))?;
     // Clone the host's mounts now, because the mount on the staging directory may cover some of them.
-    let mut entries = guest_entries(&plan.image)?;
-    entries.extend(root::shared_dirs(&plan.shared_dirs)?);
+    let mut entries = guest_entries(&plan.guest.image)?;
+    entries.extend(root::shared_dirs(&plan.guest.shared_dirs)?);
     let runsc = runsc_entries(plan).map_err(step("find `runsc`"))?;
     let base = Path::new(STAGING_DIR);
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
     mount("gvisor", base, "tmpfs", safe, c"mode=0700,size=4m,nr_inodes=512")
         .map_err(StageError::new("mount a file system for gVisor"))?;
-    build_guest_root(&base.join(bundle::ROOT_DIR), plan, entries)
+    build_guest_root(&base.join(bundle::ROOT_DIR), &plan.guest, entries)
         .map_err(step("build the guest's root"))?;
     build_runsc_root(base, runsc).map_err(step("build gVisor's own root"))?;
     // This `/proc` shows only the processes in these namespaces. gVisor's processes find each other through it.
     mount("proc", base.join("proc"), "proc", safe | MountFlags::NOEXEC, None)
         .map_err(StageError::new("mount /proc for gVisor"))?;
-    let init = GuestArgs::GvisorInit(InitPlan { bounds: plan.bounds.clone() });
+    let init = GuestArgs::GvisorInit(AgentPlan { bounds: plan.guest.bounds.clone() });
     let args = init.to_args().map_err(step("write the guest's arguments"))?;
     let config = bundle::config(Path::new("/"), args).to_string();
     fs::write(base.join("config.json"), config).map_err(step("write gVisor's configuration"))?;
@@ -61,7 +59,7 @@ pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
 }
 
 /// Returns the host files that gVisor itself needs, in addition to those that its guest sees.
-fn runsc_entries(plan: &OuterPlan) -> io::Result<Vec<RootEntry>> {
+fn runsc_entries(plan: &GvisorPlan) -> io::Result<Vec<RootEntry>> {
     Ok(vec![
         root::clone_mount(&plan.runsc, RUNSC)?,
         root::clone_mount(Path::new("/dev/null"), "/dev/null")?,
@@ -77,7 +75,7 @@ fn build_runsc_root(base: &Path, entries: Vec<RootEntry>) -> io::Result<()> {
     Ok(mount("state", base.join("state"), "tmpfs", safe, c"mode=0700,size=4m,nr_inodes=512")?)
 }
 
-fn build_guest_root(root: &Path, plan: &OuterPlan, entries: Vec<RootEntry>) -> io::Result<()> {
+fn build_guest_root(root: &Path, plan: &JailPlan, entries: Vec<RootEntry>) -> io::Result<()> {
     fs::create_dir(root)?;
     confine::mount_workspace(root, &plan.bounds)?;
     root::mount_entries(root, entries)?;

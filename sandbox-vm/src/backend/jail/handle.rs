@@ -3,8 +3,7 @@
 use std::{
     io,
     os::fd::OwnedFd,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -19,11 +18,12 @@ use tokio::{
 use super::outer::GUEST_TAG;
 use crate::{
     Error,
-    backend::{Handle, Snapshot, diagnostics::Diagnostics},
+    backend::{diagnostics::Diagnostics, interface::Handle},
     cgroup::{Cgroup, FreezerState, LimitHits},
     limits::{ExceededLimit, Usage},
     meter::{self, ProcessSet},
     sandbox_dir,
+    sync::lock,
 };
 
 /// How long the kernel may take to end a killed process.
@@ -31,7 +31,6 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(in crate::backend) struct JailHandle {
-    /// Name of the back end that the guest belongs to.
     backend: &'static str,
     /// The outer stage. It is killed on drop, and the guest dies with it.
     outer: tokio::sync::Mutex<Option<Child>>,
@@ -116,6 +115,10 @@ impl JailHandle {
 
 #[async_trait]
 impl Handle for JailHandle {
+    fn backend(&self) -> &'static str {
+        self.backend
+    }
+
     async fn kill(&self) {
         if let Some(cgroup) = &self.cgroup {
             // A frozen process does not die before it is thawed.
@@ -158,7 +161,7 @@ impl Handle for JailHandle {
 
     async fn exceeded_limit(&self) -> Option<ExceededLimit> {
         let now = self.cgroup.as_ref()?.hits();
-        let mut hits = self.last_hits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hits = lock(&self.last_hits);
         now.since(std::mem::replace(&mut hits, now))
     }
 
@@ -166,10 +169,6 @@ impl Handle for JailHandle {
         let Some(diagnostics) = &self.diagnostics else { return String::new() };
         diagnostics.wait_for_end().await;
         diagnostics.tail()
-    }
-
-    async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: self.backend, operation: "create a snapshot" })
     }
 }
 
@@ -180,7 +179,7 @@ impl JailHandle {
         let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;
         let sample = tokio::task::spawn_blocking(move || meter::sample(ProcessSet::Tree(outer)));
         let sample = sample.await.ok()?;
-        let mut memory = self.peak_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = lock(&self.peak_memory);
         *memory = sample.memory.max(*memory);
         Some(Usage { cpu: sample.cpu, memory: *memory, ..Usage::default() })
     }

@@ -10,21 +10,25 @@ use std::{
 use rustix::{process::Signal, thread::CapabilitySet};
 use tokio::net::UnixStream;
 
-use super::{InitPlan, StageError, root};
+use super::root;
 use crate::{
-    backend::confine::{self, GuestLimits},
+    backend::{
+        confine,
+        plan::{GuestLimits, JailPlan},
+        stage_error::StageError,
+    },
     guest::{Agent, serve_blocking},
 };
 
 /// Builds the jail around this process and serves requests in it until the host ends the session.
-pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), StageError> {
+pub(crate) fn init(plan: &JailPlan, agent: Agent) -> Result<(), StageError> {
     let channel = enter_root(plan)?;
     serve(&plan.bounds, channel, agent)
 }
 
 /// Builds the root directory, switches this process to it, and returns the channel to the host. No restrictions are
 /// applied yet.
-pub(in crate::backend) fn enter_root(plan: &InitPlan) -> Result<StdStream, StageError> {
+pub(in crate::backend) fn enter_root(plan: &JailPlan) -> Result<StdStream, StageError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(StageError::new("arrange to be killed when its parent ends"))?;
     let channel = take_channel().map_err(StageError::new("take over its channel"))?;
@@ -40,7 +44,7 @@ pub(in crate::backend) fn serve(
     channel: StdStream,
     agent: Agent,
 ) -> Result<(), StageError> {
-    confine::confine(bounds, CapabilitySet::empty()).map_err(StageError::new("restrict itself"))?;
+    confine::confine(bounds, CapabilitySet::empty())?;
     let stream = || {
         channel.set_nonblocking(true)?;
         Ok(UnixStream::from_std(channel)?.into_split())

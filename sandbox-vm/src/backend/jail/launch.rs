@@ -15,14 +15,17 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::{OuterPlan, handle::JailHandle};
+use super::handle::JailHandle;
 use crate::{
     Error,
-    backend::{Guest, fd_passing},
-    cgroup::Cgroup,
-    guest::{self, GuestArgs},
-    limits::Limits,
+    backend::{
+        fd_passing,
+        interface::Guest,
+        plan::{self, GuestArgs, GuestLimits, JailPlan, OuterPlan},
+    },
+    cgroup::{Cgroup, Controller},
     sandbox_dir::{Leftover, SandboxDir},
+    spec::{Image, Spec},
 };
 
 /// How long the outer stage may take to report the guest's process id.
@@ -42,15 +45,24 @@ pub(in crate::backend) struct Launcher<'a> {
     pub(in crate::backend) program: &'a Path,
 }
 
-/// Creates a control group for a guest. It is recorded in the sandbox directory before it is created.
-pub(in crate::backend) fn create_cgroup(
-    sandbox_dir: &SandboxDir,
-    limits: &Limits,
-) -> Result<Option<Cgroup>, Error> {
-    sandbox_dir.record_leftovers(
-        Cgroup::candidate_dirs(sandbox_dir.id()).into_iter().map(Leftover::Cgroup),
-    )?;
-    Ok(Cgroup::create(sandbox_dir.id(), limits))
+/// Returns the settings of a guest that shares the host's programs. Fails if the guest needs an image of its own.
+///
+/// Unless a control group limits the total memory of the guest, the data segment of each process is limited.
+pub(in crate::backend) fn jail_plan(
+    backend: &'static str,
+    spec: &Spec,
+    cgroup: Option<&Cgroup>,
+) -> Result<JailPlan, Error> {
+    if let Image::Named(_) = spec.image {
+        return Err(Error::Unsupported { backend, operation: "use a named image" });
+    }
+    let is_limited = cgroup.is_some_and(|it| it.has(Controller::Memory));
+    let data = (!is_limited).then_some(spec.limits.memory);
+    Ok(JailPlan {
+        image: spec.image.clone(),
+        shared_dirs: spec.shared_dirs.clone(),
+        bounds: GuestLimits::new(&spec.limits, data),
+    })
 }
 
 /// Starts a guest in its own namespaces, as an unprivileged user. `next` specifies what process 1 of the namespaces
@@ -76,7 +88,7 @@ pub(in crate::backend) async fn launch_with_files(
 ) -> Result<(UnixStream, JailHandle), Error> {
     let start = |problem: String| Error::Start { backend: launcher.backend, problem };
     // Without this check, a program that does not call `guest::enter` would start itself in an endless loop.
-    if guest::was_started_as_guest() {
+    if plan::was_started_as_guest() {
         return Err(start(format!("this process was itself started as a guest; {ENTER_HINT}")));
     }
     let cgroup_files = cgroup.as_ref().map(Cgroup::procs_files).unwrap_or_default();

@@ -13,11 +13,14 @@ use rustix::{
     process::{DumpableBehavior, Gid, Pid, PidfdFlags, Uid, pidfd_open},
 };
 
-use super::{OuterPlan, StageError};
-use crate::{guest::GuestArgs, sys};
-
-/// Id of the user `nobody` and of its group, to which this stage switches if it was started by root.
-const NOBODY: u32 = 65534;
+use crate::{
+    backend::{
+        host::NOBODY,
+        plan::{GuestArgs, OuterPlan},
+        stage_error::StageError,
+    },
+    sys,
+};
 
 /// Word that precedes the guest's process id in the line that [`outer`] writes to the lifeline.
 pub(super) const GUEST_TAG: &str = "guest";
@@ -27,7 +30,7 @@ pub(super) const GUEST_TAG: &str = "guest";
 /// Standard input is the channel, which is passed on to the guest. Standard output is the *lifeline*. This stage writes
 /// the guest's process id to it. When the host process ends, the other end of the lifeline closes, and this stage then
 /// ends the guest.
-pub fn outer(plan: &OuterPlan) -> Result<(), StageError> {
+pub(crate) fn outer(plan: &OuterPlan) -> Result<(), StageError> {
     sys::set_cloexec_from(3)
         .map_err(StageError::new("mark its file descriptors as close-on-exec"))?;
     for file in &plan.cgroup_files {

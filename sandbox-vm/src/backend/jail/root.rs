@@ -16,11 +16,13 @@ use rustix::{
     },
 };
 
-use super::{InitPlan, StageError};
 use crate::{
-    backend::{confine, seccomp::MemoryEnforcement},
-    guest::WORKSPACE,
-    spec::Image,
+    backend::{
+        confine,
+        plan::{JailPlan, MemoryEnforcement},
+        stage_error::StageError,
+    },
+    spec::{Image, WORKSPACE},
     sys,
 };
 
@@ -35,7 +37,7 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 const SYSTEM_DIRS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
 /// Builds the root directory and switches this process to it.
-pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
+pub(super) fn build(plan: &JailPlan) -> Result<(), StageError> {
     let step = |what: &'static str| StageError::new::<io::Error>(what);
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StageError::new("make its mounts private"))?;
@@ -55,7 +57,7 @@ pub(super) fn build(plan: &InitPlan) -> Result<(), StageError> {
 }
 
 /// Collects the entries of a jail's root directory, except for the shared directories.
-fn collect_entries(plan: &InitPlan) -> io::Result<Vec<RootEntry>> {
+fn collect_entries(plan: &JailPlan) -> io::Result<Vec<RootEntry>> {
     // If the user `nobody` cannot reach the agent's file, the guest does without the file, because the agent is already
     // running.
     let mut entries: Vec<_> = agent_entry().into_iter().collect();
@@ -80,7 +82,6 @@ pub(in crate::backend) struct ClonedMount {
     is_restricted: bool,
 }
 
-/// An entry in a guest's root.
 pub(in crate::backend) enum RootEntry {
     Tree(ClonedMount),
     /// A symbolic link. On most systems, `/bin` is a link into `/usr`.

@@ -11,16 +11,20 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 use rustix::io::Errno;
 
 use self::directory::Directory;
-pub(super) use self::walk::PathTail;
 
-/// Node number of the root directory.
 pub(super) const ROOT: u64 = 1;
 
 /// Block size in bytes. Files occupy whole blocks, as on any disk.
 const BLOCK: u64 = 4096;
 
-/// Maximum length of a name in bytes.
 const MAX_NAME: usize = 255;
+
+/// The last component of a path, and the directory that should contain it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathTail<'a> {
+    pub(super) dir: u64,
+    pub(super) name: &'a [u8],
+}
 
 /// Size of a disk in bytes, and number of files on it.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +33,6 @@ pub(super) struct Capacity {
     pub(super) files: u64,
 }
 
-/// A file tree.
 #[derive(Debug)]
 pub(super) struct Disk {
     nodes: BTreeMap<u64, Node>,
@@ -60,7 +63,6 @@ enum Content {
     Link(Vec<u8>),
 }
 
-/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     File,
@@ -68,7 +70,6 @@ pub(super) enum FileKind {
     Link,
 }
 
-/// Metadata of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Metadata {
     pub(super) node: u64,
@@ -78,7 +79,6 @@ pub(super) struct Metadata {
     pub(super) changed: Duration,
 }
 
-/// An entry of a directory.
 #[derive(Debug)]
 pub(super) struct DirEntry {
     /// Number of the entry. A listing can continue after this number.
@@ -216,7 +216,6 @@ impl Disk {
         }))
     }
 
-    /// Creates an empty file.
     pub(super) fn make_file(&mut self, tail: PathTail<'_>, mode: u32) -> Result<u64, Errno> {
         self.create(tail, Content::File(Vec::new()), mode)
     }
@@ -250,7 +249,6 @@ impl Disk {
         self.unlink(tail)
     }
 
-    /// Removes an empty directory.
     pub(super) fn remove_dir(&mut self, tail: PathTail<'_>) -> Result<(), Errno> {
         let node = self.lookup(tail)?;
         if !self.dir(node)?.entries.is_empty() {

@@ -1,4 +1,5 @@
-//! Loads a statically linked program from its file into the guest's memory and builds its initial stack.
+//! Loads a statically linked program from its file into the guest's memory and builds its initial stack. Reads only
+//! the two kinds of headers that loading needs, so that the monitor parses as little as possible.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
@@ -16,10 +17,8 @@ const PIE_BASE: u64 = 0x10_0000_0000;
 /// Address of the end of the stack.
 const STACK_END: u64 = 0x7f_ffff_f000;
 
-/// Size of the stack in bytes.
 const STACK_SIZE: u64 = 1 << 20;
 
-/// The error returned when a program cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
     #[error(

@@ -1,13 +1,13 @@
 //! Handle to a guest and its monitor.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{GUEST_ENDED, NAME, OUT_OF_MEMORY};
+use super::monitor::{GUEST_ENDED, OUT_OF_MEMORY};
 use crate::{
     Error,
-    backend::{Handle, Snapshot, jail::ERROR_PREFIX},
+    backend::{interface::Handle, stage_error::ERROR_PREFIX},
     limits::{ExceededLimit, Usage},
 };
 
@@ -34,6 +34,10 @@ impl MonitorHandle {
 
 #[async_trait]
 impl Handle for MonitorHandle {
+    fn backend(&self) -> &'static str {
+        self.jail.backend()
+    }
+
     async fn kill(&self) {
         self.jail.kill().await;
     }
@@ -63,9 +67,5 @@ impl Handle for MonitorHandle {
 
     async fn diagnostic_output(&self) -> String {
         self.jail.diagnostic_output().await
-    }
-
-    async fn snapshot(&self, _: PathBuf) -> Result<Snapshot, Error> {
-        Err(Error::Unsupported { backend: NAME, operation: "create a snapshot" })
     }
 }

@@ -5,11 +5,14 @@
 //! treated as hostile, and every address is translated by [`AddressSpace`], which gives access to guest memory only.
 //! The module does not depend on KVM, so it can be tested and fuzzed without KVM.
 
+mod call;
+mod descriptor_calls;
 mod descriptors;
 mod dispatch;
 mod files;
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(any(test, fuzzing))]
 mod fuzz;
+mod host;
 mod layout;
 mod memory;
 mod poll;
@@ -17,111 +20,34 @@ mod process;
 mod streams;
 mod transfer;
 
-use std::{fmt, rc::Rc, time::Duration};
+use std::{fmt, rc::Rc};
 
 use rustix::io::Errno;
 
 #[cfg(test)]
 pub(super) use self::fuzz::FakeHost;
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(fuzzing)]
 pub use self::fuzz::fuzz_kernel;
-pub(super) use self::poll::Readiness;
+pub(super) use self::{
+    call::{Call, CallOutcome, GuestExit},
+    host::{Clock, HostIo, Readiness},
+};
 use self::{
+    call::{CallFailure, CallResult},
     descriptors::{Descriptors, OpenFile},
-    memory::Heap,
 };
 use super::{
     disk::{Capacity, Disk, NodeRef, ROOT},
     space::AddressSpace,
 };
-use crate::guest::WORKSPACE;
+use crate::spec::WORKSPACE;
 
-/// Number and arguments of a system call that the guest makes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    pub(super) number: u64,
-    pub(super) args: [u64; 6],
-}
-
-/// The result of a system call.
+/// The heap, which starts after the program. Only its end can be moved.
 #[derive(Debug)]
-pub(super) enum CallOutcome {
-    /// Returns this value to the guest. An error is encoded as a small negative number.
-    Return(u64),
-    /// Sets the thread pointer (`fs` base) to this address and returns zero.
-    SetThreadPointer(u64),
-    /// Ends the guest.
-    Exit(GuestExit),
+struct Heap {
+    start: u64,
+    end: u64,
 }
-
-/// How a guest ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum GuestExit {
-    /// It exited with this code.
-    Code(i32),
-    /// It sent itself this signal.
-    Signal(i32),
-    /// It did something that the processor does not permit.
-    Fault(String),
-    /// It is waiting for something that only another thread could do.
-    Deadlock,
-}
-
-impl fmt::Display for GuestExit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "the guest exited with code {code}"),
-            Self::Signal(signal) => write!(f, "the guest was ended by signal {signal}"),
-            Self::Fault(what) => write!(f, "the guest {what}"),
-            Self::Deadlock => write!(f, "the guest waits for another thread, but it has only one"),
-        }
-    }
-}
-
-/// The only functions through which a guest can reach anything outside the monitor's memory.
-pub(super) trait HostIo {
-    /// Receives bytes from the channel and returns their number, which is zero once the host has closed the channel.
-    fn receive(&mut self, into: &mut [u8]) -> Result<usize, Errno>;
-
-    /// Sends as many bytes as the channel accepts, and returns their number.
-    fn send(&mut self, from: &[u8]) -> Result<usize, Errno>;
-
-    /// Waits until the channel is ready for one of the wanted operations or the timeout has passed. Returns immediately
-    /// if no operation is wanted and there is no timeout.
-    fn wait(&mut self, wanted: Readiness, timeout: Option<Duration>) -> Readiness;
-
-    /// Writes diagnostic output of the guest, which does not go through the channel.
-    fn write_diagnostics(&mut self, bytes: &[u8]);
-
-    /// Fills a buffer with unpredictable bytes.
-    fn fill_random(&mut self, into: &mut [u8]) -> Result<(), Errno>;
-
-    /// Reads a clock.
-    fn clock(&self, clock: Clock) -> Duration;
-}
-
-/// A clock that the guest can read.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Clock {
-    Realtime,
-    Monotonic,
-    /// Processor time used by this process.
-    ProcessCpu,
-}
-
-/// The error returned when a system call fails or ends the guest.
-enum CallFailure {
-    Errno(Errno),
-    Exit(GuestExit),
-}
-
-impl From<Errno> for CallFailure {
-    fn from(errno: Errno) -> Self {
-        Self::Errno(errno)
-    }
-}
-
-type CallResult = Result<u64, CallFailure>;
 
 /// Handles the guest's system calls.
 pub(super) struct Kernel<O> {
@@ -141,7 +67,7 @@ impl<O: HostIo> Kernel<O> {
         let cwd = disk.resolve(ROOT, WORKSPACE.as_bytes()).and_then(|it| disk.acquire(it));
         let cwd = cwd.unwrap_or_else(|_| Rc::new(ROOT));
         let descriptors = Descriptors::new(capacity.files);
-        Self { space, heap: Heap::new(heap), disk, descriptors, cwd, host }
+        Self { space, heap: Heap { start: heap, end: heap }, disk, descriptors, cwd, host }
     }
 
     pub(super) fn space(&self) -> &AddressSpace {
@@ -153,9 +79,8 @@ impl<O: HostIo> Kernel<O> {
         self.host
     }
 
-    /// Handles a system call.
     pub(super) fn call(&mut self, call: Call) -> CallOutcome {
-        if let Some(base) = process::thread_pointer_request(call) {
+        if let Some(base) = call.thread_pointer_request() {
             return CallOutcome::SetThreadPointer(base);
         }
         match self.dispatch(call) {

@@ -113,7 +113,6 @@ impl Machine {
         }
     }
 
-    /// Runs the program until it ends.
     pub(super) fn run(
         &mut self,
         entry: EntryPoint,

@@ -10,7 +10,7 @@ use rustix::thread::CapabilitySet;
 use tokio::net::UnixStream as TokioStream;
 
 use super::{
-    GUEST_ENDED, MonitorPlan, OUT_OF_MEMORY, boot,
+    boot,
     disk::Capacity,
     elf::{self, ProgramArgs},
     host_io::SystemHost,
@@ -21,19 +21,27 @@ use super::{
 };
 use crate::{
     backend::{
-        confine,
-        jail::{self, StageError},
+        confine, jail,
+        plan::{GuestArgs, MonitorPlan},
         seccomp,
+        stage_error::StageError,
     },
-    guest::{Agent, GuestArgs, ServeError, serve_blocking},
+    guest::{Agent, serve_blocking},
 };
+
+/// Text that marks the line in which the monitor reports the end of its guest. If several lines contain it, the last
+/// one counts.
+pub(super) const GUEST_ENDED: &str = "continue running its guest";
+
+/// Text that the line marked by `GUEST_ENDED` also contains if the guest ran out of memory.
+pub(super) const OUT_OF_MEMORY: &str = "the guest ran out of memory";
 
 /// Builds the jail around this process, creates a machine that runs this same program, and runs the machine until the
 /// program ends.
 ///
 /// Standard output is `/dev/kvm`. The previous stage has opened the device, because this stage is not permitted to do
 /// so.
-pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
+pub(crate) fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
     let program = File::open("/proc/self/exe");
     let program = program.map_err(StageError::new("read the guest's program"))?;
     let kvm = take_kvm().map_err(StageError::new("take over the KVM device"))?;
@@ -56,8 +64,7 @@ pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
 
     let filter =
         seccomp::monitor_filter().map_err(StageError::new("compile its seccomp filter"))?;
-    confine::confine_with_filter(plan.jail.bounds(), CapabilitySet::empty(), &filter)
-        .map_err(StageError::new("restrict itself"))?;
+    confine::confine_with_filter(&plan.jail.bounds, CapabilitySet::empty(), &filter)?;
     let capacity = Capacity { bytes: plan.disk, files: plan.files.into() };
     let mut kernel = Kernel::new(space, loaded.heap, capacity, host);
     let exit = machine.run(loaded.entry, &mut kernel).map_err(StageError::new("run the guest"))?;
@@ -72,13 +79,13 @@ pub fn monitor(plan: &MonitorPlan) -> Result<(), StageError> {
 }
 
 /// Runs the agent as the guest's program, with standard input as the channel.
-pub fn guest(agent: Agent) -> Result<(), ServeError> {
+pub(crate) fn guest(agent: Agent) -> Result<(), StageError> {
     let connect = || {
         let channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         channel.set_nonblocking(true)?;
         Ok(TokioStream::from_std(channel)?.into_split())
     };
-    serve_blocking(agent, connect)
+    serve_blocking(agent, connect).map_err(StageError::new("serve"))
 }
 
 /// Takes the KVM device from standard output, and makes `/dev/null` the standard output.

@@ -5,7 +5,6 @@ use std::{ffi::c_void, fs::File, io, ops::Range, ptr::NonNull, rc::Rc};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-/// Size of a page in bytes.
 pub(super) const PAGE: u64 = 4096;
 
 /// One contiguous block of memory, initially zero. The host allocates each page when it is first accessed.

@@ -4,7 +4,7 @@
 //! the guest itself could not read or write. Page tables are never freed. An entry that refers to a table keeps
 //! referring to it forever, so only entries at the last level change.
 
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(any(test, fuzzing))]
 mod audit;
 mod ranges;
 mod runs;
@@ -33,7 +33,6 @@ const FRAME_MASK: u64 = 0x000f_ffff_ffff_f000;
 /// Number of tables that new pages may need in addition to one table for each 512 pages.
 const SPARE_TABLES: u64 = 8;
 
-/// Access rights of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     None,
@@ -53,7 +52,6 @@ impl Access {
     }
 }
 
-/// The guest's address space.
 #[derive(Debug)]
 pub(super) struct AddressSpace {
     ram: Ram,
@@ -91,7 +89,6 @@ impl AddressSpace {
         &mut self.ram
     }
 
-    /// Returns the address of the top-level table.
     pub(super) fn root(&self) -> u64 {
         self.root
     }
@@ -162,7 +159,6 @@ impl AddressSpace {
         self.taken.find_gap(len, MMAP_AREA).ok_or(Errno::NOMEM)
     }
 
-    /// Returns whether nothing is mapped in the range.
     pub(super) fn is_free(&self, range: &Range<u64>) -> bool {
         self.taken.is_free(range)
     }

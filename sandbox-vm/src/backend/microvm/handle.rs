@@ -7,13 +7,16 @@ use rustix::process::Signal;
 use tokio::sync::Mutex;
 
 use super::{
-    NAME,
     qmp::QmpClient,
     snapshot::{self, MachineIdentity},
 };
 use crate::{
     Error,
-    backend::{Handle, Snapshot, jail::handle::JailHandle},
+    backend::{
+        interface::{Handle, Snapshot},
+        jail::handle::JailHandle,
+        names::MICRO_VM as NAME,
+    },
     limits::{ExceededLimit, Usage},
 };
 
@@ -28,6 +31,10 @@ pub(super) struct VmHandle {
 
 #[async_trait]
 impl Handle for VmHandle {
+    fn backend(&self) -> &'static str {
+        NAME
+    }
+
     async fn kill(&self) {
         self.jail.kill().await;
     }

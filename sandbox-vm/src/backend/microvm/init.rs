@@ -13,15 +13,12 @@ use rustix::{
     thread::CapabilitySet,
 };
 
-use super::InitPlan;
 use crate::{
-    backend::confine,
-    guest::{Agent, ServeError, WORKSPACE, serve_blocking},
+    backend::{confine, host::NOBODY, plan::AgentPlan, stage_error::StageError},
+    guest::{Agent, serve_blocking},
     image::MODULES,
+    spec::WORKSPACE,
 };
-
-/// Id of the user that all programs in the guest run as.
-const NOBODY: u32 = 65_534;
 
 /// The only port of the guest's only serial device.
 const PORT: &str = "/dev/vport0p1";
@@ -29,62 +26,41 @@ const PORT: &str = "/dev/vport0p1";
 /// Maximum number of attempts to open the port, one every 10 ms, while the kernel is still detecting it.
 const PORT_ATTEMPTS: u32 = 500;
 
-/// The error returned when a guest fails to start. It is printed on the console.
-#[derive(Debug, thiserror::Error)]
-pub enum InitError {
-    /// A setup step failed.
-    #[error("the guest cannot {what}: {source}")]
-    Step {
-        /// Description of the step that failed, which completes the message "the guest cannot …".
-        what: &'static str,
-        /// The cause.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The agent failed.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-}
-
 /// Sets up the system around this process, which is the first process in a VM, and serves requests until the host ends
 /// the session.
-pub fn init(plan: &InitPlan, agent: Agent) -> Result<(), InitError> {
+pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     let plain = MountFlags::NOSUID | MountFlags::NOEXEC;
-    mount("dev", "/dev", "devtmpfs", plain, None).map_err(failed_to("mount /dev"))?;
+    mount("dev", "/dev", "devtmpfs", plain, None).map_err(StageError::new("mount /dev"))?;
     mount("proc", "/proc", "proc", plain | MountFlags::NODEV, c"subset=pid")
-        .map_err(failed_to("mount /proc"))?;
+        .map_err(StageError::new("mount /proc"))?;
     // Read and cache the page size now, because it comes from a file below `/proc/self`, and that file is no longer
     // readable after this process has changed its user.
     let _ = rustix::param::page_size();
-    load_modules().map_err(failed_to("load its drivers"))?;
-    let port = open_port().map_err(failed_to("open its channel"))?;
+    load_modules().map_err(StageError::new("load its drivers"))?;
+    let port = open_port().map_err(StageError::new("open its channel"))?;
     confine::mount_workspace(Path::new("/"), &plan.bounds)
-        .map_err(failed_to("mount its workspace"))?;
+        .map_err(StageError::new("mount its workspace"))?;
     for dir in [WORKSPACE, "/tmp"] {
         chown(dir, Some(NOBODY), Some(NOBODY))
-            .map_err(failed_to("change the owner of the workspace"))?;
+            .map_err(StageError::new("change the owner of the workspace"))?;
     }
-    confine::populate_root(Path::new("/")).map_err(failed_to("populate its root"))?;
+    confine::populate_root(Path::new("/")).map_err(StageError::new("populate its root"))?;
     // No program needs the driver files any more.
     let _ = fs::remove_dir_all("/modules");
     // Remove the mount point `/sys`, because nothing is mounted there.
     let _ = fs::remove_dir("/sys");
     let _ = mount_remount("/", MountFlags::RDONLY, "");
-    std::env::set_current_dir(WORKSPACE).map_err(failed_to("enter its workspace"))?;
-    become_nobody().map_err(failed_to("become user nobody"))?;
+    std::env::set_current_dir(WORKSPACE).map_err(StageError::new("enter its workspace"))?;
+    become_nobody().map_err(StageError::new("become user nobody"))?;
     // After a snapshot is restored, the agent uses these capabilities to set the clock and to make the kernel reseed
     // its random number generator immediately. Until then, both capabilities are permitted but not effective. Programs
     // that the agent starts get neither of them.
     let kept = CapabilitySet::SYS_TIME | CapabilitySet::SYS_ADMIN;
-    confine::confine(&plan.bounds, kept).map_err(failed_to("restrict itself"))?;
-    let (reader, writer) = (port.try_clone().map_err(failed_to("duplicate its channel"))?, port);
+    confine::confine(&plan.bounds, kept)?;
+    let (reader, writer) =
+        (port.try_clone().map_err(StageError::new("duplicate its channel"))?, port);
     let pair = || Ok((tokio::fs::File::from_std(reader), tokio::fs::File::from_std(writer)));
-    Ok(serve_blocking(agent, pair)?)
-}
-
-fn failed_to<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
-    what: &'static str,
-) -> impl FnOnce(E) -> InitError {
-    move |source| InitError::Step { what, source: source.into() }
+    serve_blocking(agent, pair).map_err(StageError::new("serve"))
 }
 
 fn load_modules() -> io::Result<()> {

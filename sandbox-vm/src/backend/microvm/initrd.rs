@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use sha2::{Digest, Sha256};
 
-use crate::{Error, image::cpio::Archive};
+use crate::{Error, backend::names::MICRO_VM as NAME, image::cpio::Archive};
 
 /// The agent's archive, which is appended to the image.
 pub(super) struct AgentArchive {
@@ -25,12 +25,12 @@ pub(super) fn agent_archive(image: &[u8], agent: &Path) -> Result<AgentArchive, 
              RUSTFLAGS='-C target-feature=+crt-static' and --target x86_64-unknown-linux-gnu",
             agent.display()
         );
-        return Err(Error::Start { backend: super::NAME, problem });
+        return Err(Error::Start { backend: NAME, problem });
     }
     let mut hash = Sha256::new();
     hash.update(image);
     hash.update(&program);
-    let hash = hash.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect();
+    let hash = hex::encode(&hash.finalize()[..16]);
     let mut archive = Archive::default();
     archive.file("agent", true, &program);
     archive.link("init", "agent");

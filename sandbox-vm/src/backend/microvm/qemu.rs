@@ -6,13 +6,10 @@ use std::{os::fd::RawFd, os::unix::fs::MetadataExt, path::Path};
 use rustix::process::Gid;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Limits;
+use crate::{backend::host::KVM_DEVICE, limits::Limits};
 
 /// Name of the QEMU program.
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
-
-/// Path of the KVM device.
-pub(super) const KVM_DEVICE: &str = "/dev/kvm";
 
 /// Memory in bytes that the guest's kernel, its file tables and the agent need in addition to the guest's memory limit.
 const GUEST_OVERHEAD: u64 = 96 << 20;
@@ -26,7 +23,7 @@ const QEMU_MEMORY: u64 = (128 + TRANSLATION_CACHE_MIB) << 20;
 
 /// Processor that executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Accelerator {
+pub(in crate::backend) enum Accelerator {
     /// The host's processor, through KVM.
     Kvm,
     /// QEMU's own emulation of a processor.
@@ -56,14 +53,14 @@ fn nobody_can_open_kvm() -> bool {
 }
 
 /// Returns the group that owns the KVM device.
-pub(super) fn kvm_group() -> Option<Gid> {
+pub(in crate::backend) fn kvm_group() -> Option<Gid> {
     Some(Gid::from_raw(std::fs::metadata(KVM_DEVICE).ok()?.gid()))
 }
 
 /// Configuration of a machine, except for the files that QEMU is started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Machine {
-    pub(super) accelerator: Accelerator,
+pub(in crate::backend) struct Machine {
+    pub(in crate::backend) accelerator: Accelerator,
     /// Size of the machine's memory in MiB.
     memory: u64,
     processors: u32,

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::qemu::PROGRAM;
-use crate::backend;
+use crate::backend::host::find_in_path;
 
 /// Directories where distributions install the modules that QEMU loads on demand.
 const MODULE_DIRS: [&str; 3] =
@@ -26,7 +26,7 @@ const LIBRARY_CACHE: &str = "/etc/ld.so.cache";
 
 /// The files and directories of an installed QEMU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct QemuFiles {
+pub(in crate::backend) struct QemuFiles {
     pub(super) program: PathBuf,
     /// All files and directories that QEMU needs, including the program.
     pub(super) paths: Vec<PathBuf>,
@@ -35,7 +35,7 @@ pub(super) struct QemuFiles {
 impl QemuFiles {
     /// Finds the installed QEMU and everything it needs.
     pub(super) fn find() -> io::Result<Self> {
-        let path = backend::find_in_path(PROGRAM).ok_or_else(|| {
+        let path = find_in_path(PROGRAM).ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, format!("{PROGRAM} is not installed"))
         })?;
         let program = path.canonicalize()?;

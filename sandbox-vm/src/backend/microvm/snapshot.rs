@@ -110,7 +110,7 @@ fn length_and_hash(file: &mut File) -> io::Result<(u64, String)> {
     }
     // Rewind so that the next reader starts at the beginning.
     file.rewind()?;
-    Ok((length, hash.finalize().iter().map(|it| format!("{it:02x}")).collect()))
+    Ok((length, hex::encode(hash.finalize())))
 }
 
 fn create_private_file(path: &Path) -> io::Result<File> {

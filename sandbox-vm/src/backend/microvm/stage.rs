@@ -19,18 +19,17 @@ use rustix::{
     fs::{MemfdFlags, SealFlags},
     io::FdFlags,
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
-    process::{Gid, Resource, Rlimit, Signal},
+    process::{Resource, Signal},
     thread::CapabilitySet,
 };
-use serde::{Deserialize, Serialize};
 
-use super::{
-    qemu::{self, Accelerator, Machine, QemuFds},
-    qemu_files::QemuFiles,
-};
+use super::qemu::QemuFds;
 use crate::backend::{
     confine, fd_passing,
-    jail::{StageError, init, root},
+    host::KVM_DEVICE,
+    jail::{init, root},
+    plan::QemuPlan,
+    stage_error::StageError,
 };
 
 /// Directory in which the root is assembled. Any directory works, because only this process sees what is mounted there.
@@ -38,24 +37,6 @@ const STAGING_DIR: &str = "/tmp";
 
 /// Maximum number of file descriptors that QEMU may have open.
 const MAX_FDS: u64 = 256;
-
-/// Settings for the stage that becomes QEMU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QemuPlan {
-    pub(super) qemu: QemuFiles,
-    pub(super) machine: Machine,
-}
-
-impl QemuPlan {
-    /// Returns the group that QEMU needs in order to open the KVM device, or `None` if it does not use KVM.
-    pub(crate) fn group(&self) -> Option<Gid> {
-        if self.has_kvm() { qemu::kvm_group() } else { None }
-    }
-
-    fn has_kvm(&self) -> bool {
-        self.machine.accelerator == Accelerator::Kvm
-    }
-}
 
 /// Stores bytes in a sealed memory file. QEMU can read such a file although it cannot open host files, and no process
 /// can change it.
@@ -71,7 +52,7 @@ pub(super) fn sealed_memfd(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
 
 /// Builds the root directory and replaces this process with QEMU. Returns only on failure. Standard input is the
 /// channel. The first message on it carries the file descriptors of the monitor, the kernel and the initrd.
-pub fn become_qemu(plan: &QemuPlan) -> Result<(), StageError> {
+pub(crate) fn become_qemu(plan: &QemuPlan) -> Result<(), StageError> {
     let failed_to = |what: &'static str| StageError::new::<io::Error>(what);
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(StageError::new("arrange to be killed when its parent ends"))?;
@@ -103,7 +84,7 @@ fn build_root(plan: &QemuPlan) -> Result<(), StageError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(StageError::new("make its mounts private"))?;
     let mut paths: Vec<&Path> = plan.qemu.paths.iter().map(|it| it.as_path()).collect();
-    paths.extend(plan.has_kvm().then_some(Path::new(qemu::KVM_DEVICE)));
+    paths.extend(plan.has_kvm().then_some(Path::new(KVM_DEVICE)));
     let base = Path::new(STAGING_DIR);
     let mount_all = || -> io::Result<()> {
         // Clone the host's mounts now, because the mount on the staging directory may cover some of them.
@@ -132,15 +113,10 @@ fn restrict(plan: &QemuPlan) -> Result<(), StageError> {
         (Resource::Nofile, MAX_FDS),
         (Resource::Fsize, plan.machine.max_state_size()),
     ];
-    for (resource, limit) in limits {
-        let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |it| it.min(limit));
-        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
-        rustix::process::setrlimit(resource, limit)
-            .map_err(StageError::new("set QEMU's resource limits"))?;
-    }
+    confine::lower_rlimits(&limits).map_err(StageError::new("set QEMU's resource limits"))?;
     confine::drop_capabilities(CapabilitySet::empty())
         .map_err(StageError::new("drop its capabilities"))?;
     // No file is writable except the KVM device, if there is one.
-    confine::apply_landlock(&[qemu::KVM_DEVICE])
+    confine::apply_landlock(&[KVM_DEVICE])
         .map_err(StageError::new("restrict its files with landlock"))
 }

@@ -2,20 +2,12 @@
 
 use rustix::io::Errno;
 
-use super::{Content, Disk, ROOT};
+use super::{Content, Disk, PathTail, ROOT};
 
 /// Maximum number of symbolic links that one path may go through.
 const MAX_LINKS: u32 = 40;
 
-/// Maximum length of a path in bytes.
 const MAX_PATH: usize = 4096;
-
-/// The last component of a path, and the directory that should contain it.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::backend::kvm_process) struct PathTail<'a> {
-    pub(in crate::backend::kvm_process) dir: u64,
-    pub(in crate::backend::kvm_process) name: &'a [u8],
-}
 
 impl Disk {
     /// Resolves all components of a path except the last one. Relative paths start at `from`.

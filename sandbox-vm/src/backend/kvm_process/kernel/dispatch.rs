@@ -3,7 +3,13 @@
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{Call, CallResult, GuestExit, HostIo, Kernel, files::AT_CWD};
+use super::{
+    Kernel,
+    call::{Call, CallResult, GuestExit},
+    files::AT_CWD,
+    host::HostIo,
+    transfer::Position,
+};
 
 impl<O: HostIo> Kernel<O> {
     /// Handles a system call. Fails with `ENOSYS` if the call is not on the list.
@@ -32,12 +38,12 @@ impl<O: HostIo> Kernel<O> {
             libc::SYS_poll => self.poll(a, b, c),
 
             // Reading and writing.
-            libc::SYS_read => self.read(a, b, c),
-            libc::SYS_write => self.write(a, b, c),
+            libc::SYS_read => self.read(a, b, c, Position::Current),
+            libc::SYS_write => self.write(a, b, c, Position::Current),
             libc::SYS_readv => self.read_vector(a, b, c),
             libc::SYS_writev => self.write_vector(a, b, c),
-            libc::SYS_pread64 => self.read_at(a, b, c, d),
-            libc::SYS_pwrite64 => self.write_at(a, b, c, d),
+            libc::SYS_pread64 => self.read(a, b, c, Position::At(d)),
+            libc::SYS_pwrite64 => self.write(a, b, c, Position::At(d)),
             libc::SYS_recvfrom => self.receive(a, [b, c], d, e),
             libc::SYS_sendto => self.send(a, [b, c], d, e),
             libc::SYS_lseek => self.seek(a, b, c),

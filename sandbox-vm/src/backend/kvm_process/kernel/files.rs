@@ -6,8 +6,10 @@ use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    CallResult, Clock, HostIo, Kernel,
+    Kernel,
+    call::CallResult,
     descriptors::{Object, OpenFile},
+    host::{Clock, HostIo},
     layout,
 };
 use crate::backend::kvm_process::disk::{FileKind, Metadata, ROOT};

@@ -13,10 +13,8 @@ use crate::backend::kvm_process::{
     space::{Access, AddressSpace, USER},
 };
 
-/// Address of the guest's memory.
 pub(super) const PAGES: u64 = USER.start;
 
-/// Address of the guest's heap.
 pub(super) const HEAP: u64 = USER.start + 0x10_0000;
 
 /// Maximum number of actions of one guest. Longer scripts would only make failures harder to analyse.
@@ -24,6 +22,7 @@ const MAX_ACTIONS: usize = 200;
 
 /// Runs a guest whose actions are determined by the bytes. An action is a system call, a write to the guest's own
 /// memory, or the arrival of data from the host. Panics if the bookkeeping of memory or files becomes inconsistent.
+#[cfg_attr(test, expect(unreachable_pub, reason = "it is public for the fuzz target"))]
 pub fn fuzz_kernel(bytes: &[u8]) {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);

@@ -11,7 +11,6 @@ const USER: u32 = 65_534;
 
 const BLOCK: u64 = 4096;
 
-/// Encodes a `struct timespec`.
 pub(super) fn time(time: Duration) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&time.as_secs().to_le_bytes());
@@ -27,7 +26,6 @@ pub(super) fn rusage(used: Duration) -> Vec<u8> {
     buffer.0
 }
 
-/// Encodes a `struct utsname`.
 pub(super) fn utsname(names: [&str; 6]) -> Vec<u8> {
     const LEN: usize = 65;
     let mut buffer = StructBuffer::new(LEN * names.len());
@@ -37,7 +35,6 @@ pub(super) fn utsname(names: [&str; 6]) -> Vec<u8> {
     buffer.0
 }
 
-/// Encodes a `struct stat`.
 pub(super) fn stat(metadata: &Metadata) -> Vec<u8> {
     let mut buffer = StructBuffer::new(144);
     buffer.put(0, &1_u64.to_le_bytes());
@@ -76,7 +73,6 @@ pub(super) fn statx(metadata: &Metadata) -> Vec<u8> {
     buffer.0
 }
 
-/// Encodes a `struct statfs`.
 pub(super) fn statfs(all: Capacity, free: Capacity) -> Vec<u8> {
     const TMPFS: u64 = 0x0102_1994;
     let blocks = |it: Capacity| it.bytes / BLOCK;

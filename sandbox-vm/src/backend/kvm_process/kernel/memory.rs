@@ -5,24 +5,11 @@ use std::ops::Range;
 use nix::libc;
 use rustix::io::Errno;
 
-use super::{CallResult, HostIo, Kernel};
+use super::{Heap, Kernel, call::CallResult, host::HostIo};
 use crate::backend::kvm_process::{
     ram::PAGE,
     space::{Access, USER},
 };
-
-/// The heap, which starts after the program. Only its end can be moved.
-#[derive(Debug)]
-pub(super) struct Heap {
-    start: u64,
-    end: u64,
-}
-
-impl Heap {
-    pub(super) fn new(start: u64) -> Self {
-        Self { start, end: start }
-    }
-}
 
 impl<O: HostIo> Kernel<O> {
     /// Moves the end of the heap to `end` and returns its new position. Returns the old position if the end cannot be

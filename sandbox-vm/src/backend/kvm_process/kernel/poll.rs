@@ -1,79 +1,16 @@
 //! The system calls `poll` and `epoll`, which wait until files are ready.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeMap,
-    rc::{Rc, Weak},
-    time::Duration,
-};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    CallResult, Clock, GuestExit, HostIo, Kernel,
-    descriptors::{Object, OpenFile},
+    Kernel,
+    call::{CallFailure, CallResult, GuestExit},
+    descriptors::{Interest, Interests, Object, OpenFile},
+    host::{Clock, HostIo, Readiness},
 };
-
-/// Operations that a file is ready for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::backend::kvm_process) struct Readiness {
-    pub(in crate::backend::kvm_process) input: bool,
-    pub(in crate::backend::kvm_process) output: bool,
-    /// Whether the other end is closed.
-    pub(in crate::backend::kvm_process) hangup: bool,
-}
-
-impl Readiness {
-    pub(super) fn or(self, other: Self) -> Self {
-        Self {
-            input: self.input || other.input,
-            output: self.output || other.output,
-            hangup: self.hangup || other.hangup,
-        }
-    }
-
-    /// Returns the bits that `poll` and `epoll` share.
-    fn bits(self) -> u32 {
-        let bit = |is: bool, bits: i32| if is { bits.cast_unsigned() } else { 0 };
-        bit(self.input, libc::EPOLLIN)
-            | bit(self.output, libc::EPOLLOUT)
-            | bit(self.hangup, libc::EPOLLHUP | libc::EPOLLRDHUP)
-    }
-}
-
-/// The files that one `epoll` descriptor watches, by their descriptors.
-#[derive(Debug, Default)]
-pub(super) struct Interests(BTreeMap<u64, Interest>);
-
-#[derive(Debug)]
-struct Interest {
-    open: Weak<OpenFile>,
-    events: u32,
-    data: u64,
-    /// The edge counts for input and output when the last event was reported. Each is `None` before the first report
-    /// and after the interest is modified.
-    reported: (Option<u64>, Option<u64>),
-}
-
-impl Interest {
-    fn has(&self, flag: i32) -> bool {
-        self.events & flag.cast_unsigned() != 0
-    }
-
-    /// Returns the events that may be reported now. If the interest is edge-triggered, these are only events with a new
-    /// edge.
-    fn wants(&self, open: &OpenFile) -> Readiness {
-        let (input, output) = open.edge_counts();
-        let is_new =
-            |reported: Option<u64>, edge| !self.has(libc::EPOLLET) || reported != Some(edge);
-        Readiness {
-            input: self.has(libc::EPOLLIN) && is_new(self.reported.0, input),
-            output: self.has(libc::EPOLLOUT) && is_new(self.reported.1, output),
-            hangup: is_new(self.reported.0, input) || is_new(self.reported.1, output),
-        }
-    }
-}
 
 /// Size of an `epoll` event in guest memory, in bytes.
 const EPOLL_EVENT: usize = 12;
@@ -81,7 +18,6 @@ const EPOLL_EVENT: usize = 12;
 /// Size of a `poll` entry in guest memory, in bytes.
 const POLL_ENTRY: usize = 8;
 
-/// Maximum number of events or entries in one call.
 const MAX: u64 = 1024;
 
 impl<O: HostIo> Kernel<O> {
@@ -247,7 +183,7 @@ impl<O: HostIo> Kernel<O> {
         &mut self,
         deadline: Option<Duration>,
         wanted: Readiness,
-    ) -> Result<bool, super::CallFailure> {
+    ) -> Result<bool, CallFailure> {
         let now = self.host.clock(Clock::Monotonic);
         let left = deadline.map(|it| it.saturating_sub(now));
         if left == Some(Duration::ZERO) {
@@ -256,7 +192,7 @@ impl<O: HostIo> Kernel<O> {
         let wanted = Readiness { hangup: false, ..wanted };
         if left.is_none() && wanted == Readiness::default() {
             // The wait could never end, because no other thread could make a file ready.
-            return Err(super::CallFailure::Exit(GuestExit::Deadlock));
+            return Err(CallFailure::Exit(GuestExit::Deadlock));
         }
         self.host.wait(wanted, left);
         Ok(false)

@@ -6,24 +6,18 @@ use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    Call, CallFailure, CallResult, Clock, GuestExit, HostIo, Kernel, dispatch::process_id, layout,
-    poll::Readiness,
+    Kernel,
+    call::{CallFailure, CallResult, GuestExit},
+    dispatch::process_id,
+    host::{Clock, HostIo, Readiness},
+    layout,
 };
-use crate::backend::kvm_process::space::USER;
 
 /// Maximum number of random bytes that one call returns.
 const MAX_RANDOM: u64 = 1 << 16;
 
 /// Maximum duration of a wait. No host waits longer than this for a guest.
 const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
-
-/// Returns the requested thread pointer if the system call sets the thread pointer.
-pub(super) fn thread_pointer_request(call: Call) -> Option<u64> {
-    const ARCH_SET_FS: u64 = 0x1002;
-    let [what, base, ..] = call.args;
-    let is_it = call.number == libc::SYS_arch_prctl as u64 && what == ARCH_SET_FS;
-    (is_it && USER.contains(&base)).then_some(base)
-}
 
 impl<O: HostIo> Kernel<O> {
     pub(super) fn clock_gettime(&mut self, clock: u64, at: u64) -> CallResult {

@@ -11,9 +11,8 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::poll::Readiness;
+use super::host::Readiness;
 
-/// Capacity of a pipe in bytes.
 const CAPACITY: usize = 64 << 10;
 
 /// Numbers of edges for readers (`input`) and for writers (`output`).
@@ -33,7 +32,6 @@ impl EdgeCounts {
     }
 }
 
-/// A pipe inside the guest.
 #[derive(Debug)]
 pub(super) struct Pipe {
     bytes: RefCell<VecDeque<u8>>,
@@ -42,7 +40,6 @@ pub(super) struct Pipe {
     pub(super) edges: EdgeCounts,
 }
 
-/// Creates a pipe and returns its two ends.
 pub(super) fn pipe() -> (PipeReader, PipeWriter) {
     let pipe = Rc::new(Pipe {
         bytes: RefCell::default(),
@@ -115,7 +112,6 @@ impl Drop for PipeWriter {
     }
 }
 
-/// The counter of an `eventfd`.
 #[derive(Debug)]
 pub(super) struct EventCounter {
     count: Cell<u64>,

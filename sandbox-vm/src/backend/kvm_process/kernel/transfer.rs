@@ -6,30 +6,25 @@ use nix::libc;
 use rustix::io::Errno;
 
 use super::{
-    CallFailure, CallResult, GuestExit, HostIo, Kernel,
+    Kernel,
+    call::{CallFailure, CallResult, GuestExit},
     descriptors::{Object, OpenFile},
-    poll::Readiness,
+    host::{Clock, HostIo, Readiness},
 };
 use crate::backend::kvm_process::disk::FileKind;
 
 /// Maximum number of bytes that one call transfers. The guest needs further calls to transfer more.
 const MAX: u64 = 1 << 20;
 
-/// Maximum number of I/O vectors in one call.
 const MAX_IOVECS: u64 = 1024;
 
 /// Address and length of a range of guest memory.
 type IoVec = (u64, u64);
 
 impl<O: HostIo> Kernel<O> {
-    pub(super) fn read(&mut self, fd: u64, at: u64, len: u64) -> CallResult {
+    pub(super) fn read(&mut self, fd: u64, at: u64, len: u64, position: Position) -> CallResult {
         let open = self.open(fd)?;
-        self.read_into(&open, &[(at, len)], Position::Current)
-    }
-
-    pub(super) fn read_at(&mut self, fd: u64, at: u64, len: u64, offset: u64) -> CallResult {
-        let open = self.open(fd)?;
-        self.read_into(&open, &[(at, len)], Position::At(offset))
+        self.read_into(&open, &[(at, len)], position)
     }
 
     pub(super) fn read_vector(&mut self, fd: u64, at: u64, count: u64) -> CallResult {
@@ -37,14 +32,9 @@ impl<O: HostIo> Kernel<O> {
         self.read_into(&open, &iovecs, Position::Current)
     }
 
-    pub(super) fn write(&mut self, fd: u64, at: u64, len: u64) -> CallResult {
+    pub(super) fn write(&mut self, fd: u64, at: u64, len: u64, position: Position) -> CallResult {
         let open = self.open(fd)?;
-        self.write_from(&open, &[(at, len)], Position::Current)
-    }
-
-    pub(super) fn write_at(&mut self, fd: u64, at: u64, len: u64, offset: u64) -> CallResult {
-        let open = self.open(fd)?;
-        self.write_from(&open, &[(at, len)], Position::At(offset))
+        self.write_from(&open, &[(at, len)], position)
     }
 
     pub(super) fn write_vector(&mut self, fd: u64, at: u64, count: u64) -> CallResult {
@@ -213,7 +203,7 @@ impl<O: HostIo> Kernel<O> {
                         true => self.disk.metadata(**node)?.size,
                         false => position.offset(open),
                     };
-                    self.disk.now = self.host.clock(super::Clock::Realtime);
+                    self.disk.now = self.host.clock(Clock::Realtime);
                     let written = self.disk.write(**node, offset, &bytes)?;
                     position.advance(open, offset, written);
                     Ok(written)
@@ -260,7 +250,7 @@ impl<O: HostIo> Kernel<O> {
 
 /// Position in a file at which to read or write.
 #[derive(Clone, Copy)]
-enum Position {
+pub(super) enum Position {
     /// The position at which the last call ended.
     Current,
     At(u64),

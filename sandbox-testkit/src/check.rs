@@ -1,0 +1,149 @@
+//! A check of one requirement, and the context in which it runs.
+
+use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+
+use sandbox_vm::{
+    Image, Isolation, Sandbox, Sandboxes, Spec,
+    backend::Backend,
+    report::{Guarantee, Report},
+};
+
+/// Path of the suite's program inside a guest.
+pub const PROGRAM: &str = "/agent";
+
+/// The back end under test and its sandboxes, as passed to a check.
+#[derive(Clone, Debug)]
+pub struct TestContext {
+    /// Manager of the sandboxes. It knows only the back end under test.
+    pub sandboxes: Sandboxes,
+    /// Capability report of the back end under test.
+    pub capabilities: Report,
+    /// Path of the suite's program, as seen by the guest.
+    pub program: Arc<str>,
+}
+
+impl TestContext {
+    pub(crate) async fn open(
+        backend: impl Backend + 'static,
+        state: PathBuf,
+        hostile: &str,
+    ) -> Result<Self, String> {
+        let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
+        let sandboxes = builder.state_dir(state).open().await.map_err(|it| it.to_string())?;
+        let capabilities = sandboxes.reports()[0].clone();
+        let program = match capabilities.is_isolated() {
+            true => Arc::from(PROGRAM),
+            false => Arc::from(hostile),
+        };
+        Ok(Self { sandboxes, capabilities, program })
+    }
+
+    /// Returns a spec with default limits. If the back end can run programs, the spec's image can run the suite's
+    /// program.
+    pub fn spec(&self) -> Spec {
+        match self.capabilities.has(Guarantee::Programs) {
+            true => Spec::new("suite").image(Image::Python),
+            false => Spec::new("suite"),
+        }
+    }
+
+    /// Returns the sandbox named in the spec, or creates it.
+    pub async fn sandbox(&self, spec: Spec) -> Result<Sandbox, Failure> {
+        Ok(self.sandboxes.create_if_not_exists(spec).await?)
+    }
+}
+
+/// A check of one requirement that back ends must meet.
+#[derive(Clone, Copy)]
+pub struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) needs: &'static [Guarantee],
+    pub(crate) body: fn(TestContext) -> Body,
+}
+
+pub(crate) type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
+/// Time limit for a check. It is long because emulated guests are slow.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(300);
+
+impl Check {
+    /// Returns the check's name, which describes the required behaviour.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Runs the check, or skips it if the back end does not claim a guarantee that the check needs.
+    pub async fn run(&self, cx: TestContext) -> Outcome {
+        if let Some(missing) = self.needs.iter().find(|it| !cx.capabilities.has(**it)) {
+            return Outcome::Skipped(*missing);
+        }
+        let sandboxes = cx.sandboxes.clone();
+        let work = tokio::spawn(tokio::time::timeout(CHECK_TIMEOUT, (self.body)(cx)));
+        let outcome = match work.await {
+            Ok(Ok(Ok(()))) => Outcome::Passed,
+            Ok(Ok(Err(failure))) => Outcome::Failed(failure.0),
+            Ok(Err(_)) => {
+                Outcome::Failed(format!("the check did not finish within {CHECK_TIMEOUT:?}"))
+            }
+            Err(error) => Outcome::Failed(error.to_string()),
+        };
+        sandboxes.delete_all().await;
+        outcome
+    }
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Check").field(&self.name).finish()
+    }
+}
+
+/// Result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The check passed.
+    Passed,
+    /// The check failed with this message.
+    Failed(String),
+    /// The check was skipped because the back end does not claim this guarantee.
+    Skipped(Guarantee),
+}
+
+/// Message that describes why a check failed.
+#[derive(Debug)]
+pub struct Failure(String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Makes the check fail unless the condition is true.
+macro_rules! ensure {
+    ($holds:expr, $($message:tt)+) => {
+        if !$holds {
+            return Err($crate::check::fail(format!($($message)+)));
+        }
+    };
+}
+pub(crate) use ensure;
+
+pub(crate) fn fail(problem: impl Into<String>) -> Failure {
+    Failure(problem.into())
+}
+
+/// Defines a check from its name, the guarantees that it needs, and the async function that performs it.
+macro_rules! check {
+    ($name:literal, $body:path) => {
+        $crate::check::check!($name, [], $body)
+    };
+    ($name:literal, [$($needs:ident),*], $body:path) => {
+        $crate::check::Check {
+            name: $name,
+            needs: &[$(sandbox_vm::report::Guarantee::$needs),*],
+            body: |cx| Box::pin($body(cx)),
+        }
+    };
+}
+pub(crate) use check;

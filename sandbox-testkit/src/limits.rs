@@ -1,0 +1,208 @@
+//! Checks that exceeding a limit ends the program or sandbox, and that the limit is reported.
+
+use std::time::Duration;
+
+use sandbox_vm::{Error, ExceededLimit, ExecLimits, Output, Program, Sandbox, Spec, Status};
+
+use crate::{
+    check::{Check, Failure, TestContext, check, ensure},
+    programs::check_usable,
+};
+
+pub(crate) const CHECKS: &[Check] = &[
+    check!("limits: wall-clock time", [Programs], wall),
+    check!("limits: processor time", [Programs], cpu_time),
+    check!(
+        "limits: processor time of the whole sandbox",
+        [Programs, OwnProcesses],
+        cpu_time_of_all
+    ),
+    check!("limits: processor share", [Programs, CpuShare], cpu_share),
+    check!("limits: output", [Programs], output),
+    check!("limits: memory", [Programs], memory),
+    check!("limits: shared memory", [Programs], shared_memory),
+    check!("limits: memory of unmapped in-memory files", [Programs, FilteredCalls], memory_files),
+    check!("limits: processes", [Programs, ProcessLimit], processes),
+    check!("limits: disk", [Programs, DiskLimit], disk),
+    check!("limits: a file longer than the disk", [Programs, DiskLimit], long_file),
+    check!("limits: files", [Programs, DiskLimit], files),
+];
+
+fn spec(cx: &TestContext) -> Spec {
+    let mut spec = cx.spec().memory(96 << 20);
+    spec.limits.disk = 16 << 20;
+    spec.limits.files = 512;
+    spec.limits.processes = 24;
+    spec.limits.exec = ExecLimits { wall: Duration::from_secs(20), ..ExecLimits::default() };
+    spec
+}
+
+fn program(cx: &TestContext, name: &str) -> Program {
+    Program::new(&*cx.program).arg(name)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "callers pass results that they no longer need")]
+fn ended_by(outcome: Result<Output, Error>, limit: ExceededLimit) -> Result<(), Failure> {
+    let matches = match &outcome {
+        Ok(output) => output.status == Status::Limit(limit),
+        // The sandbox as a whole may also have exceeded the limit.
+        Err(error) => error.exceeded_limit() == Some(limit),
+    };
+    ensure!(matches, "expected the limit on {limit} to be exceeded: {}", describe(&outcome));
+    Ok(())
+}
+
+fn describe(outcome: &Result<Output, Error>) -> String {
+    match outcome {
+        Ok(it) => {
+            format!("{:?}, {:?}, {}", it.status, it.usage, String::from_utf8_lossy(&it.stderr))
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure> {
+    match sandbox.termination_reason() {
+        Some(_) => Ok(()),
+        None => {
+            // A later failure must not be attributed to the limit. Retry, because killed processes may take a moment to
+            // disappear and count against the process limit until then.
+            let mut tries = 0;
+            let output = loop {
+                match sandbox.exec(program(cx, "exit").arg("3")).await {
+                    Err(Error::Guest { .. }) if tries < 50 => tries += 1,
+                    outcome => break outcome?,
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            };
+            ensure!(
+                output.status == Status::Exited(3),
+                "a later failure is reported as {:?}",
+                output.status
+            );
+            check_usable(cx, sandbox).await
+        }
+    }
+}
+
+/// Runs a program that exceeds a limit, and checks that the limit is reported and that the sandbox still works.
+async fn exceed(
+    cx: &TestContext,
+    spec: Spec,
+    name: &str,
+    limit: ExceededLimit,
+) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec).await?;
+    ended_by(sandbox.exec(program(cx, name)).await, limit)?;
+    still_works(cx, &sandbox).await
+}
+
+async fn wall(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let limits = ExecLimits { wall: Duration::from_millis(300), ..ExecLimits::default() };
+    ended_by(sandbox.exec(program(&cx, "sleep").limits(limits)).await, ExceededLimit::Wall)?;
+    // The maximum duration must not cause an overflow.
+    let limits = ExecLimits { wall: Duration::MAX, ..ExecLimits::default() };
+    let output = sandbox.exec(program(&cx, "exit").arg("0").limits(limits)).await?;
+    ensure!(output.success(), "{output:?}");
+    still_works(&cx, &sandbox).await
+}
+
+async fn cpu_time(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let limits = ExecLimits {
+        cpu_time: Duration::from_millis(300),
+        wall: Duration::from_secs(60),
+        ..ExecLimits::default()
+    };
+    ended_by(sandbox.exec(program(&cx, "spin").limits(limits)).await, ExceededLimit::CpuTime)?;
+    still_works(&cx, &sandbox).await
+}
+
+async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
+    let mut spec = spec(&cx);
+    spec.limits.cpu_time = Some(Duration::from_millis(500));
+    let sandbox = cx.sandbox(spec).await?;
+    let limits = ExecLimits { wall: Duration::from_secs(60), ..ExecLimits::default() };
+    let outcome = sandbox.exec(program(&cx, "spin").limits(limits)).await;
+    ensure!(
+        outcome.as_ref().is_err_and(|it| it.exceeded_limit() == Some(ExceededLimit::CpuTime)),
+        "{}",
+        describe(&outcome)
+    );
+    Ok(())
+}
+
+async fn cpu_share(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx).cpus(0.2)).await?;
+    let limits = ExecLimits { wall: Duration::from_secs(2), ..ExecLimits::default() };
+    // Use the host's measurement, because a guest's kernel also counts time in which it was not scheduled.
+    let before = sandbox.usage().await;
+    let output = sandbox.exec(program(&cx, "spin").limits(limits)).await?;
+    ensure!(output.status == Status::Limit(ExceededLimit::Wall), "{output:?}");
+    let after = sandbox.usage().await;
+    let counted = before.zip(after).map(|(before, after)| after.cpu.saturating_sub(before.cpu));
+    let cpu = counted.unwrap_or(output.usage.cpu);
+    ensure!(cpu < output.usage.wall.mul_f64(0.5), "{cpu:?} of {:?}", output.usage);
+    Ok(())
+}
+
+async fn output(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let limits = ExecLimits { output: 100_000, ..ExecLimits::default() };
+    let outcome = sandbox.exec(program(&cx, "endless-output").limits(limits)).await;
+    ensure!(outcome.as_ref().is_ok_and(|it| it.stdout.len() == 100_000), "{}", describe(&outcome));
+    ended_by(outcome, ExceededLimit::Output)?;
+    still_works(&cx, &sandbox).await
+}
+
+async fn memory(cx: TestContext) -> Result<(), Failure> {
+    exceed(&cx, spec(&cx), "eat-memory", ExceededLimit::Memory).await
+}
+
+async fn shared_memory(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    for of in ["nothing", "zero"] {
+        let program = program(&cx, "try").args(["shared-memory", of]);
+        refused_or_ended_by(sandbox.exec(program).await, ExceededLimit::Memory)?;
+        if sandbox.termination_reason().is_some() {
+            return Ok(());
+        }
+    }
+    still_works(&cx, &sandbox).await
+}
+
+async fn memory_files(cx: TestContext) -> Result<(), Failure> {
+    let sandbox = cx.sandbox(spec(&cx)).await?;
+    let outcome = sandbox.exec(program(&cx, "try").arg("memory-files")).await;
+    refused_or_ended_by(outcome, ExceededLimit::Memory)?;
+    still_works(&cx, &sandbox).await
+}
+
+/// Accepts a program that exits successfully after it was refused the resource, or one that exceeded the limit.
+fn refused_or_ended_by(
+    outcome: Result<Output, Error>,
+    limit: ExceededLimit,
+) -> Result<(), Failure> {
+    match outcome {
+        Ok(output) if output.success() => Ok(()),
+        outcome => ended_by(outcome, limit),
+    }
+}
+
+async fn processes(cx: TestContext) -> Result<(), Failure> {
+    // Allow enough memory for many processes, so that the process limit is exceeded first.
+    exceed(&cx, spec(&cx).memory(512 << 20), "fork-bomb", ExceededLimit::Processes).await
+}
+
+async fn disk(cx: TestContext) -> Result<(), Failure> {
+    exceed(&cx, spec(&cx), "fill-disk", ExceededLimit::Disk).await
+}
+
+async fn long_file(cx: TestContext) -> Result<(), Failure> {
+    exceed(&cx, spec(&cx), "long-file", ExceededLimit::Disk).await
+}
+
+async fn files(cx: TestContext) -> Result<(), Failure> {
+    exceed(&cx, spec(&cx), "fill-files", ExceededLimit::Files).await
+}

@@ -1,0 +1,76 @@
+//! Tests of the isolation levels without an isolating back end, and of the mounts in a jail's root.
+
+use std::{env, process::Command};
+
+use sandbox_vm::{
+    Error, Image, Isolation, Program, Sandboxes, Spec,
+    backend::{InProcess, Jail},
+};
+
+use crate::{HOSTILE, sandboxes};
+
+#[tokio::test]
+async fn required_isolation_fails_without_isolating_backend() {
+    let state = tempfile::tempdir().unwrap();
+    let builder = || {
+        let backend = InProcess::new(sandbox_testkit::agent);
+        Sandboxes::builder().backend(backend).state_dir(state.path().join("state"))
+    };
+    // `Required` is the default.
+    for refused in [builder().open().await, builder().isolation(Isolation::Required).open().await] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, Error::NoIsolation(_)), "{error}");
+        assert!(error.to_string().contains("in-process: does not isolate"), "{error}");
+    }
+    let sandboxes = builder().isolation(Isolation::Preferred).open().await.unwrap();
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("open")).await.unwrap();
+    let output = sandbox.exec(Program::new("true")).await.unwrap();
+    assert!(!sandboxes.isolated() && !sandbox.isolated() && !output.isolated);
+    sandbox.delete().await;
+}
+
+/// Environment variable that is set when the test below reruns itself with a mount inside the jail's image.
+const WITH_MOUNT: &str = "SANDBOX_VM_WITH_MOUNT";
+
+/// A directory that every image contains and that the jail's programs do not need.
+const MOUNTED: &str = "/usr/share";
+
+#[tokio::test]
+async fn mounts_inside_the_image_are_read_only_nosuid_nodev() {
+    if env::var_os(WITH_MOUNT).is_some() {
+        return check_mounts().await;
+    }
+    if !rustix::process::geteuid().is_root() {
+        crate::report_skipped("mounts in the image; only root can make one");
+        return;
+    }
+    let script = format!("mount -t tmpfs tmpfs {MOUNTED} && exec \"$0\" \"$@\"");
+    let this = env::current_exe().unwrap();
+    let name = "isolation::mounts_inside_the_image_are_read_only_nosuid_nodev";
+    let mut test = Command::new("unshare");
+    test.args(["--mount", "sh", "-c", &script]).arg(this).args([name, "--exact"]);
+    let output = test.env(WITH_MOUNT, "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Checks the mount options instead of attempting to write, because Landlock would block write attempts anyway.
+async fn check_mounts() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("mounts").image(Image::Python)).await;
+    let program = Program::new("cat").arg("/proc/self/mountinfo");
+    let output = sandbox.unwrap().exec(program).await.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mounts: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|it| {
+            let mut fields = it.split(' ').skip(4);
+            Some((fields.next()?, fields.next()?))
+        })
+        .filter(|(at, _)| at.starts_with("/usr") || *at == "/agent")
+        .collect();
+    assert!(mounts.iter().any(|it| it.0 == MOUNTED), "{text}");
+    for (at, options) in mounts {
+        let has = |it: &str| options.split(',').any(|option| option == it);
+        assert!(has("ro") && has("nosuid") && has("nodev"), "{at} is {options}");
+    }
+}

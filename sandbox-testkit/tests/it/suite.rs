@@ -1,0 +1,103 @@
+//! Runs the conformance suite on the back ends that this machine supports.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use sandbox_vm::backend::{Backend, Gvisor, InProcess, Jail};
+
+use crate::HOSTILE;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jail_passes_suite() {
+    let report = sandbox_testkit::run(HOSTILE, || Jail::program(HOSTILE)).await;
+    eprintln!("jail: {report}");
+    report.assert();
+    // A root user's jail provides every guarantee except snapshots. An unprivileged user may have no control groups.
+    let floor = if rustix::process::geteuid().is_root() { 45 } else { 40 };
+    assert!(report.passed() > floor, "{report}");
+}
+
+/// Environment variable that makes the tests fail, instead of being skipped, if gVisor cannot be used.
+const REQUIRE_GVISOR: &str = "GRAPH_REQUIRE_GVISOR";
+
+/// Returns the back end, or `None` if the test must be skipped because gVisor is neither installed nor required.
+pub(crate) async fn gvisor() -> Option<Gvisor> {
+    let gvisor = Gvisor::program(HOSTILE);
+    let report = gvisor.probe().await;
+    if report.is_available() {
+        return Some(gvisor);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_installed = std::env::split_paths(&path).any(|it| it.join("runsc").is_file());
+    assert!(!is_installed && std::env::var_os(REQUIRE_GVISOR).is_none(), "{report}");
+    crate::report_skipped(&format!("tests in gVisor; {report}"));
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gvisor_passes_suite() {
+    let Some(gvisor) = gvisor().await else { return };
+    let report = sandbox_testkit::run(HOSTILE, || gvisor.clone()).await;
+    eprintln!("gvisor: {report}");
+    report.assert();
+    assert!(report.passed() > 35, "{report}");
+}
+
+#[test]
+fn broken_gvisor_installation_fails_tests() {
+    let dir = tempfile::tempdir().unwrap();
+    let passes = || {
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        test.args(["suite::gvisor_passes_suite", "--exact"]).env("PATH", dir.path());
+        test.env_remove(REQUIRE_GVISOR).output().unwrap().status.success()
+    };
+    assert!(passes(), "tests must be skipped if gVisor is not installed");
+    let runsc = dir.path().join("runsc");
+    fs::write(&runsc, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&runsc, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(!passes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_process_passes_supported_checks() {
+    let report = sandbox_testkit::run(HOSTILE, || InProcess::new(sandbox_testkit::agent)).await;
+    eprintln!("in-process: {report}");
+    report.assert();
+}
+
+#[test]
+fn jail_passes_suite_as_unprivileged_user() {
+    as_nobody("suite::jail_passes_suite");
+}
+
+#[test]
+fn gvisor_passes_suite_as_unprivileged_user() {
+    as_nobody("suite::gvisor_passes_suite");
+}
+
+/// If this process runs as root, reruns one of this program's tests as user `nobody`.
+#[track_caller]
+fn as_nobody(test: &str) {
+    use std::os::unix::{fs::chown, process::CommandExt};
+    if !rustix::process::geteuid().is_root() {
+        // The test itself has already run as an unprivileged user.
+        return;
+    }
+    let nobody = 65_534;
+    let dir = tempfile::tempdir().unwrap();
+    chown(dir.path(), Some(nobody), Some(nobody)).unwrap();
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env("TMPDIR", dir.path())
+        .env_remove("XDG_RUNTIME_DIR")
+        .current_dir(dir.path())
+        .uid(nobody)
+        .gid(nobody)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    // Check that the guests were isolated. Without isolation, the suite would pass too, but it would check almost
+    // nothing.
+    let checked = text.contains("checks passed") && !text.contains("has no network");
+    assert!(checked || text.contains("SKIPPED"), "{text}");
+}

@@ -1,0 +1,104 @@
+//! Tests that a sandbox terminates independently of other sandboxes and of its callers.
+
+use std::{future::pending, time::Duration};
+
+use async_trait::async_trait;
+use sandbox_vm::{
+    Error, ExceededLimit, GraphRun, Sandbox, Spec, TerminationReason,
+    backend::{Backend, Guest, Handle, InProcess, Jail},
+    report::Report,
+    sandbox_dir::SandboxDir,
+};
+use tokio::time::timeout;
+
+use crate::{
+    HOSTILE,
+    handle_override::{self, HandleOverride},
+    pool::until,
+    sandboxes,
+};
+
+/// A back end whose guests cannot be killed if they are named `stuck`.
+#[derive(Debug)]
+struct UnkillableBackend(InProcess);
+
+#[async_trait]
+impl Backend for UnkillableBackend {
+    fn name(&self) -> &'static str {
+        "stuck"
+    }
+
+    async fn probe(&self) -> Report {
+        self.0.probe().await
+    }
+
+    async fn start(&self, spec: &Spec, sandbox_dir: &SandboxDir) -> Result<Guest, Error> {
+        let guest = self.0.start(spec, sandbox_dir).await?;
+        Ok(if spec.name == "stuck" { handle_override::with(NeverKilled, guest) } else { guest })
+    }
+}
+
+#[derive(Debug)]
+struct NeverKilled;
+
+#[async_trait]
+impl HandleOverride for NeverKilled {
+    async fn kill(&self, _: &dyn Handle) {
+        pending().await
+    }
+}
+
+async fn until_terminated(sandbox: &Sandbox) -> TerminationReason {
+    let terminated = until(|| sandbox.termination_reason().is_some());
+    timeout(Duration::from_secs(20), terminated).await.expect("the sandbox did not terminate");
+    sandbox.termination_reason().unwrap().clone()
+}
+
+#[tokio::test]
+async fn unkillable_guest_does_not_block_expiry_of_others() {
+    let (sandboxes, _dir) =
+        sandboxes(UnkillableBackend(InProcess::new(sandbox_testkit::agent))).await;
+    let soon = Duration::from_millis(300);
+    for name in ["stuck", "healthy"] {
+        sandboxes.create_if_not_exists(Spec::new(name).lifetime(soon)).await.unwrap();
+    }
+    let healthy = sandboxes.get("healthy").unwrap();
+    assert_eq!(until_terminated(&healthy).await, TerminationReason::Limit(ExceededLimit::Lifetime));
+    until(|| sandboxes.list().is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_an_unkillable_guest_takes_at_most_a_minute() {
+    let (sandboxes, dir) =
+        sandboxes(UnkillableBackend(InProcess::new(sandbox_testkit::agent))).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("stuck")).await.unwrap();
+    timeout(Duration::from_secs(90), sandbox.delete()).await.unwrap();
+    assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn sandbox_expires_after_its_manager_is_dropped() {
+    let (sandboxes, dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let spec = |name: &str| Spec::new(name).lifetime(Duration::from_secs(1));
+    let sandbox = sandboxes.create_if_not_exists(spec("referenced")).await.unwrap();
+    sandboxes.create_if_not_exists(spec("unreferenced").lifetime(Duration::MAX)).await.unwrap();
+    drop(sandboxes);
+    let state = dir.path().join("state");
+    let sandbox_dirs = || std::fs::read_dir(&state).unwrap().count();
+    until(|| sandbox_dirs() == 1).await;
+    sandbox.ping().await.unwrap();
+    assert_eq!(until_terminated(&sandbox).await, TerminationReason::Limit(ExceededLimit::Lifetime));
+    until(|| sandbox_dirs() == 0).await;
+}
+
+#[tokio::test]
+async fn run_timeout_terminates_sandbox_without_finish() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
+    let run =
+        GraphRun::new("hang").input(serde_json::Map::new()).timeout(Duration::from_millis(300));
+    let mut running = sandbox.run_graph(run).await.unwrap();
+    while running.next().await.is_some() {}
+    drop(running);
+    assert_eq!(sandbox.termination_reason(), Some(&TerminationReason::Limit(ExceededLimit::Wall)));
+}
