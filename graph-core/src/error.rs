@@ -2,23 +2,15 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::{checkpoint::CheckpointError, command::ParentCommand, label::Label, state::FieldError};
+use crate::{
+    checkpoint::error::CheckpointError,
+    goto::ParentCommand,
+    interrupt::{Interrupt, StopReason},
+    label::Label,
+    state::field::FieldError,
+};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// An interrupt raised by a node. The run can be resumed with a value for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interrupt {
-    /// Identifies the interrupt if several are pending: see [`Input::resume_by_id`](crate::Input::resume_by_id).
-    pub id: String,
-    /// The value passed to [`Context::interrupt`](crate::Context::interrupt).
-    pub value: Value,
-    /// Namespace of the task that raised the interrupt.
-    pub namespace: String,
-}
 
 /// The reason why a node did not finish: an error or an interrupt. Any error type converts into a `NodeError`.
 ///
@@ -39,19 +31,6 @@ pub(crate) enum Halt {
     DeliveredCommand(Box<ParentCommand>),
     /// A subgraph reached a static stop or was drained.
     Stopped(StopReason),
-}
-
-/// Why a run stopped early without failing and without an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum StopReason {
-    /// The run reached a static stop before a node.
-    Before,
-    /// The run reached a static stop after a node.
-    After,
-    /// The run was drained: see [`RunControl::drain`](crate::RunControl::drain).
-    Drained,
 }
 
 impl NodeError {

@@ -3,11 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    BuildError, CachePolicy, CompiledGraph, JsonFieldKind, JsonState, JsonStateSchema, MemoryCache,
-    NodeError, NodeExt, Persistence, RetryPolicy, StateGraph, Stops,
+    BuildError, CachePolicy, CompiledGraph, IntoNode, JsonFieldKind, JsonState, JsonStateSchema,
+    MemoryCache, NodeError, NodeExt, Persistence, RetryPolicy, StateGraph, Stops,
     checkpoint::Checkpointer,
     json::{JsonBranch, JsonInput, json_node, json_subgraph},
-    node::options::IntoNode,
     state::FieldError,
 };
 

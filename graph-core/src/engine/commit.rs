@@ -3,11 +3,14 @@
 //! Writes are folded in task order, not in completion order, so that a run is deterministic.
 
 use crate::{
-    RunError, WriteConflictError,
-    checkpoint::Change,
-    graph::{Graph, NodeIdx},
-    node::AnyUpdate,
-    state::{Delta, FieldError, FieldSet, Fold, erased::ErasedState},
+    error::{RunError, WriteConflictError},
+    graph::erased::{Graph, NodeIdx},
+    state::{
+        change::Change,
+        erased::{AnyUpdate, ErasedState},
+        field::{FieldError, FieldSet},
+        fold::{Delta, Fold},
+    },
 };
 
 /// The writes of one task.

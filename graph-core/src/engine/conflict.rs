@@ -5,14 +5,18 @@
 //! Fields written before the conflicting field are changed, and the tasks of the step count as finished. Tests that
 //! compare this engine with recorded LangGraph runs require the same behaviour here.
 
-use super::{
-    Engine,
-    commit::TaskWrites,
-    load::updates_from_writes,
-    plan::Transition,
-    step::{Slot, in_task_order},
+use crate::{
+    engine::{
+        commit::TaskWrites,
+        load::updates_from_writes,
+        plan::Transition,
+        running::Engine,
+        step::{Slot, in_task_order},
+    },
+    error::{RunError, WriteConflictError},
+    graph::erased::NodeIdx,
+    state::field::FieldWrite,
 };
-use crate::{FieldWrite, RunError, WriteConflictError, graph::NodeIdx};
 
 impl Engine {
     /// Folds the writes to those fields that were written, in task order, before the conflicting field.
@@ -21,7 +25,7 @@ impl Engine {
         conflict: &WriteConflictError,
         slots: &[Slot],
     ) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         let mut tasks: Vec<(usize, NodeIdx, Vec<FieldWrite>)> = Vec::new();
         for slot in in_task_order(slots) {
             if let Some(done) = slots[slot].output() {

@@ -2,24 +2,32 @@
 
 use std::{any::Any, sync::Arc};
 
-use super::{
-    CheckpointWriter, Durability, Engine, RunSettings,
-    commit::TaskWrites,
-    execute::{TaskOutput, route_on_copy, run_error},
-    inspect::{planned_task_id, planned_tasks},
-    load::{self, stored_targets, updates_from_writes},
-    plan::{StartInput, Transition},
-    records::Records,
-};
 use crate::{
-    RunError,
-    checkpoint::{Checkpoint, CheckpointId, Source, TaskRecord},
-    context::{ResumeValues, Scope, TaskKind},
-    error::Halt,
-    graph::{Graph, NodeIdx},
+    checkpoint::{
+        id::CheckpointId,
+        record::TaskRecord,
+        stored::{Checkpoint, Source},
+        writer::{CheckpointWriter, Durability},
+    },
+    context::{
+        resume::ResumeValues,
+        settings::RunSettings,
+        task::{Scope, TaskKind},
+    },
+    control::RunControl,
+    engine::{
+        commit::TaskWrites,
+        execute::{Task, TaskOutput, route_on_copy, run_error},
+        inspect::{planned_task_id, planned_tasks},
+        load::{self, stored_targets, updates_from_writes},
+        plan::{StartInput, Transition},
+        records::Records,
+        running::Engine,
+    },
+    error::{Halt, RunError},
+    graph::erased::{Graph, NodeIdx},
     label::END_NAME,
-    node::AnyUpdate,
-    run::RunControl,
+    state::{change::Change, erased::AnyUpdate},
 };
 
 /// One edit with a type-erased update.
@@ -99,7 +107,7 @@ async fn apply_step(
     mut edits: Vec<ErasedEdit>,
 ) -> Result<CheckpointId, RunError> {
     let saved = load::load(request.graph, &writer.saver, request.thread, "", at).await?;
-    let mut engine = Engine::new(scope(request, writer), &saved)?;
+    let mut engine = Engine::new(request.graph.clone(), scope(request, writer), &saved)?;
     let newest = !saved.is_superseded();
     let checkpoint = saved.into_checkpoint();
     if checkpoint.is_none() {
@@ -132,7 +140,8 @@ async fn apply_step(
 
 fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
     Scope {
-        graph: request.graph.clone(),
+        initial: request.graph.initial.snapshot(),
+        max_stored_bytes: request.graph.max_stored_bytes,
         run: request.run.clone(),
         thread: Some(request.thread.clone()),
         namespace: String::new(),
@@ -152,7 +161,7 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
 impl Engine {
     /// Drops pending tasks and applies the writes and edges of finished tasks.
     async fn apply_as_end(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         self.apply_stored_commands()?;
         let mut plans = checkpoint.map(|it| planned_tasks(&graph, it)).unwrap_or_default();
         plans.sort_by_key(|it| match it.kind {
@@ -212,7 +221,7 @@ impl Engine {
         checkpoint: Option<&Checkpoint>,
         newest: bool,
     ) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         self.apply_stored_commands()?;
         let mut pending = checkpoint.map(|it| planned_tasks(&graph, it)).unwrap_or_default();
         let mut done: Vec<(NodeIdx, TaskOutput)> = Vec::new();
@@ -223,8 +232,9 @@ impl Engine {
             let mut result =
                 TaskOutput { updates: edit.update.into_iter().collect(), ..TaskOutput::default() };
             let writes = self.checked_writes(&result)?;
-            let cx = self.task_context(node, TaskKind::Pull);
-            if let Err(error) = route_on_copy(&cx, &*self.state, &mut result) {
+            let cx = Arc::new(self.task_context(node, TaskKind::Pull));
+            let task = Task { graph: graph.clone(), node, cx: cx.clone() };
+            if let Err(error) = route_on_copy(&task, &*self.state, &mut result) {
                 let Halt::Failed { source, terminal } = error.into_halt() else {
                     return Err(RunError::AmbiguousUpdate);
                 };
@@ -259,7 +269,7 @@ impl Engine {
     }
 
     fn node_of(&self, as_node: &AsNode, several: bool) -> Result<NodeIdx, RunError> {
-        let graph = &self.scope.graph;
+        let graph = &self.graph;
         match as_node {
             AsNode::Node(name) => graph.find(name).ok_or_else(|| RunError::UnknownNode {
                 node: name.clone(),
@@ -286,7 +296,7 @@ impl Engine {
     async fn store_edit(
         &mut self,
         source: Source,
-        changes: Vec<(String, crate::checkpoint::Change)>,
+        changes: Vec<(String, Change)>,
     ) -> Result<(), RunError> {
         let mut all = std::mem::take(&mut self.command_changes);
         all.extend(changes);

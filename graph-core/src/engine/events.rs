@@ -4,13 +4,14 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use serde_json::Value;
 
-use super::Engine;
 use crate::{
-    FieldWrite, Interrupt, NodeError,
-    checkpoint::GotoRecord,
-    context::{NodeFailure, TaskContext, TaskKind},
-    state::erased::ErasedState,
-    stream::{EventKind, EventSender, StreamMode, Values},
+    checkpoint::record::GotoRecord,
+    context::task::{NodeFailure, TaskContext, TaskKind},
+    engine::running::Engine,
+    error::NodeError,
+    interrupt::Interrupt,
+    state::{erased::ErasedState, field::FieldWrite},
+    stream::{EventKind, EventOrigin, EventSender, StreamMode, Values},
 };
 
 /// An empty update event. As in LangGraph, it is sent for a task that was resumed and then failed.
@@ -28,18 +29,17 @@ pub(super) struct TaskSummary {
 
 /// Reports that an attempt failed and will be retried after `wait`.
 pub(crate) async fn emit_retried(task: &TaskContext, error: &NodeError, wait: Duration) {
-    if let Some(sender) = &task.scope.events {
+    if task.scope.events.is_some() {
         let attempt = task.attempt.load(Ordering::Relaxed);
-        let kind = EventKind::Retried { attempt, error: error.to_string(), wait };
-        sender.task_event(task, kind).await;
+        task.send_event(EventKind::Retried { attempt, error: error.to_string(), wait }).await;
     }
 }
 
 /// Reports the failure of a task whose error handler runs next.
 pub(crate) async fn emit_task_failed(task: &TaskContext, failure: &NodeFailure) {
-    if let Some(sender) = &task.scope.events {
+    if task.scope.events.is_some() {
         if !task.resume_values().is_empty() {
-            sender.task_event(task, EMPTY_UPDATE).await;
+            task.send_event(EMPTY_UPDATE).await;
         }
         let kind = EventKind::TaskFinished {
             writes: Vec::new(),
@@ -48,7 +48,7 @@ pub(crate) async fn emit_task_failed(task: &TaskContext, failure: &NodeFailure) 
             gotos: Vec::new(),
             handler: false,
         };
-        sender.task_event(task, kind).await;
+        task.send_event(kind).await;
     }
 }
 
@@ -62,7 +62,7 @@ impl Engine {
     pub(super) async fn emit_values(&self, state: &dyn ErasedState, output: bool) {
         if let Some(sender) = self.sender(StreamMode::Values) {
             let values = Values::new(state.snapshot(), state.to_json_fn(), output);
-            sender.send(self.step, EventKind::Values(values)).await;
+            sender.send(EventOrigin::step(self.step), EventKind::Values(values)).await;
         }
     }
 
@@ -80,7 +80,7 @@ impl Engine {
             values,
             next: next(),
         };
-        sender.send(self.step - 1, kind).await;
+        sender.send(EventOrigin::step(self.step - 1), kind).await;
     }
 
     pub(super) async fn emit_task_started(
@@ -88,9 +88,9 @@ impl Engine {
         task: &TaskContext,
         input: impl FnOnce() -> Value,
     ) {
-        if let Some(sender) = self.sender(StreamMode::Tasks) {
+        if self.sender(StreamMode::Tasks).is_some() {
             let sent = matches!(task.kind, TaskKind::Push(_));
-            sender.task_event(task, EventKind::TaskStarted { input: input(), sent }).await;
+            task.send_event(EventKind::TaskStarted { input: input(), sent }).await;
         }
     }
 
@@ -103,9 +103,9 @@ impl Engine {
         cached: bool,
         handler: bool,
     ) {
-        if let Some(sender) = self.sender(StreamMode::Updates) {
+        if self.sender(StreamMode::Updates).is_some() {
             let (writes, gotos) = (writes.to_vec(), gotos.to_vec());
-            sender.task_event(task, EventKind::Update { writes, gotos, cached, handler }).await;
+            task.send_event(EventKind::Update { writes, gotos, cached, handler }).await;
         }
     }
 
@@ -115,16 +115,16 @@ impl Engine {
         end: TaskSummary,
         handler: bool,
     ) {
-        if let Some(sender) = self.sender(StreamMode::Tasks) {
+        if self.sender(StreamMode::Tasks).is_some() {
             let TaskSummary { writes, error, interrupts, gotos } = end;
             let kind = EventKind::TaskFinished { writes, error, interrupts, gotos, handler };
-            sender.task_event(task, kind).await;
+            task.send_event(kind).await;
         }
     }
 
     pub(super) async fn emit_interrupts(&self, interrupts: Vec<Interrupt>) {
         if let Some(sender) = self.sender(StreamMode::Updates) {
-            sender.send(self.step, EventKind::Interrupted(interrupts)).await;
+            sender.send(EventOrigin::step(self.step), EventKind::Interrupted(interrupts)).await;
         }
     }
 }

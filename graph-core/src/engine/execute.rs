@@ -15,21 +15,28 @@ use serde_json::Value;
 use smallvec::SmallVec;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{
-    persist::Durability,
-    plan::{Target, Targets},
-};
 use crate::{
-    Interrupt, NodeError, NodePanicError, NodeTimeoutError, RunError,
-    checkpoint::TaskEvent,
-    command::{Goto, ParentCommand},
-    context::{NodeFailure, TaskContext},
-    error::{Halt, StopReason},
-    graph::{Graph, NodeIdx, RouteCall},
+    checkpoint::{record::TaskEvent, writer::Durability},
+    context::task::{NodeFailure, TaskContext},
+    engine::{
+        events::{emit_retried, emit_task_failed},
+        plan::{Target, Targets},
+    },
+    error::{Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError},
+    goto::{Goto, ParentCommand},
+    graph::erased::{Graph, NodeEntry, NodeIdx, RouteCall},
+    interrupt::{Interrupt, StopReason},
     label::END_NAME,
-    node::{AnyUpdate, NodeBody, NodeOutput, TaskInput},
+    node::{
+        erased::{NodeBody, TaskInput},
+        output::NodeOutput,
+    },
     spans,
-    state::{Fold, erased::ErasedState},
+    state::{
+        erased::{AnyUpdate, ErasedState},
+        field::FieldError,
+        fold::Fold,
+    },
 };
 
 /// How a task ended.
@@ -52,9 +59,27 @@ pub(crate) struct TaskOutput {
     pub(crate) handled: bool,
 }
 
+/// A task: the node that it runs, and its context.
+#[derive(Clone)]
+pub(crate) struct Task {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) node: NodeIdx,
+    pub(crate) cx: Arc<TaskContext>,
+}
+
+impl Task {
+    fn entry(&self) -> &NodeEntry {
+        self.graph.node(self.node)
+    }
+
+    pub(crate) fn body(&self) -> &NodeBody {
+        self.entry().body.as_ref().expect("START has no body and is never executed")
+    }
+}
+
 /// A task ready to run.
 pub(crate) struct Job {
-    pub(crate) cx: Arc<TaskContext>,
+    pub(crate) task: Task,
     pub(crate) input: TaskInput,
     /// The state that the routers read. `None` if there are no routers or if the commit calls them.
     pub(crate) view: Option<Box<dyn ErasedState>>,
@@ -91,37 +116,36 @@ impl From<TaskOutcome> for TaskReport {
 
 /// Runs the attempts of a task, then its error handler if they all failed.
 pub(crate) fn run_task(job: Job) -> impl Future<Output = TaskReport> + Send {
-    spans::instrument(spans::task(&job.cx), run_unspanned(job))
+    let cx = &job.task.cx;
+    let span = spans::task(cx.node(), cx.step.number, || cx.id());
+    spans::instrument(span, run_unspanned(job))
 }
 
 async fn run_unspanned(job: Job) -> TaskReport {
-    let Job { cx, input, view, failed } = job;
-    let entry = cx.scope.graph.node(cx.node);
-    let body = entry.body.as_ref().expect("START has no body and is never executed");
-    let options = &entry.options;
+    let Job { task, input, view, failed } = job;
+    let options = &task.entry().options;
     if options.retries.is_empty() && options.handler.is_none() {
         // Without retries and without an error handler, the input is needed only once, so it is moved instead of
         // cloned.
-        return task_outcome(&cx, run_attempt(body, &cx, input, view.as_deref()).await).into();
+        return task_outcome(&task.cx, run_attempt(&task, input, view.as_deref()).await).into();
     }
     // The futures here and in `call_node` are boxed to keep the future of a plain task small, because a fan-out has
     // many plain tasks.
-    Box::pin(run_with_recovery(Job { cx: cx.clone(), input, view, failed })).await
+    Box::pin(run_with_recovery(Job { task: task.clone(), input, view, failed })).await
 }
 
 /// Runs a task that has retries or an error handler.
 async fn run_with_recovery(job: Job) -> TaskReport {
-    let Job { cx, input, view, failed } = job;
-    let entry = cx.scope.graph.node(cx.node);
-    let body = entry.body.as_ref().expect("START has no body and is never executed");
-    let options = &entry.options;
+    let Job { task, input, view, failed } = job;
+    let options = &task.entry().options;
     if let Some(left) = failed {
-        return run_handler(&cx, input, *left).await;
+        return run_handler(&task, input, *left).await;
     }
-    let error = match run_with_retries(body, &cx, &input, view.as_deref()).await {
+    let error = match run_with_retries(&task, &input, view.as_deref()).await {
         Err(error) if options.handler.is_some() && error.source().is_some() => error,
-        result => return task_outcome(&cx, result).into(),
+        result => return task_outcome(&task.cx, result).into(),
     };
+    let cx = &task.cx;
     let failure = NodeFailure { node: cx.node().to_owned(), error: error.to_string() };
     if let Some(writer) = cx.scope.writer.as_ref().filter(|it| it.durability != Durability::Exit) {
         let event = TaskEvent::Failed { error: failure.error.clone(), handled: true };
@@ -130,39 +154,38 @@ async fn run_with_recovery(job: Job) -> TaskReport {
             return TaskOutcome::Failed(Box::new(error.into())).into();
         }
     }
-    super::events::emit_task_failed(&cx, &failure).await;
-    run_handler(&cx, input, failure.into()).await
+    emit_task_failed(cx, &failure).await;
+    run_handler(&task, input, failure.into()).await
 }
 
 /// Runs the node's error handler after the task has failed.
-async fn run_handler(cx: &Arc<TaskContext>, input: TaskInput, left: PendingFailure) -> TaskReport {
+async fn run_handler(task: &Task, input: TaskInput, left: PendingFailure) -> TaskReport {
     let PendingFailure { failure, resume_values, effects } = left;
-    let graph = &cx.scope.graph;
-    let mut handler = cx.handler(failure.clone());
+    let mut handler = task.cx.handler(failure.clone());
     handler.restore(resume_values, effects);
-    let handler = Arc::new(handler);
-    let outcome = match &graph.node(cx.node).options.handler {
+    let handler = Task { cx: Arc::new(handler), ..task.clone() };
+    let outcome = match &task.entry().options.handler {
         Some(body) => {
-            let outcome = call_node(body, &handler, input).await;
-            let done = outcome.and_then(|it| resolve_outcome(it, graph, cx.node));
-            task_outcome(&handler, done.map(|it| TaskOutput { handled: true, routed: true, ..it }))
+            let outcome = call_node(&handler, body, input).await;
+            let done = outcome.and_then(|it| resolve_outcome(it, &task.graph, task.node));
+            let done = done.map(|it| TaskOutput { handled: true, routed: true, ..it });
+            task_outcome(&handler.cx, done)
         }
-        None => error_outcome(cx, NodeError::from(failure.error.clone())),
+        None => error_outcome(&task.cx, NodeError::from(failure.error.clone())),
     };
-    TaskReport { outcome, handled: Some(Box::new((failure, handler))) }
+    TaskReport { outcome, handled: Some(Box::new((failure, handler.cx))) }
 }
 
 /// Repeats attempts until one succeeds or no retry policy allows another attempt.
 async fn run_with_retries(
-    body: &NodeBody,
-    cx: &Arc<TaskContext>,
+    task: &Task,
     input: &TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
-    let retries = &cx.scope.graph.node(cx.node).options.retries;
+    let retries = &task.entry().options.retries;
     let mut failed = 0;
     loop {
-        let error = match run_attempt(body, cx, input.clone(), view).await {
+        let error = match run_attempt(task, input.clone(), view).await {
             Ok(done) => return Ok(done),
             Err(error) if error.source().is_none() => return Err(error),
             Err(error) => error,
@@ -171,9 +194,9 @@ async fn run_with_retries(
         match retries.iter().find(|it| it.applies(&error)) {
             Some(retry) if failed < retry.max_attempts => {
                 let wait = retry.delay(failed);
-                super::events::emit_retried(cx, &error, wait).await;
+                emit_retried(&task.cx, &error, wait).await;
                 sleep(wait).await;
-                cx.next_attempt();
+                task.cx.next_attempt();
             }
             _ => return Err(error),
         }
@@ -182,16 +205,14 @@ async fn run_with_retries(
 
 /// Runs the node once, then its routers.
 async fn run_attempt(
-    body: &NodeBody,
-    cx: &Arc<TaskContext>,
+    task: &Task,
     input: TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
-    let outcome = call_node(body, cx, input).await?;
-    let graph = &cx.scope.graph;
-    let mut done = resolve_outcome(outcome, graph, cx.node)?;
+    let outcome = call_node(task, task.body(), input).await?;
+    let mut done = resolve_outcome(outcome, &task.graph, task.node)?;
     if let Some(view) = view {
-        let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(cx, view, &mut done)));
+        let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(task, view, &mut done)));
         routed.map_err(panic_error)??;
     }
     Ok(done)
@@ -248,12 +269,11 @@ pub(crate) struct SentToEndError {
 
 /// Calls the routers with a copy of the state that includes the task's own writes.
 pub(super) fn route_on_copy(
-    cx: &TaskContext,
+    task: &Task,
     view: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
-    let graph = &cx.scope.graph;
-    if graph.has_routers(cx.node) {
+    if task.graph.has_routers(task.node) {
         let mut copy = view.fork();
         let mut fold = Fold::default();
         for update in &done.updates {
@@ -262,7 +282,7 @@ pub(super) fn route_on_copy(
             fold.mark_overwritten(&overwritten);
             copy.fold(&mut update, &mut fold).map_err(NodeError::terminal)?;
         }
-        route(cx, &*copy, done)?;
+        route(task, &*copy, done)?;
     }
     done.routed = true;
     Ok(())
@@ -270,34 +290,33 @@ pub(super) fn route_on_copy(
 
 /// Calls the routers of the task's node. `state` must include the task's own writes.
 pub(crate) fn route(
-    cx: &TaskContext,
+    task: &Task,
     state: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
-    let graph = &cx.scope.graph;
-    let entry = graph.node(cx.node);
+    let entry = task.entry();
     let call = RouteCall {
         state,
         updates: &done.updates,
         reads: entry.reads.as_ref(),
-        remaining: cx.max_step - cx.step,
-        deps: &*cx.scope.deps,
+        remaining: task.cx.step.remaining(),
+        deps: &*task.cx.scope.deps,
     };
     for router in &entry.routers {
         let gotos = catch_unwind(AssertUnwindSafe(|| (router.route)(&call)));
-        resolve_gotos(graph, cx.node, gotos.map_err(panic_error)??, &mut done.targets)?;
+        resolve_gotos(&task.graph, task.node, gotos.map_err(panic_error)??, &mut done.targets)?;
     }
     Ok(())
 }
 
 /// Calls the node within its time limits and converts a panic into an error.
 pub(super) async fn call_node(
+    task: &Task,
     body: &NodeBody,
-    cx: &Arc<TaskContext>,
     input: TaskInput,
 ) -> Result<NodeOutput, NodeError> {
-    let options = &cx.scope.graph.node(cx.node).options;
-    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, cx)));
+    let options = &task.entry().options;
+    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, &task.cx)));
     let mut future = called.map_err(panic_error)?;
     let run = std::future::poll_fn(move |task| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
@@ -308,7 +327,7 @@ pub(super) async fn call_node(
     });
     match (options.timeout, options.idle_timeout) {
         (None, None) => run.await,
-        (limit, idle) => Box::pin(with_time_limits(run, cx, limit, idle)).await,
+        (limit, idle) => Box::pin(with_time_limits(run, &task.cx, limit, idle)).await,
     }
 }
 
@@ -399,16 +418,16 @@ pub(crate) fn run_error(
     if let Some(error) = error.downcast_ref::<RunError>() {
         return error.clone();
     }
-    if let Some(error) = error.downcast_ref::<crate::UnknownTargetError>() {
+    if let Some(error) = error.downcast_ref::<UnknownTargetError>() {
         return error.clone().into();
     }
-    if let Some(error) = error.downcast_ref::<crate::state::FieldError>() {
+    if let Some(error) = error.downcast_ref::<FieldError>() {
         return error.clone().into();
     }
     if let Some(error) = error.downcast_ref::<SentToEndError>() {
         return RunError::InvalidUpdate(error.to_string());
     }
-    RunError::Node { node: cx.node().to_owned(), step: cx.step, error: source, terminal }
+    RunError::Node { node: cx.node().to_owned(), step: cx.step.number, error: source, terminal }
 }
 
 /// Awaits the future for at most `limit`. Returns `None` on timeout.

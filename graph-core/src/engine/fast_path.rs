@@ -5,40 +5,38 @@
 
 use std::sync::Arc;
 
-use super::{
-    Engine, ExitReason,
-    execute::{
-        TaskOutcome, TaskOutput, call_node, error_outcome, resolve_outcome, route, run_error,
-    },
-};
 use crate::{
-    RunError,
-    context::{TaskContext, TaskKind},
-    error::Halt,
-    graph::{NodeIdx, Stops},
-    node::TaskInput,
-    state::{FieldSet, Fold},
+    context::task::{TaskContext, TaskKind},
+    engine::{
+        commit,
+        execute::{
+            Task, TaskOutcome, TaskOutput, call_node, error_outcome, resolve_outcome, route,
+            run_error,
+        },
+        outcome::ExitReason,
+        running::Engine,
+    },
+    error::{Halt, RunError},
+    graph::{erased::NodeIdx, stops::Stops},
+    node::erased::TaskInput,
+    state::{field::FieldSet, fold::Fold},
 };
 
 impl Engine {
     /// Returns whether the run can use the fast path: it must have no checkpointer, stream, step timeout or static
     /// stop.
     pub(super) fn can_use_fast_path(&self) -> bool {
-        let (scope, graph, settings) = (&self.scope, &self.scope.graph, &self.scope.settings);
-        let nowhere = |call: &Option<Stops>, compiled: &Stops| {
-            *call.as_ref().unwrap_or(compiled) == Stops::None
-        };
-        scope.writer.is_none()
-            && scope.events.is_none()
-            && graph.step_timeout.is_none()
-            && nowhere(&settings.stop_before, &graph.stop_before)
-            && nowhere(&settings.stop_after, &graph.stop_after)
+        self.scope.writer.is_none()
+            && self.scope.events.is_none()
+            && self.graph.step_timeout.is_none()
+            && self.stop_before == Stops::None
+            && self.stop_after == Stops::None
     }
 
     /// Returns the node of the next step's only task, if that task can take the fast path.
     pub(super) fn fast_path_node(&self) -> Option<NodeIdx> {
         let node = self.frontier.only_node()?;
-        let entry = self.scope.graph.node(node);
+        let entry = self.graph.node(node);
         let careful = self.first_step
             || self.step > self.max_step
             || self.scope.control.is_draining()
@@ -52,14 +50,13 @@ impl Engine {
         node: NodeIdx,
     ) -> Result<Option<ExitReason>, RunError> {
         tokio::task::consume_budget().await;
-        let cx = self.fast_path_context(node);
-        let graph = &cx.scope.graph;
-        let entry = graph.node(node);
-        let body = entry.body.as_ref().expect("no edge leads to START");
-        let outcome = call_node(body, &cx, TaskInput::State(self.state.snapshot())).await;
+        let task = Task { graph: self.graph.clone(), node, cx: self.fast_path_context(node) };
+        let input = TaskInput::State(self.state.snapshot());
+        let outcome = call_node(&task, task.body(), input).await;
+        let Task { graph, cx, .. } = &task;
         let mut done = match outcome.and_then(|it| resolve_outcome(it, graph, node)) {
             Ok(done) => done,
-            Err(error) => return self.exit_fast_step(&cx, error_outcome(&cx, error)),
+            Err(error) => return self.exit_fast_step(cx, error_outcome(cx, error)),
         };
         let mut fold = Fold::default();
         match &mut done.updates[..] {
@@ -68,10 +65,10 @@ impl Engine {
             [update] => self.state.fold(update, &mut fold)?,
             _ => fold = self.fold_several(node, &mut done)?,
         }
-        if !entry.routers.is_empty() {
-            if let Err(error) = route(&cx, &*self.state, &mut done) {
+        if graph.has_routers(node) {
+            if let Err(error) = route(&task, &*self.state, &mut done) {
                 return match error.into_halt() {
-                    Halt::Failed { source, terminal } => Err(run_error(&cx, source, terminal)),
+                    Halt::Failed { source, terminal } => Err(run_error(cx, source, terminal)),
                     _ => Err(RunError::InvalidUpdate("a branch cannot interrupt".to_owned())),
                 };
             }
@@ -79,14 +76,16 @@ impl Engine {
         self.finish_fast_step(&fold);
         self.frontier.advance_one(graph, node, &done.targets);
         self.step += 1;
-        self.spare_context = Some(cx);
+        self.spare_context = Some(task.cx);
         Ok(None)
     }
 
     fn fast_path_context(&mut self, node: NodeIdx) -> Arc<TaskContext> {
         if let Some(mut spare) = self.spare_context.take() {
             if let Some(cx) = Arc::get_mut(&mut spare) {
-                cx.reuse_for(node, self.step);
+                let entry = self.graph.node(node);
+                let tracks_heartbeats = entry.options.idle_timeout.is_some();
+                cx.reuse_for(entry.label.clone(), self.task_step(), tracks_heartbeats);
                 return spare;
             }
         }
@@ -96,9 +95,8 @@ impl Engine {
     #[cold]
     fn fold_several(&mut self, node: NodeIdx, done: &mut TaskOutput) -> Result<Fold, RunError> {
         let options = self.commit_options(true);
-        let writing = [super::commit::TaskWrites { node, updates: &mut done.updates }];
-        let mut fold =
-            super::commit::begin_fold(&*self.state, &self.scope.graph, &writing, options)?;
+        let writing = [commit::TaskWrites { node, updates: &mut done.updates }];
+        let mut fold = commit::begin_fold(&*self.state, &self.graph, &writing, options)?;
         for update in &mut done.updates {
             self.state.fold(update, &mut fold)?;
         }
@@ -107,7 +105,7 @@ impl Engine {
 
     /// Clears step-scoped fields that the step did not write, and tracks whether an output field was written.
     fn finish_fast_step(&mut self, fold: &Fold) {
-        let graph = &self.scope.graph;
+        let graph = &self.graph;
         self.has_output = self.has_output || fold.changed().intersects(&graph.output);
         if graph.step_scoped.is_empty() {
             return;

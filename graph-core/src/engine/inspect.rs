@@ -4,19 +4,28 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use serde_json::Value;
 
-use super::{
-    commit::{self, CommitOptions, TaskWrites},
-    load::{corrupt_error, stored_state, updates_from_writes},
-    plan::{Frontier, PlannedTask},
-    records::{Records, TaskLog},
-};
 use crate::{
-    FieldWrite, Interrupt, RunError,
-    checkpoint::{Checkpoint, Checkpointer, Lookup, TaskId},
-    context::{TaskKind, task_id},
-    graph::Graph,
-    state::{FieldSet, erased::ErasedState},
-    subgraph::{Persistence, nested_namespace, without_task_ids},
+    checkpoint::{
+        id::TaskId,
+        query::Lookup,
+        saver::Checkpointer,
+        stored::{Checkpoint, Source},
+    },
+    context::task::{TaskKind, task_id},
+    engine::{
+        commit::{self, CommitOptions, TaskWrites},
+        load::{corrupt_error, stored_state, updates_from_writes},
+        plan::{Frontier, PlannedTask},
+        records::{Records, TaskLog},
+    },
+    error::RunError,
+    graph::erased::{Graph, NodeIdx},
+    interrupt::Interrupt,
+    namespace::{Persistence, nested_namespace, without_task_ids},
+    state::{
+        erased::{AnyUpdate, ErasedState},
+        field::{FieldSet, FieldWrite},
+    },
 };
 
 /// Selects the contents of a snapshot.
@@ -65,7 +74,7 @@ pub struct SubgraphState {
     /// Number of the subgraph's last step.
     pub step: Option<i64>,
     /// What created the subgraph's last checkpoint.
-    pub source: Option<crate::checkpoint::Source>,
+    pub source: Option<Source>,
     /// Tasks of the subgraph's next step.
     pub tasks: Vec<TaskState>,
 }
@@ -220,7 +229,7 @@ fn fold(
     graph: &Graph,
     state: &mut dyn ErasedState,
     live: &mut FieldSet,
-    tasks: &mut [(crate::graph::NodeIdx, &mut [crate::node::AnyUpdate])],
+    tasks: &mut [(NodeIdx, &mut [AnyUpdate])],
     clear_step_scoped: bool,
 ) -> Result<(), RunError> {
     let mut writes: Vec<_> =
@@ -238,7 +247,7 @@ async fn subgraph(
     id: TaskId,
 ) -> Result<Option<Box<SubgraphState>>, RunError> {
     let entry = graph.node(plan.node);
-    let Some(inner) = entry.body.as_ref().and_then(|it| it.0.subgraph()) else { return Ok(None) };
+    let Some(inner) = &entry.subgraph else { return Ok(None) };
     let outer = &checkpoint.key.namespace;
     let namespace = match inner.persistence {
         Persistence::Thread => nested_namespace(&without_task_ids(outer), entry.label.as_str()),
@@ -252,7 +261,7 @@ async fn subgraph(
         })));
     };
     let view = View { live: true, subgraphs: true };
-    let snapshot = snapshot(inner.graph, saver, head, view).await?;
+    let snapshot = snapshot(&inner.graph, saver, head, view).await?;
     Ok(Some(Box::new(SubgraphState {
         values: snapshot.state.json(|_| true)?,
         next: snapshot.next,
@@ -266,7 +275,7 @@ async fn subgraph(
 /// missing sources.
 fn pending_joins(graph: &Graph, checkpoint: &Checkpoint) -> Vec<(String, Vec<String>)> {
     let frontier = Frontier::from_record(graph, &checkpoint.frontier);
-    let name = |node: crate::graph::NodeIdx| graph.node(node).label.to_string();
+    let name = |node: NodeIdx| graph.node(node).label.to_string();
     let pending_joins = frontier.pending_joins(graph).into_iter();
     let shown = pending_joins.filter_map(|(join, missing)| {
         let target = graph.joins[join].target?;

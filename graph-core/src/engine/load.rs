@@ -1,29 +1,36 @@
 //! Load: prepares an engine from a stored checkpoint and an input.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use std::sync::Arc;
 
-use super::{
-    CommandInput, Engine, Replay, Resume, RunInput,
-    commit::{self, CommitOptions, CommitResult, TaskWrites},
-    execute::{resolve_gotos, run_error},
-    plan::{Frontier, StartInput, Target, Targets},
-    records::Records,
-};
 use crate::{
-    FieldWrite, NodeError, RunError,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointId, CheckpointKey, Checkpointer, FrontierRecord,
-        GotoRecord, HistoryQuery, Lookup, Source, StartRecord, TaskEvent, TaskId, TaskRecord,
+        error::CheckpointError,
+        id::{CheckpointId, TaskId},
+        query::{HistoryQuery, Lookup},
+        record::{FrontierRecord, GotoRecord, StartRecord, TaskEvent, TaskRecord},
+        saver::Checkpointer,
+        stored::{Checkpoint, CheckpointKey, Source},
     },
-    command::Goto,
-    context::{ResumeValues, Scope, TaskContext, TaskKind, lock},
-    error::Halt,
-    graph::Graph,
-    node::AnyUpdate,
-    state::{FieldError, FieldSet, erased::ErasedState, limits},
+    context::{
+        resume::{Replay, ResumeValues},
+        task::{Scope, TaskContext, TaskKind},
+    },
+    engine::{
+        commit::{self, CommitOptions, CommitResult, TaskWrites},
+        execute::{resolve_gotos, run_error},
+        input::{CommandInput, Resume, RunInput},
+        plan::{Frontier, StartInput, Target, Targets},
+        records::Records,
+        running::Engine,
+    },
+    error::{Halt, NodeError, RunError},
+    goto::Goto,
+    graph::erased::Graph,
+    state::{
+        erased::{AnyUpdate, ErasedState},
+        field::{FieldError, FieldSet, FieldWrite},
+        limits,
+    },
 };
 
 /// The checkpoint that a run starts from.
@@ -51,7 +58,7 @@ impl Loaded {
     /// Returns whether the checkpoint was created in the step that `task` belongs to.
     pub(crate) fn was_started_by(&self, task: &TaskContext) -> bool {
         let parents = self.checkpoint.as_ref().map(|it| &it.header.parents);
-        parents.and_then(|it| it.get(&task.scope.namespace)) == Some(&task.checkpoint)
+        parents.and_then(|it| it.get(&task.scope.namespace)) == Some(&task.step.checkpoint)
     }
 
     /// Returns whether the caller addressed a checkpoint that is not the head.
@@ -76,7 +83,7 @@ impl Loaded {
         // the bound.
         let edited = matches!(checkpoint.header.source, Source::Update | Source::Fork);
         let bound = checkpoint.header.parent.filter(|_| edited).unwrap_or(checkpoint.key.id);
-        Some(Arc::new(Replay { bound, visited: Mutex::new(BTreeSet::new()) }))
+        Some(Arc::new(Replay::new(bound)))
     }
 }
 
@@ -116,10 +123,8 @@ pub(crate) async fn load_nested(
 ) -> Result<(Loaded, bool), CheckpointError> {
     let mut loaded = load(graph, saver, thread, namespace, None).await?;
     let Some(replay) = replay else { return Ok((loaded, false)) };
-    // The task id is removed, so that later invocations in a loop are not mistaken for the first one.
-    let stable = namespace.rsplit_once(':').map_or(namespace, |(stable, _)| stable);
-    if lock(&replay.visited).insert(stable.to_owned()) {
-        let older = HistoryQuery::new(thread, namespace).before(replay.bound).limit(1);
+    if let Some(bound) = replay.enter(namespace) {
+        let older = HistoryQuery::new(thread, namespace).before(bound).limit(1);
         loaded.checkpoint = saver.list(&older).await?.into_iter().next();
         loaded.migrated = loaded.checkpoint.as_mut().map_or(Ok(false), |it| graph.migrate(it))?;
     }
@@ -167,9 +172,9 @@ pub(crate) fn take_resume_values(
 
 impl Engine {
     /// Creates an engine at the loaded checkpoint, or at the start of a new thread.
-    pub(crate) fn new(scope: Scope, saved: &Loaded) -> Result<Self, RunError> {
+    pub(crate) fn new(graph: Arc<Graph>, scope: Scope, saved: &Loaded) -> Result<Self, RunError> {
         let scope = Arc::new(scope);
-        let mut engine = Self::at_start(&scope);
+        let mut engine = Self::at_start(graph, &scope);
         engine.head = saved.head;
         if let Some(checkpoint) = &saved.checkpoint {
             engine.restore(checkpoint)?;
@@ -179,14 +184,17 @@ impl Engine {
         Ok(engine)
     }
 
-    fn at_start(scope: &Arc<Scope>) -> Self {
+    fn at_start(graph: Arc<Graph>, scope: &Arc<Scope>) -> Self {
         let id = CheckpointId::next();
         // A subgraph without a writer has no checkpoints of its own, so its task ids are derived from the enclosing
         // task's origin.
         let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
-        let origin = outer.map_or(id, |it| it.origin);
+        let origin = outer.map_or(id, |it| it.step.origin);
         Self {
-            state: scope.graph.initial.fork(),
+            stop_before: graph.stop_before.clone(),
+            stop_after: graph.stop_after.clone(),
+            state: graph.initial.fork(),
+            graph,
             scope: scope.clone(),
             frontier: Frontier::default(),
             live_step_scoped: FieldSet::default(),
@@ -214,7 +222,7 @@ impl Engine {
     }
 
     fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         let corrupt_error = |error: FieldError| corrupt_error(&checkpoint.key, &error);
         (self.state, self.live_step_scoped) = stored_state(&graph, checkpoint)?;
         self.frontier = Frontier::from_record(&graph, &checkpoint.frontier);
@@ -296,7 +304,7 @@ impl Engine {
 
     /// Drops pending tasks and stores a checkpoint with the fresh input, so that START runs next.
     async fn start_from_input(&mut self, input: StartInput) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         let clear_step_scoped = self.frontier.discard_pending(&graph);
         let committed = self.fold(&mut [], clear_step_scoped)?;
         // Changes made by an earlier command are part of the state that the input is applied to.
@@ -318,7 +326,7 @@ impl Engine {
         targets: Targets,
         record: bool,
     ) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         if update.is_none() && targets.is_empty() {
             return Ok(());
         }
@@ -343,7 +351,7 @@ impl Engine {
     pub(super) fn apply_stored_commands(&mut self) -> Result<(), RunError> {
         for (writes, gotos) in std::mem::take(&mut self.records.commands) {
             let update = self.state.update_from(writes)?;
-            let graph = &self.scope.graph;
+            let graph = &self.graph;
             let targets = stored_targets(graph, gotos);
             self.apply_command(Some(update), &targets)?;
         }
@@ -356,17 +364,17 @@ impl Engine {
         targets: &[Target],
     ) -> Result<(), RunError> {
         let mut updates: Vec<_> = update.into_iter().collect();
-        let start = self.scope.graph.start;
+        let start = self.graph.start;
         let tasks = &mut [TaskWrites { node: start, updates: &mut updates }];
         let committed = self.fold(tasks, false)?;
         self.command_changes.extend(committed.changes);
         self.unsaved.union_with(&committed.affected);
-        self.frontier.apply_command(&self.scope.graph.clone(), targets);
+        self.frontier.apply_command(&self.graph.clone(), targets);
         Ok(())
     }
 
     fn command_targets(&self, gotos: Vec<Goto>) -> Result<Targets, RunError> {
-        let graph = &self.scope.graph;
+        let graph = &self.graph;
         let mut targets = Targets::new();
         match resolve_gotos(graph, graph.start, gotos, &mut targets).map_err(NodeError::into_halt) {
             Ok(()) => Ok(targets),
@@ -385,13 +393,7 @@ impl Engine {
         clear_step_scoped: bool,
     ) -> Result<CommitResult, RunError> {
         let options = self.commit_options(clear_step_scoped);
-        commit::commit(
-            &self.scope.graph,
-            &mut *self.state,
-            &mut self.live_step_scoped,
-            tasks,
-            options,
-        )
+        commit::commit(&self.graph, &mut *self.state, &mut self.live_step_scoped, tasks, options)
     }
 
     pub(super) fn commit_options(&self, clear_step_scoped: bool) -> CommitOptions {
@@ -403,8 +405,8 @@ impl Engine {
     }
 
     pub(super) fn frontier_record(&self) -> Result<FrontierRecord, FieldError> {
-        self.frontier.to_record(&self.scope.graph, |input| {
-            let gotos = input.gotos.iter().map(|it| it.to_record(&self.scope.graph));
+        self.frontier.to_record(&self.graph, |input| {
+            let gotos = input.gotos.iter().map(|it| it.to_record(&self.graph));
             let mut writes = self.state.writes(&input.update)?;
             self.strip_untracked(&mut writes);
             self.check_size(&writes)?;
@@ -416,7 +418,7 @@ impl Engine {
         let gotos = start.gotos.iter().cloned();
         Ok(StartInput {
             update: self.state.update_from(start.writes.clone())?,
-            gotos: gotos.filter_map(|it| Target::from_record(&self.scope.graph, it)).collect(),
+            gotos: gotos.filter_map(|it| Target::from_record(&self.graph, it)).collect(),
         })
     }
 }

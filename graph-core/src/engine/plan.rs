@@ -11,12 +11,11 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
-    checkpoint::{FrontierRecord, GotoRecord, SendRecord, StartRecord},
-    command::Payload,
-    context::TaskKind,
-    graph::{Graph, NodeIdx},
-    node::AnyUpdate,
-    state::FieldError,
+    checkpoint::record::{FrontierRecord, GotoRecord, SendRecord, StartRecord},
+    context::task::TaskKind,
+    goto::Payload,
+    graph::erased::{Graph, NodeIdx},
+    state::{erased::AnyUpdate, field::FieldError},
 };
 
 /// The work that is pending between two steps. It determines the tasks of the next step.

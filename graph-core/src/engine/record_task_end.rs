@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use super::{
-    Engine,
-    events::{EMPTY_UPDATE, TaskSummary},
-    execute::{TaskOutcome, TaskOutput, TaskReport, run_error},
-    persist::Durability,
-    step::Slot,
-};
 use crate::{
-    FieldWrite, RunError,
     cache::CachedResult,
-    checkpoint::{GotoRecord, TaskEvent, TaskRecord},
-    context::{NodeFailure, TaskContext},
-    error::Halt,
-    state::{FieldError, limits},
+    checkpoint::{
+        record::{GotoRecord, TaskEvent, TaskRecord},
+        writer::Durability,
+    },
+    context::task::{NodeFailure, TaskContext},
+    engine::{
+        events::{EMPTY_UPDATE, TaskSummary},
+        execute::{TaskOutcome, TaskOutput, TaskReport, run_error},
+        running::Engine,
+        step::Slot,
+    },
+    error::{Halt, RunError},
+    state::{
+        field::{FieldError, FieldWrite},
+        limits,
+    },
 };
 
 impl Engine {
@@ -38,7 +42,7 @@ impl Engine {
 
     /// Checks that the writes are small and shallow enough to be stored.
     pub(super) fn check_size(&self, writes: &[FieldWrite]) -> Result<(), FieldError> {
-        let limit = self.scope.graph.max_stored_bytes;
+        let limit = self.graph.max_stored_bytes;
         writes.iter().try_for_each(|it| limits::check_storable(&it.field, &it.value, limit))
     }
 
@@ -51,7 +55,7 @@ impl Engine {
     ) -> Result<(), RunError> {
         let TaskReport { mut outcome, handled } = report;
         if let TaskOutcome::Done(done) = &mut outcome {
-            done.routed |= !self.scope.graph.has_routers(slot.plan.node);
+            done.routed |= !self.graph.has_routers(slot.plan.node);
             if !done.routed {
                 // The commit will call the routers and then `record_task_end`.
                 slot.outcome = Some(outcome);
@@ -94,17 +98,17 @@ impl Engine {
         let task = handled.map_or(&slot.cx, |(_, handler)| handler);
         match outcome {
             TaskOutcome::Done(done) => {
-                let targets = done.targets.iter().map(|it| it.to_record(&self.scope.graph));
+                let targets = done.targets.iter().map(|it| it.to_record(&self.graph));
                 let gotos = targets.collect::<Result<Vec<_>, _>>()?;
                 // The output of an error handler is not cached.
                 if let (None, Some(key), Some(cache)) =
                     (handled, &slot.cache_key, &self.scope.cache)
                 {
-                    let policy = self.scope.graph.node(slot.plan.node).options.cache;
+                    let policy = self.graph.node(slot.plan.node).options.cache;
                     let result = CachedResult { writes: writes.clone(), gotos: gotos.clone() };
                     cache.put((**key).clone(), result, policy.unwrap_or_default().ttl).await;
                 }
-                if slot.plan.node != self.scope.graph.start {
+                if slot.plan.node != self.graph.start {
                     self.emit_update(task, &writes, &gotos, false, done.handled).await;
                     let shown = TaskSummary {
                         writes: writes.clone(),
@@ -117,10 +121,8 @@ impl Engine {
             }
             TaskOutcome::Failed(error) => {
                 let error = task_error(error);
-                if let Some(sender) = &self.scope.events {
-                    if !task.resume_values().is_empty() {
-                        sender.task_event(task, EMPTY_UPDATE).await;
-                    }
+                if self.scope.events.is_some() && !task.resume_values().is_empty() {
+                    task.send_event(EMPTY_UPDATE).await;
                 }
                 let shown =
                     TaskSummary { writes, error: Some(error.clone()), ..TaskSummary::default() };
@@ -153,7 +155,7 @@ impl Engine {
     }
 
     pub(super) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
-        let untracked = &self.scope.graph.untracked;
+        let untracked = &self.graph.untracked;
         if !untracked.is_empty() {
             let fields = self.state.fields();
             writes.retain(|it| !untracked.iter().any(|field| fields[field].name == it.field));

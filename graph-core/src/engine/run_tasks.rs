@@ -1,19 +1,19 @@
 //! Runs the unfinished tasks of a step.
 
-use super::{
-    Engine,
-    execute::{Job, TaskOutcome, TaskOutput, error_outcome, route_on_copy, run_task},
-    plan::StartInput,
-    step::Slot,
-    task_pool::TaskPool,
-};
 use crate::{
-    RunError,
     cache::{CacheKey, CachedResult},
-    checkpoint::TaskId,
-    graph::NodeIdx,
-    node::TaskInput,
-    subgraph::without_task_ids,
+    checkpoint::id::TaskId,
+    engine::{
+        execute::{Job, Task, TaskOutcome, TaskOutput, error_outcome, route_on_copy, run_task},
+        plan::StartInput,
+        running::Engine,
+        step::Slot,
+        task_pool::TaskPool,
+    },
+    error::RunError,
+    graph::erased::NodeIdx,
+    namespace::without_task_ids,
+    node::erased::TaskInput,
 };
 
 impl Engine {
@@ -26,7 +26,7 @@ impl Engine {
             if only.outcome.is_some() {
                 return Ok(());
             }
-            let report = match only.plan.node == self.scope.graph.start {
+            let report = match only.plan.node == self.graph.start {
                 true => self.take_input(only, true).into(),
                 false => run_task(self.job(only, true)).await,
             };
@@ -45,7 +45,7 @@ impl Engine {
             // After a failure no new task is started, but running tasks may finish, so that their work is not lost.
             while !failed && pool.has_capacity() && next < slots.len() {
                 let slot = &mut slots[next];
-                if slot.outcome.is_none() && slot.plan.node == self.scope.graph.start {
+                if slot.outcome.is_none() && slot.plan.node == self.graph.start {
                     let outcome = self.take_input(slot, false);
                     self.finish_task(slot, outcome.into()).await?;
                     failed |= slot.has_failed();
@@ -72,15 +72,19 @@ impl Engine {
         }
     }
 
+    pub(super) fn task(&self, slot: &Slot) -> Task {
+        Task { graph: self.graph.clone(), node: slot.plan.node, cx: slot.cx.clone() }
+    }
+
     fn job(&self, slot: &mut Slot, alone: bool) -> Job {
         let input = match slot.plan.payload.take() {
             Some(payload) => TaskInput::Payload(payload),
             None => TaskInput::State(self.state.snapshot()),
         };
-        let copies = self.scope.graph.has_routers(slot.plan.node)
-            && !self.routes_in_place(slot.plan.node, alone);
+        let copies =
+            self.graph.has_routers(slot.plan.node) && !self.routes_in_place(slot.plan.node, alone);
         Job {
-            cx: slot.cx.clone(),
+            task: self.task(slot),
             input,
             view: copies.then(|| self.state.fork()),
             failed: slot.failed.take(),
@@ -94,7 +98,7 @@ impl Engine {
     /// previous state must not be needed for a checkpoint. Nodes with a restricted view of the state are excluded,
     /// because their routers also see the node's own writes, which the fold consumes.
     fn routes_in_place(&self, node: NodeIdx, alone: bool) -> bool {
-        let entry = self.scope.graph.node(node);
+        let entry = self.graph.node(node);
         let options = &entry.options;
         alone
             && entry.reads.is_none()
@@ -123,7 +127,7 @@ impl Engine {
             ..TaskOutput::default()
         };
         if !self.routes_in_place(slot.plan.node, alone) {
-            let routed = route_on_copy(&slot.cx, &*self.state, &mut done);
+            let routed = route_on_copy(&self.task(slot), &*self.state, &mut done);
             if let Err(error) = routed {
                 return error_outcome(&slot.cx, error);
             }
@@ -135,12 +139,12 @@ impl Engine {
     pub(super) async fn look_up_cache(&mut self, slots: &mut [Slot]) -> Result<(), RunError> {
         let Some(cache) = self.scope.cache.clone() else { return Ok(()) };
         for slot in slots.iter_mut().filter(|it| it.outcome.is_none()) {
-            if self.scope.graph.node(slot.plan.node).options.cache.is_none() {
+            if self.graph.node(slot.plan.node).options.cache.is_none() {
                 continue;
             }
             let Some(input) = self.input_json(slot) else { continue };
             let namespace = without_task_ids(&self.scope.namespace);
-            let graph = self.scope.graph.name.as_bytes();
+            let graph = self.graph.name.as_bytes();
             let input =
                 TaskId::from_parts(&[graph, namespace.as_bytes(), input.to_string().as_bytes()]);
             let key = CacheKey { node: slot.cx.node().to_owned(), input };

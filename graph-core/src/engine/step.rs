@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{
-    Engine, ExitReason,
-    commit::{self, CommitResult, TaskWrites},
-    execute::{PendingFailure, TaskOutcome, TaskOutput, route, with_timeout},
-    load::{corrupt_error, stored_targets, updates_from_writes},
-    persist::Durability,
-    plan::{PlannedTask, Transition},
-};
 use crate::{
-    FieldWrite, RunError,
     cache::CacheKey,
-    checkpoint::{GotoRecord, Source},
-    context::{NodeFailure, TaskContext, TaskKind},
-    error::StopReason,
-    graph::{NodeIdx, Stops},
-    node::TaskInput,
-    state::FieldError,
+    checkpoint::{record::GotoRecord, stored::Source, writer::Durability},
+    context::task::{NodeFailure, TaskContext, TaskKind, TaskStep},
+    engine::{
+        commit::{self, CommitResult, TaskWrites},
+        execute::{PendingFailure, TaskOutcome, TaskOutput, route, with_timeout},
+        load::{corrupt_error, stored_targets, updates_from_writes},
+        outcome::ExitReason,
+        plan::{PlannedTask, Transition},
+        running::Engine,
+    },
+    error::RunError,
+    graph::{erased::NodeIdx, stops::Stops},
+    interrupt::StopReason,
+    node::erased::TaskInput,
+    state::field::{FieldError, FieldWrite},
 };
 
 /// The tasks of a step with their outcomes. Most steps have one task.
@@ -69,7 +69,7 @@ impl Engine {
             return Ok(Some(ExitReason::Stopped(StopReason::Drained)));
         }
         self.emit_task_starts(&slots).await;
-        match self.scope.graph.step_timeout {
+        match self.graph.step_timeout {
             None => self.execute(&mut slots).await?,
             Some(limit) => match with_timeout(limit, self.execute(&mut slots)).await {
                 Some(result) => result?,
@@ -97,7 +97,7 @@ impl Engine {
 
     /// Plans the tasks of the step and restores them from the records of earlier runs.
     fn plan(&mut self) -> Result<Slots, RunError> {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         // Without a checkpointer, the payloads are not needed again, so they can be moved.
         let planned = self.frontier.tasks(&graph, self.scope.writer.is_none());
         let mut slots = Slots::with_capacity(planned.len());
@@ -106,7 +106,7 @@ impl Engine {
             let (mut outcome, mut failed) = (None, None);
             if !self.records.tasks.is_empty() {
                 if let Some(task) = Arc::get_mut(&mut cx) {
-                    (outcome, failed) = self.restore_task(task)?;
+                    (outcome, failed) = self.restore_task(plan.node, task)?;
                 }
             }
             slots.push(Slot { plan, cx, outcome, failed, cache_key: None });
@@ -115,16 +115,20 @@ impl Engine {
     }
 
     pub(super) fn task_context(&self, node: NodeIdx, kind: TaskKind) -> TaskContext {
-        TaskContext::new(
-            self.scope.clone(),
-            node,
-            kind,
-            self.step,
-            self.max_step,
-            self.origin,
-            self.id,
-            self.resuming,
-        )
+        let entry = self.graph.node(node);
+        let (label, step) = (entry.label.clone(), self.task_step());
+        let tracks_heartbeats = entry.options.idle_timeout.is_some();
+        TaskContext::new(self.scope.clone(), label, kind, step, tracks_heartbeats)
+    }
+
+    pub(super) fn task_step(&self) -> TaskStep {
+        TaskStep {
+            number: self.step,
+            max: self.max_step,
+            origin: self.origin,
+            checkpoint: self.id,
+            resuming: self.resuming,
+        }
     }
 
     /// Creates a context for a task. Reuses the allocation of an earlier context if nothing else refers to that
@@ -144,6 +148,7 @@ impl Engine {
     /// handle.
     fn restore_task(
         &self,
+        node: NodeIdx,
         cx: &mut TaskContext,
     ) -> Result<(Option<TaskOutcome>, Option<Box<PendingFailure>>), RunError> {
         let Some(log) = self.records.tasks.get(&cx.id()).cloned() else { return Ok((None, None)) };
@@ -154,7 +159,7 @@ impl Engine {
         if let Some(result) = log.done {
             return Ok((Some(TaskOutcome::Done(self.recorded_output(result, false)?)), None));
         }
-        let handler = self.scope.graph.node(cx.node).options.handler.is_some();
+        let handler = self.graph.node(node).options.handler.is_some();
         let failure = match log.failed {
             Some((error, true)) if handler => NodeFailure { node: cx.node().to_owned(), error },
             _ => return Ok((None, None)),
@@ -189,7 +194,7 @@ impl Engine {
     ) -> Result<TaskOutput, FieldError> {
         Ok(TaskOutput {
             updates: updates_from_writes(&*self.state, writes)?,
-            targets: stored_targets(&self.scope.graph, gotos),
+            targets: stored_targets(&self.graph, gotos),
             routed: true,
             handled,
         })
@@ -197,7 +202,7 @@ impl Engine {
 
     async fn emit_step_checkpoint(&self, slots: &[Slot]) {
         if self.scope.events.is_some() {
-            let name = |it: &Slot| self.scope.graph.node(it.plan.node).label.to_string();
+            let name = |it: &Slot| self.graph.node(it.plan.node).label.to_string();
             self.emit_checkpoint(|| slots.iter().map(name).collect()).await;
         }
     }
@@ -214,7 +219,7 @@ impl Engine {
         for slot in self.visible(slots) {
             if let Some(done) = slot.output() {
                 let writes = self.writes_of(done).unwrap_or_default();
-                let targets = done.targets.iter().map(|it| it.to_record(&self.scope.graph));
+                let targets = done.targets.iter().map(|it| it.to_record(&self.graph));
                 let gotos: Vec<_> = targets.filter_map(Result::ok).collect();
                 self.emit_update(&slot.cx, &writes, &gotos, true, done.handled).await;
             }
@@ -222,7 +227,7 @@ impl Engine {
     }
 
     fn visible<'a>(&self, slots: &'a [Slot]) -> impl Iterator<Item = &'a Slot> {
-        let start = self.scope.graph.start;
+        let start = self.graph.start;
         slots.iter().filter(move |it| it.plan.node != start)
     }
 
@@ -234,7 +239,7 @@ impl Engine {
     }
 
     pub(super) fn input_json(&self, slot: &Slot) -> Option<serde_json::Value> {
-        let body = self.scope.graph.node(slot.plan.node).body.as_ref()?;
+        let body = self.graph.node(slot.plan.node).body.as_ref()?;
         body.0.input_json(&self.input(slot), &slot.cx)
     }
 
@@ -285,9 +290,8 @@ impl Engine {
         let mut writes: Vec<_> =
             copies.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
         let options = commit::CommitOptions { collect_changes: false, ..self.commit_options(true) };
-        let committed =
-            commit::commit(&self.scope.graph, &mut *state, &mut live, &mut writes, options)?;
-        let output = committed.changed.intersects(&self.scope.graph.output);
+        let committed = commit::commit(&self.graph, &mut *state, &mut live, &mut writes, options)?;
+        let output = committed.changed.intersects(&self.graph.output);
         if !committed.changed.is_empty() {
             self.emit_values(&*state, output).await;
         }
@@ -332,12 +336,12 @@ impl Engine {
             false => None,
         };
         let writing = [TaskWrites { node: slot.plan.node, updates: &mut done.updates }];
-        let mut fold = commit::begin_fold(&*self.state, &self.scope.graph, &writing, options)?;
+        let mut fold = commit::begin_fold(&*self.state, &self.graph, &writing, options)?;
         for update in &mut done.updates {
             self.state.fold(update, &mut fold)?;
         }
         if !done.routed {
-            if let Err(error) = route(&slot.cx, &*self.state, &mut done) {
+            if let Err(error) = route(&self.task(slot), &*self.state, &mut done) {
                 return Err(self.record_routing_failure(slot, error.into_halt()).await);
             }
         }
@@ -346,13 +350,13 @@ impl Engine {
             self.record_task_end(slot, &outcome, writes, None).await?;
         }
         slot.outcome = Some(outcome);
-        let graph = &self.scope.graph;
+        let graph = &self.graph;
         Ok(commit::finish_fold(graph, &mut *self.state, &mut self.live_step_scoped, fold, options)?)
     }
 
     /// Follows the transitions of all tasks, in task order.
     fn advance(&mut self, slots: &[Slot]) {
-        let graph = self.scope.graph.clone();
+        let graph = self.graph.clone();
         let planned = || in_task_order(slots).map(|it| &slots[it].plan);
         let transitions = in_task_order(slots).filter_map(|it| {
             let done = slots[it].output()?;
@@ -368,7 +372,7 @@ impl Engine {
     /// Finishes a step: sends and stores the new state and drops the step's records.
     async fn finish_step(&mut self, committed: CommitResult) -> Result<(), RunError> {
         let CommitResult { changed, mut affected, mut changes } = committed;
-        let output = changed.intersects(&self.scope.graph.output);
+        let output = changed.intersects(&self.graph.output);
         self.has_output |= output;
         if self.scope.events.is_some() && !changed.is_empty() {
             self.emit_values(&*self.state, output).await;
@@ -404,21 +408,17 @@ impl Engine {
     }
 
     fn stops_before(&self, slots: &[Slot]) -> bool {
-        let stops = self.scope.settings.stop_before.as_ref();
-        self.stops_at(stops.unwrap_or(&self.scope.graph.stop_before), slots)
+        self.stops_at(&self.stop_before, slots)
     }
 
     fn stops_after(&self, slots: &[Slot]) -> bool {
-        let stops = self.scope.settings.stop_after.as_ref();
-        self.stops_at(stops.unwrap_or(&self.scope.graph.stop_after), slots)
+        self.stops_at(&self.stop_after, slots)
     }
 
     fn stops_at(&self, stops: &Stops, slots: &[Slot]) -> bool {
         !matches!(stops, Stops::None)
             && self.frontier.version > self.frontier.resumed_version
-            && self
-                .visible(slots)
-                .any(|it| stops.contains(&self.scope.graph.node(it.plan.node).label))
+            && self.visible(slots).any(|it| stops.contains(&self.graph.node(it.plan.node).label))
     }
 
     async fn stop_at(&self, stop: StopReason) -> ExitReason {

@@ -7,7 +7,7 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 
-use super::execute::{Job, TaskReport, run_task};
+use crate::engine::execute::{Job, TaskReport, run_task};
 
 /// Maximum number of graph tasks that share one tokio task.
 ///

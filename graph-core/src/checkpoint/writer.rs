@@ -10,7 +10,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     checkpoint::{
-        CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, Lease, TaskRecord,
+        error::CheckpointError,
+        record::TaskRecord,
+        saver::{Checkpointer, Lease},
+        stored::{CheckpointKey, CheckpointWrite},
     },
     spans,
 };
