@@ -1,23 +1,27 @@
-//! The engine: a loop of supersteps (plan → execute → commit) over a type-erased state.
+//! The engine: a loop of supersteps over a type-erased state.
 //!
-//! `Engine::run_to_end` is the loop. [`load`] prepares an engine from a checkpoint and an input, and [`step`] runs one
-//! superstep. [`edit`] changes a thread, and [`inspect`] reads a thread; neither of them runs a node.
+//! [`start`] prepares a [`running`] graph from a checkpoint and an input, and [`superstep`] runs its steps. [`edit`]
+//! changes a thread, and [`inspect`] reads a thread; neither of them runs a node.
 
 mod commit;
 mod conflict;
 pub(crate) mod edit;
-mod events;
+mod end_task;
 mod execute;
 mod fast_path;
+mod halt;
 pub(crate) mod input;
 pub(crate) mod inspect;
 mod load;
 pub(crate) mod outcome;
+mod persist;
 mod plan;
-mod record_task_end;
+mod publish;
 mod records;
-mod run_tasks;
+mod run_loop;
 mod running;
 pub(crate) mod start;
-mod step;
+mod step_task;
+mod superstep;
+mod target;
 mod task_pool;

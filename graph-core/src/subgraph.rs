@@ -6,12 +6,8 @@ use serde_json::Value;
 
 use crate::{
     context::{Context, task::TaskContext},
-    engine::{
-        input::RunInput,
-        outcome::{ExitReason, GraphOutcome},
-        start,
-    },
-    error::{NodeError, RunError},
+    engine::{input::RunInput, outcome::GraphOutcome, start},
+    error::{Cause, Halt, NodeError, RunError},
     graph::{
         compiled::CompiledGraph,
         erased::Subgraph,
@@ -209,10 +205,10 @@ impl ErasedNode for Body {
         let (body, cx) = (self.clone(), cx.clone());
         Box::pin(async move {
             let input = (body.input)(input, &cx)?;
-            let finished = run_nested(&cx, &body.inner, input).await?;
+            let outcome = run_nested(&cx, &body.inner, input).await?;
             // A subgraph that wrote no output field does not update the parent.
-            if finished.has_output {
-                (body.output)(finished.state, &cx)
+            if outcome.has_output {
+                (body.output)(outcome.state, &cx)
             } else {
                 Ok(NodeOutput::default())
             }
@@ -236,8 +232,8 @@ impl<C: Send + Sync + 'static> Context<C> {
         input: impl Into<Input<S>>,
     ) -> Result<Option<S>, NodeError> {
         let inner = Subgraph { graph: graph.erased().clone(), persistence };
-        let finished = run_nested(&self.task, &inner, input.into().erase()).await?;
-        Ok(finished.has_output.then(|| downcast_state(finished.state)))
+        let outcome = run_nested(&self.task, &inner, input.into().erase()).await?;
+        Ok(outcome.has_output.then(|| downcast_state(outcome.state)))
     }
 }
 
@@ -261,13 +257,17 @@ async fn run_nested(
     };
     // Boxed, because the engine's future is recursive: it runs nodes that run the engine.
     match Box::pin(start::run_nested(task.clone(), inner.clone(), namespace, input)).await {
-        Ok(finished) => match finished.exit {
-            ExitReason::Done => Ok(finished),
-            ExitReason::Interrupted(interrupts) => Err(NodeError::interrupted(interrupts)),
-            ExitReason::Stopped(stop) => Err(NodeError::stopped(stop)),
-            ExitReason::ParentCommand(command) => Err(NodeError::delivered_command(command)),
+        Ok(outcome) => match outcome.halt {
+            None => Ok(outcome),
+            Some(Halt::ParentCommand(command)) => {
+                Err(NodeError::from_cause(Cause::DeliveredCommand(command)))
+            }
+            Some(halt) => Err(NodeError::halted(halt)),
         },
-        Err(RunError::Node { error, terminal, .. }) => Err(NodeError::inner(error, terminal)),
+        // The failure of a node in the subgraph becomes the failure of the node that runs the subgraph.
+        Err(RunError::Node { error, terminal, .. }) => {
+            Err(NodeError::from_cause(Cause::Failed { source: error, terminal }))
+        }
         Err(error) => Err(NodeError::terminal(error)),
     }
 }

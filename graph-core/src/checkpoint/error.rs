@@ -1,6 +1,8 @@
 //! Errors of checkpointers.
 
-use crate::checkpoint::id::CheckpointId;
+use std::fmt::Display;
+
+use crate::checkpoint::{id::CheckpointId, stored::CheckpointKey};
 
 /// An error returned by a checkpointer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -75,4 +77,11 @@ pub enum CheckpointError {
     /// The storage failed.
     #[error("the checkpoint storage failed: {0}")]
     Storage(std::sync::Arc<dyn std::error::Error + Send + Sync>),
+}
+
+impl CheckpointError {
+    /// Creates the error for a checkpoint whose data is invalid.
+    pub(crate) fn corrupt(key: &CheckpointKey, problem: impl Display) -> Self {
+        Self::Corrupt { thread: key.thread.clone(), id: key.id, problem: problem.to_string() }
+    }
 }

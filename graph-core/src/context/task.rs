@@ -27,7 +27,7 @@ use crate::{
     },
     control::RunControl,
     effects::{DivergenceError, EffectCall, EffectDecision, RecordedError},
-    error::NodeError,
+    error::{Halt, NodeError},
     interrupt::Interrupt,
     label::Label,
     namespace::nested_namespace,
@@ -282,7 +282,7 @@ impl TaskContext {
         let value = serde_json::to_value(value).map_err(NodeError::terminal)?;
         limits::check_storable("interrupt value", &value, self.scope.max_stored_bytes)
             .map_err(NodeError::terminal)?;
-        Err(NodeError::interrupted(vec![Interrupt { id, value, namespace }]))
+        Err(NodeError::halted(Halt::Interrupted(vec![Interrupt { id, value, namespace }])))
     }
 
     pub(super) fn next_draw(&self) -> usize {

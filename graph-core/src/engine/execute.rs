@@ -12,59 +12,35 @@ use std::{
 };
 
 use serde_json::Value;
-use smallvec::SmallVec;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{
     checkpoint::{record::TaskEvent, writer::Durability},
     context::task::{NodeFailure, TaskContext},
     engine::{
-        events::{emit_retried, emit_task_failed},
-        plan::{Target, Targets},
+        outcome::{TaskOutcome, TaskOutput},
+        publish::{publish_failure, publish_retry},
+        target::{SentToEndError, resolve_gotos},
     },
-    error::{Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError},
-    goto::{Goto, ParentCommand},
+    error::{
+        Cause, Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError,
+    },
+    goto::ParentCommand,
     graph::erased::{Graph, NodeEntry, NodeIdx, RouteCall},
-    interrupt::{Interrupt, StopReason},
-    label::END_NAME,
     node::{
         erased::{NodeBody, TaskInput},
         output::NodeOutput,
     },
     spans,
-    state::{
-        erased::{AnyUpdate, ErasedState},
-        field::FieldError,
-        fold::Fold,
-    },
+    state::{erased::ErasedState, field::FieldError, fold::Fold},
 };
-
-/// How a task ended.
-pub(crate) enum TaskOutcome {
-    Done(TaskOutput),
-    Failed(Box<RunError>),
-    Interrupted(Vec<Interrupt>),
-    ParentCommand(Box<ParentCommand>),
-    Stopped(StopReason),
-}
-
-/// The writes of a finished task, and the targets it routed to.
-#[derive(Default)]
-pub(crate) struct TaskOutput {
-    pub(crate) updates: SmallVec<[AnyUpdate; 1]>,
-    pub(crate) targets: Targets,
-    /// Whether the node's routers have been called. If not, the commit calls them with the committed state.
-    pub(crate) routed: bool,
-    /// Whether the output comes from the node's error handler. If so, the node's own edges do not fire.
-    pub(crate) handled: bool,
-}
 
 /// A task: the node that it runs, and its context.
 #[derive(Clone)]
-pub(crate) struct Task {
-    pub(crate) graph: Arc<Graph>,
-    pub(crate) node: NodeIdx,
-    pub(crate) cx: Arc<TaskContext>,
+pub(super) struct Task {
+    pub(super) graph: Arc<Graph>,
+    pub(super) node: NodeIdx,
+    pub(super) cx: Arc<TaskContext>,
 }
 
 impl Task {
@@ -72,27 +48,27 @@ impl Task {
         self.graph.node(self.node)
     }
 
-    pub(crate) fn body(&self) -> &NodeBody {
+    pub(super) fn body(&self) -> &NodeBody {
         self.entry().body.as_ref().expect("START has no body and is never executed")
     }
 }
 
 /// A task ready to run.
-pub(crate) struct Job {
-    pub(crate) task: Task,
-    pub(crate) input: TaskInput,
+pub(super) struct Job {
+    pub(super) task: Task,
+    pub(super) input: TaskInput,
     /// The state that the routers read. `None` if there are no routers or if the commit calls them.
-    pub(crate) view: Option<Box<dyn ErasedState>>,
+    pub(super) view: Option<Box<dyn ErasedState>>,
     /// A failure from an earlier run. If it is present, only the error handler still has to run.
-    pub(crate) failed: Option<Box<PendingFailure>>,
+    pub(super) failed: Option<Box<PendingFailure>>,
 }
 
 /// A failure that the error handler must handle, with the resume values and effects that the handler recorded in an
 /// earlier run.
-pub(crate) struct PendingFailure {
-    pub(crate) failure: NodeFailure,
-    pub(crate) resume_values: Vec<Value>,
-    pub(crate) effects: BTreeMap<String, Value>,
+pub(super) struct PendingFailure {
+    pub(super) failure: NodeFailure,
+    pub(super) resume_values: Vec<Value>,
+    pub(super) effects: BTreeMap<String, Value>,
 }
 
 impl From<NodeFailure> for PendingFailure {
@@ -102,26 +78,32 @@ impl From<NodeFailure> for PendingFailure {
 }
 
 /// The outcome of a task, or the outcome of its error handler if the handler ran.
-pub(crate) struct TaskReport {
-    pub(crate) outcome: TaskOutcome,
-    /// The node's failure and the handler's context, if the handler ran.
-    pub(crate) handled: Option<Box<(NodeFailure, Arc<TaskContext>)>>,
+pub(super) struct Execution {
+    pub(super) outcome: TaskOutcome,
+    pub(super) handled: Option<Box<HandledFailure>>,
 }
 
-impl From<TaskOutcome> for TaskReport {
+/// A failure that an error handler took over.
+pub(super) struct HandledFailure {
+    pub(super) failure: NodeFailure,
+    /// The handler's context.
+    pub(super) handler: Arc<TaskContext>,
+}
+
+impl From<TaskOutcome> for Execution {
     fn from(outcome: TaskOutcome) -> Self {
         Self { outcome, handled: None }
     }
 }
 
 /// Runs the attempts of a task, then its error handler if they all failed.
-pub(crate) fn run_task(job: Job) -> impl Future<Output = TaskReport> + Send {
+pub(super) fn run_task(job: Job) -> impl Future<Output = Execution> + Send {
     let cx = &job.task.cx;
     let span = spans::task(cx.node(), cx.step.number, || cx.id());
     spans::instrument(span, run_unspanned(job))
 }
 
-async fn run_unspanned(job: Job) -> TaskReport {
+async fn run_unspanned(job: Job) -> Execution {
     let Job { task, input, view, failed } = job;
     let options = &task.entry().options;
     if options.retries.is_empty() && options.handler.is_none() {
@@ -135,7 +117,7 @@ async fn run_unspanned(job: Job) -> TaskReport {
 }
 
 /// Runs a task that has retries or an error handler.
-async fn run_with_recovery(job: Job) -> TaskReport {
+async fn run_with_recovery(job: Job) -> Execution {
     let Job { task, input, view, failed } = job;
     let options = &task.entry().options;
     if let Some(left) = failed {
@@ -154,12 +136,12 @@ async fn run_with_recovery(job: Job) -> TaskReport {
             return TaskOutcome::Failed(Box::new(error.into())).into();
         }
     }
-    emit_task_failed(cx, &failure).await;
+    publish_failure(cx, &failure.error, false).await;
     run_handler(&task, input, failure.into()).await
 }
 
 /// Runs the node's error handler after the task has failed.
-async fn run_handler(task: &Task, input: TaskInput, left: PendingFailure) -> TaskReport {
+async fn run_handler(task: &Task, input: TaskInput, left: PendingFailure) -> Execution {
     let PendingFailure { failure, resume_values, effects } = left;
     let mut handler = task.cx.handler(failure.clone());
     handler.restore(resume_values, effects);
@@ -167,13 +149,14 @@ async fn run_handler(task: &Task, input: TaskInput, left: PendingFailure) -> Tas
     let outcome = match &task.entry().options.handler {
         Some(body) => {
             let outcome = call_node(&handler, body, input).await;
-            let done = outcome.and_then(|it| resolve_outcome(it, &task.graph, task.node));
+            let done = outcome.and_then(|it| resolve_output(it, task));
             let done = done.map(|it| TaskOutput { handled: true, routed: true, ..it });
             task_outcome(&handler.cx, done)
         }
-        None => error_outcome(&task.cx, NodeError::from(failure.error.clone())),
+        None => task_outcome(&task.cx, Err(NodeError::from(failure.error.clone()))),
     };
-    TaskReport { outcome, handled: Some(Box::new((failure, handler.cx))) }
+    let handled = Some(Box::new(HandledFailure { failure, handler: handler.cx }));
+    Execution { outcome, handled }
 }
 
 /// Repeats attempts until one succeeds or no retry policy allows another attempt.
@@ -194,7 +177,7 @@ async fn run_with_retries(
         match retries.iter().find(|it| it.applies(&error)) {
             Some(retry) if failed < retry.max_attempts => {
                 let wait = retry.delay(failed);
-                emit_retried(&task.cx, &error, wait).await;
+                publish_retry(&task.cx, &error, wait).await;
                 sleep(wait).await;
                 task.cx.next_attempt();
             }
@@ -210,7 +193,7 @@ async fn run_attempt(
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
     let outcome = call_node(task, task.body(), input).await?;
-    let mut done = resolve_outcome(outcome, &task.graph, task.node)?;
+    let mut done = resolve_output(outcome, task)?;
     if let Some(view) = view {
         let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(task, view, &mut done)));
         routed.map_err(panic_error)??;
@@ -219,52 +202,15 @@ async fn run_attempt(
 }
 
 /// Converts a node's output into the output of its task and resolves each goto to its target node.
-pub(super) fn resolve_outcome(
-    outcome: NodeOutput,
-    graph: &Graph,
-    node: NodeIdx,
-) -> Result<TaskOutput, NodeError> {
-    if let Some(command) = outcome.parent {
-        return Err(NodeError::parent_command(command));
+pub(super) fn resolve_output(returned: NodeOutput, task: &Task) -> Result<TaskOutput, NodeError> {
+    if let Some(command) = returned.parent {
+        return Err(NodeError::halted(Halt::ParentCommand(command)));
     }
-    let mut done = TaskOutput { updates: outcome.updates, ..TaskOutput::default() };
-    if !outcome.gotos.is_empty() {
-        resolve_gotos(graph, node, outcome.gotos, &mut done.targets)?;
+    let mut output = TaskOutput::new(task.node, returned.updates);
+    if !returned.gotos.is_empty() {
+        resolve_gotos(&task.graph, task.node, returned.gotos, &mut output.targets)?;
     }
-    Ok(done)
-}
-
-/// Resolves gotos to nodes of the graph and appends them to `targets`. A goto to END adds nothing.
-pub(crate) fn resolve_gotos(
-    graph: &Graph,
-    from: NodeIdx,
-    gotos: impl IntoIterator<Item = Goto>,
-    targets: &mut Targets,
-) -> Result<(), NodeError> {
-    for goto in gotos {
-        match (graph.find(goto.to.as_str()), goto.payload) {
-            (Some(node), None) if node != graph.start => targets.push(Target::Node(node)),
-            (Some(node), Some(payload)) if node != graph.start => {
-                let payload =
-                    payload.ensure_depth(goto.to.as_str()).map_err(NodeError::terminal)?;
-                targets.push(Target::Send(node, payload));
-            }
-            (None, None) if goto.to.as_str() == END_NAME => {}
-            (None, Some(_)) if goto.to.as_str() == END_NAME => {
-                let from = graph.node(from).label.to_string();
-                return Err(NodeError::terminal(SentToEndError { from }));
-            }
-            _ => return Err(NodeError::terminal(graph.unknown_target(from, &goto.to))),
-        }
-    }
-    Ok(())
-}
-
-/// The error returned when a node sends a payload to END.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("`{from}` sent a payload to END, which takes none; use `Goto::end()` without a payload")]
-pub(crate) struct SentToEndError {
-    from: String,
+    Ok(output)
 }
 
 /// Calls the routers with a copy of the state that includes the task's own writes.
@@ -289,7 +235,7 @@ pub(super) fn route_on_copy(
 }
 
 /// Calls the routers of the task's node. `state` must include the task's own writes.
-pub(crate) fn route(
+pub(super) fn route(
     task: &Task,
     state: &dyn ErasedState,
     done: &mut TaskOutput,
@@ -348,12 +294,12 @@ async fn with_time_limits(
 /// Converts a command that a subgraph sent to its parent into the output of the subgraph's node.
 #[cold]
 fn accept_command(error: NodeError) -> Result<NodeOutput, NodeError> {
-    match error.into_halt() {
-        Halt::DeliveredCommand(command) => {
+    match error.into_cause() {
+        Cause::DeliveredCommand(command) => {
             let ParentCommand { updates, gotos } = *command;
             Ok(NodeOutput { updates, gotos: gotos.into_vec(), parent: None })
         }
-        halt => Err(NodeError::from_halt(halt)),
+        cause => Err(NodeError::from_cause(cause)),
     }
 }
 
@@ -389,27 +335,34 @@ fn panic_error(panic: Box<dyn std::any::Any + Send>) -> NodeError {
     NodeError::from(NodePanicError { message })
 }
 
-fn task_outcome(cx: &TaskContext, result: Result<TaskOutput, NodeError>) -> TaskOutcome {
-    result.map_or_else(|error| error_outcome(cx, error), TaskOutcome::Done)
-}
-
-/// Converts an error that was neither retried nor handled into the outcome of its task.
-pub(super) fn error_outcome(cx: &TaskContext, error: NodeError) -> TaskOutcome {
-    match error.into_halt() {
-        Halt::Interrupted(interrupts) => TaskOutcome::Interrupted(interrupts),
-        Halt::ParentCommand(command) | Halt::DeliveredCommand(command) => {
-            TaskOutcome::ParentCommand(command)
-        }
-        Halt::Stopped(stop) => TaskOutcome::Stopped(stop),
-        Halt::Failed { source, terminal } => {
-            TaskOutcome::Failed(Box::new(run_error(cx, source, terminal)))
+/// Converts the result of a task that is neither retried nor handled into its outcome.
+pub(super) fn task_outcome(cx: &TaskContext, result: Result<TaskOutput, NodeError>) -> TaskOutcome {
+    let error = match result {
+        Ok(output) => return TaskOutcome::Done(output),
+        Err(error) => error,
+    };
+    match error.into_cause() {
+        Cause::Halted(halt) => TaskOutcome::Halted(halt),
+        Cause::DeliveredCommand(command) => TaskOutcome::Halted(Halt::ParentCommand(command)),
+        Cause::Failed { source, terminal } => {
+            TaskOutcome::Failed(Box::new(failure(cx, source, terminal)))
         }
     }
 }
 
-/// Converts a node's error into a run error. Errors that the engine itself raised are not wrapped in
+/// Converts the error of a router or of a goto into a run error.
+pub(super) fn run_error(cx: &TaskContext, error: NodeError) -> RunError {
+    match error.into_cause() {
+        Cause::Failed { source, terminal } => failure(cx, source, terminal),
+        Cause::Halted(_) | Cause::DeliveredCommand(_) => {
+            RunError::InvalidUpdate("a branch cannot interrupt".to_owned())
+        }
+    }
+}
+
+/// Converts the failure of a node into a run error. Errors that the engine itself raised are not wrapped in
 /// [`RunError::Node`].
-pub(crate) fn run_error(
+fn failure(
     cx: &TaskContext,
     source: Arc<dyn std::error::Error + Send + Sync>,
     terminal: bool,
@@ -428,9 +381,4 @@ pub(crate) fn run_error(
         return RunError::InvalidUpdate(error.to_string());
     }
     RunError::Node { node: cx.node().to_owned(), step: cx.step.number, error: source, terminal }
-}
-
-/// Awaits the future for at most `limit`. Returns `None` on timeout.
-pub(crate) async fn with_timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    tokio::time::timeout(limit, future).await.ok()
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     checkpoint::{
+        error::CheckpointError,
         id::TaskId,
         query::Lookup,
         saver::Checkpointer,
@@ -13,8 +14,8 @@ use crate::{
     },
     context::task::{TaskKind, task_id},
     engine::{
-        commit::{self, CommitOptions, TaskWrites},
-        load::{corrupt_error, stored_state, updates_from_writes},
+        commit::{CommitOptions, GraphState},
+        outcome::TaskOutput,
         plan::{Frontier, PlannedTask},
         records::{Records, TaskLog},
     },
@@ -22,10 +23,7 @@ use crate::{
     graph::erased::{Graph, NodeIdx},
     interrupt::Interrupt,
     namespace::{Persistence, nested_namespace, without_task_ids},
-    state::{
-        erased::{AnyUpdate, ErasedState},
-        field::{FieldSet, FieldWrite},
-    },
+    state::{erased::ErasedState, field::FieldWrite},
 };
 
 /// Selects the contents of a snapshot.
@@ -91,23 +89,21 @@ pub(crate) fn snapshot<'a>(
     Box::pin(async move {
         let mut checkpoint = checkpoint;
         graph.migrate(&mut checkpoint)?;
-        let (mut state, mut live) = stored_state(graph, &checkpoint)?;
+        let mut state = GraphState::load(graph, &checkpoint)?;
         let planned = planned_tasks(graph, &checkpoint);
         let mut records = Records::new(checkpoint.records.clone());
         for (writes, _) in std::mem::take(&mut records.commands) {
-            let mut update = updates_from_writes(&*state, writes)?;
-            fold(graph, &mut *state, &mut live, &mut [(graph.start, &mut update[..])], false)?;
+            let mut command = TaskOutput::new(graph.start, state.updates_from(writes)?);
+            state.commit(graph, [&mut command], commit_options(false))?;
         }
         let ids: Vec<_> =
             planned.iter().map(|it| planned_task_id(graph, &checkpoint, it)).collect();
         if view.live {
             let log =
                 |plan: &PlannedTask, id| task_log(graph, &checkpoint, &records, plan, id, view);
-            fold_finished(graph, &mut *state, &mut live, &planned, &ids, log).map_err(|error| {
-                match error {
-                    RunError::Field(error) => corrupt_error(&checkpoint.key, &error).into(),
-                    error => error,
-                }
+            fold_finished(graph, &mut state, &planned, &ids, log).map_err(|error| match error {
+                RunError::Field(error) => CheckpointError::corrupt(&checkpoint.key, &error).into(),
+                error => error,
             })?;
         }
         let mut tasks = Vec::new();
@@ -122,7 +118,7 @@ pub(crate) fn snapshot<'a>(
         let open = tasks.iter().filter(|it| !view.live || it.result.is_none());
         let next = open.map(|it| it.node.clone()).collect();
         let pending_joins = pending_joins(graph, &checkpoint);
-        Ok(Snapshot { state, next, tasks, pending_joins, checkpoint })
+        Ok(Snapshot { state: state.values, next, tasks, pending_joins, checkpoint })
     })
 }
 
@@ -193,50 +189,36 @@ fn task_state(
 /// conflict.
 fn fold_finished(
     graph: &Graph,
-    state: &mut dyn ErasedState,
-    live: &mut FieldSet,
+    state: &mut GraphState,
     planned: &[PlannedTask],
     ids: &[TaskId],
     log: impl Fn(&PlannedTask, TaskId) -> TaskLog,
 ) -> Result<(), RunError> {
-    let mut done = Vec::new();
+    let mut finished = Vec::new();
     for (plan, id) in planned.iter().zip(ids) {
         if let Some((writes, _)) = log(plan, *id).done {
-            done.push((
-                plan.kind != TaskKind::Pull,
-                plan.node,
-                updates_from_writes(state, writes)?,
-            ));
+            let output = TaskOutput::new(plan.node, state.updates_from(writes)?);
+            finished.push((plan.order(), output));
         }
     }
-    if done.is_empty() {
+    if finished.is_empty() {
         return Ok(());
     }
-    done.sort_by_key(|(pushed, node, _)| (*pushed, if *pushed { 0 } else { *node }));
-    let mut tasks: Vec<_> = done.iter_mut().map(|(_, node, it)| (*node, &mut it[..])).collect();
-    match fold(graph, state, live, &mut tasks, true) {
-        Err(RunError::Conflict(_)) => {}
-        result => result?,
+    finished.sort_by_key(|(order, _)| *order);
+    let outputs = finished.iter_mut().map(|(_, output)| output);
+    match state.commit(graph, outputs, commit_options(true)) {
+        Ok(_) | Err(RunError::Conflict(_)) => {}
+        Err(error) => return Err(error),
     }
     // As in LangGraph, this view leaves out step-scoped fields.
-    for field in live.iter() {
-        state.clear(field);
+    for field in state.live.iter() {
+        state.values.clear(field);
     }
     Ok(())
 }
 
-fn fold(
-    graph: &Graph,
-    state: &mut dyn ErasedState,
-    live: &mut FieldSet,
-    tasks: &mut [(NodeIdx, &mut [AnyUpdate])],
-    clear_step_scoped: bool,
-) -> Result<(), RunError> {
-    let mut writes: Vec<_> =
-        tasks.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
-    let options = CommitOptions { step: 0, clear_step_scoped, collect_changes: false };
-    commit::commit(graph, state, live, &mut writes, options)?;
-    Ok(())
+fn commit_options(clear_step_scoped: bool) -> CommitOptions {
+    CommitOptions { step: 0, clear_step_scoped, collect_changes: false }
 }
 
 async fn subgraph(

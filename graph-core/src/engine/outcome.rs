@@ -1,24 +1,45 @@
-//! How a graph ends.
+//! Outcomes: how tasks and graphs end.
+
+use smallvec::SmallVec;
 
 use crate::{
-    goto::ParentCommand,
-    interrupt::{Interrupt, StopReason},
-    state::erased::AnyState,
+    engine::target::Targets,
+    error::{Halt, RunError},
+    graph::erased::NodeIdx,
+    state::erased::{AnyState, AnyUpdate},
 };
 
-/// The result of a run that did not fail, for a top-level graph or a subgraph.
+/// How a task ended.
+pub(super) enum TaskOutcome {
+    Done(TaskOutput),
+    Failed(Box<RunError>),
+    Halted(Halt),
+}
+
+/// The writes of a finished task, and the targets it routed to.
+pub(super) struct TaskOutput {
+    pub(super) node: NodeIdx,
+    pub(super) updates: SmallVec<[AnyUpdate; 1]>,
+    pub(super) targets: Targets,
+    /// Whether the node's routers have been called. If not, they are called with the committed state.
+    pub(super) routed: bool,
+    /// Whether the output comes from the node's error handler. If so, the node's own edges do not fire.
+    pub(super) handled: bool,
+}
+
+impl TaskOutput {
+    /// Creates the output of a task whose routers have not been called.
+    pub(super) fn new(node: NodeIdx, updates: SmallVec<[AnyUpdate; 1]>) -> Self {
+        Self { node, updates, targets: Targets::new(), routed: false, handled: false }
+    }
+}
+
+/// How a graph ended, unless it failed. The graph is a top-level graph or a subgraph.
 pub(crate) struct GraphOutcome {
-    pub(crate) exit: ExitReason,
+    /// Why the graph ended early, or `None` if it completed.
+    pub(crate) halt: Option<Halt>,
     /// The final state.
     pub(crate) state: AnyState,
     /// Whether the graph produced output, that is, wrote an output field or continued from a checkpoint.
     pub(crate) has_output: bool,
-}
-
-/// Why a graph stopped running.
-pub(crate) enum ExitReason {
-    Done,
-    Interrupted(Vec<Interrupt>),
-    Stopped(StopReason),
-    ParentCommand(Box<ParentCommand>),
 }

@@ -1,43 +1,69 @@
-//! A running graph.
+//! A running graph: its state, its position in the thread and its pending work.
 
-use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
 use crate::{
     checkpoint::{
+        error::CheckpointError,
         id::CheckpointId,
-        record::TaskRecord,
-        stored::{CheckpointKey, CheckpointWrite, Header, NewCheckpoint, Source},
-        writer::Durability,
+        record::{StartRecord, TaskRecord},
+        stored::{Checkpoint, Source},
     },
-    context::task::{Scope, TaskContext},
+    context::task::{Scope, TaskContext, TaskKind, TaskStep},
     engine::{
-        commit,
-        outcome::{ExitReason, GraphOutcome},
-        plan::Frontier,
+        commit::GraphState,
+        load::Loaded,
+        plan::{Frontier, StartInput},
         records::Records,
+        target::stored_targets,
     },
     error::RunError,
-    graph::{erased::Graph, stops::Stops},
-    spans,
+    graph::{
+        erased::{Graph, NodeIdx},
+        stops::Stops,
+    },
     state::{
         change::Change,
-        erased::{AnyState, ErasedState},
-        field::FieldSet,
+        erased::AnyState,
+        field::{FieldError, FieldSet},
     },
 };
 
-/// A running graph: its state, its position in the thread and its pending work.
-pub(crate) struct Engine {
+/// A running graph.
+pub(super) struct Engine {
     pub(super) graph: Arc<Graph>,
+    pub(super) scope: Arc<Scope>,
     pub(super) stop_before: Stops,
     pub(super) stop_after: Stops,
-    pub(super) scope: Arc<Scope>,
-    pub(super) state: Box<dyn ErasedState>,
+    pub(super) state: GraphState,
     pub(super) frontier: Frontier,
-    /// Step-scoped fields that currently have a value.
-    pub(super) live_step_scoped: FieldSet,
     pub(super) step: i64,
     pub(super) max_step: i64,
+    pub(super) history: History,
+    /// Records that earlier runs stored for the tasks of the current step.
+    pub(super) records: Records,
+    /// How the run treats earlier work. `None` after the first step.
+    pub(super) first_step: Option<FirstStep>,
+    /// Whether this run wrote an output field or continued from a checkpoint.
+    pub(super) has_output: bool,
+    /// The final state of an interrupted run, including the writes of tasks that finished in the interrupted step.
+    pub(super) exit_state: Option<AnyState>,
+    /// The context of a finished task, kept so that the next task can reuse its allocation.
+    pub(super) spare_context: Option<Arc<TaskContext>>,
+}
+
+/// How the first step of a run treats the work of earlier runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstStep {
+    /// Whether tasks run again even if they are recorded as finished. Set for time travel.
+    pub(super) replaying: bool,
+    /// Whether subgraphs resume from their own checkpoints.
+    pub(super) resuming: bool,
+}
+
+/// The position of a run in its thread, and the data that the next checkpoint will store.
+#[derive(Debug)]
+pub(super) struct History {
     /// The checkpoint that the current step starts from.
     pub(super) id: CheckpointId,
     /// The checkpoint that task ids are derived from.
@@ -49,186 +75,113 @@ pub(crate) struct Engine {
     pub(super) head: Option<CheckpointId>,
     /// The last stored checkpoint. The changes in the next checkpoint are relative to it.
     pub(super) stored: Option<CheckpointId>,
-    /// Fields changed since `stored`. Used only with exit durability.
-    pub(super) unsaved: FieldSet,
-    /// Whether the next checkpoint must contain the whole state because `stored` has an older state version.
-    pub(super) rebase: bool,
-    /// Changes made by an input command; they become part of the next checkpoint.
-    pub(super) command_changes: Vec<(String, Change)>,
-    /// Records that earlier runs stored for the tasks of the current step.
-    pub(super) records: Records,
-    /// Records to be stored with the next checkpoint or at the end of the run.
-    pub(super) buffered_records: Vec<TaskRecord>,
-    pub(super) first_step: bool,
-    /// Whether tasks run again even if they are recorded as finished. Set for time travel.
-    pub(super) replaying: bool,
-    /// Whether subgraphs that run in this step resume from their own checkpoints.
-    pub(super) resuming: bool,
     /// Whether this run has created a checkpoint.
     pub(super) checkpointed: bool,
-    /// Whether this run wrote an output field or continued from a checkpoint.
-    pub(super) has_output: bool,
-    /// The final state of an interrupted run, including the writes of tasks that finished in the interrupted step.
-    pub(super) exit_state: Option<AnyState>,
-    /// The context of a finished task, kept so that the next task can reuse its allocation.
-    pub(super) spare_context: Option<Arc<TaskContext>>,
+    /// Whether the next checkpoint must contain the whole state because `stored` has an older state version.
+    pub(super) rebase: bool,
+    /// Fields changed since `stored`. Used only with exit durability.
+    pub(super) unsaved_fields: FieldSet,
+    /// Changes made by an input command; they become part of the next checkpoint.
+    pub(super) command_changes: Vec<(String, Change)>,
+    /// Records to be stored with the next checkpoint or at the end of the run.
+    pub(super) buffered_records: Vec<TaskRecord>,
+}
+
+impl History {
+    fn new(id: CheckpointId, origin: CheckpointId) -> Self {
+        Self {
+            id,
+            origin,
+            parent: None,
+            source: Source::Input,
+            head: None,
+            stored: None,
+            checkpointed: false,
+            rebase: false,
+            unsaved_fields: FieldSet::default(),
+            command_changes: Vec::new(),
+            buffered_records: Vec::new(),
+        }
+    }
+
+    /// Moves to a stored checkpoint.
+    fn move_to(&mut self, checkpoint: &Checkpoint) {
+        self.id = checkpoint.key.id;
+        self.origin = checkpoint.header.origin;
+        self.parent = checkpoint.header.parent;
+        self.source = checkpoint.header.source;
+        self.stored = Some(self.id);
+    }
 }
 
 impl Engine {
-    /// Runs supersteps until the graph completes, stops, is interrupted or fails.
-    ///
-    /// `store_when_done` applies to exit durability only. It determines whether the graph stores a checkpoint if it
-    /// completes or exceeds its step limit.
-    pub(super) async fn run_to_end(
-        mut self,
-        store_when_done: bool,
-    ) -> Result<GraphOutcome, RunError> {
-        let fast_path = self.can_use_fast_path();
-        let exit = loop {
-            let span = spans::superstep(&self.scope.namespace, self.step);
-            let step = match fast_path.then(|| self.fast_path_node()).flatten() {
-                Some(node) => spans::instrument(span, self.run_fast_step(node)).await,
-                None => spans::instrument(span, self.run_step()).await,
-            };
-            match step {
-                Ok(None) => {}
-                Ok(Some(reason)) => break Ok(reason),
-                Err(error) => break Err(error),
-            }
+    /// Creates an engine at the loaded checkpoint, or at the start of a new thread.
+    pub(super) fn new(graph: Arc<Graph>, scope: Scope, saved: &Loaded) -> Result<Self, RunError> {
+        let id = CheckpointId::next();
+        // A subgraph without a writer has no checkpoints of its own, so its task ids are derived from the enclosing
+        // task's origin.
+        let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
+        let origin = outer.map_or(id, |it| it.step.origin);
+        let mut engine = Self {
+            stop_before: graph.stop_before.clone(),
+            stop_after: graph.stop_after.clone(),
+            state: GraphState::initial(&graph),
+            graph,
+            frontier: Frontier::default(),
+            step: -1,
+            max_step: 0,
+            history: History { head: saved.head, ..History::new(id, origin) },
+            records: Records::default(),
+            first_step: Some(FirstStep::default()),
+            has_output: false,
+            exit_state: None,
+            spare_context: None,
+            scope: Arc::new(scope),
         };
-        // As in LangGraph, a subgraph that exceeds its step limit stores no checkpoint at exit, so the next run starts
-        // it over.
-        let discarded = matches!(exit, Ok(ExitReason::Done)) || self.step > self.max_step;
-        if store_when_done || !discarded {
-            self.store_at_exit().await?;
+        if let Some(checkpoint) = &saved.checkpoint {
+            engine.restore(checkpoint)?;
         }
-        let flushed = self.flush_records().await;
-        let exit = exit?;
-        flushed?;
-        let state = self.exit_state.take().unwrap_or_else(|| self.state.snapshot());
-        Ok(GraphOutcome { exit, state, has_output: self.has_output })
+        engine.history.rebase = saved.migrated;
+        engine.max_step = engine.step + i64::from(engine.scope.settings.step_limit) + 1;
+        Ok(engine)
     }
 
-    /// Creates a checkpoint of the current state and increments the step number.
-    pub(super) async fn put_checkpoint(
-        &mut self,
-        source: Source,
-        changes: Vec<(String, Change)>,
-        affected: &FieldSet,
-    ) -> Result<(), RunError> {
-        if let Some(writer) = self.scope.writer.clone() {
-            let mut writes = Vec::with_capacity(2);
-            if writer.durability == Durability::Sync && !self.buffered_records.is_empty() {
-                writes.push(CheckpointWrite::Record(
-                    self.checkpoint_key(),
-                    std::mem::take(&mut self.buffered_records),
-                ));
-            }
-            self.parent = self.stored;
-            self.id = CheckpointId::after(self.head.max(Some(self.id)));
-            self.source = source;
-            self.checkpointed = true;
-            if source != Source::Loop {
-                self.origin = self.id;
-            }
-            if writer.durability == Durability::Exit {
-                self.unsaved.union_with(affected);
-            } else {
-                writes.push(self.new_checkpoint(changes)?);
-                writer.write(writes).await?;
-            }
+    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
+        self.state = GraphState::load(&self.graph, checkpoint)?;
+        self.frontier = Frontier::from_record(&self.graph, &checkpoint.frontier);
+        if let Some(input) = &checkpoint.frontier.input {
+            let input = self.start_input(input);
+            self.frontier.input =
+                Some(input.map_err(|error| CheckpointError::corrupt(&checkpoint.key, &error))?);
         }
-        self.step += 1;
+        self.records = Records::new(checkpoint.records.clone());
+        self.step = checkpoint.header.step + 1;
+        self.history.move_to(checkpoint);
         Ok(())
     }
 
-    /// Returns a write that stores a checkpoint of the current state, and makes that checkpoint the head.
-    pub(super) fn new_checkpoint(
-        &mut self,
-        mut changes: Vec<(String, Change)>,
-    ) -> Result<CheckpointWrite, RunError> {
-        let mut base = self.stored;
-        if std::mem::take(&mut self.rebase) {
-            base = None;
-            let all = (0..self.state.fields().len()).collect();
-            changes = commit::full_values(&self.graph, &*self.state, &all)?;
-        }
-        let checkpoint = NewCheckpoint {
-            key: self.checkpoint_key(),
-            expected_head: self.head,
-            base,
-            header: self.header(),
-            frontier: self.frontier_record()?,
-            changes,
-        };
-        self.head = Some(self.id);
-        self.stored = Some(self.id);
-        Ok(CheckpointWrite::Put(Box::new(checkpoint)))
+    fn start_input(&self, start: &StartRecord) -> Result<StartInput, FieldError> {
+        Ok(StartInput {
+            update: self.state.values.update_from(start.writes.clone())?,
+            gotos: stored_targets(&self.graph, start.gotos.iter().cloned()),
+        })
     }
 
-    /// Stores the final checkpoint and the buffered records. Does nothing unless the run has exit durability.
-    pub(super) async fn store_at_exit(&mut self) -> Result<(), RunError> {
-        let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Exit);
-        let Some(writer) = writer else { return Ok(()) };
-        let mut writes = Vec::with_capacity(2);
-        if self.stored != Some(self.id) && self.checkpointed {
-            let unsaved = std::mem::take(&mut self.unsaved);
-            let changes = commit::full_values(&self.graph, &*self.state, &unsaved)?;
-            // `put_checkpoint` already incremented the step.
-            self.step -= 1;
-            let checkpoint = self.new_checkpoint(changes);
-            self.step += 1;
-            writes.push(checkpoint?);
-        }
-        let records = std::mem::take(&mut self.buffered_records);
-        if !records.is_empty() {
-            writes.push(CheckpointWrite::Record(self.checkpoint_key(), records));
-        }
-        Ok(writer.write(writes).await?)
+    /// Creates the context of a task of the current step.
+    pub(super) fn task_context(&self, node: NodeIdx, kind: TaskKind) -> TaskContext {
+        let entry = self.graph.node(node);
+        let (label, step) = (entry.label.clone(), self.task_step());
+        let tracks_heartbeats = entry.options.idle_timeout.is_some();
+        TaskContext::new(self.scope.clone(), label, kind, step, tracks_heartbeats)
     }
 
-    /// Stores the buffered records now instead of with the next checkpoint. Does nothing unless the run has sync
-    /// durability.
-    pub(super) async fn flush_records(&mut self) -> Result<(), RunError> {
-        let is_pending = !self.buffered_records.is_empty();
-        let writer = self.scope.writer.clone().filter(|it| it.durability == Durability::Sync);
-        if let (true, Some(writer)) = (is_pending, writer) {
-            let records = std::mem::take(&mut self.buffered_records);
-            writer.record(self.checkpoint_key(), records).await?;
+    pub(super) fn task_step(&self) -> TaskStep {
+        TaskStep {
+            number: self.step,
+            max: self.max_step,
+            origin: self.history.origin,
+            checkpoint: self.history.id,
+            resuming: self.first_step.is_some_and(|it| it.resuming),
         }
-        Ok(())
-    }
-
-    pub(super) fn checkpoint_key(&self) -> CheckpointKey {
-        CheckpointKey {
-            thread: self.scope.thread.as_deref().unwrap_or_default().to_owned(),
-            namespace: self.scope.namespace.clone(),
-            id: self.id,
-        }
-    }
-
-    pub(super) fn header(&self) -> Header {
-        Header {
-            parent: self.parent,
-            origin: self.origin,
-            step: self.step,
-            source: self.source,
-            created_at: SystemTime::now(),
-            run: self.scope.run.to_string(),
-            version: self.state.version(),
-            parents: self.parents(),
-            metadata: self.scope.settings.metadata.clone(),
-        }
-    }
-
-    /// Returns the current checkpoint of each enclosing graph, by namespace.
-    pub(super) fn parents(&self) -> BTreeMap<String, CheckpointId> {
-        let mut parents = BTreeMap::new();
-        let mut task = self.scope.parent.as_ref();
-        while let Some(outer) = task {
-            parents.insert(outer.scope.namespace.clone(), outer.step.checkpoint);
-            task = outer.scope.parent.as_ref();
-        }
-        parents
     }
 }

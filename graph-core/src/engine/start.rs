@@ -1,25 +1,37 @@
-//! Starts runs of top-level graphs and of subgraphs.
+//! Starts runs of top-level graphs and of subgraphs: loads their checkpoint, applies their input and runs their steps.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, sync::Arc, sync::atomic::Ordering};
 
 use crate::{
     checkpoint::{
-        id::CheckpointId,
+        id::{CheckpointId, TaskId},
+        record::{TaskEvent, TaskRecord},
+        stored::Source,
         writer::{CheckpointWriter, Closer},
     },
     context::{
         settings::RunSettings,
-        task::{Scope, TaskContext},
+        task::{Scope, TaskContext, TaskKind},
     },
     control::RunControl,
-    engine::{input::RunInput, load, outcome::GraphOutcome, running::Engine},
+    engine::{
+        execute::run_error,
+        input::RunInput,
+        load::{self, Loaded},
+        outcome::{GraphOutcome, TaskOutput},
+        plan::StartInput,
+        running::{Engine, FirstStep},
+        target::{Target, Targets, goto_records, resolve_gotos, stored_targets},
+    },
     error::RunError,
+    goto::Goto,
     graph::{
         erased::{Graph, Subgraph},
         stops::Stops,
     },
     namespace::Persistence,
     spans,
+    state::erased::AnyUpdate,
     stream::EventSender,
 };
 
@@ -63,9 +75,9 @@ async fn run_leased(request: RootRun) -> Result<GraphOutcome, RunError> {
     if let Some(closer) = closer {
         closer.close().await;
     }
-    let finished = result?;
+    let outcome = result?;
     flushed?;
-    Ok(finished)
+    Ok(outcome)
 }
 
 /// Leases the thread and opens a writer to the graph's checkpointer. Returns no writer if the graph has no
@@ -88,12 +100,12 @@ async fn run_from_checkpoint(
     writer: Option<CheckpointWriter>,
 ) -> Result<GraphOutcome, RunError> {
     let RootRun { graph, run, thread, at, deps, settings, events, control, .. } = request;
-    let mut input = request.input;
+    let input = request.input;
     let saved = match (&writer, &thread) {
         (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
-        _ => load::Loaded::default(),
+        _ => Loaded::default(),
     };
-    let resume_values = load::take_resume_values(&mut input, &saved)?;
+    let resume_values = load::resume_values(&input, &saved)?;
     let scope = Scope {
         run,
         thread,
@@ -128,7 +140,7 @@ pub(crate) async fn run_nested(
     let Subgraph { graph, persistence } = inner;
     let outer = &task.scope;
     let writer = outer.writer.clone().filter(|_| persistence != Persistence::None);
-    let retried = task.attempt.load(std::sync::atomic::Ordering::Relaxed) > 1;
+    let retried = task.attempt.load(Ordering::Relaxed) > 1;
     if let Some(writer) = writer.as_ref().filter(|_| retried || persistence == Persistence::Thread)
     {
         // Checkpoints of an earlier invocation in this run may still be queued, and they must be stored before they
@@ -140,7 +152,7 @@ pub(crate) async fn run_nested(
             load::load_nested(&graph, &writer.saver, thread, &namespace, outer.replay.as_deref())
                 .await?
         }
-        _ => (load::Loaded::default(), false),
+        _ => (Loaded::default(), false),
     };
     // With thread persistence, an invocation is resumed only if this task started it.
     let started = persistence != Persistence::Thread || saved.was_started_by(&task);
@@ -173,4 +185,145 @@ pub(crate) async fn run_nested(
     let mut engine = Engine::new(graph, scope, &saved)?;
     engine.apply_input(input, saved, Some(resuming)).await?;
     engine.run_to_end(persistence == Persistence::Thread).await
+}
+
+impl Engine {
+    /// Applies the run's input: fresh input, a command, or nothing.
+    ///
+    /// For a subgraph, `nested` is `Some` and says whether the subgraph resumes from its own checkpoint.
+    async fn apply_input(
+        &mut self,
+        input: RunInput,
+        saved: Loaded,
+        nested: Option<bool>,
+    ) -> Result<(), RunError> {
+        let known = saved.checkpoint.is_some();
+        // The run holds the lease of its thread, so two processes cannot both apply the input. A subgraph decides by
+        // `nested` whether it continues.
+        let input = match input {
+            RunInput::StartOrContinue(update) if !known || nested.is_some() => {
+                RunInput::Fresh(update)
+            }
+            input => input,
+        };
+        let resumes = known && nested.unwrap_or(!matches!(input, RunInput::Fresh(_)));
+        let replaying = saved.is_time_travel(&input);
+        self.first_step = Some(FirstStep { replaying, resuming: nested.unwrap_or(resumes) });
+        if replaying {
+            self.records.clear_interrupts();
+        }
+        let edited = matches!(self.history.source, Source::Update | Source::Fork);
+        let forks = resumes && replaying && (!edited || saved.is_superseded());
+        self.apply_stored_commands()?;
+        match input {
+            _ if resumes && nested.is_some() => {}
+            RunInput::Fresh(update) => {
+                return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
+            }
+            RunInput::Continue if !known => return Err(RunError::EmptyInput),
+            RunInput::Continue | RunInput::StartOrContinue(_) => {}
+            RunInput::Command(command) => {
+                if command.update.is_none() && command.gotos.is_empty() && command.resume.is_none()
+                {
+                    return Err(RunError::EmptyInput);
+                }
+                let gotos = self.command_targets(command.gotos)?;
+                if !known {
+                    let update = match command.update {
+                        Some(update) => update,
+                        None => self.state.values.update_from(Vec::new())?,
+                    };
+                    return self.start_from_input(StartInput { update, gotos }).await;
+                }
+                self.apply_command_input(command.update, gotos, !forks).await?;
+            }
+        }
+        self.frontier.resumed_version = self.frontier.version;
+        if forks {
+            self.records.clear();
+            let affected = std::mem::take(&mut self.history.unsaved_fields);
+            let changes = std::mem::take(&mut self.history.command_changes);
+            self.put_checkpoint(Source::Fork, changes, &affected).await?;
+        }
+        self.has_output = true;
+        self.publish_values(&*self.state.values, true).await;
+        Ok(())
+    }
+
+    /// Drops pending tasks and stores a checkpoint with the fresh input, so that START runs next.
+    async fn start_from_input(&mut self, input: StartInput) -> Result<(), RunError> {
+        let discarded = self.frontier.discard_pending(&self.graph);
+        let options = self.commit_options(discarded);
+        let committed = self.state.commit(&self.graph, [], options)?;
+        // Changes made by an earlier command are part of the state that the input is applied to.
+        let mut changes = std::mem::take(&mut self.history.command_changes);
+        changes.extend(committed.changes);
+        let mut affected = std::mem::take(&mut self.history.unsaved_fields);
+        affected.union_with(&committed.affected);
+        self.frontier.version += 1;
+        self.frontier.input = Some(input);
+        self.records.clear();
+        self.put_checkpoint(Source::Input, changes, &affected).await
+    }
+
+    /// Applies an input command to the loaded checkpoint. If `record` is true, the command is recorded first, so that
+    /// a later run can apply it again.
+    async fn apply_command_input(
+        &mut self,
+        update: Option<AnyUpdate>,
+        targets: Targets,
+        record: bool,
+    ) -> Result<(), RunError> {
+        if update.is_none() && targets.is_empty() {
+            return Ok(());
+        }
+        if record {
+            let mut writes = match &update {
+                Some(update) => self.state.values.writes(update)?,
+                None => Vec::new(),
+            };
+            self.strip_untracked(&mut writes);
+            self.check_size(&writes)?;
+            let gotos = goto_records(&self.graph, &targets)?;
+            let run = self.scope.run.to_string();
+            let event = TaskEvent::Command { run, writes, gotos };
+            self.record(vec![TaskRecord { task: TaskId::COMMAND, node: String::new(), event }])
+                .await?;
+            self.flush_records().await?;
+        }
+        self.apply_command(update, &targets)
+    }
+
+    /// Applies the commands that earlier runs recorded on this checkpoint.
+    pub(super) fn apply_stored_commands(&mut self) -> Result<(), RunError> {
+        for (writes, gotos) in std::mem::take(&mut self.records.commands) {
+            let update = self.state.values.update_from(writes)?;
+            let targets = stored_targets(&self.graph, gotos);
+            self.apply_command(Some(update), &targets)?;
+        }
+        Ok(())
+    }
+
+    fn apply_command(
+        &mut self,
+        update: Option<AnyUpdate>,
+        targets: &[Target],
+    ) -> Result<(), RunError> {
+        let mut output = TaskOutput::new(self.graph.start, update.into_iter().collect());
+        let options = self.commit_options(false);
+        let committed = self.state.commit(&self.graph, [&mut output], options)?;
+        self.history.command_changes.extend(committed.changes);
+        self.history.unsaved_fields.union_with(&committed.affected);
+        self.frontier.apply_command(&self.graph, targets);
+        Ok(())
+    }
+
+    fn command_targets(&self, gotos: Vec<Goto>) -> Result<Targets, RunError> {
+        let start = self.graph.start;
+        let mut targets = Targets::new();
+        match resolve_gotos(&self.graph, start, gotos, &mut targets) {
+            Ok(()) => Ok(targets),
+            Err(error) => Err(run_error(&self.task_context(start, TaskKind::Pull), error)),
+        }
+    }
 }

@@ -146,14 +146,11 @@ impl Graph {
     pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> Result<bool, CheckpointError> {
         let (from, to) = (checkpoint.header.version, self.initial.version());
         if from > to {
-            return Err(CheckpointError::Corrupt {
-                thread: checkpoint.key.thread.clone(),
-                id: checkpoint.key.id,
-                problem: format!(
-                    "it was written with version {from} of the state, but this program only supports \
-                     versions up to {to}; use a newer version of the program"
-                ),
-            });
+            let problem = format!(
+                "it was written with version {from} of the state, but this program only supports \
+                 versions up to {to}; use a newer version of the program"
+            );
+            return Err(CheckpointError::corrupt(&checkpoint.key, problem));
         }
         if from == to {
             return Ok(false);

@@ -131,7 +131,7 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
         }
         parts.options.timeout = parts.options.timeout.or(builder.default_timeout);
         let options = &mut parts.options;
-        options.needs_full_path = !options.retries.is_empty()
+        options.routes_in_task = !options.retries.is_empty()
             || options.handler.is_some()
             || options.cache.is_some()
             || parts.body.0.reads().is_some();

@@ -127,9 +127,9 @@ pub(crate) struct NodeOptions {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) writes: Option<Vec<String>>,
     pub(crate) handler: Option<NodeBody>,
-    /// Whether the engine's fast path cannot run the node, because of a retry policy, an error handler, a cache or a
-    /// restricted view of the state. Set when the graph is compiled.
-    pub(crate) needs_full_path: bool,
+    /// Whether the node has a retry policy, an error handler, a cache or a restricted view of the state. Its routers are
+    /// then called as part of the task. Set when the graph is compiled.
+    pub(crate) routes_in_task: bool,
 }
 
 impl fmt::Debug for NodeOptions {

@@ -1,7 +1,8 @@
 //! The outcome of a run.
 
 use crate::{
-    engine::outcome::{ExitReason, GraphOutcome},
+    engine::outcome::GraphOutcome,
+    error::Halt,
     interrupt::{Interrupt, StopReason},
     state::{State, erased::downcast_state},
 };
@@ -30,13 +31,13 @@ pub enum RunOutcome<S> {
 }
 
 impl<S: State> RunOutcome<S> {
-    pub(super) fn new(finished: GraphOutcome) -> Self {
-        let state = downcast_state(finished.state);
-        match finished.exit {
+    pub(super) fn new(outcome: GraphOutcome) -> Self {
+        let state = downcast_state(outcome.state);
+        match outcome.halt {
             // `ParentCommand` does not occur here, because the engine reports it as an error in a top-level graph.
-            ExitReason::Done | ExitReason::ParentCommand(_) => Self::Done(state),
-            ExitReason::Interrupted(interrupts) => Self::Interrupted { state, interrupts },
-            ExitReason::Stopped(reason) => Self::Stopped { state, reason },
+            None | Some(Halt::ParentCommand(_)) => Self::Done(state),
+            Some(Halt::Interrupted(interrupts)) => Self::Interrupted { state, interrupts },
+            Some(Halt::Stopped(reason)) => Self::Stopped { state, reason },
         }
     }
 }

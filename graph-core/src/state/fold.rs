@@ -215,7 +215,8 @@ impl Fold {
         &self.changed
     }
 
-    pub(crate) fn into_changes(self) -> Vec<(usize, Delta)> {
-        self.changes.unwrap_or_default()
+    /// Returns the changes to store, or `None` if the step is not checkpointed.
+    pub(crate) fn into_changes(self) -> Option<Vec<(usize, Delta)>> {
+        self.changes
     }
 }
