@@ -19,7 +19,7 @@ pub use self::{
     id::{CheckpointId, TaskId},
     memory::MemorySaver,
     query::{HistoryQuery, Keep, Lookup, PruneStats},
-    record::{FrontierRecord, GotoRecord, SendRecord, StartRecord, TaskEvent, TaskRecord},
+    record::{FrontierRecord, GotoRecord, TaskEvent, TaskRecord},
     saver::{Checkpointer, Lease},
     stored::{Checkpoint, CheckpointKey, CheckpointWrite, Header, NewCheckpoint, Source},
 };

@@ -7,57 +7,59 @@ use serde_json::Value;
 
 use crate::{checkpoint::id::TaskId, interrupt::Interrupt, state::field::FieldWrite};
 
-/// The work that is pending in a thread between two steps. It determines the tasks that run next. Nodes are stored by
-/// name.
+/// The work that is pending in a thread between two steps. It determines the tasks that run next.
+///
+/// Only the engine interprets the content. A checkpointer stores and restores it with `serde`; use
+/// [`ThreadState`](crate::ThreadState) to find out what runs next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FrontierRecord {
     /// Incremented on every change to the thread.
-    pub version: u64,
+    pub(crate) version: u64,
     /// Value of `version` when the thread was last continued. A static stop triggers only if `version` is greater.
     #[serde(rename = "seen")]
-    pub resumed_version: u64,
+    pub(crate) resumed_version: u64,
     /// Nodes that ran in the last step because an edge, a join or a goto led to them. A step that ran only payload
     /// tasks leaves the list unchanged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ran: Vec<String>,
+    pub(crate) ran: Vec<String>,
     /// Nodes that run in the next step because an edge, a route or a command leads to them.
     #[serde(rename = "armed", skip_serializing_if = "Vec::is_empty")]
-    pub scheduled: Vec<String>,
+    pub(crate) scheduled: Vec<String>,
     /// Deferred nodes that wait until no other node is scheduled.
     #[serde(rename = "held", skip_serializing_if = "Vec::is_empty")]
-    pub deferred: Vec<String>,
+    pub(crate) deferred: Vec<String>,
     /// Deferred nodes that run in the next step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub released: Vec<String>,
+    pub(crate) released: Vec<String>,
     /// For each join, the sources that have finished since the join last fired.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub joins: BTreeMap<String, Vec<String>>,
+    pub(crate) joins: BTreeMap<String, Vec<String>>,
     /// Payloads to be delivered, in the order sent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sends: Vec<SendRecord>,
+    pub(crate) sends: Vec<SendRecord>,
     /// Input that START has not processed yet.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<StartRecord>,
+    pub(crate) input: Option<StartRecord>,
 }
 
 /// Input that START has not processed yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StartRecord {
+pub(crate) struct StartRecord {
     /// The fields that the input sets.
-    pub writes: Vec<FieldWrite>,
+    pub(crate) writes: Vec<FieldWrite>,
     /// Targets of an input command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gotos: Vec<GotoRecord>,
+    pub(crate) gotos: Vec<GotoRecord>,
 }
 
 /// A payload to be delivered to a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SendRecord {
+pub(crate) struct SendRecord {
     /// Name of the node.
-    pub node: String,
+    pub(crate) node: String,
     /// Payload as JSON.
-    pub payload: Value,
+    pub(crate) payload: Value,
 }
 
 /// A recorded event of a task. The task belongs to the step that follows a checkpoint.
