@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use crate::{
-    checkpoint::{GotoRecord, TaskId},
-    context::lock,
-    state::FieldWrite,
+    checkpoint::{id::TaskId, record::GotoRecord},
+    state::field::FieldWrite,
+    sync::lock,
 };
 
 /// Stores task results by node and input.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::NodeError;
+use crate::error::NodeError;
 
 /// An external call: a call made with [`Context::task`](crate::Context::task), a read of the clock, or a request for a
 /// random number.

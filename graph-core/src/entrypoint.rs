@@ -7,12 +7,21 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
-    BuildError, CompiledGraph, Context, Input, Interrupt, JsonFieldKind, JsonState,
-    JsonStateSchema, NodeError, RunError, RunOutcome, START, StateGraph, StopReason, Thread,
-    checkpoint::Checkpointer,
-    json::{JsonInput, json_node},
-    state::FieldError,
-    store::Store,
+    checkpoint::saver::Checkpointer,
+    context::Context,
+    error::{BuildError, NodeError, RunError},
+    graph::{build::StateGraph, compiled::CompiledGraph},
+    interrupt::{Interrupt, StopReason},
+    json::{
+        field_kind::JsonFieldKind,
+        input::JsonInput,
+        node::json_node,
+        state::{JsonState, JsonStateSchema},
+    },
+    label::START,
+    run::{input::Input, outcome::RunOutcome, thread::Thread},
+    state::field::FieldError,
+    store::interface::Store,
 };
 
 /// Builder for an entrypoint, which is a function that runs as a graph with a single node.
@@ -73,7 +82,9 @@ impl<O: Serialize, P: Serialize> IntoFinal<O, P> for Final<O, P> {
 }
 
 const INPUT: &str = "input";
+
 const OUTPUT: &str = "output";
+
 const SAVED: &str = "saved";
 
 impl<I, O, C> Entrypoint<I, O, C>

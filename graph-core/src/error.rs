@@ -2,56 +2,41 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::{checkpoint::CheckpointError, command::ParentCommand, label::Label, state::FieldError};
+use crate::{
+    checkpoint::error::CheckpointError,
+    goto::ParentCommand,
+    interrupt::{Interrupt, StopReason},
+    label::Label,
+    state::field::FieldError,
+};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// An interrupt raised by a node. The run can be resumed with a value for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interrupt {
-    /// Identifies the interrupt if several are pending: see [`Input::resume_by_id`](crate::Input::resume_by_id).
-    pub id: String,
-    /// The value passed to [`Context::interrupt`](crate::Context::interrupt).
-    pub value: Value,
-    /// Namespace of the task that raised the interrupt.
-    pub namespace: String,
-}
 
 /// The reason why a node did not finish: an error or an interrupt. Any error type converts into a `NodeError`.
 ///
 /// An error may be retried unless it was created by [`NodeError::terminal`].
-pub struct NodeError(Box<Halt>);
+pub struct NodeError(Box<Cause>);
 
-/// Why a task did not finish.
+/// Why a node did not finish.
 #[derive(Debug)]
-pub(crate) enum Halt {
+pub(crate) enum Cause {
     Failed {
         source: Arc<dyn std::error::Error + Send + Sync>,
         terminal: bool,
     },
-    Interrupted(Vec<Interrupt>),
-    /// A command from the node to its parent graph.
-    ParentCommand(Box<ParentCommand>),
+    Halted(Halt),
     /// A command that the node's subgraph sent to the node's own graph.
     DeliveredCommand(Box<ParentCommand>),
-    /// A subgraph reached a static stop or was drained.
-    Stopped(StopReason),
 }
 
-/// Why a run stopped early without failing and without an interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum StopReason {
-    /// The run reached a static stop before a node.
-    Before,
-    /// The run reached a static stop after a node.
-    After,
-    /// The run was drained: see [`RunControl::drain`](crate::RunControl::drain).
-    Drained,
+/// Why a task or a graph ended early without failing.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    Interrupted(Vec<Interrupt>),
+    /// A static stop was reached, or the run was drained.
+    Stopped(StopReason),
+    /// A command to the parent graph.
+    ParentCommand(Box<ParentCommand>),
 }
 
 impl NodeError {
@@ -60,53 +45,36 @@ impl NodeError {
         Self::failed(error.into(), true)
     }
 
-    pub(crate) fn interrupted(interrupts: Vec<Interrupt>) -> Self {
-        Self(Box::new(Halt::Interrupted(interrupts)))
-    }
-
-    pub(crate) fn parent_command(command: Box<ParentCommand>) -> Self {
-        Self(Box::new(Halt::ParentCommand(command)))
-    }
-
-    pub(crate) fn delivered_command(command: Box<ParentCommand>) -> Self {
-        Self(Box::new(Halt::DeliveredCommand(command)))
-    }
-
-    pub(crate) fn stopped(stop: StopReason) -> Self {
-        Self(Box::new(Halt::Stopped(stop)))
-    }
-
-    /// Converts the failure of a node in a subgraph into the failure of the node that runs the subgraph.
-    pub(crate) fn inner(source: Arc<dyn std::error::Error + Send + Sync>, terminal: bool) -> Self {
-        Self(Box::new(Halt::Failed { source, terminal }))
+    pub(crate) fn halted(halt: Halt) -> Self {
+        Self::from_cause(Cause::Halted(halt))
     }
 
     fn failed(error: BoxError, terminal: bool) -> Self {
-        Self(Box::new(Halt::Failed { source: Arc::from(error), terminal }))
+        Self::from_cause(Cause::Failed { source: Arc::from(error), terminal })
     }
 
-    pub(crate) fn from_halt(halt: Halt) -> Self {
-        Self(Box::new(halt))
+    pub(crate) fn from_cause(cause: Cause) -> Self {
+        Self(Box::new(cause))
     }
 
-    pub(crate) fn into_halt(self) -> Halt {
+    pub(crate) fn into_cause(self) -> Cause {
         *self.0
     }
 
     /// Returns whether this is an interrupt. If so, the node runs again when the run is resumed.
     pub fn is_interrupt(&self) -> bool {
-        matches!(*self.0, Halt::Interrupted(_))
+        matches!(*self.0, Cause::Halted(Halt::Interrupted(_)))
     }
 
     /// Returns whether the error must not be retried.
     pub fn is_terminal(&self) -> bool {
-        matches!(*self.0, Halt::Failed { terminal: true, .. })
+        matches!(*self.0, Cause::Failed { terminal: true, .. })
     }
 
     /// Returns the underlying error. Returns `None` for an interrupt, a command or a stop.
     pub fn source(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         match &*self.0 {
-            Halt::Failed { source, .. } => Some(&**source),
+            Cause::Failed { source, .. } => Some(&**source),
             _ => None,
         }
     }
@@ -126,15 +94,17 @@ impl<E: Into<BoxError>> From<E> for NodeError {
 impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Halt::Failed { source, .. } => source.fmt(f),
-            Halt::Interrupted(interrupts) => {
+            Cause::Failed { source, .. } => source.fmt(f),
+            Cause::Halted(Halt::Interrupted(interrupts)) => {
                 write!(f, "the node was interrupted (pending interrupts: {})", interrupts.len())
             }
-            Halt::ParentCommand(_) => f.write_str("the node sent a command to its parent graph"),
-            Halt::DeliveredCommand(_) => {
+            Cause::Halted(Halt::ParentCommand(_)) => {
+                f.write_str("the node sent a command to its parent graph")
+            }
+            Cause::DeliveredCommand(_) => {
                 f.write_str("a subgraph of the node sent a command to its parent graph")
             }
-            Halt::Stopped(_) => f.write_str("a subgraph of the node stopped"),
+            Cause::Halted(Halt::Stopped(_)) => f.write_str("a subgraph of the node stopped"),
         }
     }
 }

@@ -1,17 +1,30 @@
-//! Labels: node names, and the sources and targets of edges.
+//! Names of nodes, and the markers START and END.
 
-use std::{borrow::Cow, fmt};
-
-use crate::{State, node::Node};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 /// The name of a node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Label(Cow<'static, str>);
+#[derive(Clone)]
+pub struct Label(Name);
+
+/// A name that is cheap to clone, because every task has a copy of its node's name.
+#[derive(Clone)]
+enum Name {
+    Static(&'static str),
+    Shared(Arc<str>),
+}
 
 impl Label {
     /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Name::Static(name) => name,
+            Name::Shared(name) => name,
+        }
     }
 
     /// Returns the name of a function, which is the last segment of its path. Returns `None` for closures.
@@ -20,14 +33,14 @@ impl Label {
         // Searches bytes, not chars, for speed: a branch computes the names of its targets each time it is evaluated.
         let start = path.bytes().rposition(|it| it == b':').map_or(0, |colon| colon + 1);
         let name = &path[start..];
-        (!name.starts_with('{')).then_some(Self(Cow::Borrowed(name)))
+        (!name.starts_with('{')).then_some(Self(Name::Static(name)))
     }
 
     /// Like [`of_fn`](Self::of_fn), but returns the whole path for a closure.
     ///
     /// A path contains `:` and is never a valid node name, so `compile` reports the closure as an unknown node.
     pub(crate) fn of_fn_or_path<F>() -> Self {
-        Self::of_fn::<F>().unwrap_or(Self(Cow::Borrowed(std::any::type_name::<F>())))
+        Self::of_fn::<F>().unwrap_or(Self(Name::Static(std::any::type_name::<F>())))
     }
 }
 
@@ -44,27 +57,59 @@ fn without_generics(path: &'static str) -> &'static str {
     &path[..open.unwrap_or(path.len())]
 }
 
+impl PartialEq for Label {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Label {}
+
+impl PartialOrd for Label {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Label {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for Label {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Label").field(&self.as_str()).finish()
+    }
+}
+
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl From<&'static str> for Label {
     fn from(name: &'static str) -> Self {
-        Self(Cow::Borrowed(name))
+        Self(Name::Static(name))
     }
 }
 
 impl From<String> for Label {
     fn from(name: String) -> Self {
-        Self(Cow::Owned(name))
+        Self(Name::Shared(Arc::from(name)))
     }
 }
 
 impl std::borrow::Borrow<str> for Label {
     fn borrow(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
@@ -83,146 +128,5 @@ pub const START: Start = Start;
 pub const END: End = End;
 
 pub(crate) const START_NAME: &str = "__start__";
+
 pub(crate) const END_NAME: &str = "__end__";
-
-/// The source of an edge: [`START`], a node's function, or a node's name.
-///
-/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the source of an edge in a graph with state `{S}`",
-    label = "expected `START`, a node of this graph, or a node's name",
-    note = "a node is an `async fn` that takes `&{S}` or a payload, and optionally `&Context<{C}>`"
-)]
-pub trait Source<S, C, M> {
-    /// Returns the node's name.
-    fn source(self) -> Label;
-}
-
-/// The target of an edge: a node that runs on the state, [`END`], or a node's name.
-///
-/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the target of an edge in a graph with state `{S}`",
-    label = "expected `END`, a node that runs on `&{S}`, or a node's name",
-    note = "an edge cannot lead to a node that takes a payload; send it one from a route: `#[to(node)] Variant(Vec<Payload>)`"
-)]
-pub trait Target<S, C, M> {
-    /// Returns the node's name.
-    fn target(self) -> Label;
-}
-
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct IsEndpoint;
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct IsName;
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct IsNode<M>(std::marker::PhantomData<M>);
-
-impl<S, C> Source<S, C, IsEndpoint> for Start {
-    fn source(self) -> Label {
-        Label::from(START_NAME)
-    }
-}
-
-impl<S, C> Target<S, C, IsEndpoint> for End {
-    fn target(self) -> Label {
-        Label::from(END_NAME)
-    }
-}
-
-macro_rules! names {
-    ($($type:ty => |$name:ident| $label:expr;)*) => {$(
-        impl<S, C> Source<S, C, IsName> for $type {
-            fn source(self) -> Label {
-                let $name = self;
-                $label
-            }
-        }
-
-        impl<S, C> Target<S, C, IsName> for $type {
-            fn target(self) -> Label {
-                let $name = self;
-                $label
-            }
-        }
-    )*};
-}
-
-names! {
-    &'static str => |name| Label::from(name);
-    String => |name| Label::from(name);
-    Label => |name| name;
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, S, C, M> Source<S, C, IsNode<M>> for F
-where
-    F: Node<S, C, M>,
-    S: State,
-{
-    fn source(self) -> Label {
-        Label::of_fn_or_path::<F>()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, S, C, M> Target<S, C, IsNode<M>> for F
-where
-    F: Node<S, C, M, Input = S>,
-    S: State,
-{
-    fn target(self) -> Label {
-        Label::of_fn_or_path::<F>()
-    }
-}
-
-/// The nodes of a join or a sequence: a tuple of nodes, or a list of names.
-///
-/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a list of nodes of a graph with state `{S}`",
-    label = "expected a tuple of nodes or a list of names",
-    note = "pass a tuple of up to eight nodes, `(a, b)`, or a list of names, `[\"a\", \"b\"]`"
-)]
-pub trait Sources<S, C, M> {
-    /// Returns the nodes' names.
-    fn sources(self) -> Vec<Label>;
-}
-
-impl<S, C, M, T: Source<S, C, M>, const N: usize> Sources<S, C, M> for [T; N] {
-    fn sources(self) -> Vec<Label> {
-        self.into_iter().map(Source::source).collect()
-    }
-}
-
-impl<S, C, M, T: Source<S, C, M>> Sources<S, C, M> for Vec<T> {
-    fn sources(self) -> Vec<Label> {
-        self.into_iter().map(Source::source).collect()
-    }
-}
-
-macro_rules! tuples {
-    ($($name:ident $marker:ident),*) => {
-        #[diagnostic::do_not_recommend]
-        impl<S, C, $($name, $marker),*> Sources<S, C, ($($marker,)*)> for ($($name,)*)
-        where $($name: Source<S, C, $marker>),*
-        {
-            #[expect(non_snake_case, reason = "the type parameters double as variable names")]
-            fn sources(self) -> Vec<Label> {
-                let ($($name,)*) = self;
-                vec![$($name.source()),*]
-            }
-        }
-    };
-}
-
-tuples!(T1 M1, T2 M2);
-tuples!(T1 M1, T2 M2, T3 M3);
-tuples!(T1 M1, T2 M2, T3 M3, T4 M4);
-tuples!(T1 M1, T2 M2, T3 M3, T4 M4, T5 M5);
-tuples!(T1 M1, T2 M2, T3 M3, T4 M4, T5 M5, T6 M6);
-tuples!(T1 M1, T2 M2, T3 M3, T4 M4, T5 M5, T6 M6, T7 M7);
-tuples!(T1 M1, T2 M2, T3 M3, T4 M4, T5 M5, T6 M6, T7 M7, T8 M8);

@@ -66,52 +66,74 @@ pub mod cache;
 pub mod checkpoint;
 pub mod command;
 mod context;
+mod control;
 mod effects;
 mod engine;
 mod entrypoint;
 mod error;
+mod goto;
 mod graph;
+mod interrupt;
 pub mod json;
 mod label;
+mod namespace;
 pub mod node;
 mod random;
-mod router;
 mod run;
-#[cfg(feature = "schema")]
-mod schema;
 mod spans;
 pub mod state;
 pub mod store;
 pub mod stream;
 mod subgraph;
+mod sync;
 
 pub use cache::MemoryCache;
-pub use checkpoint::{Checkpointer, MemorySaver};
-pub use command::{Command, Goto, Route, goto, send};
-pub use context::{Context, JournalError, NodeFailure, ResumeValueError};
+pub use checkpoint::{memory::MemorySaver, saver::Checkpointer, writer::Durability};
+pub use command::{
+    Command,
+    route::Route,
+    target::{goto, send},
+};
+pub use context::{Context, JournalError, ResumeValueError, task::NodeFailure};
+pub use control::RunControl;
 pub use effects::{DivergenceError, EffectCall, EffectDecision, EffectInterceptor, RecordedError};
 pub use engine::{
-    Durability,
     edit::AsNode,
     inspect::{SubgraphState, TaskState},
 };
 pub use entrypoint::{CompiledEntrypoint, Entrypoint, EntrypointOutcome, EntrypointThread, Final};
 pub use error::{
-    BuildError, BuildProblem, Interrupt, NodeError, NodePanicError, NodeTimeoutError, RunError,
-    StopReason, Terminal, UnknownTargetError, WriteConflictError,
+    BuildError, BuildProblem, NodeError, NodePanicError, NodeTimeoutError, RunError, Terminal,
+    UnknownTargetError, WriteConflictError,
 };
-pub use graph::{StateGraph, Stops, draw};
+pub use goto::Goto;
+pub use graph::{
+    build::StateGraph,
+    compiled::CompiledGraph,
+    draw,
+    into_node::{IntoErrorHandler, IntoNode},
+    stops::Stops,
+};
 pub use graph_macros::{Route, State};
-pub use json::{JsonFieldKind, JsonState, JsonStateSchema, json_node};
+pub use interrupt::{Interrupt, StopReason};
+pub use json::{
+    field_kind::JsonFieldKind,
+    node::json_node,
+    state::{JsonState, JsonStateSchema},
+};
 pub use label::{END, End, Label, START, Start};
+pub use namespace::Persistence;
 pub use node::options::{CachePolicy, NodeExt, RetryPolicy};
 pub use run::{
-    CompiledGraph, Input, RunControl, RunOptions, RunOutcome, RunStream, StateEdit, Thread,
-    ThreadState,
+    input::Input,
+    options::RunOptions,
+    outcome::RunOutcome,
+    stream::RunStream,
+    thread::{StateEdit, Thread, ThreadState},
 };
-pub use state::{FieldWrite, Overwrite, State, migrate::Migrations, reduce};
+pub use state::{State, field::FieldWrite, fold::Overwrite, migrate::Migrations, reduce};
 pub use stream::{Event, EventKind, StreamMode};
-pub use subgraph::{Persistence, SubgraphNode, subgraph, subgraph_on_payload};
+pub use subgraph::{SubgraphNode, subgraph, subgraph_on_payload};
 
 #[doc(hidden)]
 pub use serde_json;

@@ -3,29 +3,21 @@
 //! The names and fields of the spans are part of the public API. The feature `tracing` enables the spans. Without it,
 //! they compile to nothing.
 
+#[cfg(not(feature = "tracing"))]
+pub(crate) use off::{checkpoint, instrument, run, superstep, task};
 #[cfg(feature = "tracing")]
 pub(crate) use on::{checkpoint, instrument, run, superstep, task};
 
-#[cfg(not(feature = "tracing"))]
-pub(crate) use off::{checkpoint, instrument, run, superstep, task};
-
 #[cfg(feature = "tracing")]
 mod on {
-    use std::future::Future;
+    use std::{fmt::Display, future::Future};
 
     use tracing::{Instrument, Span, debug_span, field::Empty, info_span};
 
-    use crate::{context::TaskContext, engine::RootRun};
-
-    pub(crate) fn run(request: &RootRun) -> Span {
-        let span = info_span!(
-            "graph.run",
-            graph = %request.graph.name,
-            run = %request.run,
-            thread = Empty
-        );
-        if let Some(thread) = &request.thread {
-            span.record("thread", &**thread);
+    pub(crate) fn run(graph: &str, run: &str, thread: Option<&str>) -> Span {
+        let span = info_span!("graph.run", graph = %graph, run = %run, thread = Empty);
+        if let Some(thread) = thread {
+            span.record("thread", thread);
         }
         span
     }
@@ -34,11 +26,11 @@ mod on {
         debug_span!("graph.superstep", namespace, step)
     }
 
-    pub(crate) fn task(cx: &TaskContext) -> Span {
-        let span = debug_span!("graph.task", node = cx.node(), step = cx.step, task = Empty);
-        // Computing the id costs a hash, so it is skipped if the span is disabled.
+    /// `id` computes the task's id, which costs a hash. It is called only if the span is enabled.
+    pub(crate) fn task<T: Display>(node: &str, step: i64, id: impl FnOnce() -> T) -> Span {
+        let span = debug_span!("graph.task", node, step, task = Empty);
         if !span.is_disabled() {
-            span.record("task", tracing::field::display(cx.id()));
+            span.record("task", tracing::field::display(id()));
         }
         span
     }
@@ -56,11 +48,9 @@ mod on {
 mod off {
     use std::future::Future;
 
-    use crate::{context::TaskContext, engine::RootRun};
-
     pub(crate) struct Span;
 
-    pub(crate) fn run(_: &RootRun) -> Span {
+    pub(crate) fn run(_: &str, _: &str, _: Option<&str>) -> Span {
         Span
     }
 
@@ -68,7 +58,7 @@ mod off {
         Span
     }
 
-    pub(crate) fn task(_: &TaskContext) -> Span {
+    pub(crate) fn task<T>(_: &str, _: i64, _: impl FnOnce() -> T) -> Span {
         Span
     }
 

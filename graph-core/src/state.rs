@@ -3,18 +3,20 @@
 //! A state is a struct with `#[derive(State)]`, or a [`JsonState`](crate::JsonState) whose fields are chosen at run
 //! time. The engine uses both only through the trait [`State`].
 
+pub(crate) mod change;
 pub(crate) mod erased;
-mod field;
-mod fold;
+pub(crate) mod field;
+pub(crate) mod fold;
 pub(crate) mod limits;
 pub mod migrate;
 pub mod reduce;
 
 use serde_json::Value;
 
-pub use field::{Field, FieldError, FieldSet, Lifetime};
-pub(crate) use fold::Delta;
-pub use fold::{ExactWrite, Fold, IntoWrite, Overwrite, Write, WriteSet};
+pub use self::{
+    field::{Field, FieldError, FieldSet, FieldWrite, Lifetime},
+    fold::{ExactWrite, Fold, IntoWrite, Overwrite, Write, WriteSet},
+};
 
 /// The state of a graph. It consists of named fields, each with a reducer that folds written values into the field.
 ///
@@ -88,18 +90,6 @@ pub(crate) fn state_json<S: State>(
         }
     }
     Ok(Value::Object(object))
-}
-
-/// A write to one field, as JSON.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct FieldWrite {
-    /// Name of the field.
-    pub field: String,
-    /// The written value.
-    pub value: Value,
-    /// Whether the value replaces the field's value instead of being reduced into it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub overwrite: bool,
 }
 
 /// Helpers for the code that `#[derive(State)]` generates. Not part of the public API.

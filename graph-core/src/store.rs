@@ -27,31 +27,28 @@
 //! ```
 
 pub mod backend;
-mod batch;
-mod error;
-mod filter;
-mod index;
-mod item;
-mod memory;
-mod namespace;
-mod path;
-mod put;
-mod query;
+pub(crate) mod batch;
+pub(crate) mod error;
+pub(crate) mod filter;
+pub(crate) mod index;
+pub(crate) mod interface;
+pub(crate) mod item;
+pub(crate) mod memory;
+pub(crate) mod namespace;
+pub(crate) mod path;
+pub(crate) mod put;
+pub(crate) mod query;
 #[cfg(test)]
 mod tests;
-mod ttl;
-
-use std::fmt::Debug;
-
-use async_trait::async_trait;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+pub(crate) mod ttl;
+mod validate;
 
 pub use self::{
     batch::{Op, OpOutput},
     error::StoreError,
     filter::{Comparison, Filter, FilterError},
     index::{Embed, IndexConfig, similarity},
+    interface::Store,
     item::Item,
     memory::InMemoryStore,
     namespace::{Address, Namespace},
@@ -60,112 +57,3 @@ pub use self::{
     query::{Get, ListNamespaces, Search},
     ttl::{Ttl, TtlConfig},
 };
-
-/// Stores and searches JSON objects by namespace and key.
-///
-/// A back end implements [`batch`](Self::batch), and [`sweep`](Self::sweep) if its items expire; the default
-/// implementations of all other methods run a batch of one operation. `put`, `get` and `delete` are shorthands for
-/// requests without options. The module [`backend`] helps to implement a store, and the conformance suite in the crate
-/// `checkpoint-testkit` tests the implementation.
-#[async_trait]
-pub trait Store: Debug + Send + Sync {
-    /// Runs the operations in order. Returns one output per operation, in the variant that matches the operation.
-    ///
-    /// Whether a batch is atomic depends on the store.
-    async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError>;
-
-    /// Removes expired items and returns the number of removed items.
-    ///
-    /// The default implementation does nothing, for stores whose items never expire.
-    async fn sweep(&self) -> Result<usize, StoreError> {
-        Ok(0)
-    }
-
-    /// Writes an item, replacing an existing one at the same address.
-    ///
-    /// A replaced item keeps its creation time.
-    async fn put_item(&self, put: Put) -> Result<(), StoreError> {
-        match self.batch(vec![Op::Put(put)]).await?.pop() {
-            Some(OpOutput::Done) => Ok(()),
-            other => Err(StoreError::unexpected_output("a put", other.as_ref())),
-        }
-    }
-
-    /// Returns an item, or `None` if it does not exist or has expired.
-    async fn get_item(&self, get: Get) -> Result<Option<Item>, StoreError> {
-        match self.batch(vec![Op::Get(get)]).await?.pop() {
-            Some(OpOutput::Item(item)) => Ok(item),
-            other => Err(StoreError::unexpected_output("a get", other.as_ref())),
-        }
-    }
-
-    /// Removes an item. Succeeds if the item does not exist.
-    async fn delete_item(&self, at: Address) -> Result<(), StoreError> {
-        match self.batch(vec![Op::Delete(at)]).await?.pop() {
-            Some(OpOutput::Done) => Ok(()),
-            other => Err(StoreError::unexpected_output("a delete", other.as_ref())),
-        }
-    }
-
-    /// Finds items under a namespace prefix.
-    ///
-    /// If the search has a query, items that have a vector also have a similarity score and are sorted by it, highest
-    /// first. Items without a vector come last. Without a query, items are sorted by namespace and key.
-    async fn search(&self, search: Search) -> Result<Vec<Item>, StoreError> {
-        match self.batch(vec![Op::Search(search)]).await?.pop() {
-            Some(OpOutput::Items(items)) => Ok(items),
-            other => Err(StoreError::unexpected_output("a search", other.as_ref())),
-        }
-    }
-
-    /// Lists the namespaces that contain items, sorted.
-    async fn list_namespaces(&self, list: ListNamespaces) -> Result<Vec<Namespace>, StoreError> {
-        match self.batch(vec![Op::List(list)]).await?.pop() {
-            Some(OpOutput::Namespaces(namespaces)) => Ok(namespaces),
-            other => Err(StoreError::unexpected_output("a listing", other.as_ref())),
-        }
-    }
-
-    /// Writes an item with this value, which must be an object. Use [`put_item`](Self::put_item) to set options.
-    async fn put(&self, namespace: &[&str], key: &str, value: Value) -> Result<(), StoreError> {
-        self.put_item(Put::new(namespace, key, value)?).await
-    }
-
-    /// Returns the item with this key. Use [`get_item`](Self::get_item) to set options.
-    async fn get(&self, namespace: &[&str], key: &str) -> Result<Option<Item>, StoreError> {
-        self.get_item(Get::new(namespace, key)?).await
-    }
-
-    /// Removes the item with this key.
-    async fn delete(&self, namespace: &[&str], key: &str) -> Result<(), StoreError> {
-        self.delete_item(Address::new(namespace, key)?).await
-    }
-}
-
-impl dyn Store {
-    /// Returns the value of the item with this key, deserialised as a `T`. See also [`Item::value_as`].
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use graph_core::store::{InMemoryStore, Store};
-    /// # use serde_json::json;
-    /// #[derive(serde::Deserialize)]
-    /// struct Profile { name: String }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
-    /// store.put(&["users", "ada"], "profile", json!({"name": "Ada"})).await?;
-    /// let profile: Option<Profile> = store.get_as(&["users", "ada"], "profile").await?;
-    /// assert_eq!(profile.expect("the item was put").name, "Ada");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn get_as<T: DeserializeOwned>(
-        &self,
-        namespace: &[&str],
-        key: &str,
-    ) -> Result<Option<T>, StoreError> {
-        self.get(namespace, key).await?.as_ref().map(Item::value_as).transpose()
-    }
-}

@@ -11,10 +11,17 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
-    FieldWrite, Interrupt, State,
-    checkpoint::{CheckpointId, GotoRecord, Source, TaskId},
-    context::TaskContext,
-    state::erased::{AnyState, ToJsonFn},
+    checkpoint::{
+        id::{CheckpointId, TaskId},
+        record::GotoRecord,
+        stored::Source,
+    },
+    interrupt::Interrupt,
+    state::{
+        State,
+        erased::{AnyState, ToJsonFn},
+        field::FieldWrite,
+    },
 };
 
 /// An event of a run.
@@ -279,6 +286,21 @@ impl fmt::Debug for Values {
     }
 }
 
+/// The step and, if there is one, the task that an event belongs to.
+pub(crate) struct EventOrigin {
+    pub(crate) step: i64,
+    pub(crate) task: Option<TaskId>,
+    pub(crate) node: Option<Arc<str>>,
+    pub(crate) handled_task: Option<TaskId>,
+}
+
+impl EventOrigin {
+    /// Returns the origin of an event that belongs to no task.
+    pub(crate) fn step(step: i64) -> Self {
+        Self { step, task: None, node: None, handled_task: None }
+    }
+}
+
 /// Sends events to the stream's reader. Waits while the channel is full.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSender {
@@ -301,12 +323,11 @@ impl EventSender {
         Self { events, modes, subgraphs, run, namespace: Arc::from(""), parent_task: None }
     }
 
-    /// Returns the sender for a subgraph run by `task`, if events of subgraphs were requested.
-    pub(crate) fn nested(&self, namespace: &str, task: &TaskContext) -> Option<Self> {
+    /// Returns the sender for a subgraph run by the task `parent`, if events of subgraphs were requested.
+    pub(crate) fn nested(&self, namespace: &str, parent: TaskId) -> Option<Self> {
         self.subgraphs.then(|| Self {
             namespace: Arc::from(namespace),
-            // An error handler has no start event, so events refer to the failed task instead.
-            parent_task: Some(task.handled_task().unwrap_or_else(|| task.id())),
+            parent_task: Some(parent),
             ..self.clone()
         })
     }
@@ -315,18 +336,12 @@ impl EventSender {
         self.modes & mode as u8 != 0
     }
 
-    pub(crate) async fn send(&self, step: i64, kind: EventKind) {
-        self.push(step, None, kind).await;
-    }
-
-    pub(crate) async fn task_event(&self, task: &TaskContext, kind: EventKind) {
-        self.push(task.step, Some(task), kind).await;
-    }
-
-    async fn push(&self, step: i64, task: Option<&TaskContext>, kind: EventKind) {
+    /// Sends an event, unless its stream mode was not requested.
+    pub(crate) async fn send(&self, origin: EventOrigin, kind: EventKind) {
         if !self.accepts(kind.mode()) {
             return;
         }
+        let EventOrigin { step, task, node, handled_task } = origin;
         let event = Event {
             // The reader sets this number, because tasks send concurrently and the channel determines the order.
             seq: 0,
@@ -334,9 +349,9 @@ impl EventSender {
             run: self.run.clone(),
             namespace: self.namespace.clone(),
             step,
-            task: task.map(TaskContext::id),
-            node: task.map(|it| Arc::from(it.node())),
-            handled_task: task.and_then(TaskContext::handled_task),
+            task,
+            node,
+            handled_task,
             parent_task: self.parent_task,
             kind,
         };

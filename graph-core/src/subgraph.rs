@@ -5,31 +5,29 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    CompiledGraph, Input, NodeError, RunError, State,
-    context::TaskContext,
-    engine::{self, ExitReason, GraphOutcome, RunInput},
-    graph::Graph,
-    label::Label,
-    node::{
-        BoxFuture, ErasedNode, NodeBody, NodeOutput, PayloadType, Private, Subgraph, TaskInput,
-        TaskInputError,
-        options::{IntoNode, NodeOptions, NodeParts},
+    context::{Context, task::TaskContext},
+    engine::{input::RunInput, outcome::GraphOutcome, start},
+    error::{Cause, Halt, NodeError, RunError},
+    graph::{
+        compiled::CompiledGraph,
+        erased::Subgraph,
+        into_node::{IntoNode, NodeParts},
     },
-    state::{erased::AnyState, state_json},
+    label::Label,
+    namespace::{Persistence, nested_namespace, without_task_ids},
+    node::{
+        erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput, TaskInputError},
+        function::PayloadType,
+        options::NodeOptions,
+        output::NodeOutput,
+    },
+    run::input::Input,
+    state::{
+        State,
+        erased::{AnyState, downcast_state},
+        state_json,
+    },
 };
-
-/// How the state of a subgraph is persisted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Persistence {
-    /// Each invocation has its own state and history. It starts from the initial state, and resumes from its last
-    /// checkpoint after an interrupt or a failure.
-    #[default]
-    Invocation,
-    /// All invocations within a thread share one state and history.
-    Thread,
-    /// The subgraph is not checkpointed. After an interrupt, it starts over, so it can interrupt at most once.
-    None,
-}
 
 /// Creates a node that runs a graph with an input derived from the state.
 ///
@@ -145,8 +143,7 @@ pub struct SubgraphNode<S, C> {
 
 #[derive(Clone)]
 struct Body {
-    graph: Arc<Graph>,
-    persistence: Persistence,
+    inner: Subgraph,
     input: Arc<dyn Fn(TaskInput, &TaskContext) -> Result<RunInput, NodeError> + Send + Sync>,
     output: Arc<dyn Fn(AnyState, &TaskContext) -> Result<NodeOutput, NodeError> + Send + Sync>,
     input_json: Arc<dyn Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync>,
@@ -161,8 +158,7 @@ impl<S: State, C: Send + Sync + 'static> SubgraphNode<S, C> {
         input_json: impl Fn(&TaskInput, &TaskContext) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
         let body = Body {
-            graph: graph.erased().clone(),
-            persistence: Persistence::Invocation,
+            inner: Subgraph { graph: graph.erased().clone(), persistence: Persistence::Invocation },
             input: Arc::new(input),
             output: Arc::new(output),
             input_json: Arc::new(input_json),
@@ -173,7 +169,7 @@ impl<S: State, C: Send + Sync + 'static> SubgraphNode<S, C> {
     /// Sets how the state of the subgraph is persisted.
     #[must_use]
     pub fn persistence(mut self, persistence: Persistence) -> Self {
-        self.body.persistence = persistence;
+        self.body.inner.persistence = persistence;
         self
     }
 }
@@ -192,7 +188,8 @@ impl<S: State, C> IntoNode<S, C, IsSubgraph> for SubgraphNode<S, C> {
     fn into_node(self, _: Private) -> NodeParts {
         NodeParts {
             label: Some(self.name),
-            node: NodeBody(Arc::new(self.body)),
+            subgraph: Some(self.body.inner.clone()),
+            body: NodeBody(Arc::new(self.body)),
             targets: Some(Vec::new()),
             options: NodeOptions::default(),
         }
@@ -208,10 +205,10 @@ impl ErasedNode for Body {
         let (body, cx) = (self.clone(), cx.clone());
         Box::pin(async move {
             let input = (body.input)(input, &cx)?;
-            let finished = run_nested(&cx, &body.graph, body.persistence, input).await?;
+            let outcome = run_nested(&cx, &body.inner, input).await?;
             // A subgraph that wrote no output field does not update the parent.
-            if finished.has_output {
-                (body.output)(finished.state, &cx)
+            if outcome.has_output {
+                (body.output)(outcome.state, &cx)
             } else {
                 Ok(NodeOutput::default())
             }
@@ -221,17 +218,29 @@ impl ErasedNode for Body {
     fn input_json(&self, input: &TaskInput, cx: &TaskContext) -> Option<Value> {
         (self.input_json)(input, cx)
     }
+}
 
-    fn subgraph(&self) -> Option<Subgraph<'_>> {
-        Some(Subgraph { graph: &self.graph, persistence: self.persistence })
+impl<C: Send + Sync + 'static> Context<C> {
+    /// Runs another graph as a subgraph of this run, with its own namespace and history.
+    ///
+    /// The subgraph's interrupts and failures are returned as errors, which the node must propagate with `?`. When the
+    /// node runs again, the subgraph resumes from its last checkpoint. Returns `None` if no output field was written.
+    pub async fn run_graph<S: State>(
+        &self,
+        graph: &CompiledGraph<S, C>,
+        persistence: Persistence,
+        input: impl Into<Input<S>>,
+    ) -> Result<Option<S>, NodeError> {
+        let inner = Subgraph { graph: graph.erased().clone(), persistence };
+        let outcome = run_nested(&self.task, &inner, input.into().erase()).await?;
+        Ok(outcome.has_output.then(|| downcast_state(outcome.state)))
     }
 }
 
 /// Runs a graph as a subgraph within a task.
-pub(crate) async fn run_nested(
+async fn run_nested(
     task: &Arc<TaskContext>,
-    graph: &Arc<Graph>,
-    persistence: Persistence,
+    inner: &Subgraph,
     input: RunInput,
 ) -> Result<GraphOutcome, NodeError> {
     // The second and later subgraphs of a task get a number, which keeps their namespaces distinct.
@@ -239,7 +248,7 @@ pub(crate) async fn run_nested(
         0 => String::new(),
         nth => format!("|{nth}"),
     };
-    let namespace = match persistence {
+    let namespace = match inner.persistence {
         Persistence::Thread => {
             let outer = without_task_ids(&task.scope.namespace);
             nested_namespace(&outer, &format!("{}{suffix}", task.node()))
@@ -247,34 +256,18 @@ pub(crate) async fn run_nested(
         _ => format!("{}{suffix}", task.namespace()),
     };
     // Boxed, because the engine's future is recursive: it runs nodes that run the engine.
-    let run =
-        Box::pin(engine::run_nested(task.clone(), graph.clone(), namespace, persistence, input));
-    match run.await {
-        Ok(finished) => match finished.exit {
-            ExitReason::Done => Ok(finished),
-            ExitReason::Interrupted(interrupts) => Err(NodeError::interrupted(interrupts)),
-            ExitReason::Stopped(stop) => Err(NodeError::stopped(stop)),
-            ExitReason::ParentCommand(command) => Err(NodeError::delivered_command(command)),
+    match Box::pin(start::run_nested(task.clone(), inner.clone(), namespace, input)).await {
+        Ok(outcome) => match outcome.halt {
+            None => Ok(outcome),
+            Some(Halt::ParentCommand(command)) => {
+                Err(NodeError::from_cause(Cause::DeliveredCommand(command)))
+            }
+            Some(halt) => Err(NodeError::halted(halt)),
         },
-        Err(RunError::Node { error, terminal, .. }) => Err(NodeError::inner(error, terminal)),
+        // The failure of a node in the subgraph becomes the failure of the node that runs the subgraph.
+        Err(RunError::Node { error, terminal, .. }) => {
+            Err(NodeError::from_cause(Cause::Failed { source: error, terminal }))
+        }
         Err(error) => Err(NodeError::terminal(error)),
     }
-}
-
-/// Downcasts a graph's final state to the state type `S`.
-pub(crate) fn downcast_state<S: State>(state: AnyState) -> S {
-    let state = state.downcast::<S>();
-    // Usually this is the last reference, so nothing is copied.
-    Arc::unwrap_or_clone(state.expect("the final state has the graph's state type"))
-}
-
-/// Returns the namespace `inner` within the namespace `outer`.
-pub(crate) fn nested_namespace(outer: &str, inner: &str) -> String {
-    if outer.is_empty() { inner.to_owned() } else { format!("{outer}|{inner}") }
-}
-
-/// Strips the task ids from a namespace: `write:1f3a|review:77c0` becomes `write|review`.
-pub(crate) fn without_task_ids(namespace: &str) -> String {
-    let parts = namespace.split('|').map(|it| it.split(':').next().unwrap_or(it));
-    parts.collect::<Vec<_>>().join("|")
 }

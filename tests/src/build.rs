@@ -3,11 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use graph_core::{
-    BuildError, CachePolicy, JsonFieldKind, JsonState, JsonStateSchema, MemoryCache, NodeError,
-    NodeExt, RetryPolicy, StateGraph, Stops,
+    BuildError, CachePolicy, IntoNode, JsonFieldKind, JsonState, JsonStateSchema, MemoryCache,
+    NodeError, NodeExt, RetryPolicy, StateGraph, Stops,
     checkpoint::Checkpointer,
     json::{JsonBranch, JsonInput, json_node, json_subgraph},
-    node::options::IntoNode,
     state::FieldError,
 };
 

@@ -50,7 +50,7 @@ async fn all_copied(saver: Saver) -> CheckResult {
 async fn unchanged(saver: Saver) -> CheckResult {
     let head = first().metadata(json!({"user": "ada"})).set("a", 1).put(&saver).await?;
     let mut draft = after(head).extend("list", [2]).run("later");
-    draft.0.frontier.scheduled = vec!["node".to_owned()];
+    draft.0.frontier = frontier(json!({"armed": ["node"]}));
     let last = draft.put(&saver).await?;
     saver.copy_thread(THREAD, COPY).await?;
     for id in [head, last] {

@@ -77,21 +77,22 @@ fn parents(header: &mut Header) {
 }
 
 async fn keeps_frontier(saver: Saver) -> CheckResult {
-    let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     let mut draft = first();
-    draft.0.frontier = FrontierRecord {
-        version: u64::MAX,
-        resumed_version: 7,
-        ran: names(&["b", "a"]),
-        scheduled: names(&["c"]),
-        deferred: names(&["d", "e"]),
-        released: names(&["f"]),
-        joins: [("a+b".to_owned(), names(&["a"])), ("c+d".to_owned(), vec![])].into(),
-        sends: [json!(2), json!(null), json!({"deep": [1.5]})]
-            .map(|payload| SendRecord { node: "worker".to_owned(), payload })
-            .into(),
-        input: Some(StartRecord { writes: vec![write("x", 1)], gotos: vec![goto("a")] }),
-    };
+    draft.0.frontier = frontier(json!({
+        "version": u64::MAX,
+        "seen": 7,
+        "ran": ["b", "a"],
+        "armed": ["c"],
+        "held": ["d", "e"],
+        "released": ["f"],
+        "joins": {"a+b": ["a"], "c+d": []},
+        "sends": [
+            {"node": "worker", "payload": 2},
+            {"node": "worker", "payload": null},
+            {"node": "worker", "payload": {"deep": [1.5]}},
+        ],
+        "input": {"writes": [write("x", 1)], "gotos": [goto("a")]},
+    }));
     saver.put(draft.0.clone()).await?;
     expect_eq("the frontier", read(&saver, draft.id()).await?.frontier, draft.0.frontier)
 }

@@ -310,6 +310,11 @@ pub(super) fn write(field: &str, value: impl Into<Value>) -> FieldWrite {
     FieldWrite { field: field.to_owned(), value: value.into(), overwrite: false }
 }
 
+/// Decodes a frontier from its stored form.
+pub(super) fn frontier(stored: Value) -> FrontierRecord {
+    serde_json::from_value(stored).expect("the stored form of a frontier is valid")
+}
+
 pub(super) fn goto(to: &str) -> GotoRecord {
     GotoRecord { to: to.to_owned(), payload: None }
 }

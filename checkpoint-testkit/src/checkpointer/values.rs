@@ -120,8 +120,8 @@ async fn in_metadata(saver: Saver) -> CheckResult {
 
 async fn in_sends(saver: Saver) -> CheckResult {
     let mut draft = first();
-    draft.0.frontier.sends =
-        odd().into_iter().map(|payload| SendRecord { node: "n".to_owned(), payload }).collect();
+    let sends = odd().into_iter().map(|it| json!({"node": "n", "payload": it}));
+    draft.0.frontier = frontier(json!({"sends": sends.collect::<Value>()}));
     saver.put(draft.0.clone()).await?;
-    expect_eq("the sends", read(&saver, draft.id()).await?.frontier.sends, draft.0.frontier.sends)
+    expect_eq("the sends", read(&saver, draft.id()).await?.frontier, draft.0.frontier)
 }

@@ -1,13 +1,14 @@
 //! Status of a debate when its run starts or resumes.
 
-use graph_core::{
-    NodeError,
-    checkpoint::{FrontierRecord, Lookup},
-};
+use graph_core::{NodeError, checkpoint::Lookup};
 use serde_json::Value;
 
 use super::{DebateHost, DebateResult};
-use crate::{config::Config, moves::MoveId};
+use crate::{
+    config::Config,
+    debate::{self, HostClient},
+    moves::MoveId,
+};
 
 /// Status of a debate.
 pub(super) enum DebateStatus {
@@ -30,7 +31,9 @@ impl DebateHost {
         let thread = move_id.to_string();
         let head = self.saver.get(&Lookup::head(&thread, "")).await.map_err(NodeError::terminal)?;
         let Some(head) = head else { return Ok(DebateStatus::New) };
-        if !is_finished(&head.frontier) {
+        let graph = debate::graph(self.saver.clone()).map_err(NodeError::terminal)?;
+        let state = graph.thread(&thread, HostClient::disconnected()).state().await;
+        if !state.map_err(NodeError::terminal)?.is_some_and(|it| it.is_done()) {
             return Ok(DebateStatus::InProgress);
         }
         let result = DebateResult::from_state(Value::Object(head.values), config, move_id);
@@ -40,14 +43,4 @@ impl DebateHost {
         self.saver.delete_thread(&thread).await.map_err(NodeError::terminal)?;
         Ok(DebateStatus::New)
     }
-}
-
-/// Returns whether the graph has nothing left to run.
-fn is_finished(frontier: &FrontierRecord) -> bool {
-    let FrontierRecord { scheduled, deferred, released, sends, input, .. } = frontier;
-    scheduled.is_empty()
-        && deferred.is_empty()
-        && released.is_empty()
-        && sends.is_empty()
-        && input.is_none()
 }

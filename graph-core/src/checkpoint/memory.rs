@@ -9,11 +9,17 @@ use std::{
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{
-    Change, Checkpoint, CheckpointError, CheckpointId, CheckpointKey, Checkpointer, FrontierRecord,
-    Header, HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, PruneStats, TaskRecord,
+use crate::{
+    checkpoint::{
+        error::CheckpointError,
+        id::{CheckpointId, TaskId},
+        query::{HistoryQuery, Keep, Lookup, PruneStats},
+        record::{FrontierRecord, TaskRecord},
+        saver::{Checkpointer, Lease},
+        stored::{Checkpoint, CheckpointKey, Header, NewCheckpoint},
+    },
+    state::change::Change,
 };
-use crate::checkpoint::TaskId;
 
 /// Stores checkpoints in memory. Clones share the same threads.
 ///

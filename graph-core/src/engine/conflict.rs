@@ -5,59 +5,50 @@
 //! Fields written before the conflicting field are changed, and the tasks of the step count as finished. Tests that
 //! compare this engine with recorded LangGraph runs require the same behaviour here.
 
-use super::{
-    Engine,
-    commit::TaskWrites,
-    load::updates_from_writes,
-    plan::Transition,
-    step::{Slot, in_task_order},
+use crate::{
+    engine::{
+        outcome::TaskOutput,
+        running::Engine,
+        step_task::{StepTask, in_task_order},
+    },
+    error::{RunError, WriteConflictError},
+    state::field::FieldWrite,
 };
-use crate::{FieldWrite, RunError, WriteConflictError, graph::NodeIdx};
 
 impl Engine {
     /// Folds the writes to those fields that were written, in task order, before the conflicting field.
     pub(super) fn commit_before_conflict(
         &mut self,
         conflict: &WriteConflictError,
-        slots: &[Slot],
+        tasks: &[StepTask],
     ) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
-        let mut tasks: Vec<(usize, NodeIdx, Vec<FieldWrite>)> = Vec::new();
-        for slot in in_task_order(slots) {
-            if let Some(done) = slots[slot].output() {
-                let mut writes = self.writes_of(done)?;
-                writes.sort_by_key(|it| self.field_index(&it.field));
-                tasks.push((slot, slots[slot].plan.node, writes));
-            }
+        let mut written: Vec<(&TaskOutput, Vec<FieldWrite>)> = Vec::new();
+        for output in in_task_order(tasks).filter_map(StepTask::output) {
+            let mut writes = self.writes_of(output)?;
+            writes.sort_by_key(|it| self.field_index(&it.field));
+            written.push((output, writes));
         }
-        let in_order = tasks.iter().flat_map(|(_, _, writes)| writes).map(|it| it.field.clone());
+        let in_order = written.iter().flat_map(|(_, writes)| writes).map(|it| it.field.clone());
         let kept: Vec<String> = in_order.take_while(|it| *it != conflict.field).collect();
-        let first = tasks.iter().position(|it| it.2.iter().any(|it| it.field == conflict.field));
-        let before: Vec<_> = tasks[..first.unwrap_or(0)].iter().map(|it| it.0).collect();
+        let writes_conflicting =
+            |(_, writes): &(_, Vec<FieldWrite>)| writes.iter().any(|it| it.field == conflict.field);
+        let first = written.iter().position(writes_conflicting).unwrap_or(0);
+        let before: Vec<_> = written[..first].iter().map(|(output, _)| *output).collect();
         let mut folded = Vec::new();
-        for (_, node, writes) in tasks {
+        for (output, writes) in written {
             let writes = writes.into_iter().filter(|it| kept.contains(&it.field)).collect();
-            folded.push((node, updates_from_writes(&*self.state, writes)?));
+            folded.push(TaskOutput::new(output.node, self.state.updates_from(writes)?));
         }
-        let mut writes: Vec<_> =
-            folded.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
         // A further conflict among these fields is ignored, because only the first conflict is reported.
-        if let Ok(committed) = self.fold(&mut writes, false) {
-            self.unsaved.union_with(&committed.affected);
+        let options = self.commit_options(false);
+        if let Ok(committed) = self.state.commit(&self.graph, &mut folded, options) {
+            self.history.unsaved_fields.union_with(&committed.affected);
         }
-        let transitions = before.iter().filter_map(|slot| {
-            let done = slots[*slot].output()?;
-            Some(Transition {
-                node: slots[*slot].plan.node,
-                edges: !done.handled,
-                targets: &done.targets,
-            })
-        });
-        self.frontier.abandon(&graph, transitions);
+        self.frontier.abandon(&self.graph, before.into_iter());
         Ok(())
     }
 
     fn field_index(&self, name: &str) -> Option<usize> {
-        self.state.fields().iter().position(|it| it.name == name)
+        self.state.values.fields().iter().position(|it| it.name == name)
     }
 }

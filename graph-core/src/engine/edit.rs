@@ -2,24 +2,34 @@
 
 use std::{any::Any, sync::Arc};
 
-use super::{
-    CheckpointWriter, Durability, Engine, RunSettings,
-    commit::TaskWrites,
-    execute::{TaskOutput, route_on_copy, run_error},
-    inspect::{planned_task_id, planned_tasks},
-    load::{self, stored_targets, updates_from_writes},
-    plan::{StartInput, Transition},
-    records::Records,
-};
+use smallvec::SmallVec;
+
 use crate::{
-    RunError,
-    checkpoint::{Checkpoint, CheckpointId, Source, TaskRecord},
-    context::{ResumeValues, Scope, TaskKind},
-    error::Halt,
-    graph::{Graph, NodeIdx},
+    checkpoint::{
+        id::CheckpointId,
+        record::TaskRecord,
+        stored::{Checkpoint, Source},
+        writer::{CheckpointWriter, Durability},
+    },
+    context::{
+        resume::ResumeValues,
+        settings::RunSettings,
+        task::{Scope, TaskKind},
+    },
+    control::RunControl,
+    engine::{
+        execute::{Task, route_on_copy, run_error},
+        inspect::{planned_task_id, planned_tasks},
+        load,
+        outcome::TaskOutput,
+        plan::{PlannedTask, StartInput},
+        running::Engine,
+        target::{goto_records, stored_targets},
+    },
+    error::RunError,
+    graph::erased::{Graph, NodeIdx},
     label::END_NAME,
-    node::AnyUpdate,
-    run::RunControl,
+    state::{change::Change, erased::AnyUpdate},
 };
 
 /// One edit with a type-erased update.
@@ -99,9 +109,9 @@ async fn apply_step(
     mut edits: Vec<ErasedEdit>,
 ) -> Result<CheckpointId, RunError> {
     let saved = load::load(request.graph, &writer.saver, request.thread, "", at).await?;
-    let mut engine = Engine::new(scope(request, writer), &saved)?;
+    let mut engine = Engine::new(request.graph.clone(), scope(request, writer), &saved)?;
     let newest = !saved.is_superseded();
-    let checkpoint = saved.into_checkpoint();
+    let checkpoint = saved.checkpoint;
     if checkpoint.is_none() {
         // A thread that begins with an input begins at step -1. A thread that begins with an edit begins at step 0.
         engine.step = 0;
@@ -127,12 +137,13 @@ async fn apply_step(
         Some((AsNode::Copy, _)) => engine.copy_checkpoint(checkpoint.as_ref()).await?,
         _ => engine.apply_as_nodes(edits, checkpoint.as_ref(), newest).await?,
     }
-    Ok(engine.id)
+    Ok(engine.history.id)
 }
 
 fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
     Scope {
-        graph: request.graph.clone(),
+        initial: request.graph.initial.snapshot(),
+        max_stored_bytes: request.graph.max_stored_bytes,
         run: request.run.clone(),
         thread: Some(request.thread.clone()),
         namespace: String::new(),
@@ -152,34 +163,22 @@ fn scope(request: &EditRequest<'_>, writer: &CheckpointWriter) -> Scope {
 impl Engine {
     /// Drops pending tasks and applies the writes and edges of finished tasks.
     async fn apply_as_end(&mut self, checkpoint: Option<&Checkpoint>) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
         self.apply_stored_commands()?;
-        let mut plans = checkpoint.map(|it| planned_tasks(&graph, it)).unwrap_or_default();
-        plans.sort_by_key(|it| match it.kind {
-            TaskKind::Push(index) => (true, index),
-            _ => (false, it.node),
-        });
-        let mut done: Vec<(NodeIdx, TaskOutput)> = Vec::new();
+        let mut plans = checkpoint.map(|it| planned_tasks(&self.graph, it)).unwrap_or_default();
+        plans.sort_by_key(PlannedTask::order);
+        let mut finished = Vec::new();
         for (plan, checkpoint) in plans.iter().zip(checkpoint.into_iter().cycle()) {
-            let log = self.records.tasks.get(&planned_task_id(&graph, checkpoint, plan));
+            let log = self.records.tasks.get(&planned_task_id(&self.graph, checkpoint, plan));
             if let Some((writes, gotos)) = log.and_then(|it| it.done.clone()) {
-                let updates = updates_from_writes(&*self.state, writes)?;
-                let targets = stored_targets(&graph, gotos);
-                done.push((plan.node, TaskOutput { updates, targets, ..TaskOutput::default() }));
+                let output = TaskOutput::new(plan.node, self.state.updates_from(writes)?);
+                let targets = stored_targets(&self.graph, gotos);
+                finished.push(TaskOutput { targets, ..output });
             }
         }
-        let mut writes: Vec<_> = done
-            .iter_mut()
-            .map(|(node, it)| TaskWrites { node: *node, updates: &mut it.updates })
-            .collect();
-        let committed = self.fold(&mut writes, !plans.is_empty())?;
-        let transitions = done.iter().map(|(node, it)| Transition {
-            node: *node,
-            edges: true,
-            targets: &it.targets,
-        });
+        let options = self.commit_options(!plans.is_empty());
+        let committed = self.state.commit(&self.graph, &mut finished, options)?;
         if !plans.is_empty() {
-            self.frontier.advance(&graph, || plans.iter(), transitions);
+            self.frontier.advance(&self.graph, plans.iter(), finished.iter());
         }
         self.store_edit(Source::Update, committed.changes).await
     }
@@ -197,11 +196,11 @@ impl Engine {
             return Err(RunError::InvalidUpdate(problem.to_owned()));
         };
         let writer = self.scope.writer.clone().ok_or(RunError::NoCheckpointer)?;
-        self.id = CheckpointId::after(self.head);
-        self.origin = self.id;
-        self.source = Source::Fork;
-        self.parent = checkpoint.header.parent;
-        let copy = self.new_checkpoint(Vec::new())?;
+        self.history.id = CheckpointId::after(self.history.head);
+        self.history.origin = self.history.id;
+        self.history.source = Source::Fork;
+        self.history.parent = checkpoint.header.parent;
+        let copy = self.new_checkpoint(self.step, Vec::new())?;
         Ok(writer.write(vec![copy]).await?)
     }
 
@@ -212,54 +211,41 @@ impl Engine {
         checkpoint: Option<&Checkpoint>,
         newest: bool,
     ) -> Result<(), RunError> {
-        let graph = self.scope.graph.clone();
         self.apply_stored_commands()?;
-        let mut pending = checkpoint.map(|it| planned_tasks(&graph, it)).unwrap_or_default();
-        let mut done: Vec<(NodeIdx, TaskOutput)> = Vec::new();
+        let mut pending = checkpoint.map(|it| planned_tasks(&self.graph, it)).unwrap_or_default();
+        let mut finished: Vec<TaskOutput> = Vec::new();
         let mut records = Vec::new();
         let several = edits.len() > 1;
         for edit in edits {
             let node = self.node_of(&edit.as_node, several)?;
-            let mut result =
-                TaskOutput { updates: edit.update.into_iter().collect(), ..TaskOutput::default() };
-            let writes = self.checked_writes(&result)?;
-            let cx = self.task_context(node, TaskKind::Pull);
-            if let Err(error) = route_on_copy(&cx, &*self.state, &mut result) {
-                let Halt::Failed { source, terminal } = error.into_halt() else {
-                    return Err(RunError::AmbiguousUpdate);
-                };
-                return Err(run_error(&cx, source, terminal));
-            }
+            let mut output =
+                TaskOutput::new(node, edit.update.into_iter().collect::<SmallVec<_>>());
+            let writes = self.checked_writes(&output)?;
+            let cx = Arc::new(self.task_context(node, TaskKind::Pull));
+            let task = Task { graph: self.graph.clone(), node, cx };
+            route_on_copy(&task, &*self.state.values, &mut output)
+                .map_err(|error| run_error(&task.cx, error))?;
             // If the checkpoint is still the newest one, the edit becomes the result of the node's pending task.
             let place = pending.iter().position(|it| newest && it.node == node);
             if let (Some(place), Some(checkpoint)) = (place, checkpoint) {
-                let task = planned_task_id(&graph, checkpoint, &pending.remove(place));
-                let gotos = result.targets.iter().map(|it| it.to_record(&graph));
-                let gotos = gotos.collect::<Result<_, _>>()?;
+                let id = planned_task_id(&self.graph, checkpoint, &pending.remove(place));
+                let gotos = goto_records(&self.graph, &output.targets)?;
                 let event = self.done_event(writes, gotos);
-                records.push(TaskRecord { task, node: cx.node().to_owned(), event });
+                records.push(TaskRecord { task: id, node: task.cx.node().to_owned(), event });
             }
-            done.push((node, result));
+            finished.push(output);
         }
         if !records.is_empty() {
             self.record(records).await?;
         }
-        let mut writes: Vec<_> = done
-            .iter_mut()
-            .map(|(node, it)| TaskWrites { node: *node, updates: &mut it.updates })
-            .collect();
-        let committed = self.fold(&mut writes, true)?;
-        let transitions = done.iter().map(|(node, it)| Transition {
-            node: *node,
-            edges: true,
-            targets: &it.targets,
-        });
-        self.frontier.apply_edit(&graph, transitions);
+        let options = self.commit_options(true);
+        let committed = self.state.commit(&self.graph, &mut finished, options)?;
+        self.frontier.apply_edit(&self.graph, finished.iter());
         self.store_edit(Source::Update, committed.changes).await
     }
 
     fn node_of(&self, as_node: &AsNode, several: bool) -> Result<NodeIdx, RunError> {
-        let graph = &self.scope.graph;
+        let graph = &self.graph;
         match as_node {
             AsNode::Node(name) => graph.find(name).ok_or_else(|| RunError::UnknownNode {
                 node: name.clone(),
@@ -286,11 +272,11 @@ impl Engine {
     async fn store_edit(
         &mut self,
         source: Source,
-        changes: Vec<(String, crate::checkpoint::Change)>,
+        changes: Vec<(String, Change)>,
     ) -> Result<(), RunError> {
-        let mut all = std::mem::take(&mut self.command_changes);
+        let mut all = std::mem::take(&mut self.history.command_changes);
         all.extend(changes);
-        self.records = Records::default();
+        self.records.clear();
         self.put_checkpoint(source, all, &Default::default()).await
     }
 }

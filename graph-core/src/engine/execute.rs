@@ -12,62 +12,63 @@ use std::{
 };
 
 use serde_json::Value;
-use smallvec::SmallVec;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{
-    persist::Durability,
-    plan::{Target, Targets},
-};
 use crate::{
-    Interrupt, NodeError, NodePanicError, NodeTimeoutError, RunError,
-    checkpoint::TaskEvent,
-    command::{Goto, ParentCommand},
-    context::{NodeFailure, TaskContext},
-    error::{Halt, StopReason},
-    graph::{Graph, NodeIdx, RouteCall},
-    label::END_NAME,
-    node::{AnyUpdate, NodeBody, NodeOutput, TaskInput},
+    checkpoint::{record::TaskEvent, writer::Durability},
+    context::task::{NodeFailure, TaskContext},
+    engine::{
+        outcome::{TaskOutcome, TaskOutput},
+        publish::{publish_failure, publish_retry},
+        target::{SentToEndError, resolve_gotos},
+    },
+    error::{
+        Cause, Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError,
+    },
+    goto::ParentCommand,
+    graph::erased::{Graph, NodeEntry, NodeIdx, RouteCall},
+    node::{
+        erased::{NodeBody, TaskInput},
+        output::NodeOutput,
+    },
     spans,
-    state::{Fold, erased::ErasedState},
+    state::{erased::ErasedState, field::FieldError, fold::Fold},
 };
 
-/// How a task ended.
-pub(crate) enum TaskOutcome {
-    Done(TaskOutput),
-    Failed(Box<RunError>),
-    Interrupted(Vec<Interrupt>),
-    ParentCommand(Box<ParentCommand>),
-    Stopped(StopReason),
+/// A task: the node that it runs, and its context.
+#[derive(Clone)]
+pub(super) struct Task {
+    pub(super) graph: Arc<Graph>,
+    pub(super) node: NodeIdx,
+    pub(super) cx: Arc<TaskContext>,
 }
 
-/// The writes of a finished task, and the targets it routed to.
-#[derive(Default)]
-pub(crate) struct TaskOutput {
-    pub(crate) updates: SmallVec<[AnyUpdate; 1]>,
-    pub(crate) targets: Targets,
-    /// Whether the node's routers have been called. If not, the commit calls them with the committed state.
-    pub(crate) routed: bool,
-    /// Whether the output comes from the node's error handler. If so, the node's own edges do not fire.
-    pub(crate) handled: bool,
+impl Task {
+    fn entry(&self) -> &NodeEntry {
+        self.graph.node(self.node)
+    }
+
+    pub(super) fn body(&self) -> &NodeBody {
+        self.entry().body.as_ref().expect("START has no body and is never executed")
+    }
 }
 
 /// A task ready to run.
-pub(crate) struct Job {
-    pub(crate) cx: Arc<TaskContext>,
-    pub(crate) input: TaskInput,
+pub(super) struct Job {
+    pub(super) task: Task,
+    pub(super) input: TaskInput,
     /// The state that the routers read. `None` if there are no routers or if the commit calls them.
-    pub(crate) view: Option<Box<dyn ErasedState>>,
+    pub(super) view: Option<Box<dyn ErasedState>>,
     /// A failure from an earlier run. If it is present, only the error handler still has to run.
-    pub(crate) failed: Option<Box<PendingFailure>>,
+    pub(super) failed: Option<Box<PendingFailure>>,
 }
 
 /// A failure that the error handler must handle, with the resume values and effects that the handler recorded in an
 /// earlier run.
-pub(crate) struct PendingFailure {
-    pub(crate) failure: NodeFailure,
-    pub(crate) resume_values: Vec<Value>,
-    pub(crate) effects: BTreeMap<String, Value>,
+pub(super) struct PendingFailure {
+    pub(super) failure: NodeFailure,
+    pub(super) resume_values: Vec<Value>,
+    pub(super) effects: BTreeMap<String, Value>,
 }
 
 impl From<NodeFailure> for PendingFailure {
@@ -77,51 +78,56 @@ impl From<NodeFailure> for PendingFailure {
 }
 
 /// The outcome of a task, or the outcome of its error handler if the handler ran.
-pub(crate) struct TaskReport {
-    pub(crate) outcome: TaskOutcome,
-    /// The node's failure and the handler's context, if the handler ran.
-    pub(crate) handled: Option<Box<(NodeFailure, Arc<TaskContext>)>>,
+pub(super) struct Execution {
+    pub(super) outcome: TaskOutcome,
+    pub(super) handled: Option<Box<HandledFailure>>,
 }
 
-impl From<TaskOutcome> for TaskReport {
+/// A failure that an error handler took over.
+pub(super) struct HandledFailure {
+    pub(super) failure: NodeFailure,
+    /// The handler's context.
+    pub(super) handler: Arc<TaskContext>,
+}
+
+impl From<TaskOutcome> for Execution {
     fn from(outcome: TaskOutcome) -> Self {
         Self { outcome, handled: None }
     }
 }
 
 /// Runs the attempts of a task, then its error handler if they all failed.
-pub(crate) fn run_task(job: Job) -> impl Future<Output = TaskReport> + Send {
-    spans::instrument(spans::task(&job.cx), run_unspanned(job))
+pub(super) fn run_task(job: Job) -> impl Future<Output = Execution> + Send {
+    let cx = &job.task.cx;
+    let span = spans::task(cx.node(), cx.step.number, || cx.id());
+    spans::instrument(span, run_unspanned(job))
 }
 
-async fn run_unspanned(job: Job) -> TaskReport {
-    let Job { cx, input, view, failed } = job;
-    let entry = cx.scope.graph.node(cx.node);
-    let body = entry.body.as_ref().expect("START has no body and is never executed");
-    let options = &entry.options;
+async fn run_unspanned(job: Job) -> Execution {
+    let Job { task, input, view, failed } = job;
+    let options = &task.entry().options;
     if options.retries.is_empty() && options.handler.is_none() {
         // Without retries and without an error handler, the input is needed only once, so it is moved instead of
         // cloned.
-        return task_outcome(&cx, run_attempt(body, &cx, input, view.as_deref()).await).into();
+        return task_outcome(&task.cx, run_attempt(&task, input, view.as_deref()).await).into();
     }
     // The futures here and in `call_node` are boxed to keep the future of a plain task small, because a fan-out has
     // many plain tasks.
-    Box::pin(run_with_recovery(Job { cx: cx.clone(), input, view, failed })).await
+    Box::pin(run_with_recovery(Job { task: task.clone(), input, view, failed })).await
 }
 
 /// Runs a task that has retries or an error handler.
-async fn run_with_recovery(job: Job) -> TaskReport {
-    let Job { cx, input, view, failed } = job;
-    let entry = cx.scope.graph.node(cx.node);
-    let body = entry.body.as_ref().expect("START has no body and is never executed");
-    let options = &entry.options;
+async fn run_with_recovery(job: Job) -> Execution {
+    let Job { task, input, view, failed } = job;
+    let options = &task.entry().options;
     if let Some(left) = failed {
-        return run_handler(&cx, input, *left).await;
+        return run_handler(&task, input, *left).await;
     }
-    let error = match run_with_retries(body, &cx, &input, view.as_deref()).await {
+    let error = match run_with_retries(&task, &input, view.as_deref()).await {
         Err(error) if options.handler.is_some() && error.source().is_some() => error,
-        result => return task_outcome(&cx, result).into(),
+        result => return task_outcome(&task.cx, result).into(),
     };
+    let cx = &task.cx;
     let failure = NodeFailure { node: cx.node().to_owned(), error: error.to_string() };
     if let Some(writer) = cx.scope.writer.as_ref().filter(|it| it.durability != Durability::Exit) {
         let event = TaskEvent::Failed { error: failure.error.clone(), handled: true };
@@ -130,39 +136,39 @@ async fn run_with_recovery(job: Job) -> TaskReport {
             return TaskOutcome::Failed(Box::new(error.into())).into();
         }
     }
-    super::events::emit_task_failed(&cx, &failure).await;
-    run_handler(&cx, input, failure.into()).await
+    publish_failure(cx, &failure.error, false).await;
+    run_handler(&task, input, failure.into()).await
 }
 
 /// Runs the node's error handler after the task has failed.
-async fn run_handler(cx: &Arc<TaskContext>, input: TaskInput, left: PendingFailure) -> TaskReport {
+async fn run_handler(task: &Task, input: TaskInput, left: PendingFailure) -> Execution {
     let PendingFailure { failure, resume_values, effects } = left;
-    let graph = &cx.scope.graph;
-    let mut handler = cx.handler(failure.clone());
+    let mut handler = task.cx.handler(failure.clone());
     handler.restore(resume_values, effects);
-    let handler = Arc::new(handler);
-    let outcome = match &graph.node(cx.node).options.handler {
+    let handler = Task { cx: Arc::new(handler), ..task.clone() };
+    let outcome = match &task.entry().options.handler {
         Some(body) => {
-            let outcome = call_node(body, &handler, input).await;
-            let done = outcome.and_then(|it| resolve_outcome(it, graph, cx.node));
-            task_outcome(&handler, done.map(|it| TaskOutput { handled: true, routed: true, ..it }))
+            let outcome = call_node(&handler, body, input).await;
+            let done = outcome.and_then(|it| resolve_output(it, task));
+            let done = done.map(|it| TaskOutput { handled: true, routed: true, ..it });
+            task_outcome(&handler.cx, done)
         }
-        None => error_outcome(cx, NodeError::from(failure.error.clone())),
+        None => task_outcome(&task.cx, Err(NodeError::from(failure.error.clone()))),
     };
-    TaskReport { outcome, handled: Some(Box::new((failure, handler))) }
+    let handled = Some(Box::new(HandledFailure { failure, handler: handler.cx }));
+    Execution { outcome, handled }
 }
 
 /// Repeats attempts until one succeeds or no retry policy allows another attempt.
 async fn run_with_retries(
-    body: &NodeBody,
-    cx: &Arc<TaskContext>,
+    task: &Task,
     input: &TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
-    let retries = &cx.scope.graph.node(cx.node).options.retries;
+    let retries = &task.entry().options.retries;
     let mut failed = 0;
     loop {
-        let error = match run_attempt(body, cx, input.clone(), view).await {
+        let error = match run_attempt(task, input.clone(), view).await {
             Ok(done) => return Ok(done),
             Err(error) if error.source().is_none() => return Err(error),
             Err(error) => error,
@@ -171,9 +177,9 @@ async fn run_with_retries(
         match retries.iter().find(|it| it.applies(&error)) {
             Some(retry) if failed < retry.max_attempts => {
                 let wait = retry.delay(failed);
-                super::events::emit_retried(cx, &error, wait).await;
+                publish_retry(&task.cx, &error, wait).await;
                 sleep(wait).await;
-                cx.next_attempt();
+                task.cx.next_attempt();
             }
             _ => return Err(error),
         }
@@ -182,78 +188,38 @@ async fn run_with_retries(
 
 /// Runs the node once, then its routers.
 async fn run_attempt(
-    body: &NodeBody,
-    cx: &Arc<TaskContext>,
+    task: &Task,
     input: TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
-    let outcome = call_node(body, cx, input).await?;
-    let graph = &cx.scope.graph;
-    let mut done = resolve_outcome(outcome, graph, cx.node)?;
+    let outcome = call_node(task, task.body(), input).await?;
+    let mut done = resolve_output(outcome, task)?;
     if let Some(view) = view {
-        let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(cx, view, &mut done)));
+        let routed = catch_unwind(AssertUnwindSafe(|| route_on_copy(task, view, &mut done)));
         routed.map_err(panic_error)??;
     }
     Ok(done)
 }
 
 /// Converts a node's output into the output of its task and resolves each goto to its target node.
-pub(super) fn resolve_outcome(
-    outcome: NodeOutput,
-    graph: &Graph,
-    node: NodeIdx,
-) -> Result<TaskOutput, NodeError> {
-    if let Some(command) = outcome.parent {
-        return Err(NodeError::parent_command(command));
+pub(super) fn resolve_output(returned: NodeOutput, task: &Task) -> Result<TaskOutput, NodeError> {
+    if let Some(command) = returned.parent {
+        return Err(NodeError::halted(Halt::ParentCommand(command)));
     }
-    let mut done = TaskOutput { updates: outcome.updates, ..TaskOutput::default() };
-    if !outcome.gotos.is_empty() {
-        resolve_gotos(graph, node, outcome.gotos, &mut done.targets)?;
+    let mut output = TaskOutput::new(task.node, returned.updates);
+    if !returned.gotos.is_empty() {
+        resolve_gotos(&task.graph, task.node, returned.gotos, &mut output.targets)?;
     }
-    Ok(done)
-}
-
-/// Resolves gotos to nodes of the graph and appends them to `targets`. A goto to END adds nothing.
-pub(crate) fn resolve_gotos(
-    graph: &Graph,
-    from: NodeIdx,
-    gotos: impl IntoIterator<Item = Goto>,
-    targets: &mut Targets,
-) -> Result<(), NodeError> {
-    for goto in gotos {
-        match (graph.find(goto.to.as_str()), goto.payload) {
-            (Some(node), None) if node != graph.start => targets.push(Target::Node(node)),
-            (Some(node), Some(payload)) if node != graph.start => {
-                let payload =
-                    payload.ensure_depth(goto.to.as_str()).map_err(NodeError::terminal)?;
-                targets.push(Target::Send(node, payload));
-            }
-            (None, None) if goto.to.as_str() == END_NAME => {}
-            (None, Some(_)) if goto.to.as_str() == END_NAME => {
-                let from = graph.node(from).label.to_string();
-                return Err(NodeError::terminal(SentToEndError { from }));
-            }
-            _ => return Err(NodeError::terminal(graph.unknown_target(from, &goto.to))),
-        }
-    }
-    Ok(())
-}
-
-/// The error returned when a node sends a payload to END.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("`{from}` sent a payload to END, which takes none; use `Goto::end()` without a payload")]
-pub(crate) struct SentToEndError {
-    from: String,
+    Ok(output)
 }
 
 /// Calls the routers with a copy of the state that includes the task's own writes.
 pub(super) fn route_on_copy(
-    cx: &TaskContext,
+    task: &Task,
     view: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
-    let graph = &cx.scope.graph;
-    if graph.has_routers(cx.node) {
+    if task.graph.has_routers(task.node) {
         let mut copy = view.fork();
         let mut fold = Fold::default();
         for update in &done.updates {
@@ -262,42 +228,41 @@ pub(super) fn route_on_copy(
             fold.mark_overwritten(&overwritten);
             copy.fold(&mut update, &mut fold).map_err(NodeError::terminal)?;
         }
-        route(cx, &*copy, done)?;
+        route(task, &*copy, done)?;
     }
     done.routed = true;
     Ok(())
 }
 
 /// Calls the routers of the task's node. `state` must include the task's own writes.
-pub(crate) fn route(
-    cx: &TaskContext,
+pub(super) fn route(
+    task: &Task,
     state: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
-    let graph = &cx.scope.graph;
-    let entry = graph.node(cx.node);
+    let entry = task.entry();
     let call = RouteCall {
         state,
         updates: &done.updates,
         reads: entry.reads.as_ref(),
-        remaining: cx.max_step - cx.step,
-        deps: &*cx.scope.deps,
+        remaining: task.cx.step.remaining(),
+        deps: &*task.cx.scope.deps,
     };
     for router in &entry.routers {
         let gotos = catch_unwind(AssertUnwindSafe(|| (router.route)(&call)));
-        resolve_gotos(graph, cx.node, gotos.map_err(panic_error)??, &mut done.targets)?;
+        resolve_gotos(&task.graph, task.node, gotos.map_err(panic_error)??, &mut done.targets)?;
     }
     Ok(())
 }
 
 /// Calls the node within its time limits and converts a panic into an error.
 pub(super) async fn call_node(
+    task: &Task,
     body: &NodeBody,
-    cx: &Arc<TaskContext>,
     input: TaskInput,
 ) -> Result<NodeOutput, NodeError> {
-    let options = &cx.scope.graph.node(cx.node).options;
-    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, cx)));
+    let options = &task.entry().options;
+    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, &task.cx)));
     let mut future = called.map_err(panic_error)?;
     let run = std::future::poll_fn(move |task| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
@@ -308,7 +273,7 @@ pub(super) async fn call_node(
     });
     match (options.timeout, options.idle_timeout) {
         (None, None) => run.await,
-        (limit, idle) => Box::pin(with_time_limits(run, cx, limit, idle)).await,
+        (limit, idle) => Box::pin(with_time_limits(run, &task.cx, limit, idle)).await,
     }
 }
 
@@ -329,12 +294,12 @@ async fn with_time_limits(
 /// Converts a command that a subgraph sent to its parent into the output of the subgraph's node.
 #[cold]
 fn accept_command(error: NodeError) -> Result<NodeOutput, NodeError> {
-    match error.into_halt() {
-        Halt::DeliveredCommand(command) => {
+    match error.into_cause() {
+        Cause::DeliveredCommand(command) => {
             let ParentCommand { updates, gotos } = *command;
             Ok(NodeOutput { updates, gotos: gotos.into_vec(), parent: None })
         }
-        halt => Err(NodeError::from_halt(halt)),
+        cause => Err(NodeError::from_cause(cause)),
     }
 }
 
@@ -370,27 +335,34 @@ fn panic_error(panic: Box<dyn std::any::Any + Send>) -> NodeError {
     NodeError::from(NodePanicError { message })
 }
 
-fn task_outcome(cx: &TaskContext, result: Result<TaskOutput, NodeError>) -> TaskOutcome {
-    result.map_or_else(|error| error_outcome(cx, error), TaskOutcome::Done)
-}
-
-/// Converts an error that was neither retried nor handled into the outcome of its task.
-pub(super) fn error_outcome(cx: &TaskContext, error: NodeError) -> TaskOutcome {
-    match error.into_halt() {
-        Halt::Interrupted(interrupts) => TaskOutcome::Interrupted(interrupts),
-        Halt::ParentCommand(command) | Halt::DeliveredCommand(command) => {
-            TaskOutcome::ParentCommand(command)
-        }
-        Halt::Stopped(stop) => TaskOutcome::Stopped(stop),
-        Halt::Failed { source, terminal } => {
-            TaskOutcome::Failed(Box::new(run_error(cx, source, terminal)))
+/// Converts the result of a task that is neither retried nor handled into its outcome.
+pub(super) fn task_outcome(cx: &TaskContext, result: Result<TaskOutput, NodeError>) -> TaskOutcome {
+    let error = match result {
+        Ok(output) => return TaskOutcome::Done(output),
+        Err(error) => error,
+    };
+    match error.into_cause() {
+        Cause::Halted(halt) => TaskOutcome::Halted(halt),
+        Cause::DeliveredCommand(command) => TaskOutcome::Halted(Halt::ParentCommand(command)),
+        Cause::Failed { source, terminal } => {
+            TaskOutcome::Failed(Box::new(failure(cx, source, terminal)))
         }
     }
 }
 
-/// Converts a node's error into a run error. Errors that the engine itself raised are not wrapped in
+/// Converts the error of a router or of a goto into a run error.
+pub(super) fn run_error(cx: &TaskContext, error: NodeError) -> RunError {
+    match error.into_cause() {
+        Cause::Failed { source, terminal } => failure(cx, source, terminal),
+        Cause::Halted(_) | Cause::DeliveredCommand(_) => {
+            RunError::InvalidUpdate("a branch cannot interrupt".to_owned())
+        }
+    }
+}
+
+/// Converts the failure of a node into a run error. Errors that the engine itself raised are not wrapped in
 /// [`RunError::Node`].
-pub(crate) fn run_error(
+fn failure(
     cx: &TaskContext,
     source: Arc<dyn std::error::Error + Send + Sync>,
     terminal: bool,
@@ -399,19 +371,14 @@ pub(crate) fn run_error(
     if let Some(error) = error.downcast_ref::<RunError>() {
         return error.clone();
     }
-    if let Some(error) = error.downcast_ref::<crate::UnknownTargetError>() {
+    if let Some(error) = error.downcast_ref::<UnknownTargetError>() {
         return error.clone().into();
     }
-    if let Some(error) = error.downcast_ref::<crate::state::FieldError>() {
+    if let Some(error) = error.downcast_ref::<FieldError>() {
         return error.clone().into();
     }
     if let Some(error) = error.downcast_ref::<SentToEndError>() {
         return RunError::InvalidUpdate(error.to_string());
     }
-    RunError::Node { node: cx.node().to_owned(), step: cx.step, error: source, terminal }
-}
-
-/// Awaits the future for at most `limit`. Returns `None` on timeout.
-pub(crate) async fn with_timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    tokio::time::timeout(limit, future).await.ok()
+    RunError::Node { node: cx.node().to_owned(), step: cx.step.number, error: source, terminal }
 }

@@ -4,19 +4,26 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use serde_json::Value;
 
-use super::{
-    commit::{self, CommitOptions, TaskWrites},
-    load::{corrupt_error, stored_state, updates_from_writes},
-    plan::{Frontier, PlannedTask},
-    records::{Records, TaskLog},
-};
 use crate::{
-    FieldWrite, Interrupt, RunError,
-    checkpoint::{Checkpoint, Checkpointer, Lookup, TaskId},
-    context::{TaskKind, task_id},
-    graph::Graph,
-    state::{FieldSet, erased::ErasedState},
-    subgraph::{Persistence, nested_namespace, without_task_ids},
+    checkpoint::{
+        error::CheckpointError,
+        id::TaskId,
+        query::Lookup,
+        saver::Checkpointer,
+        stored::{Checkpoint, Source},
+    },
+    context::task::{TaskKind, task_id},
+    engine::{
+        commit::{CommitOptions, GraphState},
+        outcome::TaskOutput,
+        plan::{Frontier, PlannedTask},
+        records::{Records, TaskLog},
+    },
+    error::RunError,
+    graph::erased::{Graph, NodeIdx},
+    interrupt::Interrupt,
+    namespace::{Persistence, nested_namespace, without_task_ids},
+    state::{erased::ErasedState, field::FieldWrite},
 };
 
 /// Selects the contents of a snapshot.
@@ -65,7 +72,7 @@ pub struct SubgraphState {
     /// Number of the subgraph's last step.
     pub step: Option<i64>,
     /// What created the subgraph's last checkpoint.
-    pub source: Option<crate::checkpoint::Source>,
+    pub source: Option<Source>,
     /// Tasks of the subgraph's next step.
     pub tasks: Vec<TaskState>,
 }
@@ -82,23 +89,21 @@ pub(crate) fn snapshot<'a>(
     Box::pin(async move {
         let mut checkpoint = checkpoint;
         graph.migrate(&mut checkpoint)?;
-        let (mut state, mut live) = stored_state(graph, &checkpoint)?;
+        let mut state = GraphState::load(graph, &checkpoint)?;
         let planned = planned_tasks(graph, &checkpoint);
         let mut records = Records::new(checkpoint.records.clone());
         for (writes, _) in std::mem::take(&mut records.commands) {
-            let mut update = updates_from_writes(&*state, writes)?;
-            fold(graph, &mut *state, &mut live, &mut [(graph.start, &mut update[..])], false)?;
+            let mut command = TaskOutput::new(graph.start, state.updates_from(writes)?);
+            state.commit(graph, [&mut command], commit_options(false))?;
         }
         let ids: Vec<_> =
             planned.iter().map(|it| planned_task_id(graph, &checkpoint, it)).collect();
         if view.live {
             let log =
                 |plan: &PlannedTask, id| task_log(graph, &checkpoint, &records, plan, id, view);
-            fold_finished(graph, &mut *state, &mut live, &planned, &ids, log).map_err(|error| {
-                match error {
-                    RunError::Field(error) => corrupt_error(&checkpoint.key, &error).into(),
-                    error => error,
-                }
+            fold_finished(graph, &mut state, &planned, &ids, log).map_err(|error| match error {
+                RunError::Field(error) => CheckpointError::corrupt(&checkpoint.key, &error).into(),
+                error => error,
             })?;
         }
         let mut tasks = Vec::new();
@@ -113,7 +118,7 @@ pub(crate) fn snapshot<'a>(
         let open = tasks.iter().filter(|it| !view.live || it.result.is_none());
         let next = open.map(|it| it.node.clone()).collect();
         let pending_joins = pending_joins(graph, &checkpoint);
-        Ok(Snapshot { state, next, tasks, pending_joins, checkpoint })
+        Ok(Snapshot { state: state.values, next, tasks, pending_joins, checkpoint })
     })
 }
 
@@ -184,50 +189,36 @@ fn task_state(
 /// conflict.
 fn fold_finished(
     graph: &Graph,
-    state: &mut dyn ErasedState,
-    live: &mut FieldSet,
+    state: &mut GraphState,
     planned: &[PlannedTask],
     ids: &[TaskId],
     log: impl Fn(&PlannedTask, TaskId) -> TaskLog,
 ) -> Result<(), RunError> {
-    let mut done = Vec::new();
+    let mut finished = Vec::new();
     for (plan, id) in planned.iter().zip(ids) {
         if let Some((writes, _)) = log(plan, *id).done {
-            done.push((
-                plan.kind != TaskKind::Pull,
-                plan.node,
-                updates_from_writes(state, writes)?,
-            ));
+            let output = TaskOutput::new(plan.node, state.updates_from(writes)?);
+            finished.push((plan.order(), output));
         }
     }
-    if done.is_empty() {
+    if finished.is_empty() {
         return Ok(());
     }
-    done.sort_by_key(|(pushed, node, _)| (*pushed, if *pushed { 0 } else { *node }));
-    let mut tasks: Vec<_> = done.iter_mut().map(|(_, node, it)| (*node, &mut it[..])).collect();
-    match fold(graph, state, live, &mut tasks, true) {
-        Err(RunError::Conflict(_)) => {}
-        result => result?,
+    finished.sort_by_key(|(order, _)| *order);
+    let outputs = finished.iter_mut().map(|(_, output)| output);
+    match state.commit(graph, outputs, commit_options(true)) {
+        Ok(_) | Err(RunError::Conflict(_)) => {}
+        Err(error) => return Err(error),
     }
     // As in LangGraph, this view leaves out step-scoped fields.
-    for field in live.iter() {
-        state.clear(field);
+    for field in state.live.iter() {
+        state.values.clear(field);
     }
     Ok(())
 }
 
-fn fold(
-    graph: &Graph,
-    state: &mut dyn ErasedState,
-    live: &mut FieldSet,
-    tasks: &mut [(crate::graph::NodeIdx, &mut [crate::node::AnyUpdate])],
-    clear_step_scoped: bool,
-) -> Result<(), RunError> {
-    let mut writes: Vec<_> =
-        tasks.iter_mut().map(|(node, updates)| TaskWrites { node: *node, updates }).collect();
-    let options = CommitOptions { step: 0, clear_step_scoped, collect_changes: false };
-    commit::commit(graph, state, live, &mut writes, options)?;
-    Ok(())
+fn commit_options(clear_step_scoped: bool) -> CommitOptions {
+    CommitOptions { step: 0, clear_step_scoped, collect_changes: false }
 }
 
 async fn subgraph(
@@ -238,7 +229,7 @@ async fn subgraph(
     id: TaskId,
 ) -> Result<Option<Box<SubgraphState>>, RunError> {
     let entry = graph.node(plan.node);
-    let Some(inner) = entry.body.as_ref().and_then(|it| it.0.subgraph()) else { return Ok(None) };
+    let Some(inner) = &entry.subgraph else { return Ok(None) };
     let outer = &checkpoint.key.namespace;
     let namespace = match inner.persistence {
         Persistence::Thread => nested_namespace(&without_task_ids(outer), entry.label.as_str()),
@@ -252,7 +243,7 @@ async fn subgraph(
         })));
     };
     let view = View { live: true, subgraphs: true };
-    let snapshot = snapshot(inner.graph, saver, head, view).await?;
+    let snapshot = snapshot(&inner.graph, saver, head, view).await?;
     Ok(Some(Box::new(SubgraphState {
         values: snapshot.state.json(|_| true)?,
         next: snapshot.next,
@@ -266,7 +257,7 @@ async fn subgraph(
 /// missing sources.
 fn pending_joins(graph: &Graph, checkpoint: &Checkpoint) -> Vec<(String, Vec<String>)> {
     let frontier = Frontier::from_record(graph, &checkpoint.frontier);
-    let name = |node: crate::graph::NodeIdx| graph.node(node).label.to_string();
+    let name = |node: NodeIdx| graph.node(node).label.to_string();
     let pending_joins = frontier.pending_joins(graph).into_iter();
     let shown = pending_joins.filter_map(|(join, missing)| {
         let target = graph.joins[join].target?;

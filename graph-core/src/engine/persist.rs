@@ -1,217 +1,217 @@
-//! Persist: sends checkpoints and records to the checkpointer.
-//!
-//! A run and its subgraphs share one writer, which stores their writes in order. After a crash, the stored data is
-//! therefore a prefix of the run's writes.
+//! Persist: stores the checkpoints of a running graph and the records of its tasks.
 
-use std::sync::{Arc, OnceLock};
-
-use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot};
+use std::{collections::BTreeMap, time::SystemTime};
 
 use crate::{
     checkpoint::{
-        CheckpointError, CheckpointKey, CheckpointWrite, Checkpointer, Lease, TaskRecord,
+        id::CheckpointId,
+        record::{FrontierRecord, GotoRecord, StartRecord, TaskEvent, TaskRecord},
+        stored::{CheckpointKey, CheckpointWrite, Header, NewCheckpoint, Source},
+        writer::{CheckpointWriter, Durability},
     },
-    spans,
+    engine::{outcome::TaskOutput, running::Engine, target::goto_records},
+    error::RunError,
+    state::{
+        change::Change,
+        field::{FieldError, FieldSet, FieldWrite},
+        limits,
+    },
 };
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+impl Engine {
+    pub(super) fn stores_at_exit(&self) -> bool {
+        self.writer_with(|it| it == Durability::Exit).is_some()
+    }
 
-/// Determines when a run's checkpoints are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Durability {
-    /// Each checkpoint is stored before the next step starts. A crash loses at most the current step.
-    Sync,
-    /// Checkpoints are queued and stored in order while the next step runs. A crash may also lose steps that are still
-    /// queued. If a run is dropped, its lease is held until the queued checkpoints are stored, so another run may
-    /// briefly find the thread busy.
-    #[default]
-    Async,
-    /// One checkpoint is stored when the run completes, stops, fails or is interrupted. A crash loses the whole run.
-    Exit,
-}
+    pub(super) fn stores_each_step(&self) -> bool {
+        self.writer_with(|it| it != Durability::Exit).is_some()
+    }
 
-/// Writes the checkpoints and records of a run. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct CheckpointWriter {
-    pub(crate) saver: Arc<dyn Checkpointer>,
-    pub(crate) durability: Durability,
-    queue: Option<mpsc::Sender<Op>>,
-    failed: Arc<OnceLock<CheckpointError>>,
-}
+    fn writer_with(&self, applies: impl Fn(Durability) -> bool) -> Option<&CheckpointWriter> {
+        self.scope.writer.as_ref().filter(|it| applies(it.durability))
+    }
 
-#[derive(Debug)]
-enum Op {
-    Write(CheckpointWrite),
-    Flush(oneshot::Sender<()>),
-    /// Closes the queue and releases the lease.
-    Close(oneshot::Sender<()>),
-}
-
-/// Maximum number of queued writes before the run waits (back-pressure).
-const QUEUE_CAPACITY: usize = 256;
-
-impl CheckpointWriter {
-    /// Creates the writer of a run, and a closer that releases the run's lease once all writes are stored.
-    pub(crate) fn new(
-        saver: Arc<dyn Checkpointer>,
-        durability: Durability,
-        lease: Lease,
-    ) -> (Self, Closer) {
-        let failed = Arc::new(OnceLock::new());
-        let (queue, closer) = match durability {
-            Durability::Async => {
-                let (queue, ops) = mpsc::channel(QUEUE_CAPACITY);
-                let (alive, ended) = oneshot::channel();
-                tokio::spawn(run_queue(saver.clone(), ops, failed.clone(), lease, ended));
-                let closer =
-                    Closer { queue: Some(queue.clone()), lease: None, _alive: Some(alive) };
-                (Some(queue), closer)
+    /// Creates a checkpoint of the current state and increments the step number.
+    pub(super) async fn put_checkpoint(
+        &mut self,
+        source: Source,
+        changes: Vec<(String, Change)>,
+        affected: &FieldSet,
+    ) -> Result<(), RunError> {
+        if let Some(writer) = self.scope.writer.clone() {
+            let mut writes = Vec::with_capacity(2);
+            if writer.durability == Durability::Sync {
+                writes.extend(self.take_buffered_records());
             }
-            Durability::Sync | Durability::Exit => {
-                (None, Closer { queue: None, lease: Some(lease), _alive: None })
+            let history = &mut self.history;
+            history.parent = history.stored;
+            history.id = CheckpointId::after(history.head.max(Some(history.id)));
+            history.source = source;
+            history.checkpointed = true;
+            if source != Source::Loop {
+                history.origin = history.id;
             }
+            if writer.durability == Durability::Exit {
+                history.unsaved_fields.union_with(affected);
+            } else {
+                writes.push(self.new_checkpoint(self.step, changes)?);
+                writer.write(writes).await?;
+            }
+        }
+        self.step += 1;
+        Ok(())
+    }
+
+    /// Returns a write that stores a checkpoint of the current state, and makes that checkpoint the head.
+    pub(super) fn new_checkpoint(
+        &mut self,
+        step: i64,
+        mut changes: Vec<(String, Change)>,
+    ) -> Result<CheckpointWrite, RunError> {
+        let mut base = self.history.stored;
+        if std::mem::take(&mut self.history.rebase) {
+            base = None;
+            let all = (0..self.state.values.fields().len()).collect();
+            changes = self.state.full_values(&self.graph, &all)?;
+        }
+        let checkpoint = NewCheckpoint {
+            key: self.checkpoint_key(),
+            expected_head: self.history.head,
+            base,
+            header: self.header(step),
+            frontier: self.frontier_record()?,
+            changes,
         };
-        (Self { saver, durability, queue, failed }, closer)
+        self.history.head = Some(self.history.id);
+        self.history.stored = Some(self.history.id);
+        Ok(CheckpointWrite::Put(Box::new(checkpoint)))
     }
 
-    /// Stores the writes in order. With async durability, returns as soon as the writes are queued.
-    pub(crate) async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
-        match &self.queue {
-            None => store(&*self.saver, writes).await,
-            Some(queue) => {
-                for write in writes {
-                    self.enqueue(queue, Op::Write(write)).await?;
-                }
-                Ok(())
+    /// Stores the final checkpoint and the buffered records. Does nothing unless the run has exit durability.
+    pub(super) async fn store_at_exit(&mut self) -> Result<(), RunError> {
+        let writer = self.writer_with(|it| it == Durability::Exit).cloned();
+        let Some(writer) = writer else { return Ok(()) };
+        let mut writes = Vec::with_capacity(2);
+        if self.history.stored != Some(self.history.id) && self.history.checkpointed {
+            let unsaved = std::mem::take(&mut self.history.unsaved_fields);
+            let changes = self.state.full_values(&self.graph, &unsaved)?;
+            // `put_checkpoint` already incremented the step.
+            writes.push(self.new_checkpoint(self.step - 1, changes)?);
+        }
+        writes.extend(self.take_buffered_records());
+        Ok(writer.write(writes).await?)
+    }
+
+    /// Records task events. With async durability, they are queued immediately. Otherwise they are buffered until the
+    /// next flush, the next checkpoint or the end of the run.
+    pub(super) async fn record(&mut self, records: Vec<TaskRecord>) -> Result<(), RunError> {
+        match &self.scope.writer {
+            Some(writer) if writer.durability == Durability::Async && !records.is_empty() => {
+                writer.record(self.checkpoint_key(), records).await?;
             }
+            Some(_) => self.history.buffered_records.extend(records),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Stores the buffered records now instead of with the next checkpoint. Does nothing unless the run has sync
+    /// durability.
+    pub(super) async fn flush_records(&mut self) -> Result<(), RunError> {
+        if self.history.buffered_records.is_empty() {
+            return Ok(());
+        }
+        if let Some(writer) = self.writer_with(|it| it == Durability::Sync).cloned() {
+            writer.write(self.take_buffered_records().into_iter().collect()).await?;
+        }
+        Ok(())
+    }
+
+    fn take_buffered_records(&mut self) -> Option<CheckpointWrite> {
+        let records = std::mem::take(&mut self.history.buffered_records);
+        (!records.is_empty()).then(|| CheckpointWrite::Record(self.checkpoint_key(), records))
+    }
+
+    pub(super) fn checkpoint_key(&self) -> CheckpointKey {
+        CheckpointKey {
+            thread: self.scope.thread.as_deref().unwrap_or_default().to_owned(),
+            namespace: self.scope.namespace.clone(),
+            id: self.history.id,
         }
     }
 
-    pub(crate) async fn record(
+    fn header(&self, step: i64) -> Header {
+        Header {
+            parent: self.history.parent,
+            origin: self.history.origin,
+            step,
+            source: self.history.source,
+            created_at: SystemTime::now(),
+            run: self.scope.run.to_string(),
+            version: self.state.values.version(),
+            parents: self.parents(),
+            metadata: self.scope.settings.metadata.clone(),
+        }
+    }
+
+    /// Returns the current checkpoint of each enclosing graph, by namespace.
+    fn parents(&self) -> BTreeMap<String, CheckpointId> {
+        let enclosing =
+            std::iter::successors(self.scope.parent.as_ref(), |task| task.scope.parent.as_ref());
+        enclosing.map(|it| (it.scope.namespace.clone(), it.step.checkpoint)).collect()
+    }
+
+    fn frontier_record(&self) -> Result<FrontierRecord, FieldError> {
+        self.frontier.to_record(&self.graph, |input| {
+            let mut writes = self.state.values.writes(&input.update)?;
+            self.strip_untracked(&mut writes);
+            self.check_size(&writes)?;
+            Ok(StartRecord { writes, gotos: goto_records(&self.graph, &input.gotos)? })
+        })
+    }
+
+    /// Returns the writes of a task.
+    pub(super) fn writes_of(&self, output: &TaskOutput) -> Result<Vec<FieldWrite>, FieldError> {
+        let mut writes = Vec::new();
+        for update in &output.updates {
+            writes.extend(self.state.values.writes(update)?);
+        }
+        Ok(writes)
+    }
+
+    /// Returns the writes of a task, or an error if they are too large or too deeply nested to be stored.
+    pub(super) fn checked_writes(
         &self,
-        key: CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.write(vec![CheckpointWrite::Record(key, records)]).await
+        output: &TaskOutput,
+    ) -> Result<Vec<FieldWrite>, FieldError> {
+        let writes = self.writes_of(output)?;
+        if self.scope.writer.is_some() {
+            self.check_size(&writes)?;
+        }
+        Ok(writes)
     }
 
-    /// Writes the records and waits until they are stored.
-    pub(crate) async fn record_now(
+    /// Checks that the writes are small and shallow enough to be stored.
+    pub(super) fn check_size(&self, writes: &[FieldWrite]) -> Result<(), FieldError> {
+        let limit = self.graph.max_stored_bytes;
+        writes.iter().try_for_each(|it| limits::check_storable(&it.field, &it.value, limit))
+    }
+
+    /// Returns the event that records a finished task, without its writes to untracked fields.
+    pub(super) fn done_event(
         &self,
-        key: CheckpointKey,
-        records: Vec<TaskRecord>,
-    ) -> Result<(), CheckpointError> {
-        self.record(key, records).await?;
-        self.flush().await
+        mut writes: Vec<FieldWrite>,
+        gotos: Vec<GotoRecord>,
+    ) -> TaskEvent {
+        self.strip_untracked(&mut writes);
+        TaskEvent::Done { writes, gotos }
     }
 
-    /// Waits until all queued writes are stored. Fails if one of them could not be stored.
-    pub(crate) async fn flush(&self) -> Result<(), CheckpointError> {
-        if let Some(queue) = &self.queue {
-            let (done, flushed) = oneshot::channel();
-            self.enqueue(queue, Op::Flush(done)).await?;
-            flushed.await.map_err(|_| self.closed_error())?;
-        }
-        self.check()
-    }
-
-    async fn enqueue(&self, queue: &mpsc::Sender<Op>, op: Op) -> Result<(), CheckpointError> {
-        self.check()?;
-        queue.send(op).await.map_err(|_| self.closed_error())
-    }
-
-    /// Returns the error for a closed queue. The queue is closed if a context outlives its run or if the checkpointer
-    /// panics.
-    fn closed_error(&self) -> CheckpointError {
-        let problem = "cannot store data because the run has ended or the checkpointer panicked";
-        self.check()
-            .err()
-            .unwrap_or_else(|| CheckpointError::Storage(Arc::from(BoxError::from(problem))))
-    }
-
-    fn check(&self) -> Result<(), CheckpointError> {
-        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
-    }
-}
-
-/// Closes the writer of a run and releases its lease.
-#[derive(Debug)]
-pub(crate) struct Closer {
-    queue: Option<mpsc::Sender<Op>>,
-    lease: Option<Lease>,
-    /// Dropped together with the run. Dropping it closes the queue even if a leaked context still holds a sender.
-    _alive: Option<oneshot::Sender<()>>,
-}
-
-impl Closer {
-    /// Returns once everything is stored and the lease is released.
-    pub(crate) async fn close(self) {
-        drop(self.lease);
-        if let Some(queue) = self.queue {
-            let (done, closed) = oneshot::channel();
-            if queue.send(Op::Close(done)).await.is_ok() {
-                let _ = closed.await;
-            }
-        }
-    }
-}
-
-async fn store(
-    saver: &dyn Checkpointer,
-    writes: Vec<CheckpointWrite>,
-) -> Result<(), CheckpointError> {
-    spans::instrument(spans::checkpoint(writes.len()), saver.write(writes)).await
-}
-
-/// Stores queued writes in order. After a failure, stores nothing more, so that the stored data has no gap.
-///
-/// All writes that arrive while a batch is being stored form the next batch.
-async fn run_queue(
-    saver: Arc<dyn Checkpointer>,
-    mut ops: mpsc::Receiver<Op>,
-    failed: Arc<OnceLock<CheckpointError>>,
-    lease: Lease,
-    mut ended: oneshot::Receiver<()>,
-) {
-    let mut open = true;
-    let mut batch = Vec::new();
-    loop {
-        let n_ops = tokio::select! {
-            biased;
-            n_ops = ops.recv_many(&mut batch, QUEUE_CAPACITY) => n_ops,
-            _ = &mut ended, if open => {
-                open = false;
-                ops.close();
-                continue;
-            }
-        };
-        if n_ops == 0 {
-            return;
-        }
-        let (mut writes, mut flushed, mut closed) = (Vec::new(), Vec::new(), None);
-        for op in batch.drain(..) {
-            match op {
-                Op::Write(write) => writes.push(write),
-                Op::Flush(done) => flushed.push(done),
-                Op::Close(done) => closed = Some(done),
-            }
-        }
-        if failed.get().is_none() && !writes.is_empty() {
-            if let Err(error) = store(&*saver, writes).await {
-                let _ = failed.set(error);
-            }
-        }
-        for done in flushed {
-            let _ = done.send(());
-        }
-        if let Some(done) = closed {
-            // The acknowledgement is sent last, because the caller may close the saver's database as soon as it
-            // arrives.
-            drop((lease, saver));
-            let _ = done.send(());
-            return;
+    pub(super) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
+        let untracked = &self.graph.untracked;
+        if !untracked.is_empty() {
+            let fields = self.state.values.fields();
+            writes.retain(|it| !untracked.iter().any(|field| fields[field].name == it.field));
         }
     }
 }

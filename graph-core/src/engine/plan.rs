@@ -11,23 +11,26 @@ use std::{
 use smallvec::SmallVec;
 
 use crate::{
-    checkpoint::{FrontierRecord, GotoRecord, SendRecord, StartRecord},
-    command::Payload,
-    context::TaskKind,
-    graph::{Graph, NodeIdx},
-    node::AnyUpdate,
-    state::FieldError,
+    checkpoint::record::{FrontierRecord, SendRecord, StartRecord},
+    context::task::TaskKind,
+    engine::{
+        outcome::TaskOutput,
+        target::{Target, Targets},
+    },
+    goto::Payload,
+    graph::erased::{Graph, NodeIdx},
+    state::{erased::AnyUpdate, field::FieldError},
 };
 
 /// The work that is pending between two steps. It determines the tasks of the next step.
 #[derive(Default)]
-pub(crate) struct Frontier {
+pub(super) struct Frontier {
     /// Incremented on every change to the thread. A static stop triggers only if `version` exceeds `resumed_version`.
-    pub(crate) version: u64,
-    pub(crate) resumed_version: u64,
+    pub(super) version: u64,
+    pub(super) resumed_version: u64,
     /// Nodes that ran in the last step because an edge, a join or a goto led to them. A step that ran only payload
     /// tasks leaves the list unchanged.
-    pub(crate) ran: Vec<NodeIdx>,
+    pub(super) ran: Vec<NodeIdx>,
     scheduled: Vec<NodeIdx>,
     /// Deferred nodes that were reached and are still waiting.
     deferred: BTreeSet<NodeIdx>,
@@ -38,66 +41,40 @@ pub(crate) struct Frontier {
     /// Joins for which a new source finished in the last step.
     fed_joins: Vec<usize>,
     sends: Vec<(NodeIdx, Payload)>,
-    pub(crate) input: Option<StartInput>,
+    pub(super) input: Option<StartInput>,
 }
 
 /// The update that START writes, and the targets that START routes to in addition to its edges.
-pub(crate) struct StartInput {
-    pub(crate) update: AnyUpdate,
-    pub(crate) gotos: Targets,
+pub(super) struct StartInput {
+    pub(super) update: AnyUpdate,
+    pub(super) gotos: Targets,
 }
-
-/// A target of a task, resolved to a node of the graph.
-#[derive(Clone, Debug)]
-pub(crate) enum Target {
-    Node(NodeIdx),
-    Send(NodeIdx, Payload),
-}
-
-impl Target {
-    /// Converts the target to its stored form.
-    pub(crate) fn to_record(&self, graph: &Graph) -> Result<GotoRecord, FieldError> {
-        let (node, payload) = match self {
-            Self::Node(node) => (node, None),
-            Self::Send(node, payload) => (node, Some(payload.to_json())),
-        };
-        let to = graph.node(*node).label.to_string();
-        match payload.transpose() {
-            Ok(payload) => Ok(GotoRecord { to, payload }),
-            Err(error) => {
-                let problem = format!("the payload cannot be stored: {error}");
-                Err(FieldError::new(to, problem))
-            }
-        }
-    }
-
-    /// Resolves a stored target. Returns `None` if the node no longer exists.
-    pub(crate) fn from_record(graph: &Graph, record: GotoRecord) -> Option<Self> {
-        let node = graph.find(&record.to)?;
-        Some(match record.payload {
-            None => Self::Node(node),
-            Some(payload) => Self::Send(node, Payload::Json(Arc::new(payload))),
-        })
-    }
-}
-
-/// The targets of a task. Most tasks have one.
-pub(crate) type Targets = SmallVec<[Target; 1]>;
 
 /// A task of the next step.
 #[derive(Clone, Debug)]
-pub(crate) struct PlannedTask {
-    pub(crate) node: NodeIdx,
-    pub(crate) kind: TaskKind,
-    pub(crate) payload: Option<Payload>,
+pub(super) struct PlannedTask {
+    pub(super) node: NodeIdx,
+    pub(super) kind: TaskKind,
+    pub(super) payload: Option<Payload>,
+}
+
+impl PlannedTask {
+    /// Returns the position of the task in task order, in which writes are folded and targets are followed: first the
+    /// tasks without a payload, by node name, then the tasks with payloads, in the order sent.
+    pub(super) fn order(&self) -> (bool, u32) {
+        match self.kind {
+            TaskKind::Push(index) => (true, index),
+            TaskKind::Pull | TaskKind::Handler(_) => (false, self.node),
+        }
+    }
 }
 
 impl Frontier {
-    /// Returns the tasks of the next step: first the tasks with payloads in the order sent, then the other tasks by
-    /// node name.
+    /// Returns the tasks of the next step in the order in which they start: first the tasks with payloads in the order
+    /// sent, then the other tasks by node name. As in LangGraph, this differs from [task order](PlannedTask::order).
     ///
     /// If `take` is true, payloads are moved out of the frontier instead of cloned.
-    pub(crate) fn tasks(&mut self, graph: &Graph, take: bool) -> SmallVec<[PlannedTask; 1]> {
+    pub(super) fn tasks(&mut self, graph: &Graph, take: bool) -> SmallVec<[PlannedTask; 1]> {
         let mut tasks: SmallVec<[PlannedTask; 1]> = SmallVec::new();
         let push = |(index, (node, payload)): (u32, (NodeIdx, Payload))| PlannedTask {
             node,
@@ -109,8 +86,8 @@ impl Frontier {
         } else {
             tasks.extend((0..).zip(self.sends.iter().cloned()).map(push));
         }
-        let pull = |node| PlannedTask { node, kind: TaskKind::Pull, payload: None };
         let pushes = tasks.len();
+        let pull = |node| PlannedTask { node, kind: TaskKind::Pull, payload: None };
         tasks.extend(self.scheduled.iter().copied().map(pull));
         tasks.extend(self.released.iter().copied().map(pull));
         let joined = self.complete_joins(graph).filter(|(_, target)| !is_deferred(graph, *target));
@@ -118,13 +95,13 @@ impl Frontier {
         tasks.extend(self.input.as_ref().map(|_| pull(graph.start)));
         if tasks.len() > pushes + 1 {
             tasks[pushes..].sort_unstable_by_key(|it| it.node);
-            tasks.dedup_by(|a, b| a.node == b.node && a.kind == b.kind);
+            tasks.dedup_by_key(|it| it.order());
         }
         tasks
     }
 
     /// Returns the node of the next step's only task, if that task was triggered by an edge or a goto.
-    pub(crate) fn only_node(&self) -> Option<NodeIdx> {
+    pub(super) fn only_node(&self) -> Option<NodeIdx> {
         let alone = self.sends.is_empty()
             && self.released.is_empty()
             && self.joins.is_empty()
@@ -135,46 +112,48 @@ impl Frontier {
         }
     }
 
-    /// Advances past a step that ran only `node`.
-    pub(crate) fn advance_one(&mut self, graph: &Graph, node: NodeIdx, targets: &[Target]) {
+    /// Advances past a step whose only task was triggered by an edge or a goto.
+    pub(super) fn advance_one(&mut self, graph: &Graph, output: &TaskOutput) {
         self.ran.clear();
-        self.ran.push(node);
+        self.ran.push(output.node);
         self.begin_step();
-        self.follow(graph, Transition { node, edges: true, targets });
+        self.follow(graph, output);
         self.release_deferred(graph);
     }
 
-    /// Advances past a step that ran the tasks `ran`. The tasks and the transitions are in task order.
-    pub(crate) fn advance<'a, P: Iterator<Item = &'a PlannedTask>>(
+    /// Advances past a step that ran the tasks `ran` and follows the edges and targets of the finished tasks. Both are
+    /// in task order.
+    pub(super) fn advance<'a>(
         &mut self,
         graph: &Graph,
-        ran: impl Fn() -> P,
-        transitions: impl Iterator<Item = Transition<'a>>,
+        ran: impl Iterator<Item = &'a PlannedTask> + Clone,
+        finished: impl Iterator<Item = &'a TaskOutput>,
     ) {
-        let pulled = || ran().filter(|it| it.kind == TaskKind::Pull).map(|it| it.node);
-        if pulled().next().is_some() {
+        let pulled = ran.filter(|it| it.kind == TaskKind::Pull).map(|it| it.node);
+        if pulled.clone().next().is_some() {
             self.ran.clear();
-            self.ran.extend(pulled());
+            self.ran.extend(pulled.clone());
         }
-        for node in pulled() {
+        for node in pulled {
             self.consume(graph, node);
         }
         self.begin_step();
-        for transition in transitions {
-            self.follow(graph, transition);
+        for output in finished {
+            self.follow(graph, output);
         }
         self.release_deferred(graph);
     }
 
-    /// Advances past an edit that is attributed to nodes. Drops pending nodes and follows the given transitions.
-    pub(crate) fn apply_edit<'a>(
+    /// Advances past an edit that is attributed to nodes. Drops pending nodes and follows the edges and targets of the
+    /// edited nodes.
+    pub(super) fn apply_edit<'a>(
         &mut self,
         graph: &Graph,
-        transitions: impl Iterator<Item = Transition<'a>>,
+        finished: impl Iterator<Item = &'a TaskOutput>,
     ) {
         self.begin_step();
-        for transition in transitions {
-            self.follow(graph, transition);
+        for output in finished {
+            self.follow(graph, output);
         }
         // A released node that is reached again goes back to waiting.
         let deferred = &self.deferred;
@@ -182,12 +161,12 @@ impl Frontier {
         self.release_deferred(graph);
     }
 
-    /// Advances past a step that ended in a write conflict. The step's nodes count as finished, but only the given
-    /// transitions are followed.
-    pub(crate) fn abandon<'a>(
+    /// Advances past a step that ended in a write conflict. The step's nodes count as finished, but only the edges and
+    /// targets of the given tasks are followed.
+    pub(super) fn abandon<'a>(
         &mut self,
         graph: &Graph,
-        transitions: impl Iterator<Item = Transition<'a>>,
+        finished: impl Iterator<Item = &'a TaskOutput>,
     ) {
         for task in self.tasks(graph, false) {
             if task.kind == TaskKind::Pull {
@@ -198,8 +177,8 @@ impl Frontier {
         self.scheduled.clear();
         self.input = None;
         let pending = std::mem::take(&mut self.sends);
-        for transition in transitions {
-            self.follow(graph, transition);
+        for output in finished {
+            self.follow(graph, output);
         }
         if self.sends.is_empty() {
             self.sends = pending;
@@ -207,7 +186,7 @@ impl Frontier {
     }
 
     /// Drops all pending tasks. Returns whether there were any.
-    pub(crate) fn discard_pending(&mut self, graph: &Graph) -> bool {
+    pub(super) fn discard_pending(&mut self, graph: &Graph) -> bool {
         let pending = self.tasks(graph, false);
         for task in pending.iter().filter(|it| it.kind == TaskKind::Pull) {
             self.consume(graph, task.node);
@@ -221,7 +200,7 @@ impl Frontier {
     /// Adds the targets of an input command to the pending tasks.
     ///
     /// If the command sends payloads, they replace the pending payloads, as in LangGraph.
-    pub(crate) fn apply_command(&mut self, graph: &Graph, targets: &[Target]) {
+    pub(super) fn apply_command(&mut self, graph: &Graph, targets: &[Target]) {
         self.version += 1;
         if targets.iter().any(|it| matches!(it, Target::Send(..))) {
             self.sends.clear();
@@ -239,19 +218,20 @@ impl Frontier {
         self.input = None;
     }
 
-    fn follow(&mut self, graph: &Graph, transitions: Transition<'_>) {
-        let node = graph.node(transitions.node);
-        if transitions.edges {
+    /// Schedules the nodes that a finished task leads to.
+    fn follow(&mut self, graph: &Graph, output: &TaskOutput) {
+        let node = graph.node(output.node);
+        if !output.handled {
             for target in &node.edges {
                 self.schedule(graph, *target);
             }
             for join in &node.outgoing_joins {
-                if self.joins.entry(*join).or_default().insert(transitions.node) {
+                if self.joins.entry(*join).or_default().insert(output.node) {
                     self.fed_joins.push(*join);
                 }
             }
         }
-        for target in transitions.targets {
+        for target in &output.targets {
             self.add_target(graph, target);
         }
     }
@@ -320,7 +300,7 @@ impl Frontier {
     }
 
     /// Returns the joins for which some, but not all, sources have finished. Each join comes with its missing sources.
-    pub(crate) fn pending_joins(&self, graph: &Graph) -> Vec<(usize, Vec<NodeIdx>)> {
+    pub(super) fn pending_joins(&self, graph: &Graph) -> Vec<(usize, Vec<NodeIdx>)> {
         let partial = self.joins.iter().filter(|(join, _)| !self.is_complete(graph, **join));
         let missing = |(join, seen): (&usize, &BTreeSet<NodeIdx>)| {
             let sources = graph.joins[*join].sources.iter();
@@ -330,7 +310,7 @@ impl Frontier {
     }
 
     /// Converts the frontier to its stored form.
-    pub(crate) fn to_record(
+    pub(super) fn to_record(
         &self,
         graph: &Graph,
         input: impl FnOnce(&StartInput) -> Result<StartRecord, FieldError>,
@@ -365,7 +345,7 @@ impl Frontier {
     }
 
     /// Restores a stored frontier. Nodes that no longer exist are skipped.
-    pub(crate) fn from_record(graph: &Graph, record: &FrontierRecord) -> Self {
+    pub(super) fn from_record(graph: &Graph, record: &FrontierRecord) -> Self {
         let known = |names: &[String]| -> Vec<NodeIdx> {
             names.iter().filter_map(|it| graph.find(it)).collect()
         };
@@ -390,15 +370,6 @@ impl Frontier {
             input: None,
         }
     }
-}
-
-/// The outgoing transitions of one finished task.
-#[derive(Clone, Copy)]
-pub(crate) struct Transition<'a> {
-    pub(crate) node: NodeIdx,
-    /// Whether the node's edges and joins fire. False if the output comes from the node's error handler.
-    pub(crate) edges: bool,
-    pub(crate) targets: &'a [Target],
 }
 
 fn is_deferred(graph: &Graph, node: NodeIdx) -> bool {

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    FieldWrite, Interrupt,
-    checkpoint::{GotoRecord, TaskEvent, TaskId, TaskRecord},
+    checkpoint::{
+        id::TaskId,
+        record::{GotoRecord, TaskEvent, TaskRecord},
+    },
+    interrupt::Interrupt,
+    state::field::FieldWrite,
 };
 
 /// All records of one checkpoint.

@@ -2,12 +2,12 @@
 
 use std::task::Poll;
 
-use tokio::{
-    sync::mpsc,
-    task::{JoinError, JoinSet},
-};
+use tokio::{sync::mpsc, task::JoinSet};
 
-use super::execute::{Job, TaskReport, run_task};
+use crate::{
+    engine::execute::{Execution, Job, run_task},
+    error::RunError,
+};
 
 /// Maximum number of graph tasks that share one tokio task.
 ///
@@ -16,7 +16,60 @@ use super::execute::{Job, TaskReport, run_task};
 const MAX_BATCH: usize = 32;
 
 /// The running tasks of a step. Dropping the pool aborts them.
-pub(super) struct TaskPool {
+pub(super) enum TaskPool {
+    /// Runs a single task within the caller's future, without the cost of spawning it.
+    Inline(Option<(usize, Job)>),
+    Spawning(Spawner),
+}
+
+impl TaskPool {
+    /// Creates a pool for a single task.
+    pub(super) fn inline() -> Self {
+        Self::Inline(None)
+    }
+
+    /// Creates a pool for `tasks` tasks, of which at most `max_running` run concurrently.
+    pub(super) fn spawning(tasks: usize, max_running: usize) -> Self {
+        Self::Spawning(Spawner::new(tasks, max_running))
+    }
+
+    pub(super) fn has_capacity(&self) -> bool {
+        match self {
+            Self::Inline(job) => job.is_none(),
+            Self::Spawning(spawner) => spawner.running < spawner.max_running,
+        }
+    }
+
+    /// Starts a task. The pool must have capacity.
+    pub(super) fn start(&mut self, index: usize, job: Job) {
+        match self {
+            Self::Inline(only) => *only = Some((index, job)),
+            Self::Spawning(spawner) => spawner.start(index, job),
+        }
+    }
+
+    /// Returns whether tasks are running but none of them has ended yet.
+    pub(super) fn must_wait(&self) -> bool {
+        match self {
+            Self::Inline(_) => false,
+            Self::Spawning(spawner) => spawner.running > 0 && spawner.ended.is_empty(),
+        }
+    }
+
+    /// Returns the next task that ended, in completion order, or `None` when all have ended.
+    pub(super) async fn next(&mut self) -> Result<Option<(usize, Execution)>, RunError> {
+        match self {
+            Self::Inline(job) => match job.take() {
+                Some((index, job)) => Ok(Some((index, run_task(job).await))),
+                None => Ok(None),
+            },
+            Self::Spawning(spawner) => spawner.next().await,
+        }
+    }
+}
+
+/// Spawns tasks in batches.
+pub(super) struct Spawner {
     /// The running batches. Dropping this set aborts them.
     batches: JoinSet<()>,
     /// The batch being filled.
@@ -24,14 +77,13 @@ pub(super) struct TaskPool {
     batch_size: usize,
     max_running: usize,
     running: usize,
-    reports: mpsc::UnboundedSender<(usize, TaskReport)>,
-    finished: mpsc::UnboundedReceiver<(usize, TaskReport)>,
+    sender: mpsc::UnboundedSender<(usize, Execution)>,
+    ended: mpsc::UnboundedReceiver<(usize, Execution)>,
 }
 
-impl TaskPool {
-    /// Creates a pool for `tasks` tasks, of which at most `max_running` run concurrently.
-    pub(super) fn new(tasks: usize, max_running: usize) -> Self {
-        let (reports, finished) = mpsc::unbounded_channel();
+impl Spawner {
+    fn new(tasks: usize, max_running: usize) -> Self {
+        let (sender, ended) = mpsc::unbounded_channel();
         let workers = tokio::runtime::Handle::current().metrics().num_workers();
         // The batch size is small enough to give every worker thread several batches.
         let batch_size =
@@ -42,17 +94,13 @@ impl TaskPool {
             batch_size,
             max_running,
             running: 0,
-            reports,
-            finished,
+            sender,
+            ended,
         }
     }
 
-    pub(super) fn has_capacity(&self) -> bool {
-        self.running < self.max_running
-    }
-
     /// Adds a task to the current batch and starts the batch once it is full.
-    pub(super) fn start(&mut self, index: usize, job: Job) {
+    fn start(&mut self, index: usize, job: Job) {
         self.running += 1;
         self.batch.push((index, job));
         if self.batch.len() == self.batch_size {
@@ -60,29 +108,24 @@ impl TaskPool {
         }
     }
 
-    /// Returns whether tasks are running but no report has arrived.
-    pub(super) fn must_wait(&self) -> bool {
-        self.running > 0 && self.finished.is_empty()
-    }
-
-    /// Returns the next finished task, in completion order, or `None` when all have finished.
-    pub(super) async fn next(&mut self) -> Option<Result<(usize, TaskReport), JoinError>> {
+    async fn next(&mut self) -> Result<Option<(usize, Execution)>, RunError> {
         self.spawn_batch();
         if self.running == 0 {
-            return None;
+            return Ok(None);
         }
         loop {
             tokio::select! {
                 biased;
-                report = self.finished.recv() => {
+                ended = self.ended.recv() => {
                     self.running -= 1;
-                    return report.map(Ok);
+                    return Ok(ended);
                 }
-                Some(batch) = self.batches.join_next() => {
-                    if let Err(error) = batch {
-                        return Some(Err(error));
-                    }
-                }
+                Some(batch) = self.batches.join_next() => match batch {
+                    Ok(()) => {}
+                    // `run_task` catches panics of nodes, so this panic is a bug in the engine.
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                    Err(_) => return Err(RunError::Cancelled),
+                },
             }
         }
     }
@@ -92,13 +135,12 @@ impl TaskPool {
             return;
         }
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(self.batch_size));
-        let reports = self.reports.clone();
-        self.batches.spawn(run_batch(batch, reports));
+        self.batches.spawn(run_batch(batch, self.sender.clone()));
     }
 }
 
-/// Runs a batch of tasks concurrently and reports each one when it finishes.
-async fn run_batch(batch: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usize, TaskReport)>) {
+/// Runs a batch of tasks concurrently and sends the result of each one when it ends.
+async fn run_batch(batch: Vec<(usize, Job)>, sender: mpsc::UnboundedSender<(usize, Execution)>) {
     let mut tasks: Vec<_> =
         batch.into_iter().map(|(index, job)| (index, Box::pin(run_task(job)))).collect();
     std::future::poll_fn(move |cx| {
@@ -106,13 +148,13 @@ async fn run_batch(batch: Vec<(usize, Job)>, reports: mpsc::UnboundedSender<(usi
         while let Some((index, task)) = tasks.get_mut(next) {
             match task.as_mut().poll(cx) {
                 Poll::Pending => next += 1,
-                Poll::Ready(report) => {
+                Poll::Ready(execution) => {
                     let index = *index;
-                    // The task is dropped before its result is reported, because after the last report the caller may
+                    // The task is dropped before its result is sent, because after the last result the caller may
                     // close resources that the task used.
                     drop(tasks.remove(next));
-                    // Sending fails only if the run has ended and no longer needs the report.
-                    let _ = reports.send((index, report));
+                    // Sending fails only if the run has ended and no longer needs the result.
+                    let _ = sender.send((index, execution));
                 }
             }
         }

@@ -2,24 +2,23 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-use super::{Router, Stops};
 use crate::{
-    BuildError, BuildProblem, CompiledGraph, State,
     cache::Cache,
-    checkpoint::Checkpointer,
-    json::JsonBranch,
-    json::JsonState,
-    label::{END_NAME, Label, START_NAME, Source, Sources, Target},
-    node::{
-        Private,
-        options::{IntoNode, NodeParts, RetryPolicy},
+    checkpoint::saver::Checkpointer,
+    error::BuildError,
+    graph::{
+        branch::IntoRouter,
+        compiled::CompiledGraph,
+        declaration::Declaration,
+        endpoint::{Source, Sources, Target},
+        into_node::IntoNode,
+        stops::Stops,
+        validate,
     },
-    router::IntoRouter,
-    state::{
-        erased::{ErasedState, TypedState},
-        migrate::Migrations,
-    },
-    store::Store,
+    label::{END_NAME, Label, START_NAME},
+    node::{erased::Private, options::RetryPolicy},
+    state::{State, erased::TypedState, migrate::Migrations},
+    store::interface::Store,
 };
 
 /// Default limit on the size of a stored value, in bytes.
@@ -53,22 +52,7 @@ const MAX_STORED_BYTES: usize = 256 << 20;
 /// ```
 #[must_use]
 pub struct StateGraph<S: State, C = ()> {
-    pub(super) name: String,
-    pub(super) initial: Box<dyn ErasedState>,
-    pub(super) nodes: Vec<NodeParts>,
-    pub(super) edges: Vec<(Label, Label)>,
-    pub(super) joins: Vec<(Vec<Label>, Label)>,
-    pub(super) branches: Vec<(Label, Router)>,
-    pub(super) stop_before: Stops,
-    pub(super) stop_after: Stops,
-    pub(super) checkpointer: Option<Arc<dyn Checkpointer>>,
-    pub(super) store: Option<Arc<dyn Store>>,
-    pub(super) cache: Option<Arc<dyn Cache>>,
-    pub(super) step_timeout: Option<Duration>,
-    pub(super) max_stored_bytes: usize,
-    pub(super) default_retry: Option<RetryPolicy>,
-    pub(super) default_timeout: Option<Duration>,
-    pub(super) migrations: Migrations,
+    declaration: Declaration,
     types: PhantomData<fn(S, C)>,
 }
 
@@ -88,7 +72,7 @@ impl<S: State + Default, C: Send + Sync + 'static> Default for StateGraph<S, C> 
 impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     /// Creates an empty graph with the given initial state.
     pub fn with_initial_state(initial: S) -> Self {
-        Self {
+        let declaration = Declaration {
             name: "graph".to_owned(),
             initial: Box::new(TypedState(Arc::new(initial))),
             nodes: Vec::new(),
@@ -105,19 +89,19 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
             default_retry: None,
             default_timeout: None,
             migrations: Migrations::new(),
-            types: PhantomData,
-        }
+        };
+        Self { declaration, types: PhantomData }
     }
 
     /// Sets the name of the graph, which appears in error messages and tracing spans and is part of cache keys.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.declaration.name = name.into();
         self
     }
 
     /// Adds a node, named after its function.
     pub fn node<M>(mut self, node: impl IntoNode<S, C, M>) -> Self {
-        self.nodes.push(node.into_node(Private(())));
+        self.declaration.nodes.push(node.into_node(Private(())));
         self
     }
 
@@ -125,19 +109,19 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     pub fn node_as<M>(mut self, name: impl Into<Label>, node: impl IntoNode<S, C, M>) -> Self {
         let mut parts = node.into_node(Private(()));
         parts.label = Some(name.into());
-        self.nodes.push(parts);
+        self.declaration.nodes.push(parts);
         self
     }
 
     /// Adds an edge: `to` runs in the step after `from`.
     pub fn edge<M1, M2>(mut self, from: impl Source<S, C, M1>, to: impl Target<S, C, M2>) -> Self {
-        self.edges.push((from.source(), to.target()));
+        self.declaration.edges.push((from.source(), to.target()));
         self
     }
 
     /// Adds a join: `to` runs once all sources have run since the join last fired.
     pub fn join<M1, M2>(mut self, from: impl Sources<S, C, M1>, to: impl Target<S, C, M2>) -> Self {
-        self.joins.push((from.sources(), to.target()));
+        self.declaration.joins.push((from.sources(), to.target()));
         self
     }
 
@@ -149,7 +133,7 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         path.push(Label::from(END_NAME));
         let edges = path.windows(2).map(|pair| (pair[0].clone(), pair[1].clone()));
         let mut graph = self;
-        graph.edges.extend(edges);
+        graph.declaration.edges.extend(edges);
         graph
     }
 
@@ -161,74 +145,74 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         from: impl Source<S, C, M1>,
         route: impl IntoRouter<S, C, M2>,
     ) -> Self {
-        self.branches.push((from.source(), route.into_router(Private(()))));
+        self.declaration.branches.push((from.source(), route.into_router(Private(()))));
         self
     }
 
     /// Sets the checkpointer that stores the graph's threads.
     pub fn checkpointer(mut self, checkpointer: impl Checkpointer + 'static) -> Self {
-        self.checkpointer = Some(Arc::new(checkpointer));
+        self.declaration.checkpointer = Some(Arc::new(checkpointer));
         self
     }
 
     /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
-        self.checkpointer = Some(checkpointer);
+        self.declaration.checkpointer = Some(checkpointer);
         self
     }
 
     /// Sets the long-term store. Nodes access it with [`Context::store`](crate::Context::store).
     pub fn store(mut self, store: impl Store + 'static) -> Self {
-        self.store = Some(Arc::new(store));
+        self.declaration.store = Some(Arc::new(store));
         self
     }
 
     /// Sets the cache for nodes with a [`CachePolicy`](crate::CachePolicy).
     pub fn cache(mut self, cache: impl Cache + 'static) -> Self {
-        self.cache = Some(Arc::new(cache));
+        self.declaration.cache = Some(Arc::new(cache));
         self
     }
 
     /// Stops runs before these nodes, like LangGraph's `interrupt_before`.
     pub fn stop_before(mut self, stops: Stops) -> Self {
-        self.stop_before = stops;
+        self.declaration.stop_before = stops;
         self
     }
 
     /// Stops runs after these nodes, like LangGraph's `interrupt_after`.
     pub fn stop_after(mut self, stops: Stops) -> Self {
-        self.stop_after = stops;
+        self.declaration.stop_after = stops;
         self
     }
 
     /// Fails a run if one of its steps takes longer than `limit`.
     pub fn step_timeout(mut self, limit: Duration) -> Self {
-        self.step_timeout = Some(limit);
+        self.declaration.step_timeout = Some(limit);
         self
     }
 
     /// Sets the maximum size of a checkpointed value, in bytes. A task that produces a larger value fails. The
     /// default is 256 MiB.
     pub fn max_stored_bytes(mut self, bytes: usize) -> Self {
-        self.max_stored_bytes = bytes;
+        self.declaration.max_stored_bytes = bytes;
         self
     }
 
     /// Sets the retry policy for nodes that have no policy of their own.
     pub fn default_retry(mut self, retry: impl Into<RetryPolicy>) -> Self {
-        self.default_retry = Some(retry.into());
+        self.declaration.default_retry = Some(retry.into());
         self
     }
 
     /// Sets the timeout for nodes that have no timeout of their own.
     pub fn default_timeout(mut self, limit: Duration) -> Self {
-        self.default_timeout = Some(limit);
+        self.declaration.default_timeout = Some(limit);
         self
     }
 
     /// Sets the migrations for threads that were stored with older versions of the state.
     pub fn migrations(mut self, migrations: Migrations) -> Self {
-        self.migrations = migrations;
+        self.declaration.migrations = migrations;
         self
     }
 
@@ -236,38 +220,19 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     ///
     /// The error lists all problems that prevent a run. Other problems are available as [`CompiledGraph::warnings`].
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
-        let graph = super::validate::compile(self)?;
+        let graph = validate::compile(self.declaration)?;
         Ok(CompiledGraph::new(Arc::new(graph)))
-    }
-}
-
-impl<C: Send + Sync + 'static> StateGraph<JsonState, C> {
-    /// Adds a conditional edge to a dynamic graph, which is a graph with a JSON state.
-    pub fn json_branch<M>(
-        mut self,
-        from: impl Source<JsonState, C, M>,
-        branch: JsonBranch,
-    ) -> Self {
-        self.branches.push((from.source(), branch.into_router()));
-        self
     }
 }
 
 impl<S: State, C> fmt::Debug for StateGraph<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StateGraph")
-            .field("name", &self.name)
-            .field("nodes", &self.nodes)
-            .field("edges", &self.edges)
-            .field("joins", &self.joins)
-            .field("branches", &self.branches)
+            .field("name", &self.declaration.name)
+            .field("nodes", &self.declaration.nodes)
+            .field("edges", &self.declaration.edges)
+            .field("joins", &self.declaration.joins)
+            .field("branches", &self.declaration.branches)
             .finish_non_exhaustive()
-    }
-}
-
-/// Adds a problem unless the list already contains it.
-pub(super) fn push_unique(problems: &mut Vec<BuildProblem>, problem: BuildProblem) {
-    if !problems.contains(&problem) {
-        problems.push(problem);
     }
 }

@@ -4,18 +4,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use petgraph::{graph::DiGraph, graph::NodeIndex, visit::Dfs};
-
-use super::{Graph, Join, NodeEntry, NodeIdx, StateGraph, Stops, build::push_unique};
-use crate::{
-    BuildError, BuildProblem, State,
-    command::RouteTarget,
-    label::{END_NAME, Label, START_NAME},
-    node::options::NodeOptions,
-    state::{FieldSet, Lifetime},
+use petgraph::{
+    graph::{DiGraph, NodeIndex},
+    visit::Dfs,
 };
 
-pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Graph, BuildError> {
+use crate::{
+    command::route::RouteTarget,
+    error::{BuildError, BuildProblem},
+    graph::{
+        declaration::Declaration,
+        erased::{Graph, Join, NodeEntry, NodeIdx},
+        stops::Stops,
+    },
+    label::{END_NAME, Label, START_NAME},
+    node::options::NodeOptions,
+    state::field::{Field, FieldSet, Lifetime},
+};
+
+pub(super) fn compile(mut builder: Declaration) -> Result<Graph, BuildError> {
     let mut problems = Vec::new();
     let mut nodes = take_nodes(&mut builder, &mut problems);
     nodes.sort_by(|a, b| a.label.cmp(&b.label));
@@ -64,7 +71,7 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
         return Err(BuildError { graph: builder.name, problems });
     }
     let fields = builder.initial.fields().iter().enumerate();
-    let select = |keep: fn(&crate::state::Field) -> bool| -> FieldSet {
+    let select = |keep: fn(&Field) -> bool| -> FieldSet {
         fields.clone().filter(|(_, it)| keep(it)).map(|it| it.0).collect()
     };
     let warnings = warnings(&nodes, &joins, start);
@@ -91,13 +98,11 @@ pub(super) fn compile<S: State, C>(mut builder: StateGraph<S, C>) -> Result<Grap
 }
 
 /// Takes the declared nodes out of the builder and adds START.
-fn take_nodes<S: State, C>(
-    builder: &mut StateGraph<S, C>,
-    problems: &mut Vec<BuildProblem>,
-) -> Vec<NodeEntry> {
+fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Vec<NodeEntry> {
     let mut nodes = vec![NodeEntry {
         label: Label::from(START_NAME),
         body: None,
+        subgraph: None,
         reads: None,
         options: NodeOptions::default(),
         targets: Some(Vec::new()),
@@ -126,14 +131,15 @@ fn take_nodes<S: State, C>(
         }
         parts.options.timeout = parts.options.timeout.or(builder.default_timeout);
         let options = &mut parts.options;
-        options.needs_full_path = !options.retries.is_empty()
+        options.routes_in_task = !options.retries.is_empty()
             || options.handler.is_some()
             || options.cache.is_some()
-            || parts.node.0.reads().is_some();
+            || parts.body.0.reads().is_some();
         nodes.push(NodeEntry {
             label,
-            reads: parts.node.0.reads(),
-            body: Some(parts.node),
+            reads: parts.body.0.reads(),
+            body: Some(parts.body),
+            subgraph: parts.subgraph,
             options: parts.options,
             targets: parts.targets,
             edges: Vec::new(),
@@ -290,11 +296,7 @@ fn index_of(index: usize) -> NodeIdx {
 
 /// Reports declared writes to unknown fields. Also reports two nodes that always run concurrently and declare writes to
 /// the same field, if that field accepts only one writer per step.
-fn check_declared_writes(
-    nodes: &[NodeEntry],
-    fields: &[crate::state::Field],
-    problems: &mut Vec<BuildProblem>,
-) {
+fn check_declared_writes(nodes: &[NodeEntry], fields: &[Field], problems: &mut Vec<BuildProblem>) {
     for node in nodes {
         for field in node.options.writes.iter().flatten() {
             if !fields.iter().any(|it| it.name == *field) {
@@ -432,4 +434,11 @@ fn exclusive_join(
         }
     }
     None
+}
+
+/// Adds a problem unless the list already contains it.
+fn push_unique(problems: &mut Vec<BuildProblem>, problem: BuildProblem) {
+    if !problems.contains(&problem) {
+        problems.push(problem);
+    }
 }

@@ -4,10 +4,10 @@ use std::{cmp::Ordering, sync::Arc};
 
 use serde_json::{Map, Number, Value};
 
-use crate::state::Delta;
-use crate::{
-    checkpoint::Change,
-    state::{FieldError, Fold, Lifetime},
+use crate::state::{
+    change::Change,
+    field::{FieldError, Lifetime, json_type},
+    fold::{Delta, Fold},
 };
 
 /// The kind of a field of a JSON state: its reducer, initial value and lifetime.
@@ -285,16 +285,4 @@ fn compare(a: &Number, b: &Number) -> Option<Ordering> {
 
 fn mismatch(field: &str, expected: &str, value: &Value) -> FieldError {
     FieldError::new(field, format_args!("expected {expected}, not {}", json_type(value)))
-}
-
-/// Returns the name of a value's JSON type with an article, such as "an array", for error messages.
-pub(super) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
 }

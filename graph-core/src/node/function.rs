@@ -1,17 +1,55 @@
-//! The four supported signatures of node functions.
+//! Node functions and their four supported signatures.
 
 use std::{future::Future, marker::PhantomData, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{
-    AcceptsPayload, BoxFuture, ErasedNode, IntoNodeOutput, Node, NodeBody, NodeOutput, Private,
-    RunsOnState, TaskInput, TaskInputError,
-};
 use crate::{
-    Context, NodeError, State, command::RouteTarget, context::TaskContext, state::state_json,
+    command::{
+        route::RouteTarget,
+        target::{AcceptsPayload, RunsOnState},
+    },
+    context::{Context, task::TaskContext},
+    error::NodeError,
+    node::{
+        erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput, TaskInputError},
+        output::{IntoNodeOutput, NodeOutput},
+    },
+    state::{State, state_json},
 };
+
+/// A node of a graph with state `S` and dependencies `C`: an `async fn` or closure with one of these signatures.
+///
+/// | signature | runs on |
+/// |---|---|
+/// | `async fn(&S) -> R` | the state |
+/// | `async fn(&S, &Context<C>) -> R` | the state, with access to the context |
+/// | `async fn(P) -> R` | a payload that is sent to the node |
+/// | `async fn(P, &Context<C>) -> R` | a payload, with access to the context |
+///
+/// `R` is the state's update, a [`Command`], a [`Goto`], `()`, or a `Result`, `Option` or `Vec` of these.
+///
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred. The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a valid node for a graph with state `{S}`",
+    label = "not an async function with a supported signature",
+    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter",
+    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
+    note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
+    note = "the future that the function returns must be `Send`"
+)]
+pub trait Node<S: State, C, M>: Clone + Send + Sync + 'static {
+    /// Type of the node's input: the state, or the payload.
+    type Input;
+
+    /// Returns the targets that the node's return type declares, or `None` if they are only known at run time.
+    #[doc(hidden)]
+    fn targets() -> Option<Vec<RouteTarget>>;
+
+    #[doc(hidden)]
+    fn erase(self, _: Private) -> NodeBody;
+}
 
 /// Like `AsyncFn(A)`, but requires the future to be `Send`, which `AsyncFn` cannot express yet.
 pub trait SendFn1<'a, A: 'a>: Send + Sync {
@@ -53,11 +91,13 @@ where
 
 /// The bounds that a payload type must satisfy. Payloads are stored in checkpoints and cloned for retries.
 pub trait PayloadType: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {}
+
 impl<P: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> PayloadType for P {}
 
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OnState;
+
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OnPayload;

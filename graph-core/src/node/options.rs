@@ -4,8 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::{Node, NodeBody, Private};
-use crate::{NodeError, State, command::RouteTarget, label::Label};
+use crate::{error::NodeError, node::erased::NodeBody};
 
 /// When and how often a failed node is retried.
 #[derive(Clone)]
@@ -128,9 +127,9 @@ pub(crate) struct NodeOptions {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) writes: Option<Vec<String>>,
     pub(crate) handler: Option<NodeBody>,
-    /// Whether the engine's fast path cannot run the node, because of a retry policy, an error handler, a cache or a
-    /// restricted view of the state. Set when the graph is compiled.
-    pub(crate) needs_full_path: bool,
+    /// Whether the node has a retry policy, an error handler, a cache or a restricted view of the state. Its routers are
+    /// then called as part of the task. Set when the graph is compiled.
+    pub(crate) routes_in_task: bool,
 }
 
 impl fmt::Debug for NodeOptions {
@@ -151,9 +150,9 @@ impl fmt::Debug for NodeOptions {
 /// A node function with options. Returned by the methods of [`NodeExt`].
 #[derive(Clone, Debug)]
 pub struct ConfiguredNode<F, H = NoHandler> {
-    node: F,
-    options: NodeOptions,
-    handler: H,
+    pub(crate) node: F,
+    pub(crate) options: NodeOptions,
+    pub(crate) handler: H,
 }
 
 /// Marker type for a node without an error handler.
@@ -257,102 +256,3 @@ forward! {
 }
 
 impl<F: 'static> NodeExt for F {}
-
-/// A value that can be added to a graph as a node: a function, a function with options, or a subgraph.
-///
-/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a valid node for a graph with state `{S}`",
-    label = "not an async function with a supported signature",
-    note = "a node is an `async fn(&{S}) -> R` or `async fn(P) -> R`, optionally with `&Context<{C}>` as second parameter",
-    note = "the payload type `P` must implement `Clone + Serialize + DeserializeOwned + Send + Sync`",
-    note = "`R` is the update of `{S}`, a `Command<{S}, _>`, a `Goto`, `()`, or a `Result`, `Option` or `Vec` of these",
-    note = "the future that the function returns must be `Send`"
-)]
-pub trait IntoNode<S: State, C, M> {
-    #[doc(hidden)]
-    fn into_node(self, _: Private) -> NodeParts;
-}
-
-/// A type-erased node with its name, declared targets and options.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct NodeParts {
-    pub(crate) label: Option<Label>,
-    pub(crate) node: NodeBody,
-    pub(crate) targets: Option<Vec<RouteTarget>>,
-    pub(crate) options: NodeOptions,
-}
-
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct IsFunction<M>(std::marker::PhantomData<M>);
-
-#[diagnostic::do_not_recommend]
-impl<F, S, C, M> IntoNode<S, C, IsFunction<M>> for F
-where
-    F: Node<S, C, M>,
-    S: State,
-{
-    fn into_node(self, private: Private) -> NodeParts {
-        NodeParts {
-            label: Label::of_fn::<F>(),
-            targets: F::targets(),
-            node: self.erase(private),
-            options: NodeOptions::default(),
-        }
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<F, H, S, C, M, MH> IntoNode<S, C, (M, MH)> for ConfiguredNode<F, H>
-where
-    F: IntoNode<S, C, M>,
-    H: IntoErrorHandler<S, C, MH>,
-    S: State,
-{
-    fn into_node(self, _: Private) -> NodeParts {
-        let mut parts = self.node.into_node(Private(()));
-        let handler = self.handler.into_error_handler(Private(()));
-        // The handler's output replaces the node's output, so the handler's targets are targets of the node, too.
-        parts.targets = match (&handler, parts.targets) {
-            (None, targets) => targets,
-            (Some(handler), targets) => targets.zip(handler.targets.clone()).map(|(mut a, b)| {
-                a.extend(b);
-                a
-            }),
-        };
-        parts.options = self.options;
-        parts.options.handler = handler.map(|it| it.node);
-        parts
-    }
-}
-
-/// An error handler of a node, or [`NoHandler`].
-///
-/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
-pub trait IntoErrorHandler<S: State, C, M> {
-    #[doc(hidden)]
-    fn into_error_handler(self, _: Private) -> Option<NodeParts>;
-}
-
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct IsNoHandler;
-
-impl<S: State, C> IntoErrorHandler<S, C, IsNoHandler> for NoHandler {
-    fn into_error_handler(self, _: Private) -> Option<NodeParts> {
-        None
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<H, S, C, M> IntoErrorHandler<S, C, IsFunction<M>> for H
-where
-    H: Node<S, C, M>,
-    S: State,
-{
-    fn into_error_handler(self, private: Private) -> Option<NodeParts> {
-        Some(self.into_node(private))
-    }
-}

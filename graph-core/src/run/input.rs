@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    RunError, State,
-    command::{Gotos, Route},
-    engine::{CommandInput, Resume, RunInput},
-    graph::Graph,
-    node::AnyUpdate,
-    state::FieldError,
+    command::route::Route,
+    engine::input::{CommandInput, Resume, RunInput},
+    error::RunError,
+    goto::Gotos,
+    graph::erased::Graph,
+    state::{State, erased::AnyUpdate, field::FieldError},
     stream::writes_to_json,
 };
 

@@ -4,13 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::RunControl;
 use crate::{
-    effects::EffectInterceptor,
-    engine::{Durability, RunSettings},
-    graph::Stops,
-    random,
-    stream::StreamMode,
+    checkpoint::writer::Durability, context::settings::RunSettings, control::RunControl,
+    effects::EffectInterceptor, graph::stops::Stops, random, stream::StreamMode,
 };
 
 /// Options of a run: limits, durability, static stops and streaming.
@@ -18,6 +14,8 @@ use crate::{
 #[must_use]
 pub struct RunOptions {
     pub(crate) settings: RunSettings,
+    pub(crate) stop_before: Option<Stops>,
+    pub(crate) stop_after: Option<Stops>,
     pub(crate) control: RunControl,
     pub(crate) stream_modes: Vec<StreamMode>,
     pub(crate) subgraphs: bool,
@@ -35,12 +33,12 @@ impl Default for RunOptions {
                 step_limit: DEFAULT_STEP_LIMIT,
                 max_concurrency: None,
                 durability: Durability::default(),
-                stop_before: None,
-                stop_after: None,
                 metadata: Default::default(),
                 config: Default::default(),
                 effects: None,
             },
+            stop_before: None,
+            stop_after: None,
             control: RunControl::new(),
             stream_modes: vec![StreamMode::Updates],
             subgraphs: false,
@@ -79,13 +77,13 @@ impl RunOptions {
 
     /// Sets the nodes before which the run stops. Overrides the graph's setting.
     pub fn stop_before(mut self, stops: Stops) -> Self {
-        self.settings.stop_before = Some(stops);
+        self.stop_before = Some(stops);
         self
     }
 
     /// Sets the nodes after which the run stops. Overrides the graph's setting.
     pub fn stop_after(mut self, stops: Stops) -> Self {
-        self.settings.stop_after = Some(stops);
+        self.stop_after = Some(stops);
         self
     }
 

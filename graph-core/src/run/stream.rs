@@ -3,18 +3,18 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_core::Stream;
 use tokio::sync::mpsc;
 
-use super::{RunOptions, RunOutcome};
 use crate::{
-    RunError, State,
-    engine::{self, RootRun},
-    node::BoxFuture,
+    engine::start::{RootRun, run_root},
+    error::RunError,
+    node::erased::BoxFuture,
+    run::{options::RunOptions, outcome::RunOutcome},
+    state::State,
     stream::{Event, EventSender},
 };
 
@@ -50,15 +50,12 @@ pub struct RunStream<S> {
 }
 
 impl<S: State> RunStream<S> {
-    pub(crate) fn new(
-        options: RunOptions,
-        request: impl FnOnce(RunOptions, Option<Box<dyn FnOnce(Arc<str>) -> EventSender>>) -> RootRun,
-    ) -> Self {
+    pub(crate) fn new(options: RunOptions, request: impl FnOnce(RunOptions) -> RootRun) -> Self {
         let (sender, events) = mpsc::channel(options.event_buffer);
         let (modes, subgraphs) = (options.stream_modes.clone(), options.subgraphs);
-        let sink = move |run: Arc<str>| EventSender::new(sender, &modes, subgraphs, run);
-        let request = request(options, Some(Box::new(sink)));
-        let run = async move { Ok(RunOutcome::new(engine::run_root(request).await?)) };
+        let mut request = request(options);
+        request.events = Some(EventSender::new(sender, &modes, subgraphs, request.run.clone()));
+        let run = async move { Ok(RunOutcome::new(run_root(request).await?)) };
         Self { run: Some(Box::pin(run)), exit: None, events, seq: 0 }
     }
 

@@ -5,17 +5,32 @@ use std::{fmt, sync::Arc, time::SystemTime};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{CompiledGraph, Input, RunOptions, RunOutcome, RunStream};
 use crate::{
-    Interrupt, RunError, State,
-    checkpoint::{Checkpoint, CheckpointId, Checkpointer, HistoryQuery, Lookup, Source},
-    engine::{
-        self,
-        edit::{self, AsNode, EditRequest},
-        inspect::{Snapshot, TaskState, View, snapshot},
+    checkpoint::{
+        id::CheckpointId,
+        query::{HistoryQuery, Lookup},
+        saver::Checkpointer,
+        stored::{Checkpoint, Source},
     },
-    node::AnyUpdate,
-    subgraph,
+    engine::{
+        edit::{AsNode, EditRequest, ErasedEdit, apply_edits},
+        inspect::{Snapshot, TaskState, View, snapshot},
+        start::{RootRun, run_root},
+    },
+    error::RunError,
+    graph::compiled::CompiledGraph,
+    interrupt::Interrupt,
+    run::{
+        input::Input,
+        options::RunOptions,
+        outcome::RunOutcome,
+        request::{ThreadPosition, request},
+        stream::RunStream,
+    },
+    state::{
+        State,
+        erased::{AnyUpdate, downcast_state},
+    },
 };
 
 /// A thread of a graph. Its state is stored by the graph's checkpointer. Cheap to clone.
@@ -54,14 +69,6 @@ pub struct Thread<S: State, C = ()> {
     position: ThreadPosition,
     deps: Arc<C>,
     options: RunOptions,
-}
-
-/// The name of a thread and, optionally, the checkpoint to start from. If no checkpoint is set, runs start from the
-/// newest one.
-#[derive(Clone, Debug)]
-pub(super) struct ThreadPosition {
-    pub(super) name: Arc<str>,
-    pub(super) at: Option<CheckpointId>,
 }
 
 impl<S: State, C> Clone for Thread<S, C> {
@@ -119,13 +126,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
 
     /// Runs the graph with fresh input or a command.
     pub async fn run(&self, input: impl Into<Input<S>>) -> Result<RunOutcome<S>, RunError> {
-        let request = self.graph.request(
-            input.into(),
-            self.deps.clone(),
-            self.options.clone(),
-            Some(&self.position),
-        );
-        Ok(RunOutcome::new(engine::run_root(request).await?))
+        let request = self.request(input.into(), self.options.clone());
+        Ok(RunOutcome::new(run_root(request).await?))
     }
 
     /// Starts the thread with `state` if it has no checkpoint, and continues it from its last checkpoint otherwise.
@@ -190,12 +192,11 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
 
     /// Runs the graph and streams its events.
     pub fn stream(&self, input: impl Into<Input<S>>) -> RunStream<S> {
-        RunStream::new(self.options.clone(), |options, events| {
-            let deps = self.deps.clone();
-            let mut request = self.graph.request(input.into(), deps, options, Some(&self.position));
-            request.events = events.map(|it| it(request.run.clone()));
-            request
-        })
+        RunStream::new(self.options.clone(), |options| self.request(input.into(), options))
+    }
+
+    fn request(&self, input: Input<S>, options: RunOptions) -> RootRun {
+        request(self.graph.erased(), input, self.deps.clone(), options, Some(&self.position))
     }
 
     /// Returns the current state of the thread, or `None` if the thread has no checkpoint.
@@ -248,7 +249,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
         &self,
         steps: impl IntoIterator<Item = E>,
     ) -> Result<CheckpointId, RunError> {
-        let erase = |it: StateEdit<S>| edit::ErasedEdit {
+        let erase = |it: StateEdit<S>| ErasedEdit {
             update: it.update.map(|it| Box::new(it) as AnyUpdate),
             as_node: it.as_node,
         };
@@ -261,7 +262,7 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
             deps: self.deps.clone(),
             settings: Arc::new(self.options.settings.clone()),
         };
-        edit::apply_edits(request, steps).await
+        apply_edits(request, steps).await
     }
 
     fn saver(&self) -> Result<&Arc<dyn Checkpointer>, RunError> {
@@ -329,7 +330,7 @@ impl<S: State> ThreadState<S> {
     fn new(snapshot: Snapshot) -> Self {
         let Checkpoint { key, header, .. } = snapshot.checkpoint;
         Self {
-            values: subgraph::downcast_state(snapshot.state.snapshot()),
+            values: downcast_state(snapshot.state.snapshot()),
             next: snapshot.next,
             tasks: snapshot.tasks,
             id: key.id,

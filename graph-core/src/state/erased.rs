@@ -4,8 +4,15 @@ use std::{any::Any, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Field, FieldError, FieldWrite, Fold, State, WriteSet, state_json};
-use crate::node::AnyUpdate;
+use crate::state::{
+    State,
+    field::{Field, FieldError, FieldWrite},
+    fold::{Fold, WriteSet},
+    state_json,
+};
+
+/// A type-erased [`State::Update`].
+pub(crate) type AnyUpdate = Box<dyn Any + Send + Sync>;
 
 pub(crate) type AnyState = Arc<dyn Any + Send + Sync>;
 
@@ -125,4 +132,11 @@ fn wrong_type<S: State>() -> FieldError {
             std::any::type_name::<S>()
         ),
     )
+}
+
+/// Downcasts a graph's final state to the state type `S`.
+pub(crate) fn downcast_state<S: State>(state: AnyState) -> S {
+    let state = state.downcast::<S>();
+    // Usually this is the last reference, so nothing is copied.
+    Arc::unwrap_or_clone(state.expect("the final state has the graph's state type"))
 }

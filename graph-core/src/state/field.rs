@@ -172,6 +172,18 @@ impl FromIterator<usize> for FieldSet {
     }
 }
 
+/// A write to one field, as JSON.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct FieldWrite {
+    /// Name of the field.
+    pub field: String,
+    /// The written value.
+    pub value: Value,
+    /// Whether the value replaces the field's value instead of being reduced into it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overwrite: bool,
+}
+
 /// The error returned when the value of a field cannot be read, written or stored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("field `{path}`: {problem}")]
@@ -220,6 +232,18 @@ fn error_path<T: DeserializeOwned>(field: &str, value: &Value) -> String {
             format!("{field}{dot}{inside}")
         }
         _ => field.to_owned(),
+    }
+}
+
+/// Returns the name of a value's JSON type with an article, such as "an array", for error messages.
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
     }
 }
 

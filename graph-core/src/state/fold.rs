@@ -1,9 +1,10 @@
 //! Folding: applying the writes of one step to the fields.
 
-use serde_json::Value;
-
-use super::{FieldError, FieldSet, reduce::Reducer};
-use crate::checkpoint::Change;
+use crate::state::{
+    change::Change,
+    field::{FieldError, FieldSet},
+    reduce::Reducer,
+};
 
 /// A value that replaces the field's value instead of being reduced into it.
 ///
@@ -48,6 +49,7 @@ pub trait IntoWrite<U, M> {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct IsValue;
+
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct IsOverwrite;
@@ -213,14 +215,8 @@ impl Fold {
         &self.changed
     }
 
-    pub(crate) fn into_changes(self) -> Vec<(usize, Delta)> {
-        self.changes.unwrap_or_default()
+    /// Returns the changes to store, or `None` if the step is not checkpointed.
+    pub(crate) fn into_changes(self) -> Option<Vec<(usize, Delta)>> {
+        self.changes
     }
-}
-
-/// Serialises the items of a list to JSON. Returns `None` if an item cannot be serialised.
-pub(crate) fn items<'a, T: serde::Serialize + 'a>(
-    items: impl IntoIterator<Item = &'a T>,
-) -> Option<Vec<Value>> {
-    items.into_iter().map(|it| serde_json::to_value(it).ok()).collect()
 }

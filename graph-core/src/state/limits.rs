@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::FieldError;
+use crate::state::field::FieldError;
 
 /// Maximum nesting depth of a value. It is lower than the recursion limit of `serde_json`, which refuses to parse text
 /// nested deeper than 128 levels.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::FieldWrite;
+use crate::state::field::FieldWrite;
 
 /// A set of migrations, which upgrade stored states from older versions.
 ///

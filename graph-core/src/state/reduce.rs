@@ -13,8 +13,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use super::fold::items;
-use crate::checkpoint::Change;
+use crate::state::change::Change;
 
 /// Folds updates into the current value of a field of type `T`.
 ///
@@ -237,9 +236,13 @@ macro_rules! merge {
 }
 
 merge!([K: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeMap<K, V>, object);
+
 merge!([K: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashMap<K, V, H>, object);
+
 merge!([T: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeSet<T>, |_| None);
+
 merge!([T: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashSet<T, H>, |_| None);
+
 merge!([] Map<String, Value>, object);
 
 fn object<T: Serialize>(update: &T) -> Option<Change> {
@@ -316,4 +319,11 @@ where
         }
         Some(Change::Put(puts))
     }
+}
+
+/// Serialises the items of a list to JSON. Returns `None` if an item cannot be serialised.
+fn items<'a, T: serde::Serialize + 'a>(
+    items: impl IntoIterator<Item = &'a T>,
+) -> Option<Vec<Value>> {
+    items.into_iter().map(|it| serde_json::to_value(it).ok()).collect()
 }

@@ -16,8 +16,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use crate::store::{
+    batch::Op, error::StoreError, index::IndexConfig, query::Search, ttl::TtlConfig,
+};
+
 pub use self::ranking::Ranking;
-use super::{IndexConfig, Op, Search, StoreError, TtlConfig};
 
 /// The settings of a store: index, expiry rules and clock. Cheap to clone.
 #[derive(Clone)]

@@ -1,6 +1,12 @@
 //! Batches, which run several operations in one call.
 
-use super::{Address, Get, Item, ListNamespaces, Namespace, Put, Search};
+use crate::store::{
+    error::StoreError,
+    item::Item,
+    namespace::{Address, Namespace},
+    put::Put,
+    query::{Get, ListNamespaces, Search},
+};
 
 /// One operation of a [`batch`](super::Store::batch).
 #[derive(Debug, Clone)]
@@ -30,4 +36,19 @@ pub enum OpOutput {
     Items(Vec<Item>),
     /// The namespaces that were listed.
     Namespaces(Vec<Namespace>),
+}
+
+/// Creates the error for a `batch` implementation that returned the wrong variant for an operation. The message
+/// contains no stored values, because it may be logged.
+pub(super) fn unexpected_output(operation: &str, output: Option<&OpOutput>) -> StoreError {
+    let output = match output {
+        None => "no output",
+        Some(OpOutput::Done) => "`Done`",
+        Some(OpOutput::Item(_)) => "an item",
+        Some(OpOutput::Items(_)) => "items",
+        Some(OpOutput::Namespaces(_)) => "namespaces",
+    };
+    StoreError::backend(format!(
+        "`batch` returned {output} for {operation}; this is a bug in the store implementation"
+    ))
 }

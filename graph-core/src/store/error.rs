@@ -2,7 +2,10 @@
 
 use std::error::Error;
 
-use super::{Address, FilterError, Namespace, OpOutput};
+use crate::store::{
+    filter::FilterError,
+    namespace::{Address, Namespace},
+};
 
 /// The error returned when a store operation fails.
 #[derive(Debug, thiserror::Error)]
@@ -159,21 +162,6 @@ impl StoreError {
     /// Wraps an error returned by an embedder.
     pub fn embed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Embed(error.into())
-    }
-
-    /// Creates the error for a `batch` implementation that returned the wrong variant for an operation. The message
-    /// contains no stored values, because it may be logged.
-    pub(super) fn unexpected_output(operation: &str, output: Option<&OpOutput>) -> Self {
-        let output = match output {
-            None => "no output",
-            Some(OpOutput::Done) => "`Done`",
-            Some(OpOutput::Item(_)) => "an item",
-            Some(OpOutput::Items(_)) => "items",
-            Some(OpOutput::Namespaces(_)) => "namespaces",
-        };
-        Self::backend(format!(
-            "`batch` returned {output} for {operation}; this is a bug in the store implementation"
-        ))
     }
 
     /// Wraps an error returned by a back end.

@@ -1,10 +1,13 @@
 //! Filters, which restrict a search to values that meet a condition.
 
+#[cfg(test)]
+mod tests;
+
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde_json::{Map, Value};
 
-use super::put::json_type;
+use crate::state::field::json_type;
 
 /// A condition on a value.
 ///
@@ -277,6 +280,3 @@ fn float(value: &Value) -> Option<f64> {
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
-
-#[cfg(test)]
-mod tests;

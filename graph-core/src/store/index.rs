@@ -5,7 +5,11 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{FieldPath, Index, Put, StoreError};
+use crate::store::{
+    error::StoreError,
+    path::FieldPath,
+    put::{Index, Put},
+};
 
 /// Converts texts into vectors, so that texts with similar meanings get similar vectors.
 ///

@@ -5,7 +5,10 @@ use std::time::SystemTime;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Address, Namespace, StoreError};
+use crate::store::{
+    error::StoreError,
+    namespace::{Address, Namespace},
+};
 
 /// A stored value with its address and timestamps.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,8 +13,15 @@ use std::{
 
 use async_trait::async_trait;
 
-use self::items::ItemTable;
-use super::{IndexConfig, Op, OpOutput, Store, StoreError, TtlConfig, backend::Settings};
+use crate::store::{
+    backend::Settings,
+    batch::{Op, OpOutput},
+    error::StoreError,
+    index::IndexConfig,
+    interface::Store,
+    memory::items::ItemTable,
+    ttl::TtlConfig,
+};
 
 /// A store that keeps its items in memory, for tests and for programs that need no persistence.
 ///

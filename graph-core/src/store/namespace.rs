@@ -2,8 +2,6 @@
 
 use std::{borrow::Borrow, fmt, ops::Deref};
 
-use super::StoreError;
-
 /// A hierarchical namespace for items: a path of labels, such as `users.ada`.
 ///
 /// Labels must not be empty or contain `.` or NUL. The first label must not be `graph` or `langgraph`.
@@ -17,17 +15,9 @@ use super::StoreError;
 /// # Ok::<(), graph_core::store::StoreError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Namespace(Vec<String>);
+pub struct Namespace(pub(super) Vec<String>);
 
 impl Namespace {
-    /// Creates a namespace. Fails if there are no labels or a label is invalid.
-    pub fn new(labels: &[impl AsRef<str>]) -> Result<Self, StoreError> {
-        if labels.is_empty() {
-            return Err(StoreError::EmptyNamespace);
-        }
-        validate_from_root(labels).map(Self)
-    }
-
     /// Returns the labels in the form that [`Store::get`](super::Store::get) accepts.
     pub fn labels(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
@@ -68,15 +58,6 @@ pub struct Address {
 }
 
 impl Address {
-    /// Creates an address. Fails if a label or the key is invalid.
-    pub fn new(namespace: &[impl AsRef<str>], key: &str) -> Result<Self, StoreError> {
-        let namespace = Namespace::new(namespace)?;
-        if key.is_empty() {
-            return Err(StoreError::EmptyKey { namespace });
-        }
-        Ok(Self { namespace, key: key.to_owned() })
-    }
-
     /// Returns the namespace that contains the item.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
@@ -92,31 +73,4 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.key)
     }
-}
-
-/// Validates a path of labels that starts at the root, where some labels are reserved. An empty path means the root.
-pub(super) fn validate_from_root(labels: &[impl AsRef<str>]) -> Result<Vec<String>, StoreError> {
-    let labels = validate_labels(labels)?;
-    match labels.first().map(String::as_str) {
-        Some("graph" | "langgraph") => Err(StoreError::ReservedRoot { labels }),
-        _ => Ok(labels),
-    }
-}
-
-/// Validates each label, regardless of its position.
-pub(super) fn validate_labels(labels: &[impl AsRef<str>]) -> Result<Vec<String>, StoreError> {
-    let labels: Vec<String> = labels.iter().map(|it| it.as_ref().to_owned()).collect();
-    if let Some(position) = labels.iter().position(String::is_empty) {
-        return Err(StoreError::EmptyLabel { labels, position });
-    }
-    let invalid = labels.iter().find_map(|it| Some((it.clone(), it.chars().find(is_forbidden)?)));
-    match invalid {
-        Some((label, character)) => Err(StoreError::InvalidLabel { labels, label, character }),
-        None => Ok(labels),
-    }
-}
-
-fn is_forbidden(character: &char) -> bool {
-    // Back ends join labels with `.`, and PostgreSQL does not support NUL in text.
-    matches!(character, '.' | '\0')
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::StoreError;
+use crate::store::error::StoreError;
 
 /// Selects the parts of a value that are indexed as text.
 ///

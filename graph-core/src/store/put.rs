@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Address, FieldPath, StoreError, Ttl};
-use crate::state::limits;
+use crate::{
+    state::{field::json_type, limits},
+    store::{error::StoreError, namespace::Address, path::FieldPath, ttl::Ttl},
+};
 
 /// A request to write an item.
 ///
@@ -93,17 +95,5 @@ impl Put {
     pub fn without_index(mut self) -> Self {
         self.index = Index::Skip;
         self
-    }
-}
-
-/// Returns the name of a value's JSON type with an article, such as "an array", for error messages.
-pub(super) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }

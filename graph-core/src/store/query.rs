@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use super::{
-    Address, Filter, Namespace, StoreError,
-    namespace::{validate_from_root, validate_labels},
+use crate::store::{
+    error::StoreError,
+    filter::Filter,
+    namespace::{Address, Namespace},
+    validate::{validate_from_root, validate_labels},
 };
 
 /// A request to read one item.

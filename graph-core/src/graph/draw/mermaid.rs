@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Drawing, DrawnEdge, DrawnKind, DrawnNode, visible};
+use crate::graph::draw::drawing::{Drawing, DrawnEdge, DrawnKind, DrawnNode, visible};
 
 pub(super) fn text(drawing: &Drawing) -> String {
     let mut lines = vec!["flowchart TD".to_owned()];

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     END, JsonFieldKind, JsonState, JsonStateSchema, NodeError, NodeExt, Persistence, START,
     StateGraph, Stops,
-    command::{Command, Goto, Gotos, Route},
+    command::{Command, Goto, Gotos, Route, RouteTarget},
     json::{JsonBranch, json_subgraph},
 };
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::{Search, StoreError, similarity};
+use crate::store::{error::StoreError, index::similarity, query::Search};
 
 /// Collects the hits of a search and selects the requested page.
 ///

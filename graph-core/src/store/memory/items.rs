@@ -8,9 +8,14 @@ use std::{
 
 use serde_json::Value;
 
-use super::super::{
-    Address, Get, Item, ListNamespaces, Namespace, Op, OpOutput, Put, Search, StoreError,
+use crate::store::{
     backend::{Ranking, TtlContext},
+    batch::{Op, OpOutput},
+    error::StoreError,
+    item::Item,
+    namespace::{Address, Namespace},
+    put::Put,
+    query::{Get, ListNamespaces, Search},
 };
 
 /// All items, keyed by namespace and key. Namespaces without items are removed.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
-    State,
-    command::IntoGotos,
-    graph::{RouteCall, Router},
+    command::route::IntoGotos,
+    graph::erased::{RouteCall, Router},
     label::Label,
-    node::Private,
+    node::erased::Private,
+    state::State,
 };
 
 /// A branch function: `fn(&S) -> R` or `fn(&S, &C) -> R`, where `R` is a route or a `Result` that contains one.

@@ -3,7 +3,10 @@
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-use crate::{CompiledGraph, State, state::Field};
+use crate::{
+    graph::compiled::CompiledGraph,
+    state::{State, field::Field},
+};
 
 impl<S: State + JsonSchema, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Returns the JSON Schema of the whole state.

@@ -1,0 +1,102 @@
+//! The trait that stores checkpoints.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::checkpoint::{
+    error::CheckpointError,
+    query::{HistoryQuery, Keep, Lookup, PruneStats},
+    record::TaskRecord,
+    stored::{Checkpoint, CheckpointKey, CheckpointWrite, NewCheckpoint},
+};
+
+/// Stores the checkpoints of threads.
+///
+/// Implementations should pass the conformance suite in the crate `checkpoint-testkit`. All methods may be called
+/// concurrently.
+#[async_trait]
+pub trait Checkpointer: Send + Sync + fmt::Debug {
+    /// Leases the thread to one run. Fails with [`CheckpointError::Busy`] while an earlier lease on the thread is held.
+    ///
+    /// The lease prevents two runs from working on a thread concurrently. The head check in [`put`](Self::put) keeps
+    /// two runs from forking the thread even if a lease has expired.
+    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError>;
+
+    /// Stores a checkpoint. Fails with [`CheckpointError::HeadMoved`] if the namespace's head (its newest checkpoint)
+    /// differs from [`NewCheckpoint::expected_head`].
+    ///
+    /// The method is idempotent: storing the same checkpoint again succeeds, because after a crash the caller cannot
+    /// know whether the checkpoint was stored. If another run has stored a checkpoint with the same id, the method
+    /// fails with `HeadMoved`.
+    async fn put(&self, checkpoint: NewCheckpoint) -> Result<(), CheckpointError>;
+
+    /// Stores records for tasks of the step that follows a checkpoint.
+    ///
+    /// Each task keeps one record per [slot](TaskEvent::slot). A second [`Done`](TaskEvent::Done), a second command of
+    /// a run or a second effect with the same key is ignored. Any other record replaces the earlier record in its
+    /// slot. Records may be stored before their checkpoint.
+    async fn record(
+        &self,
+        at: &CheckpointKey,
+        records: Vec<TaskRecord>,
+    ) -> Result<(), CheckpointError>;
+
+    /// Stores several writes of one run, in order.
+    ///
+    /// If this method fails, a prefix of the writes may have been stored. Override this method if the storage can
+    /// commit several writes at once. A step then costs one commit instead of one per write.
+    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
+        for write in writes {
+            match write {
+                CheckpointWrite::Put(checkpoint) => self.put(*checkpoint).await?,
+                CheckpointWrite::Record(at, records) => self.record(&at, records).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a checkpoint with its records. If `at` contains no id, reads the newest checkpoint in the namespace.
+    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError>;
+
+    /// Lists the checkpoints of a namespace, newest first.
+    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError>;
+
+    /// Lists the names of all threads, sorted.
+    async fn threads(&self) -> Result<Vec<String>, CheckpointError>;
+
+    /// Lists the namespaces of a thread with the number of checkpoints in each, sorted.
+    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError>;
+
+    /// Deletes a thread with all its namespaces. Does nothing if the thread does not exist.
+    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError>;
+
+    /// Deletes all checkpoints written by these runs, in all threads.
+    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError>;
+
+    /// Copies a thread with all its namespaces to a new thread.
+    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError>;
+
+    /// Deletes old checkpoints of these threads. Keeps the newest checkpoint in each namespace and all data that the
+    /// remaining checkpoints need.
+    ///
+    /// Deleting a step also deletes the namespaces of the subgraph invocations that belong to the step: see
+    /// [`Header::is_orphaned`].
+    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError>;
+}
+
+/// A lease on a thread. Dropping it releases the thread.
+pub struct Lease(#[expect(dead_code, reason = "kept for its Drop")] Box<dyn Send + Sync>);
+
+impl Lease {
+    /// Creates a lease that is released when `guard` is dropped.
+    pub fn new(guard: impl Send + Sync + 'static) -> Self {
+        Self(Box::new(guard))
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lease")
+    }
+}

@@ -1,0 +1,18 @@
+//! Settings that a run shares with its subgraphs.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::{checkpoint::writer::Durability, effects::EffectInterceptor};
+
+/// Settings of a run and its subgraphs.
+#[derive(Clone, Debug)]
+pub(crate) struct RunSettings {
+    pub(crate) step_limit: u32,
+    pub(crate) max_concurrency: Option<usize>,
+    pub(crate) durability: Durability,
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) config: Map<String, Value>,
+    pub(crate) effects: Option<Arc<dyn EffectInterceptor>>,
+}

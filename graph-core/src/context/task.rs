@@ -1,0 +1,421 @@
+//! The type-erased context of a task, and the data that all tasks of a running graph share.
+
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+};
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{
+    cache::Cache,
+    checkpoint::{
+        id::{CheckpointId, TaskId},
+        record::{TaskEvent, TaskRecord},
+        stored::CheckpointKey,
+        writer::CheckpointWriter,
+    },
+    context::{
+        resume::{Replay, ResumeValues},
+        settings::RunSettings,
+    },
+    control::RunControl,
+    effects::{DivergenceError, EffectCall, EffectDecision, RecordedError},
+    error::{Halt, NodeError},
+    interrupt::Interrupt,
+    label::Label,
+    namespace::nested_namespace,
+    state::{erased::AnyState, limits},
+    store::interface::Store,
+    stream::{EventKind, EventOrigin, EventSender, StreamMode},
+    sync::lock,
+};
+
+/// The failure of a node, as seen by its error handler.
+#[derive(Clone, Debug)]
+pub struct NodeFailure {
+    /// Name of the failed node.
+    pub node: String,
+    /// Error message.
+    pub error: String,
+}
+
+/// Data that all tasks of one running graph share.
+pub(crate) struct Scope {
+    /// The graph's initial state. Nodes of a dynamic graph read its schema.
+    pub(crate) initial: AnyState,
+    /// Maximum size of a stored value, in bytes.
+    pub(crate) max_stored_bytes: usize,
+    pub(crate) run: Arc<str>,
+    pub(crate) thread: Option<Arc<str>>,
+    pub(crate) namespace: String,
+    pub(crate) parent: Option<Arc<TaskContext>>,
+    pub(crate) deps: Arc<dyn Any + Send + Sync>,
+    pub(crate) settings: Arc<RunSettings>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) cache: Option<Arc<dyn Cache>>,
+    pub(crate) events: Option<EventSender>,
+    pub(crate) control: RunControl,
+    pub(crate) writer: Option<CheckpointWriter>,
+    pub(crate) resume_values: Arc<ResumeValues>,
+    pub(crate) replay: Option<Arc<Replay>>,
+}
+
+/// The step that a task belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskStep {
+    pub(crate) number: i64,
+    /// Number of the last step that the step limit allows, plus 1.
+    pub(crate) max: i64,
+    /// Checkpoint that task ids are derived from.
+    pub(crate) origin: CheckpointId,
+    /// Checkpoint that the records of tasks are stored under.
+    pub(crate) checkpoint: CheckpointId,
+    /// Whether subgraphs of the tasks resume from their own checkpoints.
+    pub(crate) resuming: bool,
+}
+
+impl TaskStep {
+    /// Returns the number of steps that the run may still take, including this one.
+    pub(crate) fn remaining(&self) -> i64 {
+        self.max - self.number
+    }
+}
+
+/// The trigger of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskKind {
+    /// An edge, a join or a goto.
+    Pull,
+    /// A payload that was sent to the node, given as its index among the step's payloads.
+    Push(u32),
+    /// The failure of another task, given by its id. This task is the error handler for that task.
+    Handler(TaskId),
+}
+
+/// The context of one task. [`Context`] is the typed public wrapper.
+pub(crate) struct TaskContext {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) kind: TaskKind,
+    pub(crate) step: TaskStep,
+    node: Label,
+    /// Whether the node has an idle timeout, so that heartbeats matter.
+    tracks_heartbeats: bool,
+    pub(crate) attempt: AtomicU32,
+    pub(crate) failure: Option<Box<NodeFailure>>,
+    /// For an error handler, the index of the payload that was sent to the failed task.
+    handled_push: Option<u32>,
+    id: OnceLock<TaskId>,
+    interrupt_count: AtomicUsize,
+    subgraph_count: AtomicUsize,
+    /// Number of times the current attempt has read the clock or drawn a random number.
+    draw_count: AtomicUsize,
+    /// Boxed because most tasks never need it, and a step may have a hundred thousand tasks.
+    memory: Mutex<Option<Box<TaskMemory>>>,
+}
+
+/// Task data that is kept when the task is retried.
+#[derive(Debug, Default)]
+struct TaskMemory {
+    resume_values: Vec<Value>,
+    journal: BTreeMap<String, Value>,
+    last_heartbeat: Option<Instant>,
+}
+
+impl TaskContext {
+    pub(crate) fn new(
+        scope: Arc<Scope>,
+        node: Label,
+        kind: TaskKind,
+        step: TaskStep,
+        tracks_heartbeats: bool,
+    ) -> Self {
+        Self {
+            scope,
+            kind,
+            step,
+            node,
+            tracks_heartbeats,
+            attempt: AtomicU32::new(1),
+            failure: None,
+            handled_push: None,
+            id: OnceLock::new(),
+            interrupt_count: AtomicUsize::new(0),
+            subgraph_count: AtomicUsize::new(0),
+            draw_count: AtomicUsize::new(0),
+            memory: Mutex::default(),
+        }
+    }
+
+    /// Reuses the context of a finished task for another task triggered by an edge.
+    pub(crate) fn reuse_for(&mut self, node: Label, step: TaskStep, tracks_heartbeats: bool) {
+        self.node = node;
+        self.kind = TaskKind::Pull;
+        self.step = step;
+        self.tracks_heartbeats = tracks_heartbeats;
+        self.id = OnceLock::new();
+        *self.attempt.get_mut() = 1;
+        *self.interrupt_count.get_mut() = 0;
+        *self.subgraph_count.get_mut() = 0;
+        *self.draw_count.get_mut() = 0;
+        self.memory = Mutex::default();
+    }
+
+    /// Restores resume values and journal from the records of an earlier run.
+    pub(crate) fn restore(&mut self, resume_values: Vec<Value>, journal: BTreeMap<String, Value>) {
+        let memory = TaskMemory { resume_values, journal, last_heartbeat: None };
+        self.memory = Mutex::new(Some(Box::new(memory)));
+    }
+
+    /// Creates the context for the error handler of this task.
+    pub(crate) fn handler(&self, failure: NodeFailure) -> Self {
+        let mut handler = Self::new(
+            self.scope.clone(),
+            self.node.clone(),
+            TaskKind::Handler(self.id()),
+            self.step,
+            self.tracks_heartbeats,
+        );
+        handler.failure = Some(Box::new(failure));
+        handler.handled_push = match self.kind {
+            TaskKind::Push(nth) => Some(nth),
+            TaskKind::Pull | TaskKind::Handler(_) => None,
+        };
+        handler
+    }
+
+    pub(crate) fn node(&self) -> &str {
+        self.node.as_str()
+    }
+
+    /// Returns the task's id. The id is computed on first use, because most tasks never need it in a run without a
+    /// checkpointer and without a stream.
+    pub(crate) fn id(&self) -> TaskId {
+        *self.id.get_or_init(|| {
+            task_id(
+                self.step.origin,
+                &self.scope.namespace,
+                self.step.number,
+                self.node(),
+                self.kind,
+            )
+        })
+    }
+
+    /// Returns the id of the failed task, if this task is its error handler.
+    pub(crate) fn handled_task(&self) -> Option<TaskId> {
+        match self.kind {
+            TaskKind::Handler(failed) => Some(failed),
+            TaskKind::Pull | TaskKind::Push(_) => None,
+        }
+    }
+
+    /// Returns the namespace of the task: the graph's namespace, the node and the task id.
+    pub(crate) fn namespace(&self) -> String {
+        nested_namespace(&self.scope.namespace, &format!("{}:{}", self.node(), self.id()))
+    }
+
+    /// Returns the index of the next subgraph that the task runs, starting at 0.
+    pub(crate) fn next_subgraph(&self) -> usize {
+        self.subgraph_count.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Starts another attempt. Resets the counters but keeps the resume values and the journal.
+    pub(crate) fn next_attempt(&self) {
+        self.attempt.fetch_add(1, Ordering::Relaxed);
+        self.interrupt_count.store(0, Ordering::Relaxed);
+        self.subgraph_count.store(0, Ordering::Relaxed);
+        self.draw_count.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn heartbeat(&self) {
+        if self.tracks_heartbeats {
+            self.with_memory(|it| it.last_heartbeat = Some(Instant::now()));
+        }
+        if let Some(parent) = &self.scope.parent {
+            parent.heartbeat();
+        }
+    }
+
+    pub(crate) fn last_heartbeat(&self) -> Option<Instant> {
+        lock(&self.memory).as_ref().and_then(|it| it.last_heartbeat)
+    }
+
+    pub(crate) fn resume_values(&self) -> Vec<Value> {
+        lock(&self.memory).as_ref().map(|it| it.resume_values.clone()).unwrap_or_default()
+    }
+
+    /// Drops the resume values from `index` on, so that those interrupts are raised again.
+    pub(super) fn discard_resume_values(&self, index: usize) {
+        self.with_memory(|it| it.resume_values.truncate(index));
+    }
+
+    /// Returns whether the task has resume values, a journal or a heartbeat.
+    pub(crate) fn has_memory(&self) -> bool {
+        lock(&self.memory).is_some()
+    }
+
+    fn with_memory<T>(&self, change: impl FnOnce(&mut TaskMemory) -> T) -> T {
+        change(lock(&self.memory).get_or_insert_default())
+    }
+
+    pub(super) fn interrupt(&self, value: impl Serialize) -> Result<(usize, Value), NodeError> {
+        let index = self.interrupt_count.fetch_add(1, Ordering::Relaxed);
+        let known = self.resume_values();
+        if let Some(resume_value) = known.get(index) {
+            return Ok((index, resume_value.clone()));
+        }
+        let namespace = self.namespace();
+        let id = interrupt_id(&namespace, known.len());
+        let given = &self.scope.resume_values;
+        let resume_value = given.take(&id);
+        if let Some(resume_value) = resume_value {
+            self.with_memory(|it| it.resume_values.push(resume_value.clone()));
+            return Ok((index, resume_value));
+        }
+        let value = serde_json::to_value(value).map_err(NodeError::terminal)?;
+        limits::check_storable("interrupt value", &value, self.scope.max_stored_bytes)
+            .map_err(NodeError::terminal)?;
+        Err(NodeError::halted(Halt::Interrupted(vec![Interrupt { id, value, namespace }])))
+    }
+
+    pub(super) fn next_draw(&self) -> usize {
+        self.draw_count.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the path of the task through steps, nodes and subgraphs. Unlike the task id, the path is the same in
+    /// every run that executes the same tasks.
+    fn task_path(&self) -> String {
+        let graph = match &self.scope.parent {
+            None => String::new(),
+            // A node may run several subgraphs. All but the first have a number at the end of their namespace.
+            Some(outer) => match self.scope.namespace.rsplit_once('|') {
+                Some((_, nth)) if nth.bytes().all(|it| it.is_ascii_digit()) => {
+                    format!("{}.{nth}/", outer.task_path())
+                }
+                _ => format!("{}/", outer.task_path()),
+            },
+        };
+        let (step, node) = (self.step.number, self.node());
+        match self.kind {
+            TaskKind::Pull => format!("{graph}{step}:{node}"),
+            TaskKind::Push(nth) => format!("{graph}{step}:{node}#{nth}"),
+            TaskKind::Handler(_) => match self.handled_push {
+                Some(nth) => format!("{graph}{step}:{node}#{nth}!"),
+                None => format!("{graph}{step}:{node}!"),
+            },
+        }
+    }
+
+    /// Asks the effect interceptor, if there is one, for a recorded result of the call.
+    pub(super) fn intercept_call(&self, key: &str) -> Result<Option<Value>, NodeError> {
+        let Some(effects) = &self.scope.settings.effects else { return Ok(None) };
+        let task_path = self.task_path();
+        match effects.before_call(EffectCall { task_path: &task_path, key }) {
+            EffectDecision::Execute => Ok(None),
+            EffectDecision::Return(value) => Ok(Some(value)),
+            EffectDecision::Fail { error, terminal: true } => {
+                Err(NodeError::terminal(RecordedError(error)))
+            }
+            EffectDecision::Fail { error, terminal: false } => Err(RecordedError(error).into()),
+            EffectDecision::Diverge(problem) => Err(NodeError::terminal(DivergenceError {
+                task_path,
+                key: key.to_owned(),
+                problem,
+            })),
+        }
+    }
+
+    /// Reports the result of a call to the effect interceptor.
+    pub(super) fn report_call(&self, key: &str, outcome: Result<&Value, &NodeError>) {
+        // A call that raised an interrupt has no result yet.
+        let is_interrupt = outcome.is_err_and(|it| it.source().is_none());
+        if let Some(effects) = self.scope.settings.effects.as_ref().filter(|_| !is_interrupt) {
+            effects.after_call(EffectCall { task_path: &self.task_path(), key }, outcome);
+        }
+    }
+
+    /// Sends an event of this task, if the stream's reader requested this kind of event.
+    pub(crate) async fn send_event(&self, kind: EventKind) {
+        let Some(sender) = &self.scope.events else { return };
+        if sender.accepts(kind.mode()) {
+            let origin = EventOrigin {
+                step: self.step.number,
+                task: Some(self.id()),
+                node: Some(Arc::from(self.node())),
+                handled_task: self.handled_task(),
+            };
+            sender.send(origin, kind).await;
+        }
+    }
+
+    pub(super) async fn emit_effect(&self, key: &str, result: &Value, known: bool) {
+        if self.scope.events.as_ref().is_some_and(|it| it.accepts(StreamMode::Effects)) {
+            let kind = EventKind::Effect { key: key.to_owned(), result: result.clone(), known };
+            self.send_event(kind).await;
+        }
+    }
+
+    pub(super) fn journaled(&self, key: &str) -> Option<Value> {
+        lock(&self.memory).as_ref().and_then(|it| it.journal.get(key).cloned())
+    }
+
+    pub(super) async fn journal(&self, key: String, result: Value) -> Result<(), NodeError> {
+        self.with_memory(|it| drop(it.journal.insert(key.clone(), result.clone())));
+        if let Some(writer) = &self.scope.writer {
+            limits::check_storable(&key, &result, self.scope.max_stored_bytes)
+                .map_err(NodeError::terminal)?;
+            let event = TaskEvent::Effect { key, result };
+            writer.record_now(self.checkpoint_key(), vec![self.record(event)]).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn record(&self, event: TaskEvent) -> TaskRecord {
+        TaskRecord { task: self.id(), node: self.node().to_owned(), event }
+    }
+
+    pub(crate) fn checkpoint_key(&self) -> CheckpointKey {
+        CheckpointKey {
+            thread: self.scope.thread.as_deref().unwrap_or_default().to_owned(),
+            namespace: self.scope.namespace.clone(),
+            id: self.step.checkpoint,
+        }
+    }
+}
+
+/// Computes the id of a task. The id is deterministic: the same task in the same branch of checkpoints has the same
+/// id.
+pub(crate) fn task_id(
+    origin: CheckpointId,
+    namespace: &str,
+    step: i64,
+    node: &str,
+    kind: TaskKind,
+) -> TaskId {
+    let (kind, detail) = match kind {
+        TaskKind::Pull => (b"pull".as_slice(), [0; 16]),
+        TaskKind::Push(index) => (b"push".as_slice(), u128::from(index).to_le_bytes()),
+        TaskKind::Handler(of) => (b"handler".as_slice(), of.to_bytes()),
+    };
+    let step = step.to_le_bytes();
+    TaskId::from_parts(&[
+        &origin.to_bytes(),
+        namespace.as_bytes(),
+        &step,
+        node.as_bytes(),
+        kind,
+        &detail,
+    ])
+}
+
+/// Computes the id of an interrupt. `earlier` is the number of interrupts that the task raised before this one.
+fn interrupt_id(namespace: &str, earlier: usize) -> String {
+    TaskId::from_parts(&[namespace.as_bytes(), &earlier.to_le_bytes()]).to_string()
+}

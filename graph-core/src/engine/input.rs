@@ -1,0 +1,32 @@
+//! The type-erased input of a run.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{goto::Goto, state::erased::AnyUpdate};
+
+/// The input of a run.
+pub(crate) enum RunInput {
+    Fresh(AnyUpdate),
+    /// No input. The run continues from the thread's checkpoint.
+    Continue,
+    /// Fresh input that is used only if the thread has no checkpoint. Otherwise the run continues from the checkpoint.
+    StartOrContinue(AnyUpdate),
+    Command(CommandInput),
+}
+
+/// A command given as input.
+#[derive(Default)]
+pub(crate) struct CommandInput {
+    pub(crate) update: Option<AnyUpdate>,
+    pub(crate) gotos: Vec<Goto>,
+    pub(crate) resume: Option<Resume>,
+}
+
+/// The values that a run is resumed with: either one value for the only pending interrupt, or one value per interrupt
+/// id.
+pub(crate) enum Resume {
+    Single(Value),
+    ById(BTreeMap<String, Value>),
+}

@@ -1,0 +1,187 @@
+//! A running graph: its state, its position in the thread and its pending work.
+
+use std::sync::Arc;
+
+use crate::{
+    checkpoint::{
+        error::CheckpointError,
+        id::CheckpointId,
+        record::{StartRecord, TaskRecord},
+        stored::{Checkpoint, Source},
+    },
+    context::task::{Scope, TaskContext, TaskKind, TaskStep},
+    engine::{
+        commit::GraphState,
+        load::Loaded,
+        plan::{Frontier, StartInput},
+        records::Records,
+        target::stored_targets,
+    },
+    error::RunError,
+    graph::{
+        erased::{Graph, NodeIdx},
+        stops::Stops,
+    },
+    state::{
+        change::Change,
+        erased::AnyState,
+        field::{FieldError, FieldSet},
+    },
+};
+
+/// A running graph.
+pub(super) struct Engine {
+    pub(super) graph: Arc<Graph>,
+    pub(super) scope: Arc<Scope>,
+    pub(super) stop_before: Stops,
+    pub(super) stop_after: Stops,
+    pub(super) state: GraphState,
+    pub(super) frontier: Frontier,
+    pub(super) step: i64,
+    pub(super) max_step: i64,
+    pub(super) history: History,
+    /// Records that earlier runs stored for the tasks of the current step.
+    pub(super) records: Records,
+    /// How the run treats earlier work. `None` after the first step.
+    pub(super) first_step: Option<FirstStep>,
+    /// Whether this run wrote an output field or continued from a checkpoint.
+    pub(super) has_output: bool,
+    /// The final state of an interrupted run, including the writes of tasks that finished in the interrupted step.
+    pub(super) exit_state: Option<AnyState>,
+    /// The context of a finished task, kept so that the next task can reuse its allocation.
+    pub(super) spare_context: Option<Arc<TaskContext>>,
+}
+
+/// How the first step of a run treats the work of earlier runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FirstStep {
+    /// Whether tasks run again even if they are recorded as finished. Set for time travel.
+    pub(super) replaying: bool,
+    /// Whether subgraphs resume from their own checkpoints.
+    pub(super) resuming: bool,
+}
+
+/// The position of a run in its thread, and the data that the next checkpoint will store.
+#[derive(Debug)]
+pub(super) struct History {
+    /// The checkpoint that the current step starts from.
+    pub(super) id: CheckpointId,
+    /// The checkpoint that task ids are derived from.
+    pub(super) origin: CheckpointId,
+    /// The parent of the checkpoint `id`.
+    pub(super) parent: Option<CheckpointId>,
+    pub(super) source: Source,
+    /// The namespace's newest checkpoint, as far as this run knows.
+    pub(super) head: Option<CheckpointId>,
+    /// The last stored checkpoint. The changes in the next checkpoint are relative to it.
+    pub(super) stored: Option<CheckpointId>,
+    /// Whether this run has created a checkpoint.
+    pub(super) checkpointed: bool,
+    /// Whether the next checkpoint must contain the whole state because `stored` has an older state version.
+    pub(super) rebase: bool,
+    /// Fields changed since `stored`. Used only with exit durability.
+    pub(super) unsaved_fields: FieldSet,
+    /// Changes made by an input command; they become part of the next checkpoint.
+    pub(super) command_changes: Vec<(String, Change)>,
+    /// Records to be stored with the next checkpoint or at the end of the run.
+    pub(super) buffered_records: Vec<TaskRecord>,
+}
+
+impl History {
+    fn new(id: CheckpointId, origin: CheckpointId) -> Self {
+        Self {
+            id,
+            origin,
+            parent: None,
+            source: Source::Input,
+            head: None,
+            stored: None,
+            checkpointed: false,
+            rebase: false,
+            unsaved_fields: FieldSet::default(),
+            command_changes: Vec::new(),
+            buffered_records: Vec::new(),
+        }
+    }
+
+    /// Moves to a stored checkpoint.
+    fn move_to(&mut self, checkpoint: &Checkpoint) {
+        self.id = checkpoint.key.id;
+        self.origin = checkpoint.header.origin;
+        self.parent = checkpoint.header.parent;
+        self.source = checkpoint.header.source;
+        self.stored = Some(self.id);
+    }
+}
+
+impl Engine {
+    /// Creates an engine at the loaded checkpoint, or at the start of a new thread.
+    pub(super) fn new(graph: Arc<Graph>, scope: Scope, saved: &Loaded) -> Result<Self, RunError> {
+        let id = CheckpointId::next();
+        // A subgraph without a writer has no checkpoints of its own, so its task ids are derived from the enclosing
+        // task's origin.
+        let outer = scope.parent.as_ref().filter(|_| scope.writer.is_none());
+        let origin = outer.map_or(id, |it| it.step.origin);
+        let mut engine = Self {
+            stop_before: graph.stop_before.clone(),
+            stop_after: graph.stop_after.clone(),
+            state: GraphState::initial(&graph),
+            graph,
+            frontier: Frontier::default(),
+            step: -1,
+            max_step: 0,
+            history: History { head: saved.head, ..History::new(id, origin) },
+            records: Records::default(),
+            first_step: Some(FirstStep::default()),
+            has_output: false,
+            exit_state: None,
+            spare_context: None,
+            scope: Arc::new(scope),
+        };
+        if let Some(checkpoint) = &saved.checkpoint {
+            engine.restore(checkpoint)?;
+        }
+        engine.history.rebase = saved.migrated;
+        engine.max_step = engine.step + i64::from(engine.scope.settings.step_limit) + 1;
+        Ok(engine)
+    }
+
+    fn restore(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
+        self.state = GraphState::load(&self.graph, checkpoint)?;
+        self.frontier = Frontier::from_record(&self.graph, &checkpoint.frontier);
+        if let Some(input) = &checkpoint.frontier.input {
+            let input = self.start_input(input);
+            self.frontier.input =
+                Some(input.map_err(|error| CheckpointError::corrupt(&checkpoint.key, &error))?);
+        }
+        self.records = Records::new(checkpoint.records.clone());
+        self.step = checkpoint.header.step + 1;
+        self.history.move_to(checkpoint);
+        Ok(())
+    }
+
+    fn start_input(&self, start: &StartRecord) -> Result<StartInput, FieldError> {
+        Ok(StartInput {
+            update: self.state.values.update_from(start.writes.clone())?,
+            gotos: stored_targets(&self.graph, start.gotos.iter().cloned()),
+        })
+    }
+
+    /// Creates the context of a task of the current step.
+    pub(super) fn task_context(&self, node: NodeIdx, kind: TaskKind) -> TaskContext {
+        let entry = self.graph.node(node);
+        let (label, step) = (entry.label.clone(), self.task_step());
+        let tracks_heartbeats = entry.options.idle_timeout.is_some();
+        TaskContext::new(self.scope.clone(), label, kind, step, tracks_heartbeats)
+    }
+
+    pub(super) fn task_step(&self) -> TaskStep {
+        TaskStep {
+            number: self.step,
+            max: self.max_step,
+            origin: self.history.origin,
+            checkpoint: self.history.id,
+            resuming: self.first_step.is_some_and(|it| it.resuming),
+        }
+    }
+}

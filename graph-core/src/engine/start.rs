@@ -1,0 +1,329 @@
+//! Starts runs of top-level graphs and of subgraphs: loads their checkpoint, applies their input and runs their steps.
+
+use std::{any::Any, sync::Arc, sync::atomic::Ordering};
+
+use crate::{
+    checkpoint::{
+        id::{CheckpointId, TaskId},
+        record::{TaskEvent, TaskRecord},
+        stored::Source,
+        writer::{CheckpointWriter, Closer},
+    },
+    context::{
+        settings::RunSettings,
+        task::{Scope, TaskContext, TaskKind},
+    },
+    control::RunControl,
+    engine::{
+        execute::run_error,
+        input::RunInput,
+        load::{self, Loaded},
+        outcome::{GraphOutcome, TaskOutput},
+        plan::StartInput,
+        running::{Engine, FirstStep},
+        target::{Target, Targets, goto_records, resolve_gotos, stored_targets},
+    },
+    error::RunError,
+    goto::Goto,
+    graph::{
+        erased::{Graph, Subgraph},
+        stops::Stops,
+    },
+    namespace::Persistence,
+    spans,
+    state::erased::AnyUpdate,
+    stream::EventSender,
+};
+
+/// Everything needed to start a run of a top-level graph.
+pub(crate) struct RootRun {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) run: Arc<str>,
+    pub(crate) thread: Option<Arc<str>>,
+    pub(crate) at: Option<CheckpointId>,
+    pub(crate) deps: Arc<dyn Any + Send + Sync>,
+    pub(crate) settings: Arc<RunSettings>,
+    pub(crate) events: Option<EventSender>,
+    pub(crate) control: RunControl,
+    /// The nodes before which the run stops. `None` selects the graph's setting.
+    pub(crate) stop_before: Option<Stops>,
+    /// The nodes after which the run stops. `None` selects the graph's setting.
+    pub(crate) stop_after: Option<Stops>,
+    pub(crate) input: RunInput,
+}
+
+/// Runs a top-level graph.
+pub(crate) async fn run_root(request: RootRun) -> Result<GraphOutcome, RunError> {
+    let span = spans::run(&request.graph.name, &request.run, request.thread.as_deref());
+    spans::instrument(span, run_leased(request)).await
+}
+
+async fn run_leased(request: RootRun) -> Result<GraphOutcome, RunError> {
+    if request.settings.step_limit < 1 {
+        return Err(RunError::ZeroStepLimit);
+    }
+    let (writer, closer) = open_writer(&request).await?;
+    let control = request.control.clone();
+    let result = tokio::select! {
+        result = run_from_checkpoint(request, writer.clone()) => result,
+        () = control.cancelled() => Err(RunError::Cancelled),
+    };
+    let flushed = match &writer {
+        Some(writer) => writer.flush().await,
+        None => Ok(()),
+    };
+    if let Some(closer) = closer {
+        closer.close().await;
+    }
+    let outcome = result?;
+    flushed?;
+    Ok(outcome)
+}
+
+/// Leases the thread and opens a writer to the graph's checkpointer. Returns no writer if the graph has no
+/// checkpointer.
+async fn open_writer(
+    request: &RootRun,
+) -> Result<(Option<CheckpointWriter>, Option<Closer>), RunError> {
+    let resumes = matches!(&request.input, RunInput::Command(command) if command.resume.is_some());
+    let Some(saver) = &request.graph.checkpointer else {
+        return if resumes { Err(RunError::NoCheckpointer) } else { Ok((None, None)) };
+    };
+    let thread = request.thread.as_ref().ok_or(RunError::MissingThread)?;
+    let lease = saver.lease(thread).await?;
+    let (writer, closer) = CheckpointWriter::new(saver.clone(), request.settings.durability, lease);
+    Ok((Some(writer), Some(closer)))
+}
+
+async fn run_from_checkpoint(
+    request: RootRun,
+    writer: Option<CheckpointWriter>,
+) -> Result<GraphOutcome, RunError> {
+    let RootRun { graph, run, thread, at, deps, settings, events, control, .. } = request;
+    let input = request.input;
+    let saved = match (&writer, &thread) {
+        (Some(writer), Some(thread)) => load::load(&graph, &writer.saver, thread, "", at).await?,
+        _ => Loaded::default(),
+    };
+    let resume_values = load::resume_values(&input, &saved)?;
+    let scope = Scope {
+        run,
+        thread,
+        namespace: String::new(),
+        parent: None,
+        deps,
+        settings,
+        store: graph.store.clone(),
+        cache: graph.cache.clone(),
+        events,
+        control,
+        writer,
+        resume_values: Arc::new(resume_values),
+        replay: saved.replay(&input),
+        initial: graph.initial.snapshot(),
+        max_stored_bytes: graph.max_stored_bytes,
+    };
+    let mut engine = Engine::new(graph, scope, &saved)?;
+    engine.stop_before = request.stop_before.unwrap_or(engine.stop_before);
+    engine.stop_after = request.stop_after.unwrap_or(engine.stop_after);
+    engine.apply_input(input, saved, None).await?;
+    engine.run_to_end(true).await
+}
+
+/// Runs a subgraph within a task of its parent graph.
+pub(crate) async fn run_nested(
+    task: Arc<TaskContext>,
+    inner: Subgraph,
+    namespace: String,
+    input: RunInput,
+) -> Result<GraphOutcome, RunError> {
+    let Subgraph { graph, persistence } = inner;
+    let outer = &task.scope;
+    let writer = outer.writer.clone().filter(|_| persistence != Persistence::None);
+    let retried = task.attempt.load(Ordering::Relaxed) > 1;
+    if let Some(writer) = writer.as_ref().filter(|_| retried || persistence == Persistence::Thread)
+    {
+        // Checkpoints of an earlier invocation in this run may still be queued, and they must be stored before they
+        // are read.
+        writer.flush().await?;
+    }
+    let (saved, replays) = match (&writer, &outer.thread) {
+        (Some(writer), Some(thread)) => {
+            load::load_nested(&graph, &writer.saver, thread, &namespace, outer.replay.as_deref())
+                .await?
+        }
+        _ => (Loaded::default(), false),
+    };
+    // With thread persistence, an invocation is resumed only if this task started it.
+    let started = persistence != Persistence::Thread || saved.was_started_by(&task);
+    let resuming = started && ((task.step.resuming && !replays) || retried);
+    // A new invocation finds a checkpoint only if an earlier run of the same step crashed. The new invocation must not
+    // start from that checkpoint.
+    let saved = match persistence == Persistence::Invocation && !resuming && !replays {
+        true => saved.without_checkpoint(),
+        false => saved,
+    };
+    // An error handler has no start event, so events refer to the failed task instead.
+    let parent_task = task.handled_task().unwrap_or_else(|| task.id());
+    let scope = Scope {
+        run: outer.run.clone(),
+        thread: outer.thread.clone(),
+        deps: outer.deps.clone(),
+        settings: outer.settings.clone(),
+        store: graph.store.clone().or_else(|| outer.store.clone()),
+        cache: graph.cache.clone().or_else(|| outer.cache.clone()),
+        events: outer.events.as_ref().and_then(|it| it.nested(&namespace, parent_task)),
+        control: outer.control.clone(),
+        writer,
+        resume_values: outer.resume_values.clone(),
+        replay: outer.replay.clone(),
+        namespace,
+        initial: graph.initial.snapshot(),
+        max_stored_bytes: graph.max_stored_bytes,
+        parent: Some(task.clone()),
+    };
+    let mut engine = Engine::new(graph, scope, &saved)?;
+    engine.apply_input(input, saved, Some(resuming)).await?;
+    engine.run_to_end(persistence == Persistence::Thread).await
+}
+
+impl Engine {
+    /// Applies the run's input: fresh input, a command, or nothing.
+    ///
+    /// For a subgraph, `nested` is `Some` and says whether the subgraph resumes from its own checkpoint.
+    async fn apply_input(
+        &mut self,
+        input: RunInput,
+        saved: Loaded,
+        nested: Option<bool>,
+    ) -> Result<(), RunError> {
+        let known = saved.checkpoint.is_some();
+        // The run holds the lease of its thread, so two processes cannot both apply the input. A subgraph decides by
+        // `nested` whether it continues.
+        let input = match input {
+            RunInput::StartOrContinue(update) if !known || nested.is_some() => {
+                RunInput::Fresh(update)
+            }
+            input => input,
+        };
+        let resumes = known && nested.unwrap_or(!matches!(input, RunInput::Fresh(_)));
+        let replaying = saved.is_time_travel(&input);
+        self.first_step = Some(FirstStep { replaying, resuming: nested.unwrap_or(resumes) });
+        if replaying {
+            self.records.clear_interrupts();
+        }
+        let edited = matches!(self.history.source, Source::Update | Source::Fork);
+        let forks = resumes && replaying && (!edited || saved.is_superseded());
+        self.apply_stored_commands()?;
+        match input {
+            _ if resumes && nested.is_some() => {}
+            RunInput::Fresh(update) => {
+                return self.start_from_input(StartInput { update, gotos: Targets::new() }).await;
+            }
+            RunInput::Continue if !known => return Err(RunError::EmptyInput),
+            RunInput::Continue | RunInput::StartOrContinue(_) => {}
+            RunInput::Command(command) => {
+                if command.update.is_none() && command.gotos.is_empty() && command.resume.is_none()
+                {
+                    return Err(RunError::EmptyInput);
+                }
+                let gotos = self.command_targets(command.gotos)?;
+                if !known {
+                    let update = match command.update {
+                        Some(update) => update,
+                        None => self.state.values.update_from(Vec::new())?,
+                    };
+                    return self.start_from_input(StartInput { update, gotos }).await;
+                }
+                self.apply_command_input(command.update, gotos, !forks).await?;
+            }
+        }
+        self.frontier.resumed_version = self.frontier.version;
+        if forks {
+            self.records.clear();
+            let affected = std::mem::take(&mut self.history.unsaved_fields);
+            let changes = std::mem::take(&mut self.history.command_changes);
+            self.put_checkpoint(Source::Fork, changes, &affected).await?;
+        }
+        self.has_output = true;
+        self.publish_values(&*self.state.values, true).await;
+        Ok(())
+    }
+
+    /// Drops pending tasks and stores a checkpoint with the fresh input, so that START runs next.
+    async fn start_from_input(&mut self, input: StartInput) -> Result<(), RunError> {
+        let discarded = self.frontier.discard_pending(&self.graph);
+        let options = self.commit_options(discarded);
+        let committed = self.state.commit(&self.graph, [], options)?;
+        // Changes made by an earlier command are part of the state that the input is applied to.
+        let mut changes = std::mem::take(&mut self.history.command_changes);
+        changes.extend(committed.changes);
+        let mut affected = std::mem::take(&mut self.history.unsaved_fields);
+        affected.union_with(&committed.affected);
+        self.frontier.version += 1;
+        self.frontier.input = Some(input);
+        self.records.clear();
+        self.put_checkpoint(Source::Input, changes, &affected).await
+    }
+
+    /// Applies an input command to the loaded checkpoint. If `record` is true, the command is recorded first, so that
+    /// a later run can apply it again.
+    async fn apply_command_input(
+        &mut self,
+        update: Option<AnyUpdate>,
+        targets: Targets,
+        record: bool,
+    ) -> Result<(), RunError> {
+        if update.is_none() && targets.is_empty() {
+            return Ok(());
+        }
+        if record {
+            let mut writes = match &update {
+                Some(update) => self.state.values.writes(update)?,
+                None => Vec::new(),
+            };
+            self.strip_untracked(&mut writes);
+            self.check_size(&writes)?;
+            let gotos = goto_records(&self.graph, &targets)?;
+            let run = self.scope.run.to_string();
+            let event = TaskEvent::Command { run, writes, gotos };
+            self.record(vec![TaskRecord { task: TaskId::COMMAND, node: String::new(), event }])
+                .await?;
+            self.flush_records().await?;
+        }
+        self.apply_command(update, &targets)
+    }
+
+    /// Applies the commands that earlier runs recorded on this checkpoint.
+    pub(super) fn apply_stored_commands(&mut self) -> Result<(), RunError> {
+        for (writes, gotos) in std::mem::take(&mut self.records.commands) {
+            let update = self.state.values.update_from(writes)?;
+            let targets = stored_targets(&self.graph, gotos);
+            self.apply_command(Some(update), &targets)?;
+        }
+        Ok(())
+    }
+
+    fn apply_command(
+        &mut self,
+        update: Option<AnyUpdate>,
+        targets: &[Target],
+    ) -> Result<(), RunError> {
+        let mut output = TaskOutput::new(self.graph.start, update.into_iter().collect());
+        let options = self.commit_options(false);
+        let committed = self.state.commit(&self.graph, [&mut output], options)?;
+        self.history.command_changes.extend(committed.changes);
+        self.history.unsaved_fields.union_with(&committed.affected);
+        self.frontier.apply_command(&self.graph, targets);
+        Ok(())
+    }
+
+    fn command_targets(&self, gotos: Vec<Goto>) -> Result<Targets, RunError> {
+        let start = self.graph.start;
+        let mut targets = Targets::new();
+        match resolve_gotos(&self.graph, start, gotos, &mut targets) {
+            Ok(()) => Ok(targets),
+            Err(error) => Err(run_error(&self.task_context(start, TaskKind::Pull), error)),
+        }
+    }
+}

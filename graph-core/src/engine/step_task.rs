@@ -1,0 +1,75 @@
+//! The tasks of a superstep.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use smallvec::SmallVec;
+
+use crate::{
+    cache::CacheKey,
+    context::task::{TaskContext, TaskKind},
+    engine::{
+        execute::PendingFailure,
+        outcome::{TaskOutcome, TaskOutput},
+        plan::PlannedTask,
+    },
+    error::Halt,
+    state::field::FieldWrite,
+};
+
+/// The tasks of a step, in the order in which they start. Most steps have one task.
+pub(super) type StepTasks = SmallVec<[StepTask; 1]>;
+
+/// A task of the current step and its outcome so far.
+pub(super) struct StepTask {
+    pub(super) plan: PlannedTask,
+    pub(super) cx: Arc<TaskContext>,
+    pub(super) outcome: Option<TaskOutcome>,
+    /// The writes of a finished task until they are recorded. Empty if nothing records or reports them.
+    pub(super) writes: Vec<FieldWrite>,
+    /// A failure from an earlier run that the error handler still has to handle.
+    pub(super) failed: Option<Box<PendingFailure>>,
+    pub(super) cache_key: Option<Box<CacheKey>>,
+}
+
+impl StepTask {
+    pub(super) fn new(plan: PlannedTask, cx: Arc<TaskContext>) -> Self {
+        Self { plan, cx, outcome: None, writes: Vec::new(), failed: None, cache_key: None }
+    }
+
+    pub(super) fn output(&self) -> Option<&TaskOutput> {
+        match &self.outcome {
+            Some(TaskOutcome::Done(output)) => Some(output),
+            _ => None,
+        }
+    }
+
+    pub(super) fn output_mut(&mut self) -> Option<&mut TaskOutput> {
+        match &mut self.outcome {
+            Some(TaskOutcome::Done(output)) => Some(output),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.outcome, Some(TaskOutcome::Failed(_)))
+    }
+}
+
+/// Whether the loop goes on after a step, or why the graph ended: `Break(None)` if it completed.
+pub(super) type StepEnd = ControlFlow<Option<Halt>>;
+
+/// Returns the tasks in [task order](PlannedTask::order).
+pub(super) fn in_task_order(tasks: &[StepTask]) -> impl Iterator<Item = &StepTask> + Clone {
+    let (pushes, pulls) = tasks.split_at(first_pull(tasks));
+    pulls.iter().chain(pushes)
+}
+
+/// Returns the tasks in [task order](PlannedTask::order).
+pub(super) fn in_task_order_mut(tasks: &mut [StepTask]) -> impl Iterator<Item = &mut StepTask> {
+    let (pushes, pulls) = tasks.split_at_mut(first_pull(tasks));
+    pulls.iter_mut().chain(pushes)
+}
+
+fn first_pull(tasks: &[StepTask]) -> usize {
+    tasks.partition_point(|it| matches!(it.plan.kind, TaskKind::Push(_)))
+}

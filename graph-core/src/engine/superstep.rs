@@ -1,0 +1,357 @@
+//! One superstep: plan → execute → commit → route → publish → persist.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::{
+    checkpoint::{error::CheckpointError, record::GotoRecord, stored::Source},
+    context::task::{NodeFailure, TaskContext, TaskKind},
+    engine::{
+        commit::{CommitOptions, Committed},
+        execute::{Job, PendingFailure, Task, route, route_on_copy, run_error, task_outcome},
+        outcome::{TaskOutcome, TaskOutput},
+        plan::StartInput,
+        running::Engine,
+        step_task::{StepEnd, StepTask, StepTasks, in_task_order, in_task_order_mut},
+        target::goto_records,
+        task_pool::TaskPool,
+    },
+    error::RunError,
+    graph::{erased::NodeIdx, stops::Stops},
+    interrupt::StopReason,
+    node::erased::TaskInput,
+    state::{
+        change::Change,
+        field::{FieldSet, FieldWrite},
+    },
+};
+
+impl Engine {
+    /// Runs one superstep.
+    pub(super) async fn run_step(&mut self) -> Result<StepEnd, RunError> {
+        // Lets the tokio scheduler run other tasks, because a loop of ready futures would never yield.
+        tokio::task::consume_budget().await;
+        if self.step > self.max_step {
+            return Err(RunError::StepLimit { limit: self.scope.settings.step_limit });
+        }
+        let mut tasks = self.plan()?;
+        self.publish_checkpoint(|| self.node_names(&tasks)).await;
+        if tasks.is_empty() {
+            return Ok(StepEnd::Break(None));
+        }
+        if self.stops_at(&self.stop_before, &tasks) {
+            return Ok(self.stop(StopReason::Before).await);
+        }
+        if self.scope.control.is_draining() {
+            return Ok(self.stop(StopReason::Drained).await);
+        }
+        self.publish_starts(&tasks).await;
+        self.execute_in_time(&mut tasks).await?;
+        if tasks.iter().any(|it| it.output().is_none()) {
+            return self.halt(&mut tasks).await;
+        }
+        let committed = self.commit(&mut tasks)?;
+        self.route(&mut tasks).await?;
+        // The state is published before it is stored. After a crash in between, the step runs again and publishes it
+        // again; in the other order, the event would be lost.
+        self.publish(&committed.changed).await;
+        self.end_first_step();
+        self.persist(committed.changes, committed.affected).await?;
+        if self.stops_at(&self.stop_after, &tasks) {
+            return Ok(self.stop(StopReason::After).await);
+        }
+        self.spare_context = tasks.pop().map(|it| it.cx);
+        Ok(StepEnd::Continue(()))
+    }
+
+    /// Plans the tasks of the step and restores them from the records of earlier runs.
+    fn plan(&mut self) -> Result<StepTasks, RunError> {
+        // Without a checkpointer, the payloads are not needed again, so they can be moved.
+        let planned = self.frontier.tasks(&self.graph, self.scope.writer.is_none());
+        let mut tasks = StepTasks::with_capacity(planned.len());
+        for plan in planned {
+            let cx = self.next_context(plan.node, plan.kind);
+            let mut task = StepTask::new(plan, cx);
+            if !self.records.tasks.is_empty() {
+                self.restore_task(&mut task)?;
+            }
+            tasks.push(task);
+        }
+        Ok(tasks)
+    }
+
+    /// Creates a context for a task. Reuses the allocation of an earlier context if nothing else refers to that
+    /// context.
+    fn next_context(&mut self, node: NodeIdx, kind: TaskKind) -> Arc<TaskContext> {
+        let fresh = self.task_context(node, kind);
+        if let Some(mut spare) = self.spare_context.take() {
+            if let Some(old) = Arc::get_mut(&mut spare) {
+                *old = fresh;
+                return spare;
+            }
+        }
+        Arc::new(fresh)
+    }
+
+    /// Restores the outcome of a task from its records, or the failure that its error handler still has to handle.
+    fn restore_task(&self, task: &mut StepTask) -> Result<(), RunError> {
+        let node = task.plan.node;
+        let Some(cx) = Arc::get_mut(&mut task.cx) else { return Ok(()) };
+        let Some(log) = self.records.tasks.get(&cx.id()).cloned() else { return Ok(()) };
+        cx.restore(log.resume_values, log.effects);
+        if self.first_step.is_some_and(|it| it.replaying) {
+            return Ok(());
+        }
+        if let Some(result) = log.done {
+            task.outcome = Some(TaskOutcome::Done(self.recorded_output(node, result, false)?));
+            return Ok(());
+        }
+        let has_handler = self.graph.node(node).options.handler.is_some();
+        let failure = match log.failed {
+            Some((error, true)) if has_handler => NodeFailure { node: cx.node().to_owned(), error },
+            _ => return Ok(()),
+        };
+        let handler = cx.handler(failure.clone()).id();
+        let log = self.records.tasks.get(&handler).cloned().unwrap_or_default();
+        match log.done {
+            Some(result) => {
+                task.outcome = Some(TaskOutcome::Done(self.recorded_output(node, result, true)?));
+            }
+            None => {
+                let (resume_values, effects) = (log.resume_values, log.effects);
+                task.failed = Some(Box::new(PendingFailure { failure, resume_values, effects }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes a recorded result. Reports the checkpoint as corrupt if the result is invalid.
+    fn recorded_output(
+        &self,
+        node: NodeIdx,
+        result: (Vec<FieldWrite>, Vec<GotoRecord>),
+        handled: bool,
+    ) -> Result<TaskOutput, RunError> {
+        let output = self.output_from_record(node, result);
+        let output = output.map_err(|it| CheckpointError::corrupt(&self.checkpoint_key(), &it))?;
+        Ok(TaskOutput { handled, ..output })
+    }
+
+    /// Sends a start event for each task, and an update event for each task that is already done.
+    async fn publish_starts(&self, tasks: &[StepTask]) {
+        if self.scope.events.is_none() {
+            return;
+        }
+        for task in self.visible(tasks) {
+            self.publish_start(&task.cx, || self.input_json(task).unwrap_or_default()).await;
+        }
+        for task in self.visible(tasks) {
+            if let Some(output) = task.output() {
+                let writes = self.writes_of(output).unwrap_or_default();
+                let gotos = goto_records(&self.graph, &output.targets).unwrap_or_default();
+                self.publish_update(&task.cx, &writes, &gotos, true, output.handled).await;
+            }
+        }
+    }
+
+    /// Runs all tasks that have no outcome yet, within the graph's step timeout.
+    async fn execute_in_time(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
+        let Some(limit) = self.graph.step_timeout else { return self.execute(tasks).await };
+        match tokio::time::timeout(limit, self.execute(tasks)).await {
+            Ok(result) => result,
+            Err(_) => Err(RunError::StepTimeout { step: self.step, limit }),
+        }
+    }
+
+    async fn execute(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
+        self.look_up_cache(tasks).await?;
+        let alone = tasks.len() == 1;
+        let open = tasks.iter().filter(|it| it.outcome.is_none()).count();
+        let limit = self.scope.settings.max_concurrency.unwrap_or(usize::MAX).max(1);
+        let mut pool = if alone { TaskPool::inline() } else { TaskPool::spawning(open, limit) };
+        let mut next = 0;
+        let mut failed = false;
+        loop {
+            // After a failure no new task is started, but running tasks may finish, so that their work is not lost.
+            while !failed && pool.has_capacity() && next < tasks.len() {
+                let task = &mut tasks[next];
+                if task.outcome.is_none() && task.plan.node == self.graph.start {
+                    let outcome = self.take_input(task, alone);
+                    self.end_task(task, outcome.into()).await?;
+                    failed |= task.has_failed();
+                } else if task.outcome.is_none() {
+                    pool.start(next, self.job(task, alone));
+                }
+                next += 1;
+            }
+            if pool.must_wait() {
+                self.flush_records().await?;
+            }
+            let Some((index, execution)) = pool.next().await? else { return Ok(()) };
+            self.end_task(&mut tasks[index], execution).await?;
+            failed |= tasks[index].has_failed();
+        }
+    }
+
+    fn job(&self, task: &mut StepTask, alone: bool) -> Job {
+        let input = match task.plan.payload.take() {
+            Some(payload) => TaskInput::Payload(payload),
+            None => TaskInput::State(self.state.values.snapshot()),
+        };
+        let needs_view = self.graph.has_routers(task.plan.node)
+            && !self.routes_after_commit(task.plan.node, alone);
+        Job {
+            task: self.task(task),
+            input,
+            view: needs_view.then(|| self.state.values.fork()),
+            failed: task.failed.take(),
+        }
+    }
+
+    /// Returns whether the routers of a node are called after the commit, with the committed state, and not as part of
+    /// the task, with a copy of the state.
+    ///
+    /// This saves the copy, but it is possible only if the committed state equals the state that the routers must see,
+    /// and if a failing router does not require the commit to be undone. The task must therefore be the only one in
+    /// its step and must not be retried, handled or cached. The commit must not clear step-scoped fields, and the
+    /// previous state must not be needed for a checkpoint. Nodes with a restricted view of the state are excluded,
+    /// because their routers also see the node's own writes, which the commit consumes.
+    pub(super) fn routes_after_commit(&self, node: NodeIdx, alone: bool) -> bool {
+        alone
+            && !self.graph.node(node).options.routes_in_task
+            && self.state.live.is_empty()
+            && !self.stores_at_exit()
+    }
+
+    /// Executes START, which returns the run's input as its update.
+    fn take_input(&mut self, task: &StepTask, alone: bool) -> TaskOutcome {
+        let node = task.plan.node;
+        let input = match &self.frontier.input {
+            // With exit durability, the input must still be available for the checkpoint if START fails.
+            Some(input) if self.stores_at_exit() => {
+                match self.state.values.clone_update(&input.update) {
+                    Ok(update) => Some(StartInput { update, gotos: input.gotos.clone() }),
+                    Err(error) => return TaskOutcome::Failed(Box::new(error.into())),
+                }
+            }
+            _ => self.frontier.input.take(),
+        };
+        let mut output = match input {
+            Some(StartInput { update, gotos }) => {
+                TaskOutput { targets: gotos, ..TaskOutput::new(node, SmallVec::from_buf([update])) }
+            }
+            None => return TaskOutcome::Done(TaskOutput::new(node, SmallVec::new())),
+        };
+        if !self.routes_after_commit(node, alone) {
+            let routed = route_on_copy(&self.task(task), &*self.state.values, &mut output);
+            return task_outcome(&task.cx, routed.map(|()| output));
+        }
+        TaskOutcome::Done(output)
+    }
+
+    fn task(&self, task: &StepTask) -> Task {
+        Task { graph: self.graph.clone(), node: task.plan.node, cx: task.cx.clone() }
+    }
+
+    pub(super) fn input_json(&self, task: &StepTask) -> Option<serde_json::Value> {
+        let body = self.graph.node(task.plan.node).body.as_ref()?;
+        let input = match &task.plan.payload {
+            Some(payload) => TaskInput::Payload(payload.clone()),
+            None => TaskInput::State(self.state.values.snapshot()),
+        };
+        body.0.input_json(&input, &task.cx)
+    }
+
+    /// Folds the writes of all tasks, in task order.
+    fn commit(&mut self, tasks: &mut [StepTask]) -> Result<Committed, RunError> {
+        let options = self.commit_options(true);
+        let outputs = in_task_order_mut(tasks).filter_map(StepTask::output_mut);
+        match self.state.commit(&self.graph, outputs, options) {
+            Err(RunError::Conflict(conflict)) if self.stores_at_exit() => {
+                self.commit_before_conflict(&conflict, tasks)?;
+                Err(RunError::Conflict(conflict))
+            }
+            result => result,
+        }
+    }
+
+    pub(super) fn commit_options(&self, clear_step_scoped: bool) -> CommitOptions {
+        let collect_changes = self.stores_each_step();
+        CommitOptions { step: self.step, clear_step_scoped, collect_changes }
+    }
+
+    /// Calls the routers that have to see the committed state, and moves the frontier to the next step.
+    async fn route(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
+        for task in tasks.iter_mut() {
+            if task.output().is_none_or(|it| it.routed) {
+                continue;
+            }
+            let routed_task = self.task(task);
+            let Some(output) = task.output_mut() else { continue };
+            if let Err(error) = route(&routed_task, &*self.state.values, output) {
+                let error = run_error(&task.cx, error);
+                task.outcome = Some(TaskOutcome::Failed(Box::new(error.clone())));
+                self.record_end(task, None).await?;
+                return Err(error);
+            }
+            self.record_end(task, None).await?;
+        }
+        let planned = in_task_order(tasks).map(|it| &it.plan);
+        let outputs = in_task_order(tasks).filter_map(StepTask::output);
+        self.frontier.advance(&self.graph, planned, outputs);
+        Ok(())
+    }
+
+    /// Sends the new state if the step changed it.
+    async fn publish(&mut self, changed: &FieldSet) {
+        let wrote_output = changed.intersects(&self.graph.output);
+        self.has_output |= wrote_output;
+        if !changed.is_empty() {
+            self.publish_values(&*self.state.values, wrote_output).await;
+        }
+    }
+
+    /// Drops the data that applies only to the first step of a run, including unused resume values.
+    fn end_first_step(&mut self) {
+        if self.first_step.take().is_some() && self.scope.parent.is_none() {
+            self.scope.resume_values.end_first_step();
+        }
+    }
+
+    /// Stores a checkpoint of the new state and increments the step number.
+    async fn persist(
+        &mut self,
+        changes: Vec<(String, Change)>,
+        mut affected: FieldSet,
+    ) -> Result<(), RunError> {
+        if self.scope.writer.is_none() {
+            self.step += 1;
+            return Ok(());
+        }
+        self.records.clear();
+        if self.stores_at_exit() {
+            self.history.buffered_records.clear();
+        }
+        let mut all = std::mem::take(&mut self.history.command_changes);
+        all.extend(changes);
+        affected.union_with(&std::mem::take(&mut self.history.unsaved_fields));
+        self.put_checkpoint(Source::Loop, all, &affected).await
+    }
+
+    /// Returns whether a static stop applies to one of the tasks.
+    fn stops_at(&self, stops: &Stops, tasks: &[StepTask]) -> bool {
+        !matches!(stops, Stops::None)
+            && self.frontier.version > self.frontier.resumed_version
+            && self.visible(tasks).any(|it| stops.contains(&self.graph.node(it.plan.node).label))
+    }
+
+    fn visible<'a>(&self, tasks: &'a [StepTask]) -> impl Iterator<Item = &'a StepTask> {
+        let start = self.graph.start;
+        tasks.iter().filter(move |it| it.plan.node != start)
+    }
+
+    fn node_names(&self, tasks: &[StepTask]) -> Vec<String> {
+        tasks.iter().map(|it| self.graph.node(it.plan.node).label.to_string()).collect()
+    }
+}

@@ -1,0 +1,83 @@
+//! The typed handle to a compiled graph.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    error::BuildProblem,
+    graph::erased::Graph,
+    state::{
+        State,
+        field::{FieldError, FieldWrite},
+        limits,
+    },
+};
+
+/// A validated graph that can be run. Cheap to clone.
+pub struct CompiledGraph<S: State, C = ()> {
+    graph: Arc<Graph>,
+    types: PhantomData<fn(S, C) -> S>,
+}
+
+impl<S: State, C> Clone for CompiledGraph<S, C> {
+    fn clone(&self) -> Self {
+        Self { graph: self.graph.clone(), types: PhantomData }
+    }
+}
+
+impl<S: State, C> fmt::Debug for CompiledGraph<S, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.graph.fmt(f)
+    }
+}
+
+impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
+    pub(crate) fn new(graph: Arc<Graph>) -> Self {
+        Self { graph, types: PhantomData }
+    }
+
+    pub(crate) fn erased(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// Returns likely mistakes that do not prevent the graph from running, such as unreachable nodes and joins that
+    /// never fire.
+    pub fn warnings(&self) -> &[BuildProblem] {
+        &self.graph.warnings
+    }
+
+    /// Returns the names of the nodes, sorted.
+    pub fn nodes(&self) -> Vec<String> {
+        self.graph.node_names()
+    }
+
+    /// Converts JSON fields into an update, for input that arrives as JSON.
+    ///
+    /// ```
+    /// # use graph_core::{Input, START, State, StateGraph};
+    /// # #[derive(State, Clone, Debug, Default)]
+    /// # struct Essay { topic: String }
+    /// # async fn write(_: &Essay) -> EssayUpdate { Essay::update() }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let graph = StateGraph::<Essay>::new().node(write).edge(START, write).compile()?;
+    /// let fields = serde_json::json!({ "topic": "tea" });
+    /// let update = graph.update_from_json(fields.as_object().cloned().unwrap_or_default())?;
+    /// let essay = graph.run(Input::update(update), ()).await?;
+    /// assert_eq!(essay.topic, "tea");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update_from_json(&self, fields: Map<String, Value>) -> Result<S::Update, FieldError> {
+        let write = |(field, value): (String, Value)| {
+            let value = limits::ensure_depth(&field, value)?;
+            Ok(FieldWrite { field, value, overwrite: false })
+        };
+        let writes = fields.into_iter().map(write).collect::<Result<_, _>>()?;
+        let update = self.graph.initial.update_from(writes)?;
+        Ok(*update
+            .downcast()
+            .expect("an update created from the initial state has the type `S::Update`"))
+    }
+}

@@ -1,0 +1,190 @@
+//! The compiled, type-erased graph that the engine runs.
+
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use crate::{
+    cache::Cache,
+    checkpoint::{
+        error::CheckpointError, record::TaskEvent, saver::Checkpointer, stored::Checkpoint,
+    },
+    command::route::RouteTarget,
+    error::{BuildProblem, NodeError, UnknownTargetError},
+    goto::Gotos,
+    graph::stops::Stops,
+    label::Label,
+    namespace::Persistence,
+    node::{erased::NodeBody, options::NodeOptions},
+    state::{
+        erased::{AnyUpdate, ErasedState},
+        field::FieldSet,
+        migrate::Migrations,
+    },
+    store::interface::Store,
+};
+
+/// Index of a node. Nodes are sorted by name, so comparing indexes compares names.
+pub(crate) type NodeIdx = u32;
+
+/// A compiled, type-erased graph.
+pub(crate) struct Graph {
+    pub(crate) name: String,
+    pub(crate) initial: Box<dyn ErasedState>,
+    /// All nodes including START, sorted by name.
+    pub(crate) nodes: Vec<NodeEntry>,
+    pub(crate) index: BTreeMap<Label, NodeIdx>,
+    pub(crate) start: NodeIdx,
+    pub(crate) joins: Vec<Join>,
+    pub(crate) stop_before: Stops,
+    pub(crate) stop_after: Stops,
+    pub(crate) checkpointer: Option<Arc<dyn Checkpointer>>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) cache: Option<Arc<dyn Cache>>,
+    pub(crate) step_timeout: Option<Duration>,
+    pub(crate) max_stored_bytes: usize,
+    pub(crate) migrations: Migrations,
+    /// Fields that are cleared at the end of each step that does not write them.
+    pub(crate) step_scoped: FieldSet,
+    /// Fields that are never stored in checkpoints.
+    pub(crate) untracked: FieldSet,
+    pub(crate) output: FieldSet,
+    pub(crate) warnings: Vec<BuildProblem>,
+}
+
+/// A node with its outgoing edges.
+pub(crate) struct NodeEntry {
+    pub(crate) label: Label,
+    /// `None` for START, which has no function.
+    pub(crate) body: Option<NodeBody>,
+    /// The graph inside the node, if the node is a subgraph.
+    pub(crate) subgraph: Option<Subgraph>,
+    pub(crate) options: NodeOptions,
+    /// The fields visible to the node, or `None` if all fields are visible.
+    pub(crate) reads: Option<Arc<Vec<String>>>,
+    /// The targets of the node's commands, or `None` if they are only known at run time.
+    pub(crate) targets: Option<Vec<RouteTarget>>,
+    /// Targets of plain edges.
+    pub(crate) edges: Vec<NodeIdx>,
+    /// Whether a plain edge leads to END.
+    pub(crate) leads_to_end: bool,
+    pub(crate) routers: Vec<Router>,
+    /// Indexes of the joins that wait for this node.
+    pub(crate) outgoing_joins: Vec<usize>,
+    /// Indexes of the joins that lead to this node.
+    pub(crate) incoming_joins: Vec<usize>,
+}
+
+/// An edge that is followed after all of its sources have run.
+pub(crate) struct Join {
+    /// Key under which checkpoints store the sources that have already run.
+    pub(crate) key: String,
+    pub(crate) sources: Vec<NodeIdx>,
+    /// Target node, or `None` for END.
+    pub(crate) target: Option<NodeIdx>,
+}
+
+/// A type-erased conditional edge.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Router {
+    pub(crate) name: Label,
+    /// All possible targets, or `None` if they are only known at run time.
+    pub(crate) targets: Option<Vec<RouteTarget>>,
+    /// See [`Route::EXCLUSIVE`](crate::command::Route::EXCLUSIVE).
+    pub(crate) exclusive: bool,
+    pub(crate) route: Arc<dyn Fn(&RouteCall<'_>) -> Result<Gotos, NodeError> + Send + Sync>,
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router")
+            .field("name", &self.name)
+            .field("targets", &self.targets)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The arguments of a router. `state` includes the writes of the node that the router belongs to.
+pub(crate) struct RouteCall<'a> {
+    pub(crate) state: &'a dyn ErasedState,
+    pub(crate) updates: &'a [AnyUpdate],
+    pub(crate) reads: Option<&'a Arc<Vec<String>>>,
+    pub(crate) remaining: i64,
+    pub(crate) deps: &'a (dyn Any + Send + Sync),
+}
+
+impl Graph {
+    pub(crate) fn node(&self, node: NodeIdx) -> &NodeEntry {
+        &self.nodes[node as usize]
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<NodeIdx> {
+        self.index.get(name).copied()
+    }
+
+    /// Returns the names of the declared nodes, sorted. START is not included.
+    pub(crate) fn node_names(&self) -> Vec<String> {
+        let nodes = self.nodes.iter().filter(|it| it.body.is_some());
+        nodes.map(|it| it.label.to_string()).collect()
+    }
+
+    pub(crate) fn unknown_target(&self, from: NodeIdx, to: &Label) -> UnknownTargetError {
+        UnknownTargetError {
+            from: self.node(from).label.to_string(),
+            to: to.to_string(),
+            graph: self.name.clone(),
+            nodes: self.node_names(),
+        }
+    }
+
+    /// Returns whether the node has conditional edges.
+    pub(crate) fn has_routers(&self, node: NodeIdx) -> bool {
+        !self.node(node).routers.is_empty()
+    }
+
+    /// Upgrades a stored checkpoint to the current version of the state. Returns `true` if the stored
+    /// version was older.
+    pub(crate) fn migrate(&self, checkpoint: &mut Checkpoint) -> Result<bool, CheckpointError> {
+        let (from, to) = (checkpoint.header.version, self.initial.version());
+        if from > to {
+            let problem = format!(
+                "it was written with version {from} of the state, but this program only supports \
+                 versions up to {to}; use a newer version of the program"
+            );
+            return Err(CheckpointError::corrupt(&checkpoint.key, problem));
+        }
+        if from == to {
+            return Ok(false);
+        }
+        self.migrations.apply(from, to, &mut checkpoint.values);
+        if let Some(input) = &mut checkpoint.frontier.input {
+            self.migrations.apply_to_writes(from, to, &mut input.writes);
+        }
+        checkpoint.records.retain_mut(|record| match &mut record.event {
+            // If a result cannot be upgraded, its record is removed and the task runs again.
+            TaskEvent::Done { writes, .. } => self.migrations.apply_to_writes(from, to, writes),
+            TaskEvent::Command { writes, .. } => {
+                self.migrations.apply_to_writes(from, to, writes);
+                true
+            }
+            _ => true,
+        });
+        checkpoint.header.version = to;
+        Ok(true)
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("name", &self.name)
+            .field("nodes", &self.node_names())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The graph inside a subgraph node.
+#[derive(Clone, Debug)]
+pub(crate) struct Subgraph {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) persistence: Persistence,
+}

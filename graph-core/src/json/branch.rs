@@ -1,0 +1,149 @@
+//! Branches of dynamic graphs.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use crate::{
+    command::route::RouteTarget,
+    error::NodeError,
+    goto::{Goto, Gotos},
+    graph::{
+        branch::IntoRouter,
+        build::StateGraph,
+        endpoint::Source,
+        erased::{RouteCall, Router},
+    },
+    json::{
+        input::JsonInput,
+        state::{JsonState, JsonUpdate},
+    },
+    label::{END_NAME, Label},
+    node::erased::Private,
+};
+
+/// A conditional edge of a dynamic graph.
+pub struct JsonBranch {
+    name: Label,
+    route: Arc<dyn Fn(&JsonInput) -> Result<Vec<Goto>, NodeError> + Send + Sync>,
+    destinations: Option<Vec<String>>,
+    path_map: Option<BTreeMap<String, String>>,
+}
+
+impl JsonBranch {
+    /// Creates a branch with a name and the function that chooses the nodes to run next.
+    pub fn new(
+        name: impl Into<String>,
+        route: impl Fn(&JsonInput) -> Result<Vec<Goto>, NodeError> + Send + Sync + 'static,
+    ) -> Self {
+        let name = Label::from(name.into());
+        Self { name, route: Arc::new(route), destinations: None, path_map: None }
+    }
+
+    /// Declares the nodes that the branch can lead to, for validation and drawings.
+    #[must_use]
+    pub fn destinations<N: Into<String>>(
+        mut self,
+        destinations: impl IntoIterator<Item = N>,
+    ) -> Self {
+        self.destinations = Some(destinations.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Maps the labels that the function returns to nodes, like LangGraph's `path_map`.
+    #[must_use]
+    pub fn path_map<K: Into<String>, V: Into<String>>(
+        mut self,
+        path_map: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let entries = path_map.into_iter().map(|(label, to)| (label.into(), to.into()));
+        self.path_map = Some(entries.collect());
+        self
+    }
+}
+
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct IsJsonBranch;
+
+#[diagnostic::do_not_recommend]
+impl<C> IntoRouter<JsonState, C, IsJsonBranch> for JsonBranch {
+    fn into_router(self, _: Private) -> Router {
+        let target = |label: &str, to: &str| RouteTarget {
+            to: Label::from(to.to_owned()),
+            variant: Label::from(label.to_owned()),
+            sends: false,
+        };
+        let targets = match (&self.path_map, &self.destinations) {
+            (Some(map), _) => Some(map.iter().map(|(label, to)| target(label, to)).collect()),
+            (None, Some(nodes)) => Some(nodes.iter().map(|it| target(it, it)).collect()),
+            (None, None) => None,
+        };
+        let (route, path_map) = (self.route, self.path_map);
+        let run = move |call: &RouteCall<'_>| -> Result<Gotos, NodeError> {
+            let gotos = route(&branch_input(call))?;
+            gotos.into_iter().map(|it| apply_path_map(it, path_map.as_ref())).collect()
+        };
+        Router { name: self.name, targets, exclusive: false, route: Arc::new(run) }
+    }
+}
+
+impl fmt::Debug for JsonBranch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonBranch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+fn branch_input(call: &RouteCall<'_>) -> JsonInput {
+    let state = call.state.snapshot().downcast::<JsonState>();
+    let state = state.expect("the graph of a JSON branch has a JSON state");
+    let mut input = JsonInput::of_state(state, call.reads.cloned(), call.remaining);
+    for update in call.updates.iter().filter_map(|it| it.downcast_ref::<JsonUpdate>()) {
+        input.extra.extend(update.extra.clone());
+        for (field, value, _) in &update.writes {
+            let fields = update.schema.as_ref().map(|it| &it.inner.fields);
+            let Some(name) = fields.map(|it| &it[*field].name) else { continue };
+            // If the node wrote a field that it cannot read, the branch sees the written value, not the reduced one.
+            if !input.is_visible(name) {
+                input.extra.insert(name.clone().into_owned(), value.clone());
+            }
+        }
+    }
+    input
+}
+
+fn apply_path_map(
+    goto: Goto,
+    path_map: Option<&BTreeMap<String, String>>,
+) -> Result<Goto, NodeError> {
+    match path_map {
+        Some(map) if goto.payload.is_none() && goto.to.as_str() != END_NAME => {
+            match map.get(goto.to.as_str()) {
+                Some(to) => Ok(Goto::node(to.clone())),
+                None => Err(NodeError::terminal(UnknownLabelError {
+                    label: goto.to.to_string(),
+                    known: map.keys().cloned().collect(),
+                })),
+            }
+        }
+        _ => Ok(goto),
+    }
+}
+
+/// The error returned when a branch returns a label that its path map does not contain.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "the branch returned the label `{label}`, which its path map does not contain; the labels are {}",
+    known.join(", ")
+)]
+pub struct UnknownLabelError {
+    /// The unknown label.
+    pub label: String,
+    /// The labels of the path map.
+    pub known: Vec<String>,
+}
+
+impl<C: Send + Sync + 'static> StateGraph<JsonState, C> {
+    /// Adds a conditional edge to a dynamic graph, which is a graph with a JSON state.
+    pub fn json_branch<M>(self, from: impl Source<JsonState, C, M>, branch: JsonBranch) -> Self {
+        self.branch(from, branch)
+    }
+}

@@ -1,0 +1,42 @@
+//! Subgraphs of dynamic graphs.
+
+use crate::{
+    context::task::TaskContext,
+    engine::input::RunInput,
+    error::NodeError,
+    graph::compiled::CompiledGraph,
+    json::{
+        input::json_input,
+        node::JsonReturn,
+        state::{JsonState, JsonStateSchema, JsonUpdate},
+    },
+    namespace::Persistence,
+    node::erased::TaskInput,
+    state::erased::{AnyState, downcast_state},
+    subgraph::SubgraphNode,
+};
+
+/// Creates a node that runs a graph with a JSON state. Fields are passed in and out by name.
+///
+/// The output of the subgraph is an update of the parent's state, so the parent's reducers apply to it.
+pub fn json_subgraph<C: Send + Sync + 'static>(
+    name: impl Into<String>,
+    graph: &CompiledGraph<JsonState, C>,
+    persistence: Persistence,
+) -> SubgraphNode<JsonState, C> {
+    let child = JsonStateSchema::of(&graph.erased().initial.snapshot());
+    let input = move |input: TaskInput, cx: &TaskContext| {
+        let value = json_input(&input, None, cx).map(|it| it.to_value()).unwrap_or_default();
+        let mut update = JsonUpdate::from_value(&child, value).map_err(NodeError::terminal)?;
+        update.writes.retain(|write| child.inner.fields[write.0].input);
+        Ok(RunInput::Fresh(Box::new(update)))
+    };
+    let output = |state: AnyState, cx: &TaskContext| {
+        let state: JsonState = downcast_state(state);
+        JsonReturn::Value(state.to_value())
+            .into_node_output(&JsonStateSchema::of(&cx.scope.initial))
+    };
+    let input_json =
+        |input: &TaskInput, cx: &TaskContext| json_input(input, None, cx).map(|it| it.to_value());
+    SubgraphNode::erased(name.into(), graph, input, output, input_json).persistence(persistence)
+}

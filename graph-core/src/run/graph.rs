@@ -1,0 +1,59 @@
+//! Methods of a compiled graph that run it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{
+    engine::start::run_root,
+    error::RunError,
+    graph::compiled::CompiledGraph,
+    run::{
+        input::Input, options::RunOptions, outcome::RunOutcome, request::request,
+        stream::RunStream, thread::Thread,
+    },
+    state::{State, field::FieldError},
+};
+
+impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
+    /// Runs the graph once and returns the final state.
+    ///
+    /// Fails with [`RunError::Unfinished`] if the run is interrupted or reaches a static stop. Use a
+    /// [`thread`](Self::thread) to continue such a run.
+    pub async fn run(&self, input: impl Into<Input<S>>, deps: C) -> Result<S, RunError> {
+        match self.invoke(input, deps, RunOptions::new()).await? {
+            RunOutcome::Done(state) => Ok(state),
+            exit => Err(RunError::Unfinished(exit.reason())),
+        }
+    }
+
+    /// Runs the graph once with options and returns the outcome.
+    pub async fn invoke(
+        &self,
+        input: impl Into<Input<S>>,
+        deps: C,
+        options: RunOptions,
+    ) -> Result<RunOutcome<S>, RunError> {
+        let request = request(self.erased(), input.into(), Arc::new(deps), options, None);
+        Ok(RunOutcome::new(run_root(request).await?))
+    }
+
+    /// Runs the graph once and streams its events.
+    ///
+    /// Polling the stream drives the run. Dropping the stream cancels the run.
+    pub fn stream(&self, input: impl Into<Input<S>>, deps: C, options: RunOptions) -> RunStream<S> {
+        RunStream::new(options, |options| {
+            request(self.erased(), input.into(), Arc::new(deps), options, None)
+        })
+    }
+
+    /// Converts an input to JSON: the fields that it sets, or the parts of a command.
+    pub fn input_to_json(&self, input: &Input<S>) -> Result<Value, FieldError> {
+        input.to_json(self.erased())
+    }
+
+    /// Opens the thread with this name. The graph's checkpointer stores the thread's state between runs.
+    pub fn thread(&self, name: impl Into<String>, deps: C) -> Thread<S, C> {
+        Thread::new(self.clone(), name.into(), Arc::new(deps))
+    }
+}
