@@ -32,6 +32,7 @@ pub mod data;
 pub mod debate;
 pub mod debate_host;
 pub mod diff;
+mod difference;
 pub mod event;
 pub mod fence;
 pub mod finding;

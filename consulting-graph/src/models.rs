@@ -11,7 +11,7 @@ use std::{
 
 use llm::{
     Backoff, Catalog, ErrorKind, ExposeSecret, Llm, ModelId, Provider, RateLimit, RateLimiter,
-    Recording, Response, overflow::ContextWindow,
+    Recording, Response,
 };
 
 use crate::{
@@ -214,38 +214,4 @@ fn to_answer(call: &ModelCall, id: &ModelId, response: &Response) -> Answer {
         cost: response.cost.or_else(catalog_price),
     };
     Answer { text: response.text(), usage }
-}
-
-impl Group {
-    /// Returns the display name of an agent in this group.
-    pub(crate) fn role(self, agent_id: &str) -> String {
-        match self {
-            Self::Scoring => format!("{agent_id} scoring"),
-            _ => agent_id.to_owned(),
-        }
-    }
-}
-
-impl Config {
-    /// Returns all agents, each with its group. Decision makers appear twice, once as participants and once as scorers.
-    pub fn agents(&self) -> Vec<(Group, String)> {
-        let one = |group, it: &str| (group, it.to_owned());
-        let mut agents = vec![
-            one(Group::Synthesizers, &self.synthesizers.financial.id),
-            one(Group::Synthesizers, &self.synthesizers.news.id),
-            one(Group::Inferences, &self.inferences.f1.id),
-            one(Group::Inferences, &self.inferences.f2.id),
-        ];
-        agents.extend(self.analysts.iter().map(|it| one(Group::Analysts, &it.id)));
-        agents.push(one(Group::Critic, &self.critic.id));
-        for group in [Group::DecisionMakers, Group::Scoring] {
-            agents.extend(self.decision_makers.iter().map(|it| one(group, &it.id)));
-        }
-        agents
-    }
-}
-
-/// Returns the context window of a model, if the catalog knows it.
-fn window(id: &ModelId) -> Option<ContextWindow> {
-    ContextWindow::from_catalog(id.clone(), Catalog::builtin())
 }

@@ -101,26 +101,6 @@ pub enum Mark {
 }
 
 impl MakerScore {
-    /// Reads scores from an answer: JSON, JSON inside other text, or labels followed by numbers, in this order.
-    ///
-    /// Returns `None` if a metric is missing; the caller then asks the model to repair its answer.
-    ///
-    /// ```
-    /// use consulting_graph::score::{MakerScore, ScoreSource};
-    ///
-    /// let score = MakerScore::parse("**Impact:** 8\n1. Feasibility (1-10): 6/10", &["impact", "feasibility"]).unwrap();
-    /// assert_eq!(score.total(), 14);
-    /// assert_eq!(score.score_source, ScoreSource::Regex);
-    /// ```
-    pub fn parse(reply: &str, metrics: &[&str]) -> Option<Self> {
-        read::read(reply, metrics)
-    }
-
-    /// Reads scores from a repaired answer.
-    pub fn repaired(reply: &str, metrics: &[&str]) -> Option<Self> {
-        read::read(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
-    }
-
     /// Returns neutral scores, which are used if no scores could be read.
     pub fn neutral(metrics: &[&str]) -> Self {
         Self {

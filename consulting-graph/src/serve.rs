@@ -8,6 +8,7 @@
 mod app_state;
 mod external_runs;
 mod page;
+mod problem;
 mod results;
 mod routes;
 mod runner;

@@ -4,6 +4,7 @@
 //! is the file `runs.db` in the parent directory. After a restart, the server resumes unfinished jobs. All jobs share
 //! one pool of sandboxes.
 
+mod app_state;
 mod routes;
 mod runner;
 mod wire;
@@ -17,7 +18,7 @@ use graph_server::{
 };
 use utoipa::OpenApi;
 
-use self::runner::Sessions;
+use self::{app_state::AppState, runner::Sessions};
 use crate::{
     Limits,
     graph::Deps,
@@ -77,21 +78,6 @@ pub enum ServeError {
     description = "Solves tasks with programs: a model writes a program, a sandbox runs it, and a critic explains failures until it works."
 ))]
 struct ApiDoc;
-
-/// State shared by all routes.
-#[derive(Clone, Debug)]
-struct AppState {
-    service: Service,
-    sessions: Sessions,
-    streams: StreamLimit,
-    metrics: Metrics,
-    choice: ModelChoice,
-    sandbox: Arc<SandboxConfig>,
-    limits: Limits,
-    max_attempts: u32,
-    budget: RunBudget,
-    since: Instant,
-}
 
 /// Opens the service, resumes unfinished jobs and returns the router.
 pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {

@@ -186,12 +186,6 @@ impl Wheels {
         }
     }
 
-    /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that contains
-    /// one subdirectory for each package.
-    pub(crate) fn unpack_all(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
-        unpack::unpack_all(self, cache.unwrap_or(&unpack::default_cache_dir()))
-    }
-
     /// Reads a package file and checks its hash.
     fn read(&self, name: &str) -> Result<Package, WheelError> {
         let wheel = &self.by_name[name];

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::{Config, Group, ModelSetting, Persona};
+use super::schema::{Config, Group, ModelSetting, Persona};
 
 /// An invalid value in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,7 @@
 //! Every function returns `None` if an input is missing or the divisor is not positive. For example, the margin of a
 //! company without revenue is unknown rather than zero. Percentages are returned as fractions: 0.25 is 25 percent.
 
-mod table;
-
-use super::{Company, Item, Statement};
-
-pub use table::{Ratio, Value, table};
+use super::{company::Company, item::Item, statement::Statement};
 
 /// Returns `a / b` if `b` is positive.
 fn divide(a: Option<i64>, b: Option<i64>) -> Option<f64> {

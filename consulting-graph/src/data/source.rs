@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use super::{Company, Ticker, edgar, folder, synthetic};
+use super::{company::Company, edgar, folder, synthetic, ticker::Ticker};
 
 /// The place that a consulting run reads its company data from, and the cut-off date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

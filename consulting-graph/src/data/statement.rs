@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, num::NonZeroU8};
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use super::{Fact, Item};
+use super::{item::Item, origin::Fact};
 
 /// The known line items of the income statement, balance sheet and cash flow statement for one period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

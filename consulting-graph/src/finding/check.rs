@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{FindingDraft, FindingsDraft};
+use super::draft::{FindingDraft, FindingsDraft};
 use crate::markdown;
 
 /// Number of findings that an inference should produce.

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use llm::{Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage};
+use llm::{
+    Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage,
+    overflow::ContextWindow,
+};
 use serde::{Deserialize, Serialize};
 
-use super::window;
 use crate::{
     call::CallSettings,
     config::{Config, Group},
@@ -157,7 +159,8 @@ impl ModelChoice {
         agent_id: &str,
     ) -> CallSettings {
         let set = config.model(group, agent_id);
-        let window = window(&self.model(config, group, agent_id));
+        let model = self.model(config, group, agent_id);
+        let window = ContextWindow::from_catalog(model, Catalog::builtin());
         CallSettings { temperature: set.temperature, max_tokens: set.max_tokens, window }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{MoveDraft, Risk};
+use super::draft::{MoveDraft, Risk};
 use crate::finding::{FindingId, Findings, Inference, find_citations};
 
 /// Minimum number of findings that a move must cite.

@@ -5,7 +5,7 @@ use llm::{
     overflow::{Entry, Round, TranscriptItem},
 };
 
-use super::{Assumptions, Sizes, count::CHARS_PER_TOKEN, moves};
+use super::assumptions::{Assumptions, Sizes};
 use crate::{
     config::{Config, Group, Persona},
     data::{Subject, Ticker},
@@ -16,6 +16,9 @@ use crate::{
     score::request_schema,
     transcript::CRITIC,
 };
+
+/// Average number of characters per token in English prose. Budget checks use a lower, more cautious value.
+pub(super) const CHARS_PER_TOKEN: u64 = 4;
 
 /// A sequence of calls, each of which extends the prompt of the call before.
 pub(super) struct Conversation {
@@ -108,7 +111,7 @@ struct Debate<'a> {
 
 impl Debate<'_> {
     fn conversations(&self) -> Vec<Conversation> {
-        let times = moves(self.config);
+        let times = self.config.moves();
         let makers = &self.config.decision_makers;
         let critic = makers.iter().enumerate().map(|(n, it)| self.critic(it, n == 0));
         let own = makers.iter().map(|it| self.maker(it));

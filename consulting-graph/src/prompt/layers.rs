@@ -2,7 +2,7 @@
 
 use llm::{Message, Request};
 
-use super::{mark_cacheable, request_for};
+use super::request::{mark_cacheable, request_for};
 use crate::{
     config::Persona,
     data::{Subject, Ticker},

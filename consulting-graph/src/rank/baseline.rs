@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Ranking;
+use super::ranking::Ranking;
 use crate::{moves::MoveId, score::MoveScore};
 
 /// Change of a move's total score during the debate.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ranked, Ranking};
+use super::ranking::{Ranked, Ranking};
 use crate::{data::SeededRng, moves::MoveId, score::MoveScore};
 
 const BOOTSTRAP_SAMPLES: u32 = 2_000;

@@ -30,3 +30,8 @@ impl Block {
         Self::Table { header: header.iter().map(|it| (*it).to_owned()).collect(), lines }
     }
 }
+
+/// Returns the text of a cell without a value.
+pub(super) fn dash() -> String {
+    "-".to_owned()
+}

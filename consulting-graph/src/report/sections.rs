@@ -3,7 +3,11 @@
 mod ranked;
 mod reliability;
 
-use super::{Outcome, Provider, Report, Spending, document::Block};
+use super::{
+    document::{Block, dash},
+    evaluation::Report,
+    outcome::{Outcome, Provider, Spending},
+};
 use crate::{
     citation::Flag,
     data::number,
@@ -228,8 +232,4 @@ fn provenance(report: &Report) -> Vec<Block> {
         Block::table(&["Property", "Value"], pairs(manifest)),
         Block::Collapsed { title: "Sources of the figures".to_owned(), blocks: vec![provenance] },
     ]
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }

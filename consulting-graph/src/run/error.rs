@@ -1,8 +1,7 @@
 //! Errors of operations on runs.
 
-use std::{fmt, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
-use super::Run;
 use crate::{config::ConfigError, event::EventLogError, models::ModelChoiceError};
 
 /// The error returned when an operation on a run fails.
@@ -84,24 +83,4 @@ pub enum RunError {
         /// Reason why it cannot be changed.
         problem: String,
     },
-}
-
-impl Run {
-    /// Formats an error for clients that must not see the paths of this host. Replaces the paths of the run directory
-    /// and the data directory with descriptions.
-    pub(crate) fn redact_paths(&self, error: &impl fmt::Display) -> String {
-        let data = self.manifest.run_config.data.origin.dir();
-        let dirs = [(Some(self.dir()), "the run directory"), (data, "the data directory")];
-        let mut text = error.to_string();
-        for (dir, name) in dirs.into_iter().filter_map(|it| Some((it.0?, it.1))) {
-            // An error may contain the path as configured or its canonical form.
-            let canonical = dir.canonicalize().ok();
-            for path in [Some(dir.to_owned()), canonical].into_iter().flatten() {
-                if path.is_absolute() {
-                    text = text.replace(&*path.to_string_lossy(), name);
-                }
-            }
-        }
-        text
-    }
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::RunError;
+use super::error::RunError;
 use crate::{debate, fence::strip_invisible, moves::Move, pipeline::PipelineState, report::Report};
 
 fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> RunError + '_ {

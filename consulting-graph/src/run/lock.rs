@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Run, RunError};
+use super::{error::RunError, run_dir::Run};
 
 /// Name of the lock file. The file is never deleted. The lock is released at the latest when the process ends.
 const LOCK_FILE: &str = "lock";

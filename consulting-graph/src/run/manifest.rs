@@ -7,12 +7,12 @@ use sandbox_vm::Isolation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{RunError, files};
+use super::{error::RunError, files};
 use crate::{
     config::{Config, Group},
     data::DataSource,
     debate,
-    diff::{SettingChange, setting_changes},
+    difference::{SettingChange, setting_changes},
     models::{Limit, ModelChoice},
     pipeline, prompt,
 };

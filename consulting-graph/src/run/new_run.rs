@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use llm::{RecordMode, Recording};
 use sha2::{Digest, Sha256};
 
-use super::RunError;
+use super::error::RunError;
 use crate::{
     config::Config,
     data::Ticker,

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use llm::{Catalog, RecordMode, Recording};
 
-use super::{CALLS_FILE, Run, RunError};
+use super::{
+    error::RunError,
+    run_dir::{CALLS_FILE, Run},
+};
 use crate::{
     call::CallUsage,
     data::render,

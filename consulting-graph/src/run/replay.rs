@@ -10,8 +10,12 @@ use graph_trace::Trace;
 use llm::RecordMode;
 
 use super::{
-    CALLS_FILE, ForkOrigin, Manifest, REVIEWED_FILE, ResumeOptions, Run, RunError, RunOutcome,
+    error::RunError,
     files,
+    manifest::{ForkOrigin, Manifest},
+    options::ResumeOptions,
+    resume::RunOutcome,
+    run_dir::{CALLS_FILE, REVIEWED_FILE, Run},
 };
 use crate::{debate_host::IsolationRecord, event::NumberedEvent, report::Report};
 

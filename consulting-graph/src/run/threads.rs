@@ -1,15 +1,19 @@
 //! Access to the threads of a run.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use graph_core::{Checkpointer, State, checkpoint::Lookup};
+use graph_core::{Checkpointer, State, Thread, ThreadState, checkpoint::Lookup};
 use graph_store::sqlite::SqliteSaver;
 
-use super::{PIPELINE_THREAD, Run, RunError, THREADS_FILE, files, new_run};
+use super::{
+    error::RunError,
+    files, new_run,
+    run_dir::{PIPELINE_THREAD, Run, THREADS_FILE},
+};
 use crate::pipeline::PipelineState;
 
 impl Run {
@@ -72,4 +76,25 @@ pub(super) async fn load_pipeline_state(saver: &SqliteSaver) -> Result<PipelineS
         }
     }
     Ok(state)
+}
+
+/// Returns the newest matching checkpoint among the thread's head and its ancestors. Ignores checkpoints on abandoned
+/// branches. The error message contains `at` as the description of the checkpoint.
+pub(super) async fn find_checkpoint<S: State, C: Send + Sync + 'static>(
+    thread: &Thread<S, C>,
+    at: impl fmt::Display,
+    is_match: impl Fn(&ThreadState<S>) -> bool,
+) -> Result<ThreadState<S>, RunError> {
+    let mut next = thread.state().await?.map(|it| it.id);
+    // The history is sorted newest first, so parents follow their children.
+    for state in thread.history(None).await? {
+        if next.as_ref() != Some(&state.id) {
+            continue;
+        }
+        if is_match(&state) {
+            return Ok(state);
+        }
+        next = state.parent;
+    }
+    Err(RunError::InvalidOperation(format!("the run has not reached {at}")))
 }

@@ -3,7 +3,6 @@
 use std::{fs::File, path::PathBuf, slice, sync::Arc};
 
 use chrono::NaiveDate;
-use graph_core::checkpoint::CheckpointError;
 use graph_server::{
     NewRun, Registry, RunInfo, Service,
     http::{Guard, Metrics, Problem, StreamLimit},
@@ -13,11 +12,11 @@ use serde_json::json;
 use tokio::{
     runtime::Handle,
     sync::{Mutex, Semaphore},
-    task::spawn_blocking,
 };
 
 use super::{
     external_runs,
+    problem::{blocking, http_problem},
     runner::PipelineRunner,
     spending_meters::SpendingMeters,
     wire::{AnalyzeRequest, Budget, ForkRequest, StoredInput},
@@ -27,7 +26,7 @@ use crate::{
     data::{DataOrigin, DataSource, Ticker},
     models::ModelChoice,
     plan::{Assumptions, Plan},
-    run::{Run, RunConfig, RunError, new_run},
+    run::{Run, RunConfig, new_run},
     spending::Spending,
 };
 
@@ -38,9 +37,6 @@ const MAX_CONCURRENCY: usize = 15;
 
 /// Maximum number of concurrent forks.
 pub(super) const CONCURRENT_FORKS: usize = 4;
-
-/// Error message for a run that this program cannot resume.
-const INCOMPATIBLE: &str = "this server cannot resume the run, because it was created by another version or its configuration was changed";
 
 /// Maximum number of settings that a fork may change.
 const MAX_SETTINGS: usize = 100;
@@ -267,53 +263,4 @@ impl AppState {
         })
         .await
     }
-}
-
-/// Runs a closure that may block on I/O.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
-    spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
-}
-
-/// Converts an error to an HTTP response. Errors that concern only files on the host are logged and not sent to the
-/// client.
-pub(super) fn http_problem(problem: RunError) -> Problem {
-    match problem {
-        RunError::Config(_) | RunError::InvalidOperation(_) | RunError::NotAwaitingReview => {
-            Problem::invalid(problem.to_string())
-        }
-        RunError::Setting { setting, problem } => {
-            Problem::invalid(format!("`set` {setting}: {problem}"))
-        }
-        RunError::NotARun(_) => Problem::not_found("the run directory no longer exists"),
-        RunError::Locked(_) => Problem::conflict("another process is executing the run"),
-        RunError::Incompatible(_) => Problem::conflict(INCOMPATIBLE),
-        other => Problem::internal(&other),
-    }
-}
-
-/// Returns the error message of a failed run for clients. `run` is `None` if the run could not be opened. Errors that
-/// concern only files on the host are logged and not sent to the client.
-pub(super) fn client_message(id: &str, run: Option<&Run>, problem: &RunError) -> String {
-    tracing::error!(run = id, %problem, "run failed");
-    match (problem, run) {
-        (RunError::Execution(error), Some(run)) if !is_storage(error) => run.redact_paths(error),
-        (RunError::Incompatible(_), _) => INCOMPATIBLE.to_owned(),
-        (
-            RunError::NotAwaitingReview
-            | RunError::IncompleteRecording(_)
-            | RunError::UnknownBackend(..)
-            | RunError::InvalidOperation(_),
-            _,
-        ) => problem.to_string(),
-        _ => {
-            "an internal error stopped the run; see the server log for details, then resume the run"
-                .to_owned()
-        }
-    }
-}
-
-fn is_storage(error: &graph_core::RunError) -> bool {
-    matches!(error, graph_core::RunError::Checkpoint(CheckpointError::Storage(_)))
 }

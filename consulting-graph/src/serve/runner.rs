@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{
-    app_state::client_message,
+    problem::client_message,
     wire::{RecommendedMove, ResumeOrder, StoredInput, StoredOutcome},
 };
 use crate::{

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write, time::Duration};
 use llm::Money;
 use serde::Serialize;
 
-use super::SessionResult;
+use super::session_result::SessionResult;
 
 /// Aggregated results of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]

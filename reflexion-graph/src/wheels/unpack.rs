@@ -12,11 +12,19 @@ use zip::{ZipArchive, result::ZipError};
 
 use super::{WheelError, Wheels, hex};
 
+impl Wheels {
+    /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that contains
+    /// one subdirectory for each package.
+    pub(crate) fn unpack_all(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
+        unpack_all(self, cache.unwrap_or(&default_cache_dir()))
+    }
+}
+
 /// Unpacks all listed packages and returns the directory that contains exactly these packages.
 ///
 /// The directory name is derived from the listed names and hashes. A sandbox therefore sees exactly the listed
 /// packages, and each list of packages is unpacked only once, by the first process that needs it.
-pub(super) fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
+fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
     let dir = cache.join(dir_name(wheels));
     let with = |path: &Path| {
         let path = path.to_owned();
@@ -44,7 +52,7 @@ pub(super) fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, Wheel
 
 /// Returns the default directory for unpacked packages: in the user's cache directory, or in `/var/cache` for the root
 /// user. Programs in the root user's sandboxes run as `nobody` and cannot read the root user's home directory.
-pub(super) fn default_cache_dir() -> PathBuf {
+fn default_cache_dir() -> PathBuf {
     let is_root = fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     let own = env::var_os("XDG_CACHE_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
     let home = || Some(Path::new(&env::var_os("HOME")?).join(".cache"));

@@ -158,9 +158,6 @@ pub(crate) struct ExecutionArgs {
     /// Use this sandbox instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
-    /// Run sandboxes in this region, if the back end supports regions
-    #[arg(long, value_name = "REGION")]
-    pub(crate) region: Option<String>,
     /// Spend at most DOLLARS on the whole run; part of it is reserved for scoring
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,

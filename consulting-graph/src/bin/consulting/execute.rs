@@ -86,7 +86,6 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
         concurrency: args.concurrency,
         isolation: args.isolation.map(Into::into),
         backend: args.sandbox.clone(),
-        region: args.region.clone(),
         limit: args.limit(),
         ..ResumeOptions::default()
     })

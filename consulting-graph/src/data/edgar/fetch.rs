@@ -16,7 +16,12 @@ use reqwest::{
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{super::Ticker, EdgarError, TICKER_LIST_FILE, facts_file, ticker_list::TickerList};
+use super::{
+    super::ticker::Ticker,
+    error::EdgarError,
+    file_names::{TICKER_LIST_FILE, facts_file},
+    ticker_list::TickerList,
+};
 
 /// Minimum interval between requests. The SEC allows ten requests per second.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);

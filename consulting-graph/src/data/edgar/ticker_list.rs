@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::super::{Ticker, edit_distance::edit_distance};
+use super::super::{edit_distance::edit_distance, ticker::Ticker};
 
 /// Maximum number of suggestions for an unknown ticker.
 const MAX_SUGGESTIONS: usize = 3;

@@ -1,9 +1,11 @@
 //! Reads CSV tables that have one column per period and one row per item.
 
 use super::{
-    Company, FolderError, InputFile, Item, Period, StatementTable, content_error, note, origin,
+    super::{company::Company, edit_distance::edit_distance, item::Item, statement::Period},
+    input::{FolderError, InputFile, content_error, note, origin},
+    statement_table::StatementTable,
 };
-use crate::{data::edit_distance::edit_distance, quantity};
+use crate::quantity;
 
 /// If all amounts in a table are below this value, they are probably not in whole dollars, and a warning is added.
 const MIN_PLAUSIBLE_AMOUNT: f64 = 10_000.0;

@@ -1,8 +1,9 @@
 //! Builds the sections about the ranked moves and their scores.
 
-use super::{
-    super::{Report, chart::Chart, document::Block},
-    dash,
+use super::super::{
+    chart::Chart,
+    document::{Block, dash},
+    evaluation::Report,
 };
 use crate::{
     data::number,

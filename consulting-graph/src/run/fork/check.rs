@@ -1,6 +1,6 @@
 //! Checks which settings a fork may change.
 
-use super::{ForkPoint, RunError};
+use super::{super::error::RunError, point::ForkPoint};
 use crate::config::{Config, Group, Metric, Persona};
 
 /// Rejects changes to settings that were already used before the fork point, because the fork would keep results that

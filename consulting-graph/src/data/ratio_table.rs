@@ -3,10 +3,15 @@
 use std::fmt;
 
 use super::{
-    super::{Company, Item, Period, Statement, number},
-    cash_conversion, current_ratio, debt_to_equity, earnings_per_share, free_cash_flow,
-    free_cash_flow_margin, gross_margin, net_debt, net_margin, operating_margin, payout,
-    research_intensity, return_on_equity, year_over_year,
+    company::Company,
+    item::Item,
+    number,
+    ratio::{
+        cash_conversion, current_ratio, debt_to_equity, earnings_per_share, free_cash_flow,
+        free_cash_flow_margin, gross_margin, net_debt, net_margin, operating_margin, payout,
+        research_intensity, return_on_equity, year_over_year,
+    },
+    statement::{Period, Statement},
 };
 
 /// Returns all ratios that can be computed from the company's latest quarter or latest fiscal year.

@@ -1,0 +1,82 @@
+//! Differences between two runs.
+
+use serde::Serialize;
+
+use crate::{
+    difference::{SettingChange, Sides},
+    moves::MoveId,
+    report::Report,
+};
+
+/// Differences between two runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunDiff {
+    /// Ids of the runs.
+    pub runs: Sides<String>,
+    /// Settings that differ, sorted by path.
+    pub settings: Vec<SettingChange>,
+    /// First output that differs. `None` if all outputs are the same.
+    pub first: Option<Divergence>,
+    /// Moves whose score or rank differs, sorted by number.
+    pub moves: Vec<MoveChange>,
+    /// Cost of the runs.
+    pub cost: Sides<Cost>,
+}
+
+/// The first output that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Divergence {
+    /// Location of the output, such as `m4:r5 critic → D1`.
+    pub place: String,
+    /// Excerpts around the first difference.
+    pub texts: Sides<String>,
+}
+
+/// A move whose score or rank differs. Both are `None` for a run in which the move has no score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MoveChange {
+    /// Id of the move.
+    pub move_id: MoveId,
+    /// Title in the second run, or in the first run if only the first run has the move.
+    pub title: String,
+    /// Rank, starting at 1.
+    pub rank: Sides<Option<usize>>,
+    /// Total score.
+    pub score: Sides<Option<u32>>,
+}
+
+/// Cost of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Cost {
+    /// Number of calls.
+    pub calls: u64,
+    /// Input tokens.
+    pub input_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// Cost in dollars. `None` if a price is unknown.
+    pub dollars: Option<f64>,
+    /// For a fork, the number of calls that the fork made itself, without the calls inherited from the original run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_calls: Option<u64>,
+}
+
+impl RunDiff {
+    /// Returns whether settings, outputs, scores and ranks are the same. The cost may differ.
+    pub fn is_same(&self) -> bool {
+        self.settings.is_empty() && self.first.is_none() && self.moves.is_empty()
+    }
+}
+
+impl Cost {
+    pub(super) fn of(report: &Report) -> Self {
+        let spending = &report.outcome.spending;
+        Self {
+            calls: spending.iter().map(|it| it.calls).sum(),
+            input_tokens: spending.iter().map(|it| it.input_tokens).sum(),
+            output_tokens: spending.iter().map(|it| it.output_tokens).sum(),
+            dollars: spending.iter().map(|it| it.dollars).sum(),
+            own_calls: report.outcome.own_spending.as_ref().map(|it| it.calls),
+        }
+    }
+}

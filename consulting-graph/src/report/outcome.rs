@@ -1,0 +1,108 @@
+//! What a run produced.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::{Metric, Persona},
+    data::Company,
+    finding::Findings,
+    moves::{MissingMove, Move, MoveId},
+    rank::Unscored,
+    score::MoveScore,
+    transcript::ConversationEntry,
+};
+
+/// Everything that a consulting run produced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The run's id.
+    pub run_id: String,
+    /// The company.
+    pub company: Company,
+    /// The two source documents as computed from the data. Numbers are checked against these documents.
+    pub documents: Vec<String>,
+    /// The two source documents as rewritten by the synthesizers, by file name. The findings are derived from these
+    /// documents.
+    pub narrated: BTreeMap<String, String>,
+    /// The two sets of findings, F1 and F2.
+    pub findings: Vec<Findings>,
+    /// The moves.
+    pub moves: Vec<Move>,
+    /// Moves that analysts did not deliver.
+    pub missing: Vec<MissingMove>,
+    /// The scores after the debates.
+    pub scores: Vec<MoveScore>,
+    /// The scores before the debates, if requested.
+    pub baselines: Vec<MoveScore>,
+    /// Moves whose debate failed.
+    pub unscored: Vec<Unscored>,
+    /// The logs of the debates: by move, then by name, such as `i1`.
+    pub logs: BTreeMap<MoveId, BTreeMap<String, Vec<ConversationEntry>>>,
+    /// The kind of model that answered the calls.
+    pub provider: Provider,
+    /// How the debates were isolated from the host.
+    pub isolation: Isolation,
+    /// Spending by role.
+    pub spending: Vec<Spending>,
+    /// Spending on the debate about each move.
+    pub spending_by_move: Vec<Spending>,
+    /// Spending on each round, summed over all debates.
+    pub spending_by_round: Vec<Spending>,
+    /// For a fork, the spending on the calls that the fork made itself, without the calls inherited from the original
+    /// run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_spending: Option<Spending>,
+    /// Warnings that are shown in the report.
+    pub warnings: Vec<String>,
+    /// Versions, models, prompt hashes and seeds.
+    pub manifest: BTreeMap<String, String>,
+    /// The personas that scored the moves.
+    pub decision_makers: Vec<Persona>,
+    /// The scoring criteria.
+    pub metrics: Vec<Metric>,
+    /// Number of moves to recommend.
+    pub top_k: usize,
+    /// Highest total score that a move can get.
+    pub best_score: usize,
+}
+
+/// The kind of model that answered the calls of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Provider {
+    /// The scripted model.
+    Scripted,
+    /// A provider's models.
+    Models {
+        /// The provider's name.
+        name: String,
+    },
+}
+
+/// How the debates were isolated from the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolation {
+    /// The sandbox back end.
+    pub backend: String,
+    /// Whether the back end isolates the debates from the host.
+    pub isolated: bool,
+}
+
+/// Spending of one role, move or round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spending {
+    /// The role, move or round.
+    pub name: String,
+    /// Number of paid calls.
+    pub calls: u64,
+    /// Number of input tokens.
+    pub input_tokens: u64,
+    /// Number of input tokens read from the provider's prompt cache.
+    pub cached_tokens: u64,
+    /// Number of output tokens.
+    pub output_tokens: u64,
+    /// Cost in dollars, if the price is known.
+    pub dollars: Option<f64>,
+}
