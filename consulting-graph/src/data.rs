@@ -6,7 +6,6 @@
 
 mod company;
 pub mod edgar;
-mod edit_distance;
 pub mod folder;
 mod item;
 mod news;

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use app_support::terminal::strip_invisible;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::fence::strip_invisible;
 
 /// Maximum number of characters in an excerpt.
 const EXCERPT: usize = 120;

@@ -1,19 +1,20 @@
 //! Events of a run.
 //!
 //! Nodes send events through the engine's custom stream. This includes the nodes of nested graphs and the nodes inside
-//! a guest. The [`EventLog`] of the run numbers the events and writes them to a file. Every event happens at most once
-//! in a run, so the log drops duplicates that a node sends when it runs again after a crash. There are two exceptions:
-//! every failure is logged, and the completion of the run is logged again if other events were logged in between.
-
-mod log;
+//! a guest. The [`EventLog`] of the run numbers the events and writes them to a file.
 
 use std::collections::BTreeMap;
 
+use app_support::event_log::{self, LoggedEvent, Repetition};
 use serde::{Deserialize, Serialize};
 
 use crate::score::MakerScore;
 
-pub use log::{EventLog, EventLogError, NumberedEvent};
+/// An event with its sequence number.
+pub type NumberedEvent = event_log::NumberedEvent<PipelineEvent>;
+
+/// Event log of a run.
+pub type EventLog = event_log::EventLog<PipelineEvent>;
 
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -184,6 +185,18 @@ pub enum RoundStatus {
 impl Layer {
     /// The debate layer.
     pub const SANDBOX: Self = Self::Debate(SandboxLayer::Sandbox);
+}
+
+impl LoggedEvent for PipelineEvent {
+    /// A resumed run may fail for the same reason as before or complete with the same result, and readers of the log
+    /// have to learn about that.
+    fn repetition(&self) -> Repetition {
+        match self {
+            Self::PipelineError { .. } => Repetition::Always,
+            Self::PipelineComplete { .. } => Repetition::AfterOtherEvents,
+            _ => Repetition::Never,
+        }
+    }
 }
 
 impl PipelineEvent {

@@ -11,15 +11,14 @@
 //! | `report.*`, `F1.md`, `m1.md`, `logs/` and more | the results |
 
 mod error;
-mod files;
 mod fork;
-mod lock;
 mod manifest;
 pub mod new_run;
 mod options;
 mod outcome;
 mod replay;
 mod resources;
+mod result_files;
 mod resume;
 mod retry_debates;
 mod run_dir;

@@ -16,13 +16,12 @@ mod spending_meters;
 mod trace;
 mod wire;
 
-use std::{
-    fs::{self, File, TryLockError},
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs, io, path::PathBuf, sync::Arc};
 
+use app_support::{
+    files::FileError,
+    lock::{DirLock, LockError},
+};
 use axum::{Json, extract::State, http::HeaderMap, response::Response, routing::get};
 use chrono::NaiveDate;
 use graph_core::MemorySaver;
@@ -119,7 +118,11 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     new_run::validate(&options.config, &options.choice, options.max_limit)?;
     let io_error = |source| ServeError::Io { path: options.runs_dir.clone(), source };
     fs::create_dir_all(&options.runs_dir).map_err(io_error)?;
-    let lock = lock(&options.runs_dir)?;
+    // A second server would treat the runs of this one as abandoned.
+    let lock = DirLock::exclusive(&options.runs_dir).map_err(|error| match error {
+        LockError::Held(dir) => ServeError::DirLocked(dir),
+        LockError::File(FileError { path, source }) => ServeError::Io { path, source },
+    })?;
     let registry = Registry::open(options.runs_dir.join("runs.db"))?;
     external_runs::import_external_runs(&registry, &options.runs_dir).map_err(io_error)?;
     let runner = PipelineRunner {
@@ -160,20 +163,6 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         .route("/openapi.json", get(move || async move { Json(document) }))
         .merge(page(page::file));
     Ok((service, options.guard.wrap(public, protected, metrics)))
-}
-
-/// Locks the directory of all runs, because a second server would treat the runs of the first one as abandoned.
-fn lock(runs: &Path) -> Result<File, ServeError> {
-    let path = runs.join("lock");
-    let file = File::options().create(true).append(true).open(&path);
-    let result = file.map_err(TryLockError::Error).and_then(|file| {
-        file.try_lock()?;
-        Ok(file)
-    });
-    result.map_err(|error| match error {
-        TryLockError::WouldBlock => ServeError::DirLocked(runs.to_owned()),
-        TryLockError::Error(source) => ServeError::Io { path, source },
-    })
 }
 
 /// Returns the settings that a client needs first.

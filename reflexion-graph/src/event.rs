@@ -1,5 +1,6 @@
 //! Progress events of a session.
 
+use app_support::event_log::{self, LoggedEvent, Repetition};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -8,6 +9,9 @@ use crate::{
     failure::{Class, Failure},
     state::Outcome,
 };
+
+/// An event with its sequence number.
+pub type NumberedEvent = event_log::NumberedEvent<Progress>;
 
 /// A progress event of a session. Except for `Error`, no event occurs twice in a session. A second event that is equal
 /// to an earlier one is therefore a duplicate, for example after a restart.
@@ -98,6 +102,15 @@ pub enum Progress {
         /// Error message.
         message: String,
     },
+}
+
+impl LoggedEvent for Progress {
+    fn repetition(&self) -> Repetition {
+        match self {
+            Self::Error { .. } => Repetition::Always,
+            _ => Repetition::Never,
+        }
+    }
 }
 
 impl Progress {

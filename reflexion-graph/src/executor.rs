@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use app_support::run_id::random_hex;
 use sandbox_vm::{
     Error, Image, Pool, PoolMetrics, PooledSandbox, Sandboxes, Spec,
     report::{Guarantee, Report},
@@ -209,7 +210,8 @@ impl Executor {
     ) -> Result<Execution, ExecutorError> {
         let language = self.language();
         sandbox.fs().write(language.file(), code).await?;
-        let proof = random_hex()?;
+        // No program can guess the proof.
+        let proof = random_hex(16)?;
         let program = match &job.tests {
             None => language.run(),
             Some(tests) => language.test(tests, &proof),
@@ -270,11 +272,4 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.in_use.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Returns a random string that no program can guess.
-fn random_hex() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
 }

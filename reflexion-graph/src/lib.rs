@@ -16,7 +16,6 @@ pub mod failure;
 pub mod graph;
 mod job;
 pub mod language;
-mod log;
 pub mod models;
 pub mod offline;
 mod prompt;
@@ -25,6 +24,6 @@ pub mod serve;
 mod state;
 pub mod wheels;
 
+pub use event::NumberedEvent;
 pub use job::{Job, JobError, Limits, MAX_CODE, MAX_TASK, Strategy};
-pub use log::NumberedEvent;
 pub use state::{CallCost, Outcome, Session, SessionUpdate};

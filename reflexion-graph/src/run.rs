@@ -13,12 +13,16 @@ mod fork;
 mod id;
 
 use std::{
-    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use app_support::{
+    event_log::{EventLog, EventLogError},
+    files::{self, FileError},
+    lock::{DirLock, LockError},
+};
 use graph_core::{AsNode, EventKind, Input, RunOptions, RunOutcome, StreamMode, Thread};
 use graph_store::sqlite::SqliteSaver;
 use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
@@ -28,11 +32,10 @@ use serde_json::Value;
 pub use id::run_id;
 
 use crate::{
-    event::Progress,
+    event::{NumberedEvent, Progress},
     failure::Attempt,
     graph::{self, Deps},
     job::{Job, JobError},
-    log::{EventLog, NumberedEvent},
     models::{ModelChoice, RunBudget},
     state::{CallCost, Outcome, Session},
 };
@@ -124,13 +127,11 @@ pub enum RunError {
     #[error("another process is running the session in {}; wait for it or stop it", .0.display())]
     Busy(PathBuf),
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The event log cannot be read or written.
+    #[error(transparent)]
+    Events(#[from] EventLogError),
     /// The session's database cannot be opened.
     #[error(transparent)]
     Store(#[from] graph_store::OpenError),
@@ -159,12 +160,12 @@ impl Run {
     pub fn create(dir: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, RunError> {
         let dir = dir.into();
         manifest.check()?;
-        if fs::read_dir(&dir).is_ok_and(|mut it| it.next().is_some()) {
+        if !files::is_empty_dir(&dir) {
             return Err(RunError::NotEmpty(dir));
         }
-        fs::create_dir_all(&dir).map_err(file_error(&dir))?;
+        files::create_dir(&dir)?;
         let run = Self { dir, manifest, reopened: false };
-        run.write("run.json", &pretty(&run.manifest))?;
+        run.write_manifest()?;
         Ok(run)
     }
 
@@ -175,9 +176,8 @@ impl Run {
         if !path.is_file() {
             return Err(RunError::NoRun(dir));
         }
-        let text = fs::read_to_string(&path).map_err(file_error(&path))?;
-        let manifest =
-            serde_json::from_str(&text).map_err(io::Error::from).map_err(file_error(&path))?;
+        let manifest = serde_json::from_str(&files::read(&path)?);
+        let manifest = manifest.map_err(io::Error::from).map_err(FileError::at(&path))?;
         Ok(Self { dir, manifest, reopened: false })
     }
 
@@ -194,10 +194,10 @@ impl Run {
     /// Replaces the budget. The amount that the session has already spent counts against the new budget. If the session
     /// ended because its budget was spent, the next call to [`Run::run`] continues it.
     pub fn set_budget(&mut self, budget: RunBudget) -> Result<(), RunError> {
-        let _lock = self.lock()?;
+        let _lock = DirLock::exclusive(&self.dir)?;
         self.manifest.budget = budget;
         self.reopened = true;
-        self.write("run.json", &pretty(&self.manifest))
+        self.write_manifest()
     }
 
     /// Runs the session from its last checkpoint to its end and calls `on_event` for each new event. Fails if another
@@ -233,8 +233,8 @@ impl Run {
         on_event: impl FnMut(&NumberedEvent) + Send,
         trace: Option<&mut TraceBuilder>,
     ) -> Result<Report, RunError> {
-        let _lock = self.lock()?;
-        let mut sender = EventSender::open(self.dir.join(EVENTS), on_event)?;
+        let _lock = DirLock::exclusive(&self.dir)?;
+        let mut sender = EventSender { log: EventLog::open(self.dir.join(EVENTS))?, on_event };
         let file = deps.executor.language().file();
         let saver = Arc::new(SqliteSaver::open(self.dir.join("state.db"))?);
         let modes =
@@ -275,27 +275,23 @@ impl Run {
         let (history, calls) = (session.history, session.calls);
         let report = Report { task: session.job.task, model, outcome, history, calls };
         let extension = Path::new(file).extension().and_then(|it| it.to_str()).unwrap_or("txt");
-        self.write(&format!("program.{extension}"), &report.outcome.code)?;
-        self.write("result.json", &pretty(&report))?;
+        let program = self.dir.join(format!("program.{extension}"));
+        files::write_unsynced(&program, &report.outcome.code)?;
+        files::write_unsynced(&self.dir.join("result.json"), &pretty(&report))?;
         Ok(report)
     }
 
-    /// Locks the session for this process until the returned file is dropped.
-    fn lock(&self) -> Result<File, RunError> {
-        let path = self.dir.join("lock");
-        let file =
-            File::options().create(true).append(true).open(&path).map_err(file_error(&path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(RunError::Busy(self.dir.clone())),
-            Err(TryLockError::Error(source)) => Err(RunError::File { path, source }),
-        }
+    fn write_manifest(&self) -> Result<(), RunError> {
+        Ok(files::write_synced(&self.dir.join("run.json"), &pretty(&self.manifest))?)
     }
+}
 
-    /// Writes a file atomically: writes a temporary file, then renames it.
-    fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
-        let (path, fresh) = (self.dir.join(name), self.dir.join(format!(".{name}")));
-        fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(file_error(&path))
+impl From<LockError> for RunError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Held(dir) => Self::Busy(dir),
+            LockError::File(error) => Self::File(error),
+        }
     }
 }
 
@@ -331,19 +327,13 @@ async fn stream<T: FnMut(&NumberedEvent) + Send>(
 
 /// Appends new events to the log and passes them to `on_event`.
 struct EventSender<T> {
-    path: PathBuf,
-    log: EventLog,
+    log: EventLog<Progress>,
     on_event: T,
 }
 
 impl<T: FnMut(&NumberedEvent) + Send> EventSender<T> {
-    fn open(path: PathBuf, on_event: T) -> Result<Self, RunError> {
-        let log = EventLog::open(&path).map_err(file_error(&path))?;
-        Ok(Self { path, log, on_event })
-    }
-
     fn send(&mut self, event: Progress) -> Result<(), RunError> {
-        if let Some(numbered) = self.log.append(event).map_err(file_error(&self.path))? {
+        if let Some(numbered) = self.log.append(event)? {
             (self.on_event)(&numbered);
         }
         Ok(())
@@ -352,8 +342,4 @@ impl<T: FnMut(&NumberedEvent) + Send> EventSender<T> {
 
 fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("the value is representable as JSON") + "\n"
-}
-
-fn file_error(path: &Path) -> impl FnOnce(io::Error) -> RunError + '_ {
-    |source| RunError::File { path: path.to_owned(), source }
 }

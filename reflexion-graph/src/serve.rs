@@ -9,8 +9,9 @@ mod routes;
 mod runner;
 mod wire;
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
+use app_support::files::{self, FileError};
 use axum::{Json, routing::get};
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
@@ -63,13 +64,8 @@ pub enum ServeError {
     #[error(transparent)]
     Service(#[from] ServiceError),
     /// The directory for the jobs cannot be created.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The directory.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 #[derive(OpenApi)]
@@ -81,8 +77,7 @@ struct ApiDoc;
 
 /// Opens the service, resumes unfinished jobs and returns the router.
 pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
-    let in_runs = |source| ServeError::File { path: options.runs.clone(), source };
-    fs::create_dir_all(&options.runs).map_err(in_runs)?;
+    files::create_dir(&options.runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;
     let sessions = Sessions { runs: options.runs, deps: options.deps };
     let service = Service::open(registry, Arc::new(sessions.clone()), options.capacity).await?;

@@ -21,6 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use app_support::files::FileError;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -62,13 +63,8 @@ struct List {
 #[non_exhaustive]
 pub enum WheelError {
     /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The list of packages is missing or invalid.
     #[error("{}: {problem}", path.display())]
     List {
@@ -128,7 +124,7 @@ impl Wheels {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(invalid(format!("the file does not exist; {CREATE_LIST_HINT}")));
             }
-            read => read.map_err(|source| WheelError::File { path: path.clone(), source })?,
+            read => read.map_err(FileError::at(&path))?,
         };
         let list: List = toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         for wheel in &list.wheel {
@@ -190,18 +186,13 @@ impl Wheels {
     fn read(&self, name: &str) -> Result<Package, WheelError> {
         let wheel = &self.by_name[name];
         let path = self.dir.join(&wheel.file);
-        let bytes =
-            fs::read(&path).map_err(|source| WheelError::File { path: path.clone(), source })?;
-        let found = hex(&Sha256::digest(&bytes));
+        let bytes = fs::read(&path).map_err(FileError::at(&path))?;
+        let found = hex::encode(Sha256::digest(&bytes));
         if !found.eq_ignore_ascii_case(&wheel.sha256) {
             return Err(WheelError::Hash { path, found });
         }
         Ok(Package { path, bytes })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
 /// Normalizes a package name: removes the version and extras, replaces `_` and `.` with `-`, and converts letters to

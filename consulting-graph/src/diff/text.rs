@@ -2,11 +2,12 @@
 
 use std::fmt::Display;
 
+use app_support::terminal::strip_invisible;
+
 use super::run_diff::{Cost, RunDiff};
 use crate::{
     data::number,
     difference::{SettingChange, Sides},
-    fence::strip_invisible,
 };
 
 impl RunDiff {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use app_support::terminal::escape_invisible_json;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
 use crate::{
     citation::{CitationChecker, Flag},
     data::{Source, render},
-    fence::escape_invisible_json,
     moves::{Move, MoveId},
     rank::{Drift, Ranking, Robustness, Severity, drift, kendall_tau, rank, robustness, severity},
     score::MoveScore,

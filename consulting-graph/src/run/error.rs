@@ -1,8 +1,10 @@
 //! Errors of operations on runs.
 
-use std::{io, path::PathBuf};
+use std::path::PathBuf;
 
-use crate::{config::ConfigError, event::EventLogError, models::ModelChoiceError};
+use app_support::{event_log::EventLogError, files::FileError, lock::LockError};
+
+use crate::{config::ConfigError, models::ModelChoiceError};
 
 /// The error returned when an operation on a run fails.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +43,8 @@ pub enum RunError {
     #[error(transparent)]
     Model(#[from] ModelChoiceError),
     /// A file cannot be read or written.
-    #[error("cannot access {}: {source}", path.display())]
-    Io {
-        /// Path of the file.
-        path: PathBuf,
-        /// I/O error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The event log cannot be read or written.
     #[error(transparent)]
     Events(#[from] EventLogError),
@@ -72,9 +69,12 @@ pub enum RunError {
     /// The results of a replay differ from those of the run.
     #[error("the results of the replay differ from those of the run:\n{}", .0.iter().map(|it| format!("- {it}")).collect::<Vec<_>>().join("\n"))]
     ReplayDiffers(Vec<String>),
-    /// The operation is not possible in the current state of the run.
+    /// The request does not fit the run, for example because it refers to a move that the run does not have.
     #[error("{0}")]
-    InvalidOperation(String),
+    InvalidRequest(String),
+    /// This program failed. The request is not the cause.
+    #[error("internal error: {0}")]
+    Internal(String),
     /// A setting cannot be changed.
     #[error("--set {setting}: {problem}")]
     Setting {
@@ -83,4 +83,13 @@ pub enum RunError {
         /// Reason why it cannot be changed.
         problem: String,
     },
+}
+
+impl From<LockError> for RunError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Held(dir) => Self::Locked(dir),
+            LockError::File(error) => Self::File(error),
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod point;
 
 use std::{path::PathBuf, sync::Arc};
 
+use app_support::{files, lock::DirLock};
 use graph_core::{AsNode, Checkpointer, ThreadState};
 use graph_store::sqlite::SqliteSaver;
 use llm::{RecordMode, Recording};
@@ -13,7 +14,6 @@ use sandbox_vm::Isolation;
 
 use super::{
     error::RunError,
-    files,
     manifest::{ForkOrigin, Manifest, RunConfig},
     options::ResumeOptions,
     run_dir::{CALLS_FILE, PIPELINE_THREAD, REVIEWED_FILE, Run},
@@ -52,7 +52,7 @@ impl Run {
         let config = Config::parse(&config_toml)?;
         check::check_settings(&self.config, &config, at)?;
         // The database must not be written to while it is copied.
-        let _lock = self.lock_shared()?;
+        let _lock = DirLock::shared(&self.dir)?;
         let run_config = RunConfig { run_id, config_toml, ..self.manifest.run_config.clone() };
         let mut manifest = Manifest::new(run_config, &config)?;
         let from = Self::open_unchecked(&self.dir)?.manifest;
@@ -101,7 +101,7 @@ impl Run {
         }
         let ids: Vec<String> = moves.iter().map(|it| it.move_id.to_string()).collect();
         let problem = format!("the run has no move {move_id}; it has: {}", ids.join(", "));
-        Err(RunError::InvalidOperation(problem))
+        Err(RunError::InvalidRequest(problem))
     }
 
     /// Rewinds the threads to the fork point and deletes the debates that will be repeated.
@@ -115,7 +115,7 @@ impl Run {
         };
         let pipeline = self.open_resources(&options, None, Vec::new()).await?.thread;
         let Some(head) = pipeline.state().await? else {
-            return Err(RunError::InvalidOperation("the run has not started yet".to_owned()));
+            return Err(RunError::InvalidRequest("the run has not started yet".to_owned()));
         };
         let is_kept = |it: MoveId| match at {
             ForkPoint::Layer(_) => false,

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
+use app_support::files;
 use graph_core::MemorySaver;
 use sandbox_vm::Isolation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{error::RunError, files};
+use super::error::RunError;
 use crate::{
     config::{Config, Group},
     data::DataSource,
@@ -263,5 +264,5 @@ fn tasks() -> BTreeMap<String, String> {
 
 /// Returns the first half of the text's SHA-256 hash, in hexadecimal.
 fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(16).map(|it| format!("{it:02x}")).collect()
+    hex::encode(&Sha256::digest(text.as_bytes())[..16])
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use app_support::files;
 use graph_core::Thread;
 use graph_store::sqlite::SqliteSaver;
 use llm::{RecordMode, Recording};
@@ -9,7 +10,6 @@ use sandbox_vm::{Isolation, Sandboxes};
 
 use super::{
     error::RunError,
-    files,
     options::ResumeOptions,
     run_dir::{CALLS_FILE, PIPELINE_THREAD, Run},
 };

@@ -1,5 +1,6 @@
 //! Executes a run from its last checkpoint to its end.
 
+use app_support::{files, lock::DirLock};
 use graph_core::{
     EventKind, Input, RunOptions, RunOutcome as GraphOutcome, StreamMode, Thread, ThreadState,
 };
@@ -9,10 +10,10 @@ use tokio::task::spawn_blocking;
 
 use super::{
     error::RunError,
-    files,
     options::ResumeOptions,
     outcome::collect_outcome,
     resources::RunResources,
+    result_files,
     retry_debates::reset_incomplete_debates,
     run_dir::{PIPELINE_THREAD, REVIEWED_FILE, Run},
 };
@@ -59,7 +60,7 @@ impl Run {
         recorded_isolation: Vec<IsolationRecord>,
         mut on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<RunOutcome, RunError> {
-        let _lock = self.lock_exclusive()?;
+        let _lock = DirLock::exclusive(&self.dir)?;
         let traces = options.trace.then(DebateTraces::default);
         let resources = self.open_resources(&options, traces.clone(), recorded_isolation).await?;
         let log = EventLog::open(self.dir.join("events.jsonl"))?;
@@ -106,9 +107,7 @@ impl Run {
             };
             self.write_documents(&thread).await?;
             let Some(interrupt) = exit.interrupts().first() else {
-                return Err(RunError::InvalidOperation(
-                    "the pipeline stopped before its end".to_owned(),
-                ));
+                return Err(RunError::Internal("the pipeline stopped before its end".to_owned()));
             };
             // In a replay, the reviewer's decision was copied from the original run.
             let Some(review) = self.stored_review()? else {
@@ -157,7 +156,7 @@ impl Run {
         }
         let text = serde_json::to_string_pretty(&review);
         let text = text.map_err(|error| invalid(error.to_string()))?;
-        files::write_synced(&path, &(text + "\n"))
+        Ok(files::write_synced(&path, &(text + "\n"))?)
     }
 
     /// Returns the stored decision of the reviewer.
@@ -177,13 +176,13 @@ impl Run {
         // thread.
         let written = spawn_blocking(move || {
             let Some(outcome) = collect_outcome(&run, &state)? else {
-                return Err(RunError::InvalidOperation("the run has no company data".to_owned()));
+                return Err(RunError::Internal("the run has no company data".to_owned()));
             };
             let report = Report::new(outcome);
-            files::write_results(&run.dir, &state, &report)?;
+            result_files::write_results(&run.dir, &state, &report)?;
             Ok(Box::new(report))
         });
-        let aborted = |_| RunError::InvalidOperation("writing the results was aborted".to_owned());
+        let aborted = |_| RunError::Internal("writing the results was aborted".to_owned());
         written.await.map_err(aborted)?
     }
 }
@@ -227,7 +226,7 @@ impl Run {
     /// Writes the documents that exist so far.
     async fn write_documents(&self, thread: &Thread<PipelineState, Deps>) -> Result<(), RunError> {
         match thread.state().await? {
-            Some(head) => files::write_documents(&self.dir, &head.values),
+            Some(head) => Ok(result_files::write_documents(&self.dir, &head.values)?),
             None => Ok(()),
         }
     }

@@ -5,9 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use app_support::files;
+
 use super::{
     error::RunError,
-    files,
     manifest::{Manifest, RunConfig},
 };
 use crate::{config::Config, models::Limit, pipeline::ReviewRequest};
@@ -50,7 +51,7 @@ impl Run {
         manifest: Manifest,
         config: Config,
     ) -> Result<Self, RunError> {
-        if std::fs::read_dir(&dir).is_ok_and(|mut it| it.next().is_some()) {
+        if !files::is_empty_dir(&dir) {
             return Err(RunError::DirNotEmpty(dir));
         }
         files::create_dir(&dir)?;
@@ -98,7 +99,7 @@ impl Run {
     /// Stores a new spending limit for the whole run.
     pub fn store_limit(&mut self, limit: Limit) -> Result<(), RunError> {
         self.manifest.limit = limit;
-        files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())
+        Ok(files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())?)
     }
 
     /// Returns whether the moves have been reviewed.

@@ -1,17 +1,16 @@
 //! Access to the threads of a run.
 
-use std::{
-    fmt, fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fmt, path::Path};
 
+use app_support::{
+    files::{self, FileError},
+    lock::DirLock,
+};
 use graph_core::{Checkpointer, State, Thread, ThreadState, checkpoint::Lookup};
 use graph_store::sqlite::SqliteSaver;
 
 use super::{
     error::RunError,
-    files, new_run,
     run_dir::{PIPELINE_THREAD, Run, THREADS_FILE},
 };
 use crate::pipeline::PipelineState;
@@ -34,32 +33,10 @@ impl Run {
 
     /// Reads the newest state of the pipeline from a copy of the database.
     pub(super) async fn read_state_copy(&self) -> Result<PipelineState, RunError> {
-        let _lock = self.lock_shared()?;
-        let scratch = ScratchDir::new()?;
-        self.copy_threads(&scratch.0)?;
-        let saver: Arc<SqliteSaver> = Arc::new(SqliteSaver::open(scratch.0.join(THREADS_FILE))?);
-        load_pipeline_state(&saver).await
-    }
-}
-
-/// A temporary directory, removed on drop.
-struct ScratchDir(PathBuf);
-
-impl ScratchDir {
-    fn new() -> Result<Self, RunError> {
-        let name = new_run::random_hex(8)
-            .map_err(|error| RunError::InvalidOperation(error.to_string()))?;
-        let dir = std::env::temp_dir().join(format!("consulting-threads-{name}"));
-        files::create_dir(&dir)?;
-        Ok(Self(dir))
-    }
-}
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, dir = %self.0.display(), "cannot remove a temporary copy of the database");
-        }
+        let _lock = DirLock::shared(&self.dir)?;
+        let scratch = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
+        self.copy_threads(scratch.path())?;
+        load_pipeline_state(&SqliteSaver::open(scratch.path().join(THREADS_FILE))?).await
     }
 }
 
@@ -72,7 +49,10 @@ pub(super) async fn load_pipeline_state(saver: &SqliteSaver) -> Result<PipelineS
     for (name, value) in head.map(|it| it.values).into_iter().flatten() {
         if let Some(index) = names.iter().position(|it| *it == name) {
             let set = state.set_value(index, value);
-            set.map_err(|error| RunError::InvalidOperation(error.to_string()))?;
+            set.map_err(|error| RunError::InvalidFile {
+                path: THREADS_FILE.into(),
+                problem: error.to_string(),
+            })?;
         }
     }
     Ok(state)
@@ -96,5 +76,5 @@ pub(super) async fn find_checkpoint<S: State, C: Send + Sync + 'static>(
         }
         next = state.parent;
     }
-    Err(RunError::InvalidOperation(format!("the run has not reached {at}")))
+    Err(RunError::InvalidRequest(format!("the run has not reached {at}")))
 }

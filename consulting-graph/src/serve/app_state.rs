@@ -1,7 +1,11 @@
 //! State shared by the routes.
 
-use std::{fs::File, path::PathBuf, slice, sync::Arc};
+use std::{path::PathBuf, slice, sync::Arc};
 
+use app_support::{
+    lock::DirLock,
+    run_id::{now, run_id},
+};
 use chrono::NaiveDate;
 use graph_server::{
     NewRun, Registry, RunInfo, Service,
@@ -61,7 +65,7 @@ pub(super) struct AppState {
     /// Checks API keys.
     pub(super) guard: Arc<Guard>,
     /// Lock on the directory of all runs, held as long as the server runs.
-    pub(super) _lock: Arc<File>,
+    pub(super) _lock: Arc<DirLock>,
     pub(super) spending_meters: SpendingMeters,
     /// Held while a run is replayed for its trace. Only one replay runs at a time, because it takes seconds of CPU
     /// time.
@@ -90,8 +94,8 @@ impl AppState {
         let config_toml = self.config_with_rounds(request.rounds)?;
         let choice =
             ModelChoice { seed: request.seed.unwrap_or(self.choice.seed), ..self.choice.clone() };
-        let run_id = new_run::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
-        let as_of = self.as_of.unwrap_or_else(|| new_run::now().date_naive());
+        let run_id = run_id(&ticker.slug()).map_err(|error| Problem::internal(&error))?;
+        let as_of = self.as_of.unwrap_or_else(|| now().date_naive());
         let run_config = RunConfig {
             run_id: run_id.clone(),
             ticker: ticker.to_string(),
@@ -134,7 +138,7 @@ impl AppState {
         let limit = Budget { max_tokens: request.max_tokens, max_dollars: request.max_dollars };
         let stored_input = self.stored_input(request.concurrency, limit, Some(info.id.clone()))?;
         let ticker = Ticker::parse(&info.subject).map_err(|error| Problem::internal(&error))?;
-        let run_id = new_run::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
+        let run_id = run_id(&ticker.slug()).map_err(|error| Problem::internal(&error))?;
         let (from, dir) = (self.runner.run_dir(id), self.runner.run_dir(&run_id));
         let (new_id, runtime, max_limit) =
             (run_id.clone(), Handle::current(), self.runner.max_limit);

@@ -20,7 +20,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// client.
 pub(super) fn http_problem(problem: RunError) -> Problem {
     match problem {
-        RunError::Config(_) | RunError::InvalidOperation(_) | RunError::NotAwaitingReview => {
+        RunError::Config(_) | RunError::InvalidRequest(_) | RunError::NotAwaitingReview => {
             Problem::invalid(problem.to_string())
         }
         RunError::Setting { setting, problem } => {
@@ -44,7 +44,7 @@ pub(super) fn client_message(id: &str, run: Option<&Run>, problem: &RunError) ->
             RunError::NotAwaitingReview
             | RunError::IncompleteRecording(_)
             | RunError::UnknownBackend(..)
-            | RunError::InvalidOperation(_),
+            | RunError::InvalidRequest(_),
             _,
         ) => problem.to_string(),
         _ => {

@@ -1,5 +1,6 @@
 //! Errors of the executor.
 
+use app_support::run_id::RandomError;
 use sandbox_vm::Error;
 
 use super::backend_names::BACKENDS;
@@ -16,8 +17,8 @@ pub enum ExecutorError {
     #[error(transparent)]
     Wheel(#[from] WheelError),
     /// The operating system provided no random bytes.
-    #[error("cannot read random bytes from the operating system: {0}")]
-    Random(#[from] getrandom::Error),
+    #[error(transparent)]
+    Random(#[from] RandomError),
     /// The executor has been closed.
     #[error("the executor is closed; it runs no more programs")]
     Closed,

@@ -7,10 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use app_support::files::FileError;
 use sha2::{Digest, Sha256};
 use zip::{ZipArchive, result::ZipError};
 
-use super::{WheelError, Wheels, hex};
+use super::{WheelError, Wheels};
 
 impl Wheels {
     /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that contains
@@ -26,15 +27,11 @@ impl Wheels {
 /// packages, and each list of packages is unpacked only once, by the first process that needs it.
 fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
     let dir = cache.join(dir_name(wheels));
-    let with = |path: &Path| {
-        let path = path.to_owned();
-        |source| WheelError::File { path, source }
-    };
-    fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(with(&dir))?;
+    fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(FileError::at(&dir))?;
     // This process holds the lock, so any existing work directory was left behind by a process that died.
     let lock = dir.join(".lock");
     let held = fs::File::create(&lock).and_then(|it| it.lock().map(|()| it));
-    let _held = held.map_err(with(&lock))?;
+    let _held = held.map_err(FileError::at(&lock))?;
     for package in wheels.by_name.keys() {
         let (target, work) = (dir.join(package), dir.join(format!(".{package}")));
         if target.is_dir() {
@@ -44,8 +41,8 @@ fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
         let _ = fs::remove_dir_all(&work);
         unpack(&wheel.bytes, &work)
             .map_err(|problem| WheelError::Unpack { path: wheel.path, problem })?;
-        make_tree_readable(&work).map_err(with(&work))?;
-        fs::rename(&work, &target).map_err(with(&target))?;
+        make_tree_readable(&work).map_err(FileError::at(&work))?;
+        fs::rename(&work, &target).map_err(FileError::at(&target))?;
     }
     Ok(dir)
 }
@@ -69,7 +66,7 @@ fn dir_name(wheels: &Wheels) -> String {
     for (package, wheel) in &wheels.by_name {
         digest.update(format!("{package} {}\n", wheel.sha256.to_ascii_lowercase()));
     }
-    hex(&digest.finalize()[..16])
+    hex::encode(&digest.finalize()[..16])
 }
 
 fn unpack(bytes: &[u8], into: &Path) -> Result<(), ZipError> {

@@ -51,7 +51,7 @@ fn check_debate(
     if round > before.rounds && after.rounds <= before.rounds {
         let rounds = before.rounds;
         let problem = format!("the run has no round {at}: its debates have rounds 1 to {rounds}");
-        return Err(RunError::InvalidOperation(problem));
+        return Err(RunError::InvalidRequest(problem));
     }
     let (setting, problem) = if makers(before) != makers(after) {
         (

@@ -1,6 +1,6 @@
 //! Styled text for a terminal, measured in columns.
 
-use consulting_graph::fence::strip_invisible;
+use app_support::terminal::strip_invisible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Style of a span.
