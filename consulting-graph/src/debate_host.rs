@@ -58,7 +58,6 @@ pub struct DebateHost {
     pub fence: Fence,
     /// Models that answer the calls of the debates.
     pub models: Arc<Models>,
-    /// Sandboxes in which the debates run.
     pub sandboxes: Sandboxes,
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
@@ -95,7 +94,6 @@ impl DebateTraces {
     }
 }
 
-/// A debate to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DebateRequest<'a> {
     pub(crate) the_move: &'a Move,
@@ -111,7 +109,7 @@ impl DebateHost {
     }
 
     /// Returns whether the back end isolates guests from the host.
-    pub fn is_isolated(&self) -> bool {
+    pub(crate) fn is_isolated(&self) -> bool {
         self.sandboxes.isolated()
     }
 
@@ -306,7 +304,6 @@ impl DebateHost {
             .step_limit(steps)
     }
 
-    /// Returns the initial state of a debate.
     fn initial_state(&self, debate: DebateRequest<'_>) -> Result<Map<String, Value>, NodeError> {
         let state = SandboxState {
             brief: Brief::new(debate.the_move, debate.findings),

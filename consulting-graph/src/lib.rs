@@ -24,6 +24,10 @@
 //! | the report | [`report`] |
 //! | cost estimate, spending so far, comparison of two runs | [`plan`], [`spending`], [`diff`] |
 //! | the HTTP service and its web page | [`serve`] |
+#![allow(
+    missing_docs,
+    reason = "an application: only its own program and tests use the items of this library"
+)]
 
 pub mod call;
 pub mod citation;

@@ -27,7 +27,6 @@ pub use choice::{ModelChoice, ModelChoiceError};
 /// Maximum number of concurrent calls to one provider.
 pub(crate) const MAX_CONCURRENT_CALLS: usize = 16;
 
-/// Models of a run.
 #[derive(Debug)]
 pub struct Models {
     config: Config,
@@ -43,7 +42,6 @@ pub struct Models {
     storage_failure: OnceLock<String>,
 }
 
-/// A model with its layers.
 #[derive(Debug)]
 struct LayeredModel {
     /// Model for debate turns. It refuses calls that would use the budget reserved for scoring.
@@ -97,8 +95,7 @@ impl Models {
         &self.choice
     }
 
-    /// Returns the model settings of an agent.
-    pub fn call_settings(&self, group: Group, agent_id: &str) -> CallSettings {
+    pub(crate) fn call_settings(&self, group: Group, agent_id: &str) -> CallSettings {
         self.choice.call_settings(&self.config, group, agent_id)
     }
 
@@ -139,17 +136,17 @@ impl Models {
     }
 
     /// Returns the error of the first call that a replay did not find in its recording.
-    pub fn unrecorded_call(&self) -> Option<&str> {
+    pub(crate) fn unrecorded_call(&self) -> Option<&str> {
         self.unrecorded_call.get().map(String::as_str)
     }
 
     /// Returns the error of the first answer that could not be written to the recording.
-    pub fn storage_failure(&self) -> Option<&str> {
+    pub(crate) fn storage_failure(&self) -> Option<&str> {
         self.storage_failure.get().map(String::as_str)
     }
 
     /// Reserves budget for the scoring of one debate until the returned guard is dropped.
-    pub fn reserve_scoring(&self) -> ScoringReserve<'_> {
+    pub(crate) fn reserve_scoring(&self) -> ScoringReserve<'_> {
         if let Some(budget) = &self.budget {
             budget.debate_started();
         }
@@ -157,7 +154,7 @@ impl Models {
     }
 
     /// Returns how much of the budget is used, in percent. Returns `None` if the run has no budget.
-    pub fn budget_used_percent(&self) -> Option<u64> {
+    pub(crate) fn budget_used_percent(&self) -> Option<u64> {
         self.budget.as_ref()?.used_percent()
     }
 }

@@ -32,7 +32,6 @@ pub use state::{MoveLogs, PipelineState, PipelineStateUpdate};
 /// Name of the pipeline graph.
 pub const GRAPH: &str = "consulting";
 
-/// Builds the pipeline graph with the given checkpointer.
 pub fn graph(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<PipelineState, Deps>, BuildError> {

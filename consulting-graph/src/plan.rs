@@ -42,15 +42,11 @@ pub struct Plan {
 pub struct Estimate {
     /// The role: a group, or one decision maker.
     pub role: String,
-    /// The models used.
     pub models: BTreeSet<String>,
-    /// Number of calls.
     pub calls: u64,
-    /// Number of input tokens.
     pub input_tokens: u64,
     /// Number of input tokens read from a provider's prompt cache.
     pub cached_tokens: u64,
-    /// Number of output tokens.
     pub output_tokens: u64,
     /// Cost in dollars with a prompt cache, if the price is known.
     pub dollars: Option<f64>,

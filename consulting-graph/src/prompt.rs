@@ -14,6 +14,7 @@ mod scoring;
 
 pub use brief::Brief;
 pub use debate::{critic_opening, critic_reply, maker_reply};
-pub use layers::{Chunk, analyst, analyst_retry, inference, inference_retry, synthesizer};
+pub(crate) use layers::inference_retry;
+pub use layers::{Chunk, analyst, analyst_retry, inference, synthesizer};
 pub(crate) use samples::samples;
 pub use scoring::{baseline, repair, score};

@@ -29,7 +29,6 @@ pub use error::RunError;
 pub use fork::ForkPoint;
 pub use manifest::{AgentModel, ForkOrigin, Manifest, RunConfig};
 pub use options::ResumeOptions;
-pub use outcome::collect_outcome;
 pub use replay::ReplayResult;
 pub use resume::RunOutcome;
 pub use run_dir::Run;

@@ -47,10 +47,8 @@ use crate::{
     run::{RunError, new_run},
 };
 
-/// Options of the server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// Directory of all runs.
     pub runs_dir: PathBuf,
     /// Text of the configuration file for new runs.
     pub config: String,
@@ -76,30 +74,19 @@ pub struct ServeOptions {
     pub guard: Guard,
 }
 
-/// The error returned when the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The configuration is invalid, or a graph does not compile.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The registry of runs cannot be used.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The service cannot be opened.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// Another server is using the directory.
     #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
     DirLocked(PathBuf),
-    /// The directory of runs, or a file in it, cannot be accessed.
     #[error("cannot access {}: {source}; choose another directory with --runs", path.display())]
-    Io {
-        /// Path of the directory or file.
-        path: PathBuf,
-        /// I/O error.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 #[derive(OpenApi)]

@@ -12,13 +12,11 @@ const MAX_READ: u64 = 1 << 20;
 /// Calls, tokens and money spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spending {
-    /// Number of answered calls.
     pub calls: u64,
     /// Input tokens, including cached ones.
     pub input: u64,
     /// Input tokens that the provider read from its cache.
     pub cached: u64,
-    /// Output tokens.
     pub output: u64,
     /// Money spent, excluding calls whose price is unknown.
     pub money: Money,
@@ -55,7 +53,7 @@ impl SpendingMeter {
     }
 
     /// Reads to the end of the recording and returns the spending.
-    pub fn read_all(&mut self) -> Spending {
+    pub(crate) fn read_all(&mut self) -> Spending {
         self.read_up_to(u64::MAX)
     }
 

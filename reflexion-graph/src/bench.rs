@@ -21,10 +21,8 @@ use crate::{
     state::Session,
 };
 
-/// Options of a benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Maximum number of attempts per session.
     pub max_attempts: u32,
     /// What to do after a failed attempt.
     pub strategy: Strategy,
@@ -36,19 +34,11 @@ pub struct Options {
     pub concurrency: usize,
 }
 
-/// The error returned when a benchmark cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// A problem is invalid, either by itself or in combination with the given options.
     #[error("problem `{id}`: {problem}")]
-    Job {
-        /// Id of the problem.
-        id: String,
-        /// What is invalid.
-        problem: JobError,
-    },
-    /// The graph does not compile.
+    Job { id: String, problem: JobError },
     #[error(transparent)]
     Graph(#[from] BuildError),
 }

@@ -23,7 +23,8 @@ use sandbox_vm::{
 
 pub use backend_names::BACKENDS;
 pub use error::ExecutorError;
-pub use options::{DISK, OUTPUT, Options, PROCESSES};
+pub use options::Options;
+pub(crate) use options::{DISK, PROCESSES};
 
 use crate::{
     execution::{Execution, Status},
@@ -65,15 +66,12 @@ struct Shared {
 pub struct ExecutorStats {
     /// Maximum number of sandboxes.
     pub size: usize,
-    /// Number of sandboxes in use.
     pub in_use: usize,
     /// Highest number of sandboxes that were in use at the same time.
     pub peak_in_use: usize,
     /// Number of running sandboxes, idle ones included.
     pub alive: usize,
-    /// Number of programs executed.
     pub executions: u64,
-    /// Metrics of the sandbox pool.
     pub pool: PoolMetrics,
 }
 
@@ -121,7 +119,6 @@ impl Executor {
         &self.shared.sandboxes
     }
 
-    /// Returns the current statistics.
     pub fn stats(&self) -> ExecutorStats {
         let shared = &self.shared;
         ExecutorStats {

@@ -53,7 +53,6 @@ pub struct Manifest {
     pub job: Job,
     /// The model that writes programs.
     pub choice: ModelChoice,
-    /// Configuration of the sandboxes.
     #[serde(rename = "place")]
     pub sandbox: SandboxConfig,
     /// Maximum spending.
@@ -64,13 +63,11 @@ pub struct Manifest {
     pub earlier_attempts: Vec<Attempt>,
 }
 
-/// Configuration of the sandboxes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SandboxConfig {
     /// Name of the back end. If `None`, the default is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// Maximum number of sandboxes.
     pub pool: usize,
     /// CPU share of each sandbox; 1.0 is one processor.
     pub cpus: f64,
@@ -84,64 +81,40 @@ pub struct SandboxConfig {
 /// Contents of `result.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The task.
     pub task: String,
     /// The model that wrote the programs.
     pub model: String,
-    /// Outcome of the session.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// All attempts.
     pub history: Vec<Attempt>,
-    /// Cost of each model call.
     pub calls: Vec<CallCost>,
 }
 
-/// The error returned when an operation on a session fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The job is invalid.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// The directory contains no session.
     #[error("{} contains no session; create one with `agent-sandbox run`", .0.display())]
     NoRun(PathBuf),
-    /// The directory of a new session is not empty.
     #[error("{} is not empty; choose another folder with --out", .0.display())]
     NotEmpty(PathBuf),
-    /// The session is not complete.
     #[error("the session in {dir} is not complete; finish it with `agent-sandbox resume {dir}`", dir = .0.display())]
     Unfinished(PathBuf),
-    /// The attempt does not exist.
     #[error("cannot fork {dir} at attempt {at}; choose an attempt from 1 to {most}", dir = dir.display())]
-    NoAttempt {
-        /// Directory of the session.
-        dir: PathBuf,
-        /// The requested attempt.
-        at: u32,
-        /// The last valid attempt number.
-        most: u32,
-    },
-    /// Another process is running the session.
+    NoAttempt { dir: PathBuf, at: u32, most: u32 },
     #[error("another process is running the session in {}; wait for it or stop it", .0.display())]
     Busy(PathBuf),
-    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The event log cannot be read or written.
     #[error(transparent)]
     Events(#[from] EventLogError),
-    /// The session's database cannot be opened.
     #[error(transparent)]
     Store(#[from] graph_store::OpenError),
-    /// The graph does not compile.
     #[error(transparent)]
     Graph(#[from] graph_core::BuildError),
-    /// The graph failed.
     #[error(transparent)]
     Run(#[from] graph_core::RunError),
-    /// The session stopped before it was complete.
     #[error("the session stopped before it was complete")]
     Stopped,
 }
@@ -181,7 +154,6 @@ impl Run {
         Ok(Self { dir, manifest, reopened: false })
     }
 
-    /// Returns the session's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -27,7 +27,6 @@ use crate::{
     run::SandboxConfig,
 };
 
-/// Options for a server.
 #[derive(Debug)]
 pub struct Options {
     /// Directory that contains one subdirectory per job.
@@ -53,17 +52,13 @@ pub struct Options {
     pub guard: Guard,
 }
 
-/// The error returned when the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The registry of jobs cannot be opened.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The service cannot be started.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The directory for the jobs cannot be created.
     #[error(transparent)]
     File(#[from] FileError),
 }

@@ -58,43 +58,22 @@ struct List {
     wheel: Vec<Wheel>,
 }
 
-/// The error returned when the package directory or a package is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WheelError {
-    /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The list of packages is missing or invalid.
     #[error("{}: {problem}", path.display())]
-    List {
-        /// The list.
-        path: PathBuf,
-        /// What is wrong with the list.
-        problem: String,
-    },
-    /// A file has the listed hash but is not a valid wheel.
+    List { path: PathBuf, problem: String },
     #[error("cannot unpack {}: {problem}; use a wheel, for example from `pip download`", path.display())]
-    Unpack {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        problem: zip::result::ZipError,
-    },
-    /// The hash of a file differs from the listed hash.
+    Unpack { path: PathBuf, problem: zip::result::ZipError },
     #[error(
         "{} is not the file listed in {LIST_FILE}: its SHA-256 is {found}; replace the file or correct the list",
         path.display()
     )]
-    Hash {
-        /// The file.
-        path: PathBuf,
-        /// SHA-256 of the file.
-        found: String,
-    },
+    Hash { path: PathBuf, found: String },
 }
 
-/// The error returned when a program requires packages that are not listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "dependency unavailable: {}; {}",
@@ -152,7 +131,7 @@ impl Wheels {
     }
 
     /// Returns the listed packages that a program with these dependencies needs, including transitive dependencies.
-    pub fn resolve(
+    pub(crate) fn resolve(
         &self,
         dependencies: &[String],
         language: &dyn Language,

@@ -4,12 +4,10 @@ use std::{collections::BTreeSet, fmt};
 
 use super::schema::{Config, Group, ModelSetting, Persona};
 
-/// An invalid value in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigViolation {
     /// Path to the value, such as `decision_makers[1].id`.
     pub path: String,
-    /// The error and how to correct it.
     pub message: String,
 }
 

@@ -5,21 +5,11 @@ use super::{
     schema::Config,
 };
 
-/// Error returned for an invalid configuration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file is not TOML or has unknown, missing or mistyped fields.
     #[error("line {line}, column {column}: {message}")]
-    Toml {
-        /// The line, counted from 1.
-        line: usize,
-        /// The column, counted from 1.
-        column: usize,
-        /// The parser's message.
-        message: String,
-    },
-    /// One or more values are invalid.
+    Toml { line: usize, column: usize, message: String },
     #[error("{}", .0.iter().map(ConfigViolation::to_string).collect::<Vec<_>>().join("\n"))]
     Violations(Vec<ConfigViolation>),
 }

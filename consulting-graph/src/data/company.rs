@@ -16,7 +16,6 @@ use super::{
 /// available.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Company {
-    /// The requested ticker.
     pub ticker: Ticker,
     /// The company's name as stated by the source.
     pub name: String,
@@ -40,7 +39,6 @@ pub struct Company {
     pub sector_ratios: Vec<SectorRatio>,
     /// Business metrics that are not line items of a financial statement, for example customer churn.
     pub metrics: Vec<Note>,
-    /// Management guidance.
     pub guidance: Vec<Note>,
     /// Recent corporate events.
     pub events: Vec<Note>,
@@ -67,18 +65,15 @@ pub enum Source {
 /// Revenue of one quarter, split into named parts that add up to the total.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// The quarter.
     pub period: Period,
     /// The name of each part and its revenue in dollars.
     pub parts: Vec<(String, i64)>,
 }
 
-/// A closing price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Price {
     /// The trading day.
     pub date: NaiveDate,
-    /// The price in cents.
     pub cents: i64,
 }
 
@@ -96,20 +91,16 @@ pub struct SectorRatio {
 pub struct Note {
     /// The date of the statement or event, if known.
     pub date: Option<NaiveDate>,
-    /// The text.
     pub text: String,
-    /// The origin of the text.
     pub origin: Origin,
 }
 
 /// A text supplied by the user. It is rendered with line numbers so that quotations can refer to a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
-    /// The file's name.
     pub name: String,
     /// The source document that this text is appended to.
     pub about: Subject,
-    /// The text.
     pub text: String,
 }
 
@@ -148,7 +139,7 @@ impl Company {
     }
 
     /// Returns the statement for the period one year before that of `statement`.
-    pub fn year_before(&self, statement: &Statement) -> Option<&Statement> {
+    pub(crate) fn year_before(&self, statement: &Statement) -> Option<&Statement> {
         let wanted = statement.period.year_before();
         self.annuals.iter().chain(&self.quarters).find(|it| it.period == wanted)
     }

@@ -22,13 +22,10 @@ pub fn table(company: &Company) -> Vec<Ratio> {
 /// One row of the ratio table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
-    /// The ratio's name.
     pub name: &'static str,
     /// The formula.
     pub definition: &'static str,
-    /// The period that the value refers to.
     pub period: Period,
-    /// The company's value.
     pub value: Value,
     /// The typical value in the sector, if known.
     pub sector: Option<Value>,
@@ -43,7 +40,6 @@ pub enum Value {
     Dollars(i64),
     /// A multiple, shown as in `2.4x`.
     Multiple(f64),
-    /// An amount in cents.
     Cents(i64),
 }
 

@@ -19,7 +19,7 @@ use super::{
 /// Returns the name and the origin of every statement value, for the appendix of a report.
 ///
 /// For a synthetic company, returns a single entry, because all its values have the same origin.
-pub fn provenance(company: &Company) -> Vec<(String, String)> {
+pub(crate) fn provenance(company: &Company) -> Vec<(String, String)> {
     if company.source == Source::Synthetic {
         return vec![("all".to_owned(), Origin::Synthetic.to_string())];
     }

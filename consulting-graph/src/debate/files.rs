@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// Directory of the transcripts, relative to the workspace.
-pub const LOGS_DIR: &str = "logs";
+pub(crate) const LOGS_DIR: &str = "logs";
 
 /// File with the scores, relative to the workspace.
-pub const SCORES_FILE: &str = "scores.json";
+pub(crate) const SCORES_FILE: &str = "scores.json";
 
 /// Returns the names of the transcripts of `makers` decision makers: `i1`, `i2`, …
-pub fn log_names(makers: usize) -> Vec<String> {
+pub(crate) fn log_names(makers: usize) -> Vec<String> {
     (0..makers).map(log_name).collect()
 }
 

@@ -112,7 +112,6 @@ async fn critic_turn<'a>(
     Ok((conversation, outcome))
 }
 
-/// A turn of one participant.
 pub(super) struct Turn<'a> {
     pub(super) participant: &'a Participant,
     pub(super) group: Group,
@@ -121,7 +120,6 @@ pub(super) struct Turn<'a> {
     pub(super) round: u32,
 }
 
-/// Result of a turn.
 pub(super) struct TurnOutcome {
     pub(super) outcome: CallOutcome,
     /// The request that was sent. `None` if it did not fit the context window.

@@ -15,9 +15,7 @@ const MAX_TRACE_EVENTS: usize = 20_000;
 /// Number of events that the guests of one debate may still send.
 #[derive(Debug)]
 pub(super) struct EventQuota {
-    /// Remaining number of debate events.
     remaining: usize,
-    /// Remaining number of trace events.
     remaining_trace: usize,
     /// Whether the warning about excess events was logged.
     is_warned: bool,

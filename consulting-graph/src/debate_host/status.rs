@@ -11,7 +11,6 @@ use crate::{
     moves::MoveId,
 };
 
-/// Status of a debate.
 pub(super) enum DebateStatus {
     /// No checkpoint exists.
     New,

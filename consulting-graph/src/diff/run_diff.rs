@@ -8,10 +8,8 @@ use crate::{
     report::Report,
 };
 
-/// Differences between two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunDiff {
-    /// Ids of the runs.
     pub runs: Sides<String>,
     /// Settings that differ, sorted by path.
     pub settings: Vec<SettingChange>,
@@ -19,7 +17,6 @@ pub struct RunDiff {
     pub first: Option<Divergence>,
     /// Moves whose score or rank differs, sorted by number.
     pub moves: Vec<MoveChange>,
-    /// Cost of the runs.
     pub cost: Sides<Cost>,
 }
 
@@ -35,24 +32,17 @@ pub struct Divergence {
 /// A move whose score or rank differs. Both are `None` for a run in which the move has no score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MoveChange {
-    /// Id of the move.
     pub move_id: MoveId,
     /// Title in the second run, or in the first run if only the first run has the move.
     pub title: String,
-    /// Rank, starting at 1.
     pub rank: Sides<Option<usize>>,
-    /// Total score.
     pub score: Sides<Option<u32>>,
 }
 
-/// Cost of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
-    /// Number of calls.
     pub calls: u64,
-    /// Input tokens.
     pub input_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
     /// Cost in dollars. `None` if a price is unknown.
     pub dollars: Option<f64>,

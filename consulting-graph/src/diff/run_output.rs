@@ -4,32 +4,17 @@ use std::{io, path::PathBuf};
 
 use crate::{report::Report, run::Run};
 
-/// The error returned when two runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
-    /// A run has no report.
     #[error("{} does not exist, because the run is not complete; complete it with `consulting resume`", .0.display())]
     NoReport(PathBuf),
-    /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// Path of the file.
-        path: PathBuf,
-        /// I/O error.
-        source: io::Error,
-    },
-    /// A report cannot be parsed.
+    Io { path: PathBuf, source: io::Error },
     #[error("{} is not a valid report of this program version: {problem}", path.display())]
-    Report {
-        /// Path of the file.
-        path: PathBuf,
-        /// Parse error.
-        problem: String,
-    },
+    Report { path: PathBuf, problem: String },
 }
 
-/// Outputs of a run.
 pub(super) struct RunOutput {
     pub(super) report: Report,
     /// Documents of layer 0, by file name.

@@ -60,7 +60,6 @@ pub enum Direction {
 /// Topic of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Kind {
     Growth,
     Margin,

@@ -136,7 +136,6 @@ fn tension(point: &str, number_of: impl Fn(&FindingId) -> Option<u8>) -> Option<
     (between.len() > 1).then(|| TensionDraft { between, text: text.trim().to_owned() })
 }
 
-/// Returns the serialized name of a variant.
 fn variant_name<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value)
         .ok()

@@ -11,22 +11,16 @@ use crate::data::Ticker;
 /// The numbered findings that one inference derived from its source document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
-    /// The inference that produced the findings.
     pub inference: Inference,
-    /// The company that the findings are about.
     pub ticker: Ticker,
     /// The findings, sorted by id.
     pub findings: Vec<Finding>,
-    /// Contradictions between the findings.
     pub tensions: Vec<Tension>,
 }
 
-/// A numbered finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The id used in citations.
     pub id: FindingId,
-    /// The content.
     #[serde(flatten)]
     pub draft: FindingDraft,
 }
@@ -34,7 +28,6 @@ pub struct Finding {
 /// A contradiction between numbered findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tension {
-    /// The findings.
     pub between: Vec<FindingId>,
     /// How they contradict each other.
     pub text: String,
@@ -57,7 +50,6 @@ impl Findings {
         Self { inference, ticker, tensions: tensions.collect(), findings }
     }
 
-    /// Returns the finding with the given id.
     pub fn get(&self, id: FindingId) -> Option<&Finding> {
         self.findings.iter().find(|it| it.id == id)
     }

@@ -5,18 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{draft::MoveDraft, id::MoveId};
 use crate::data::Ticker;
 
-/// A numbered move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The move's id.
     pub move_id: MoveId,
     /// Id of the analyst, such as `analyst_3`.
     pub agent_id: String,
     /// Display name of the analyst.
     pub persona: String,
-    /// The company that the move is for.
     pub ticker: Ticker,
-    /// The proposal.
     #[serde(flatten)]
     pub draft: MoveDraft,
 }
@@ -26,7 +22,6 @@ pub struct Move {
 pub struct MissingMove {
     /// The id that was reserved for the move.
     pub move_id: MoveId,
-    /// Id of the analyst.
     pub agent_id: String,
 }
 
@@ -35,9 +30,7 @@ pub struct MissingMove {
 pub struct Author<'a> {
     /// The analyst's position in the configuration, counted from 1.
     pub number: u16,
-    /// The analyst's id.
     pub agent_id: &'a str,
-    /// The analyst's name.
     pub persona: &'a str,
 }
 

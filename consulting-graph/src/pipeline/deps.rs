@@ -18,7 +18,6 @@ use crate::{
 pub struct Deps {
     /// Agents, metrics and debate settings.
     pub config: Config,
-    /// Source of the company data.
     pub data: DataSource,
     /// Delimiters around untrusted text in prompts.
     pub fence: Fence,

@@ -11,9 +11,7 @@ pub struct Assumptions {
     pub concurrency: usize,
     /// Whether moves are also scored before the debates.
     pub baseline: bool,
-    /// Duration of one call in seconds.
     pub seconds_per_call: f64,
-    /// Maximum number of concurrent calls.
     #[serde(rename = "calls_at_once")]
     pub max_concurrent_calls: usize,
     /// Length in tokens of the shortest prefix that a provider is assumed to cache. Most providers also cache shorter

@@ -27,7 +27,6 @@ pub(super) struct Conversation {
     pub(super) calls: Vec<Call>,
 }
 
-/// One model call.
 pub(super) struct Call {
     pub(super) group: Group,
     /// Id of the persona.
@@ -176,7 +175,6 @@ fn passages(log: &[Round]) -> Vec<TranscriptItem<'_>> {
     log.iter().map(TranscriptItem::Round).collect()
 }
 
-/// Returns a text of the given number of tokens.
 fn filler(tokens: u64) -> String {
     "x".repeat(usize::try_from(tokens * CHARS_PER_TOKEN).unwrap_or(usize::MAX))
 }

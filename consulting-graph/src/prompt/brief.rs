@@ -11,9 +11,7 @@ use crate::{
 /// Subject of a debate. All prompts of the debate contain the same brief.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Brief {
-    /// The company's ticker.
     pub ticker: String,
-    /// The move's id.
     pub move_id: String,
     /// The move as Markdown.
     pub document: String,

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-/// A number stated in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
     /// Byte range of the number in the text.
@@ -11,7 +10,6 @@ pub struct Quantity {
     pub value: f64,
     /// The number as written, before applying a scale such as `m` or `billion`.
     pub written: f64,
-    /// Unit of the number.
     pub unit: Unit,
     /// Place value of the last written digit: 0.1 for `4.2`, and 100 million for `$12.3bn`.
     pub step: f64,
@@ -19,12 +17,10 @@ pub struct Quantity {
     pub approximate: bool,
 }
 
-/// Unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Percent or percentage points.
     Percent,
-    /// An amount of money.
     Money,
     /// A multiple, as in `2.5x`.
     Multiple,

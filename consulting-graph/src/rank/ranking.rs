@@ -12,7 +12,6 @@ use crate::{
 /// All moves in ranked order, and the moves without a score.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ranking {
-    /// The recommended moves.
     pub recommended: Vec<Ranked>,
     /// The remaining ranked moves.
     pub other: Vec<Ranked>,
@@ -20,12 +19,9 @@ pub struct Ranking {
     pub unscored: Vec<Unscored>,
 }
 
-/// A move with its rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// The rank, counted from 1.
     pub rank: usize,
-    /// The move.
     pub move_id: MoveId,
     /// The sum of all scores for the move.
     pub total_score: u32,
@@ -40,7 +36,6 @@ pub struct Ranked {
 /// A move without a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unscored {
-    /// The move.
     pub move_id: MoveId,
     /// The reason why the move has no score.
     pub reason: String,

@@ -21,9 +21,7 @@ use crate::{
 pub struct Report {
     /// What the run produced.
     pub outcome: Outcome,
-    /// The ranked moves.
     pub ranking: Ranking,
-    /// Robustness of the recommendation.
     pub robustness: Robustness,
     /// How strict each decision maker is; `None` if there are too few scores.
     pub severity: Option<Severity>,

@@ -17,9 +17,7 @@ use crate::{
 /// Everything that a consulting run produced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The run's id.
     pub run_id: String,
-    /// The company.
     pub company: Company,
     /// The two source documents as computed from the data. Numbers are checked against these documents.
     pub documents: Vec<String>,
@@ -28,11 +26,9 @@ pub struct Outcome {
     pub narrated: BTreeMap<String, String>,
     /// The two sets of findings, F1 and F2.
     pub findings: Vec<Findings>,
-    /// The moves.
     pub moves: Vec<Move>,
     /// Moves that analysts did not deliver.
     pub missing: Vec<MissingMove>,
-    /// The scores after the debates.
     pub scores: Vec<MoveScore>,
     /// The scores before the debates, if requested.
     pub baselines: Vec<MoveScore>,
@@ -44,9 +40,7 @@ pub struct Outcome {
     pub provider: Provider,
     /// How the debates were isolated from the host.
     pub isolation: Isolation,
-    /// Spending by role.
     pub spending: Vec<Spending>,
-    /// Spending on the debate about each move.
     pub spending_by_move: Vec<Spending>,
     /// Spending on each round, summed over all debates.
     pub spending_by_round: Vec<Spending>,
@@ -72,19 +66,13 @@ pub struct Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Provider {
-    /// The scripted model.
     Scripted,
-    /// A provider's models.
-    Models {
-        /// The provider's name.
-        name: String,
-    },
+    Models { name: String },
 }
 
 /// How the debates were isolated from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Isolation {
-    /// The sandbox back end.
     pub backend: String,
     /// Whether the back end isolates the debates from the host.
     pub isolated: bool,
@@ -95,13 +83,10 @@ pub struct Isolation {
 pub struct Spending {
     /// The role, move or round.
     pub name: String,
-    /// Number of paid calls.
     pub calls: u64,
-    /// Number of input tokens.
     pub input_tokens: u64,
     /// Number of input tokens read from the provider's prompt cache.
     pub cached_tokens: u64,
-    /// Number of output tokens.
     pub output_tokens: u64,
     /// Cost in dollars, if the price is known.
     pub dollars: Option<f64>,

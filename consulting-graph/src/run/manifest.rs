@@ -21,13 +21,9 @@ use crate::{
 /// Configuration of a run, as given by the caller that creates the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunConfig {
-    /// Id of the run.
     pub run_id: String,
-    /// Ticker of the company.
     pub ticker: String,
-    /// Source of the company data.
     pub data: DataSource,
-    /// Provider and model.
     pub choice: ModelChoice,
     /// Whether moves are also scored before the debates.
     pub baseline: bool,
@@ -35,7 +31,6 @@ pub struct RunConfig {
     pub review: bool,
     /// Random part of the delimiters around untrusted text. It must be unknown to the authors of that text.
     pub nonce: String,
-    /// Text of the configuration file.
     #[serde(rename = "config")]
     pub config_toml: String,
 }
@@ -43,7 +38,6 @@ pub struct RunConfig {
 /// Configuration and environment of a run, stored in `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Configuration of the run.
     #[serde(flatten)]
     pub run_config: RunConfig,
     /// Versions of this program and of the engine.
@@ -52,7 +46,6 @@ pub struct Manifest {
     pub graphs: BTreeMap<String, String>,
     /// Hashes of the run configuration, by field.
     pub hashes: BTreeMap<String, String>,
-    /// Model and settings of every agent.
     pub models: BTreeMap<String, AgentModel>,
     /// Hashes of the agents' system prompts.
     pub prompts: BTreeMap<String, String>,
@@ -72,9 +65,7 @@ pub struct Manifest {
 /// Origin of a fork, and how the fork differs from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForkOrigin {
-    /// Manifest of the run that was forked.
     pub from: Manifest,
-    /// Fork point.
     pub at: String,
     /// Whether only the debate at the fork point is repeated.
     pub only: bool,
@@ -85,12 +76,10 @@ pub struct ForkOrigin {
     pub inherited_calls: usize,
 }
 
-/// Model and settings of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentModel {
     /// Model, as `provider/model`.
     pub model: String,
-    /// Sampling temperature.
     pub temperature: f64,
     /// Maximum length of an answer, in tokens.
     pub max_tokens: u32,

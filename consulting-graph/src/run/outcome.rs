@@ -17,7 +17,10 @@ use crate::{
 };
 
 /// Collects the data of the report. Returns `None` if the run has not read its company data yet.
-pub fn collect_outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunError> {
+pub(crate) fn collect_outcome(
+    run: &Run,
+    state: &PipelineState,
+) -> Result<Option<Outcome>, RunError> {
     let Some(company) = state.company.clone() else { return Ok(None) };
     let config = run.config();
     let run_config = &run.manifest().run_config;

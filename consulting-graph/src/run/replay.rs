@@ -19,14 +19,11 @@ use super::{
 };
 use crate::{debate_host::IsolationRecord, event::NumberedEvent, report::Report};
 
-/// Result of a replay.
 #[derive(Debug)]
 pub struct ReplayResult {
-    /// Directory of the replay.
     pub dir: PathBuf,
     /// Result files that were compared. All are identical to those of the run.
     pub files: Vec<String>,
-    /// Report of the replay.
     pub report: Box<Report>,
     /// Traces of the pipeline and of every debate.
     pub traces: Vec<(String, Trace)>,

@@ -20,7 +20,6 @@ use crate::{
     pipeline::{self, Deps, PipelineState},
 };
 
-/// Resources of an executing run.
 pub(super) struct RunResources {
     pub(super) thread: Thread<PipelineState, Deps>,
     pub(super) models: Arc<Models>,

@@ -28,9 +28,7 @@ use crate::{
 /// Outcome of an execution that did not fail.
 #[derive(Debug)]
 pub enum RunOutcome {
-    /// The run is complete.
     Complete {
-        /// The report.
         report: Box<Report>,
         /// Whether the run was already complete and there was nothing left to do.
         was_complete: bool,
@@ -159,7 +157,6 @@ impl Run {
         Ok(files::write_synced(&path, &(text + "\n"))?)
     }
 
-    /// Returns the stored decision of the reviewer.
     fn stored_review(&self) -> Result<Option<ReviewDecision>, RunError> {
         if !self.is_reviewed() {
             return Ok(None);

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{config::Config, models::Limit, pipeline::ReviewRequest};
 
-/// Name of the pipeline's thread.
 pub(crate) const PIPELINE_THREAD: &str = "pipeline";
 
 /// File with the reviewer's decision.
@@ -28,7 +27,6 @@ pub(crate) const CALLS_FILE: &str = "calls.jsonl";
 /// Database with the threads of the pipeline and of the debates.
 pub(crate) const THREADS_FILE: &str = "state.db";
 
-/// A run in its directory.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub(super) dir: PathBuf,
@@ -86,24 +84,22 @@ impl Run {
         Ok(Self { dir, manifest, config })
     }
 
-    /// Returns the directory of the run.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns the manifest of the run.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
     /// Stores a new spending limit for the whole run.
-    pub fn store_limit(&mut self, limit: Limit) -> Result<(), RunError> {
+    pub(crate) fn store_limit(&mut self, limit: Limit) -> Result<(), RunError> {
         self.manifest.limit = limit;
         Ok(files::write_synced(&self.dir.join("run.json"), &self.manifest.to_json())?)
     }
 
     /// Returns whether the moves have been reviewed.
-    pub fn is_reviewed(&self) -> bool {
+    pub(crate) fn is_reviewed(&self) -> bool {
         self.dir.join(REVIEWED_FILE).exists()
     }
 
@@ -116,7 +112,7 @@ impl Run {
     }
 
     /// Returns the moves to review, if the run is waiting for a review.
-    pub fn review_request(&self) -> Result<Option<ReviewRequest>, RunError> {
+    pub(crate) fn review_request(&self) -> Result<Option<ReviewRequest>, RunError> {
         if !self.awaits_review() {
             return Ok(None);
         }

@@ -45,7 +45,6 @@ pub(super) const CONCURRENT_FORKS: usize = 4;
 /// Maximum number of settings that a fork may change.
 const MAX_SETTINGS: usize = 100;
 
-/// State shared by the routes.
 #[derive(Debug, Clone)]
 pub(super) struct AppState {
     pub(super) service: Service,
@@ -225,7 +224,6 @@ impl AppState {
         blocking(move || Ok(spending_meters.read(&recording))).await
     }
 
-    /// Returns a run and its directory.
     pub(super) async fn find_run(&self, id: &str) -> Result<(RunInfo, PathBuf), Problem> {
         let mut info = self.service.get(id).await?;
         if self.import_external_results(slice::from_ref(&info)).await? {

@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// Unique name of the problem.
     pub id: String,
-    /// The task given to the model.
     pub task: String,
     /// Assertions that are executed after the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,13 +28,11 @@ struct Problems {
 }
 
 impl Problem {
-    /// Returns the built-in problems.
     pub fn builtin() -> Vec<Self> {
         Self::parse(include_str!("../../data/problems.toml"))
             .expect("the built-in problems are valid")
     }
 
-    /// Parses problems from TOML.
     pub fn parse(text: &str) -> Result<Vec<Self>, toml::de::Error> {
         Ok(toml::from_str::<Problems>(text)?.problem)
     }

@@ -8,13 +8,13 @@ use crate::{
 };
 
 /// Maximum total size of a program's standard output and standard error, in bytes.
-pub const OUTPUT: u64 = 1 << 20;
+pub(crate) const OUTPUT: u64 = 1 << 20;
 
 /// Maximum total size of the files that a program writes, in bytes.
-pub const DISK: u64 = 64 << 20;
+pub(crate) const DISK: u64 = 64 << 20;
 
 /// Maximum number of processes and OS threads in a sandbox.
-pub const PROCESSES: u32 = 64;
+pub(crate) const PROCESSES: u32 = 64;
 
 /// Options of an [`Executor`].
 #[derive(Debug)]
@@ -27,7 +27,6 @@ pub struct Options {
     pub memory: u64,
     /// CPU share of each sandbox; 1.0 is one processor.
     pub cpus: f64,
-    /// Language of the programs.
     pub language: Box<dyn Language>,
     /// Packages that programs may use.
     pub wheels: Wheels,

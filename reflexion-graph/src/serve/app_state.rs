@@ -14,7 +14,6 @@ use crate::{
     run::SandboxConfig,
 };
 
-/// State shared by all routes.
 #[derive(Clone, Debug)]
 pub(super) struct AppState {
     pub(super) service: Service,

@@ -7,7 +7,6 @@ use consulting_graph::{config::ConfigError, data::TickerError, run::RunError};
 
 use crate::args::API_KEY;
 
-/// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     Success,
@@ -31,7 +30,6 @@ impl From<ExitStatus> for ExitCode {
     }
 }
 
-/// The error returned when a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("TICKER: {0}")]

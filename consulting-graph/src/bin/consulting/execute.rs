@@ -189,7 +189,6 @@ fn exit_status(run: &Run, report: &Report) -> ExitStatus {
     ExitStatus::Unscored
 }
 
-/// Prints the result of a run.
 fn print_result(run: &Run, report: &Report, output: OutputArgs) -> Result<(), CliError> {
     if output.json {
         print_json(&json!({ "folder": run.dir(), "report": report }), false)

@@ -27,7 +27,6 @@ pub(crate) fn write_request(run: &Run, review: &ReviewRequest) -> Result<String,
     ))
 }
 
-/// Reads a review decision from a file.
 pub(crate) fn read(path: &Path) -> Result<ReviewDecision, CliError> {
     let text = files::read(path)?;
     let invalid = |problem| CliError::InvalidFile { path: path.to_owned(), problem };

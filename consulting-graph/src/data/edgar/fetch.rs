@@ -38,12 +38,10 @@ pub struct Downloader {
     /// Contact sent as the `User-Agent` of every request. It must contain an email address, because the SEC rejects
     /// requests without one.
     pub user_agent: String,
-    /// The cache directory.
     pub cache: PathBuf,
     /// Base URLs of the servers to download from.
     #[serde(default)]
     pub hosts: Hosts,
-    /// Maximum duration of one download.
     #[serde(skip, default = "default_timeout")]
     pub timeout: Duration,
     /// Maximum size of one file in bytes. The files of the largest companies have about ten million bytes.

@@ -30,7 +30,6 @@ impl TickerList {
         Ok(Self(companies.into_iter().map(|it| it.1).collect()))
     }
 
-    /// Returns the CIK number of the company with the given ticker.
     pub(super) fn cik(&self, ticker: &Ticker) -> Option<u64> {
         // The list uses BRK-B where the exchange uses BRK.B.
         let same = |it: &&Company| it.ticker.replace('-', ".") == ticker.as_str().replace('-', ".");

@@ -7,46 +7,24 @@ use super::super::{company::Note, origin::Origin};
 /// Maximum file size in bytes. A larger file would not fit into a prompt.
 pub(super) const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Name and content of an input file.
 #[derive(Debug, Clone)]
 pub struct InputFile {
     /// The file name without directories.
     pub name: String,
-    /// The content.
     pub text: String,
 }
 
-/// Error returned if the user's files cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// A file or the directory cannot be read.
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file is too large.
+    Io { path: PathBuf, source: io::Error },
     #[error("{} is larger than {} MiB; provide an excerpt", path.display(), MAX_FILE_BYTES >> 20)]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The directory has no input files; the field is the directory.
+    TooLarge { path: PathBuf },
     #[error("no .csv, .json, .md or .txt file in {}; add at least one", .0.display())]
     Empty(PathBuf),
-    /// The content of a file is invalid.
     #[error("{name}:{location}: {problem}")]
-    Content {
-        /// The file.
-        name: String,
-        /// The line number, or the path to a JSON value.
-        location: String,
-        /// The error and how to correct it.
-        problem: String,
-    },
+    Content { name: String, location: String, problem: String },
 }
 
 pub(super) fn note(file: &InputFile, location: &dyn ToString, text: &str) -> Note {

@@ -7,13 +7,10 @@ use crate::moves::MoveId;
 /// A point at which a run can be forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForkPoint {
-    /// Before layer 0, 1 or 2.
     Layer(u8),
     /// Before a round of a move's debate.
     Round {
-        /// Move whose debate is forked.
         move_id: MoveId,
-        /// Number of the round, starting at 1.
         round: u32,
     },
 }

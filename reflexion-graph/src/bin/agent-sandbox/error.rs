@@ -10,7 +10,6 @@ use reflexion_graph::{
 
 use crate::args::API_KEY;
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandStatus {
     Done,
@@ -32,7 +31,6 @@ impl From<CommandStatus> for ExitCode {
     }
 }
 
-/// The error returned when a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]

@@ -27,7 +27,6 @@ use crate::{
     setup, view,
 };
 
-/// Creates a session and runs it.
 pub(crate) async fn run(args: &RunArgs) -> Result<CommandStatus, CliError> {
     check_trace_writable(&args.output)?;
     let tests = match &args.test {

@@ -14,7 +14,6 @@ use reflexion_graph::{
 pub(crate) const SCRIPTED_NOTICE: &str =
     "No provider is configured: a SCRIPTED model answers with prepared programs.";
 
-/// Warning that programs run without isolation.
 pub(crate) const NOT_ISOLATED_WARNING: &str = "NOT ISOLATED: programs run directly on this machine with your \
      permissions and your files; omit --sandbox to isolate them.";
 
