@@ -28,9 +28,10 @@ pub fn create_dir(dir: &Path) -> Result<(), FileError> {
     fs::create_dir_all(dir).map_err(FileError::at(dir))
 }
 
-/// Returns whether a directory contains anything. A missing directory is empty.
+/// Returns whether a directory is empty. A missing directory is empty, and so is a path that is not a directory: the
+/// caller creates the directory, which reports the problem.
 pub fn is_empty_dir(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|mut it| it.next().is_none()) || !dir.exists()
+    fs::read_dir(dir).map_or(true, |mut it| it.next().is_none())
 }
 
 /// Reads a text file.

@@ -37,8 +37,8 @@ fn changed_moves(a: &Report, b: &Report) -> Vec<MoveChange> {
     };
     let (left, right) = (ranked(a), ranked(b));
     let title = |id: MoveId| {
-        let moves = b.outcome.moves.iter().chain(&a.outcome.moves);
-        moves.into_iter().find(|it| it.move_id == id).map(|it| it.draft.title.clone())
+        let found = b.outcome.find_move(id).or_else(|| a.outcome.find_move(id));
+        found.map(|it| it.draft.title.clone())
     };
     let mut ids: Vec<MoveId> = left.keys().chain(right.keys()).copied().collect();
     ids.sort();

@@ -134,15 +134,22 @@ impl Config {
         set(id) || set(group.name())
     }
 
-    pub(crate) fn personas(&self) -> Vec<&Persona> {
+    /// Returns all personas, each with its path in the configuration file.
+    pub(crate) fn personas(&self) -> Vec<(String, &Persona)> {
         let single = [
-            &self.synthesizers.financial,
-            &self.synthesizers.news,
-            &self.inferences.f1,
-            &self.inferences.f2,
-            &self.critic,
+            ("synthesizers.financial", &self.synthesizers.financial),
+            ("synthesizers.news", &self.synthesizers.news),
+            ("inferences.F1", &self.inferences.f1),
+            ("inferences.F2", &self.inferences.f2),
+            ("critic", &self.critic),
         ];
-        single.into_iter().chain(&self.analysts).chain(&self.decision_makers).collect()
+        let mut all: Vec<(String, &Persona)> = single.map(|(at, it)| (at.to_owned(), it)).into();
+        for (name, personas) in
+            [("analysts", &self.analysts), ("decision_makers", &self.decision_makers)]
+        {
+            all.extend(personas.iter().enumerate().map(|(idx, it)| (format!("{name}[{idx}]"), it)));
+        }
+        all
     }
 
     /// Returns all agents, each with its group. Decision makers appear twice, once as participants and once as scorers.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     difference::{SettingChange, Sides},
     moves::MoveId,
-    report::Report,
+    report::{Report, Spending},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,12 +60,12 @@ impl RunDiff {
 
 impl Cost {
     pub(super) fn of(report: &Report) -> Self {
-        let spending = &report.outcome.spending;
+        let total = Spending::total(&report.outcome.spending);
         Self {
-            calls: spending.iter().map(|it| it.calls).sum(),
-            input_tokens: spending.iter().map(|it| it.input_tokens).sum(),
-            output_tokens: spending.iter().map(|it| it.output_tokens).sum(),
-            dollars: spending.iter().map(|it| it.dollars).sum(),
+            calls: total.calls,
+            input_tokens: total.input_tokens,
+            output_tokens: total.output_tokens,
+            dollars: total.dollars,
             own_calls: report.outcome.own_spending.as_ref().map(|it| it.calls),
         }
     }

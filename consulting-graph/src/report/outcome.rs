@@ -91,3 +91,45 @@ pub struct Spending {
     /// Cost in dollars, if the price is known.
     pub dollars: Option<f64>,
 }
+
+impl Outcome {
+    /// Returns the move with the given id.
+    pub fn find_move(&self, id: MoveId) -> Option<&Move> {
+        self.moves.iter().find(|it| it.move_id == id)
+    }
+
+    /// Returns the score of a move after its debate.
+    pub fn find_score(&self, id: MoveId) -> Option<&MoveScore> {
+        self.scores.iter().find(|it| it.move_id == id)
+    }
+}
+
+impl Spending {
+    /// Creates an entry without any calls.
+    pub(crate) fn none(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            calls: 0,
+            input_tokens: 0,
+            cached_tokens: 0,
+            output_tokens: 0,
+            dollars: Some(0.0),
+        }
+    }
+
+    /// Adds other spending. If one of the two costs is unknown, the sum is unknown.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.input_tokens += other.input_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.output_tokens += other.output_tokens;
+        self.dollars = self.dollars.zip(other.dollars).map(|(sum, it)| sum + it);
+    }
+
+    /// Returns the sum of several entries.
+    pub fn total(entries: &[Self]) -> Self {
+        let mut total = Self::none("total");
+        entries.iter().for_each(|it| total.add(it));
+        total
+    }
+}

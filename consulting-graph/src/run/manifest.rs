@@ -240,7 +240,7 @@ fn graphs() -> Result<BTreeMap<String, String>, RunError> {
 
 fn prompts(config: &Config) -> BTreeMap<String, String> {
     let personas = config.personas();
-    personas.into_iter().map(|it| (it.id.clone(), hash(&it.system_prompt))).collect()
+    personas.into_iter().map(|(_, it)| (it.id.clone(), hash(&it.system_prompt))).collect()
 }
 
 fn tasks() -> BTreeMap<String, String> {

@@ -79,7 +79,7 @@ fn scores_csv(report: &Report) -> String {
     let metrics: Vec<&str> = report.outcome.metrics.iter().map(|it| it.id.as_str()).collect();
     let mut table = format!("rank,move,decision_maker,{},source\n", metrics.join(","));
     for ranked in report.ranking.all() {
-        let score = report.outcome.scores.iter().find(|it| it.move_id == ranked.move_id);
+        let score = report.outcome.find_score(ranked.move_id);
         for (maker, score) in score.iter().flat_map(|it| &it.scores_by_agent) {
             let cell = |metric: &&str| score.metrics.get(*metric).map(u8::to_string);
             let cells: Vec<String> =

@@ -98,7 +98,7 @@ pub(super) fn read_moves(
 /// Returns the summary of a report for the registry.
 pub(super) fn stored_outcome(report: &Report) -> Value {
     let title = |id| {
-        let found = report.outcome.moves.iter().find(|it| it.move_id == id);
+        let found = report.outcome.find_move(id);
         found.map_or_else(String::new, |it| it.draft.title.clone())
     };
     let moves = report.ranking.recommended.iter().map(|it| RecommendedMove {
