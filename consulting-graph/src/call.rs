@@ -11,7 +11,6 @@ use crate::config::Group;
 /// Name of model calls in the journal and in the call policy of a guest.
 pub const LLM: &str = "llm";
 
-/// A model call to make.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
     /// Id of the agent that makes the call.
@@ -27,11 +26,9 @@ pub struct ModelCall {
     pub request: Request,
 }
 
-/// Result of a model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// The model answered.
     #[serde(rename = "said")]
     Answered(Answer),
     /// The call failed, so there is no answer.
@@ -39,10 +36,8 @@ pub enum CallOutcome {
     Failed(CallFailure),
 }
 
-/// Answer of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Text of the answer.
     pub text: String,
     /// Tokens and cost of the call.
     #[serde(rename = "paid")]
@@ -52,9 +47,7 @@ pub struct Answer {
 /// Reason why a call has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailure {
-    /// Category of the failure.
     pub kind: FailureKind,
-    /// Error message.
     #[serde(rename = "why")]
     pub reason: String,
 }
@@ -70,7 +63,6 @@ impl FailureKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The budget of the run is exhausted.
     #[serde(rename = "spent")]
     BudgetExhausted,
     /// The run is a replay, and the recording has no answer to this request.
@@ -90,7 +82,6 @@ pub struct CallUsage {
     /// Id of the agent that made the call.
     #[serde(rename = "who")]
     pub agent_id: String,
-    /// Group of the agent.
     pub group: Group,
     /// Model that answered, as `provider/model`.
     pub model: String,
@@ -103,7 +94,6 @@ pub struct CallUsage {
     pub input: u64,
     /// Input tokens that the provider read from its cache.
     pub cached: u64,
-    /// Output tokens.
     pub output: u64,
     /// Price of the call, if it is known.
     pub cost: Option<Money>,
@@ -112,7 +102,6 @@ pub struct CallUsage {
 /// Model settings that apply to the calls of one agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CallSettings {
-    /// Sampling temperature.
     pub temperature: f64,
     /// Maximum length of an answer, in tokens.
     pub max_tokens: u32,

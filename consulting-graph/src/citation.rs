@@ -26,7 +26,6 @@ pub struct CitationChecker {
     data: Vec<Quantity>,
 }
 
-/// The numbers stated by a finding.
 #[derive(Debug, Clone)]
 struct FindingNumbers {
     id: FindingId,
@@ -67,17 +66,11 @@ pub enum Reason {
     /// The cited finding does not exist.
     UnknownFinding,
     /// The cited findings do not state the number, but other findings do.
-    InOtherFindings {
-        /// The findings that state the number.
-        findings: Vec<FindingId>,
-    },
+    InOtherFindings { findings: Vec<FindingId> },
     /// The cited findings do not state the number, but the data contains it.
     OnlyInData,
     /// Findings state the number, but the data does not contain it.
-    OnlyInFindings {
-        /// The findings that state the number.
-        findings: Vec<FindingId>,
-    },
+    OnlyInFindings { findings: Vec<FindingId> },
     /// A source document or a finding contains a number that the data does not contain.
     NotInData,
     /// Neither the findings nor the data contain the number.

@@ -20,8 +20,7 @@ use std::sync::Arc;
 use graph_core::{BuildError, Checkpointer, CompiledGraph, END, Route, START, StateGraph};
 use sandbox_vm::guest::{Agent, Host};
 
-pub use files::{LOGS_DIR, SCORES_FILE, log_names};
-pub(crate) use files::{log_markdown, pretty_json};
+pub(crate) use files::{LOGS_DIR, SCORES_FILE, log_markdown, log_names, pretty_json};
 pub use host_client::HostClient;
 use scoring::{score_before, score_move};
 pub use state::{Participant, SandboxState, SandboxStateUpdate, Terms};

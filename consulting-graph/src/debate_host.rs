@@ -28,9 +28,8 @@ use crate::{
     event::PipelineEvent,
     fence::Fence,
     finding::Findings,
-    models::ModelChoice,
+    models::{ModelChoice, Models},
     moves::{Move, MoveId},
-    pipeline::Deps,
     prompt::Brief,
     report::Isolation,
     score::{MakerScore, Mark},
@@ -42,7 +41,7 @@ pub use isolation::IsolationRecord;
 use monitored_saver::MonitoredSaver;
 pub(crate) use result::DebateResult;
 use result::is_allowed_from_guest;
-use status::DebateStatus;
+use status::{DebateStatus, reset_failed_debate};
 
 /// Maximum number of guests started per debate: the first one and its replacements after crashes.
 const MAX_GUESTS: u32 = 3;
@@ -53,7 +52,12 @@ const SANDBOX_MEMORY: u64 = 2048 << 20;
 /// Runs debates in sandboxes.
 #[derive(Debug)]
 pub struct DebateHost {
-    /// Sandboxes in which the debates run.
+    /// Agents, metrics and debate settings.
+    pub config: Config,
+    /// Delimiters around untrusted text in prompts.
+    pub fence: Fence,
+    /// Models that answer the calls of the debates.
+    pub models: Arc<Models>,
     pub sandboxes: Sandboxes,
     /// In-process sandboxes for debates whose sandbox cannot be created. `None` if isolation is required or already
     /// off.
@@ -62,8 +66,6 @@ pub struct DebateHost {
     pub saver: Arc<dyn Checkpointer>,
     /// Id of the run. It is part of the name of each sandbox.
     pub run_id: String,
-    /// Region in which sandboxes are created, if the back end supports regions.
-    pub region: Option<String>,
     /// Maximum number of concurrent debates.
     pub concurrency: usize,
     /// Whether moves are also scored before the debates.
@@ -92,7 +94,6 @@ impl DebateTraces {
     }
 }
 
-/// A debate to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DebateRequest<'a> {
     pub(crate) the_move: &'a Move,
@@ -108,7 +109,7 @@ impl DebateHost {
     }
 
     /// Returns whether the back end isolates guests from the host.
-    pub fn is_isolated(&self) -> bool {
+    pub(crate) fn is_isolated(&self) -> bool {
         self.sandboxes.isolated()
     }
 
@@ -139,17 +140,17 @@ impl DebateHost {
     }
 
     /// Runs a debate to its end. An interrupted debate resumes from its last checkpoint.
-    pub(crate) async fn run_debate(
+    pub(crate) async fn run_debate<C: Send + Sync + 'static>(
         &self,
         debate: DebateRequest<'_>,
-        cx: &Context<Deps>,
+        cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let move_id = debate.the_move.move_id;
-        let mut result = match self.reset_failed_debate(move_id, &cx.deps().config).await? {
+        let mut result = match reset_failed_debate(&self.saver, move_id, &self.config).await? {
             DebateStatus::Finished(result) => self.finished(*result, debate),
             DebateStatus::InProgress => self.run_in_sandbox(debate, GraphRun::proceed, cx).await?,
             DebateStatus::New => {
-                let input = self.initial_state(debate, cx.deps())?;
+                let input = self.initial_state(debate)?;
                 self.run_in_sandbox(debate, |it| it.input(input), cx).await?
             }
         };
@@ -168,7 +169,7 @@ impl DebateHost {
                 breakdown: result.scores.clone(),
             },
         });
-        result.status_updates.extend(budget_event(&result, cx.deps()));
+        result.status_updates.extend(self.budget_event(&result));
         // A debate that finished in an earlier process did not send its events to this process. The event log drops
         // events that it already contains.
         for event in &result.status_updates {
@@ -196,14 +197,14 @@ impl DebateHost {
     }
 
     /// Runs or resumes a debate in a sandbox.
-    async fn run_in_sandbox(
+    async fn run_in_sandbox<C: Send + Sync + 'static>(
         &self,
         debate: DebateRequest<'_>,
         start: impl FnOnce(GraphRun) -> GraphRun,
-        cx: &Context<Deps>,
+        cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
         let the_move = debate.the_move;
-        let _reserve = cx.deps().models.reserve_scoring();
+        let _reserve = self.models.reserve_scoring();
         let mut sent = Vec::new();
         let mut sandboxes = &self.sandboxes;
         let mut created = sandboxes.create_if_not_exists(self.sandbox_spec(the_move)).await;
@@ -233,20 +234,20 @@ impl DebateHost {
 
     /// Runs a debate in a new sandbox from `sandboxes` and copies the files of the debate from the sandbox to the log
     /// directory.
-    async fn run_in(
+    async fn run_in<C: Send + Sync + 'static>(
         &self,
         sandboxes: &Sandboxes,
         debate: DebateRequest<'_>,
         start: impl FnOnce(GraphRun) -> GraphRun,
-        cx: &Context<Deps>,
+        cx: &Context<C>,
     ) -> Result<DebateResult, NodeError> {
-        let (deps, the_move) = (cx.deps(), debate.the_move);
+        let the_move = debate.the_move;
         let spec = self.sandbox_spec(the_move);
         let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
-        let graph = start(self.graph_run(the_move, saver.clone(), deps));
-        let input = Value::Object(self.initial_state(debate, deps)?);
+        let graph = start(self.graph_run(the_move, saver.clone()));
+        let input = Value::Object(self.initial_state(debate)?);
         let (sender, events) = mpsc::unbounded_channel();
-        let mut quota = EventQuota::new(&deps.config, self.traces.is_some());
+        let mut quota = EventQuota::new(&self.config, MAX_GUESTS, self.traces.is_some());
         let forward = move |event| {
             if quota.admit(&event) {
                 drop(sender.send(event));
@@ -255,7 +256,7 @@ impl DebateHost {
         let running = sandboxes.run_graph(spec.clone(), graph, MAX_GUESTS, forward);
         let (exit, ()) = join(running, self.forward_events(the_move, input, events, cx)).await;
         if let Some(sandbox) = sandboxes.get(&spec.name) {
-            self.copy_files(the_move, &sandbox, deps.config.decision_makers.len()).await;
+            self.copy_files(the_move, &sandbox).await;
             // The sandbox is not reused by another debate.
             sandbox.delete().await;
         }
@@ -263,12 +264,12 @@ impl DebateHost {
         if let Some(failure) = saver.storage_failure() {
             return Err(NodeError::terminal(failure.clone()));
         }
-        if let Some(failure) = deps.models.storage_failure() {
+        if let Some(failure) = self.models.storage_failure() {
             return Err(NodeError::terminal(failure.to_owned()));
         }
         Ok(match exit {
             Ok(RunOutcome::Done(state)) => {
-                DebateResult::from_state(state, &deps.config, the_move.move_id)
+                DebateResult::from_state(state, &self.config, the_move.move_id)
             }
             Ok(_) => DebateResult::failed("the debate was interrupted before its end"),
             Err(error) => DebateResult::failed(error.to_string()),
@@ -278,23 +279,19 @@ impl DebateHost {
     fn sandbox_spec(&self, the_move: &Move) -> Spec {
         let (ticker, move_id) = (the_move.ticker.as_str(), the_move.move_id);
         let name = Spec::sanitize_name(&format!("negotiate-{ticker}-{move_id}-{}", self.run_id));
-        let spec = Spec::new(name)
+        Spec::new(name)
             .memory(SANDBOX_MEMORY)
             .label("project", "ai-consulting-agency")
             .label("ticker", ticker)
             .label("move", move_id.to_string())
             .label("layer", "sandbox")
-            .label("run", &*self.run_id);
-        match &self.region {
-            Some(region) => spec.region(region),
-            None => spec,
-        }
+            .label("run", &*self.run_id)
     }
 
     /// Builds the graph run of a debate. Its thread is stored in the database of the consulting run.
-    fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>, deps: &Deps) -> GraphRun {
+    fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>) -> GraphRun {
         // The longest debate has one additional step for baseline scoring. The limit is one step higher than that.
-        let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
+        let steps = u32::try_from(self.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
         let modes = if self.traces.is_some() {
             StreamMode::DEBUG.to_vec()
         } else {
@@ -302,33 +299,28 @@ impl DebateHost {
         };
         GraphRun::new(debate::GRAPH)
             .thread(the_move.move_id.to_string(), saver)
-            .call_policy(call_policy::call_policy(deps, the_move))
+            .call_policy(call_policy::call_policy(&self.models, &self.config, the_move))
             .stream_modes(modes)
             .step_limit(steps)
     }
 
-    /// Returns the initial state of a debate.
-    fn initial_state(
-        &self,
-        debate: DebateRequest<'_>,
-        deps: &Deps,
-    ) -> Result<Map<String, Value>, NodeError> {
+    fn initial_state(&self, debate: DebateRequest<'_>) -> Result<Map<String, Value>, NodeError> {
         let state = SandboxState {
             brief: Brief::new(debate.the_move, debate.findings),
-            terms: debate_terms(&deps.config, deps.models.choice(), &deps.fence, self.baseline),
-            max_rounds: deps.config.rounds,
+            terms: debate_terms(&self.config, self.models.choice(), &self.fence, self.baseline),
+            max_rounds: self.config.rounds,
             ..SandboxState::default()
         };
         sandbox_vm::input_fields(&state).map_err(NodeError::terminal)
     }
 
     /// Forwards the guest's events about its own move and builds the trace of the debate.
-    async fn forward_events(
+    async fn forward_events<C: Send + Sync + 'static>(
         &self,
         the_move: &Move,
         input: Value,
         mut events: mpsc::UnboundedReceiver<Event>,
-        cx: &Context<Deps>,
+        cx: &Context<C>,
     ) {
         let mut builder = TraceBuilder::new();
         builder.begin_run(input.clone());
@@ -336,7 +328,7 @@ impl DebateHost {
         while let Some(event) = events.recv().await {
             if let EventKind::Custom(value) = &event.kind {
                 match serde_json::from_value::<PipelineEvent>(value.clone()) {
-                    Ok(event) if is_allowed_from_guest(&event, &move_id, &cx.deps().config) => {
+                    Ok(event) if is_allowed_from_guest(&event, &move_id, &self.config) => {
                         cx.emit(event).await;
                     }
                     _ => tracing::warn!(
@@ -360,9 +352,17 @@ impl DebateHost {
         }
     }
 
+    fn budget_event(&self, result: &DebateResult) -> Option<PipelineEvent> {
+        if let Some(reason) = result.ended_early.clone() {
+            return Some(PipelineEvent::BudgetExceeded { reason });
+        }
+        let percent = self.models.budget_used_percent().filter(|it| *it >= 80)?;
+        Some(PipelineEvent::BudgetWarning { percent: percent / 10 * 10 })
+    }
+
     /// Copies the transcripts and scores from the sandbox into the log directory.
-    async fn copy_files(&self, the_move: &Move, sandbox: &sandbox_vm::Sandbox, makers: usize) {
-        let names = debate::log_names(makers);
+    async fn copy_files(&self, the_move: &Move, sandbox: &sandbox_vm::Sandbox) {
+        let names = debate::log_names(self.config.decision_makers.len());
         let logs = names.iter().flat_map(|it| [format!("{it}.md"), format!("{it}.json")]);
         let files = logs.map(|it| (format!("{}/{it}", debate::LOGS_DIR), it));
         let scores = (debate::SCORES_FILE.to_owned(), debate::SCORES_FILE.to_owned());
@@ -375,14 +375,6 @@ impl DebateHost {
             }
         }
     }
-}
-
-fn budget_event(result: &DebateResult, deps: &Deps) -> Option<PipelineEvent> {
-    if let Some(reason) = result.ended_early.clone() {
-        return Some(PipelineEvent::BudgetExceeded { reason });
-    }
-    let percent = deps.models.budget_used_percent().filter(|it| *it >= 80)?;
-    Some(PipelineEvent::BudgetWarning { percent: percent / 10 * 10 })
 }
 
 fn ready_event(the_move: &Move, backend: impl Into<String>, isolated: bool) -> PipelineEvent {

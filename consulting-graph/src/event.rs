@@ -1,35 +1,30 @@
 //! Events of a run.
 //!
 //! Nodes send events through the engine's custom stream. This includes the nodes of nested graphs and the nodes inside
-//! a guest. The [`EventLog`] of the run numbers the events and writes them to a file. Every event happens at most once
-//! in a run, so the log drops duplicates that a node sends when it runs again after a crash. There are two exceptions:
-//! every failure is logged, and the completion of the run is logged again if other events were logged in between.
-
-mod log;
+//! a guest. The [`EventLog`] of the run numbers the events and writes them to a file.
 
 use std::collections::BTreeMap;
 
+use app_support::event_log::{self, LoggedEvent, Repetition};
 use serde::{Deserialize, Serialize};
 
 use crate::score::MakerScore;
 
-pub use log::{EventLog, EventLogError, NumberedEvent};
+/// An event with its sequence number.
+pub type NumberedEvent = event_log::NumberedEvent<PipelineEvent>;
 
-/// An event of a run.
+pub type EventLog = event_log::EventLog<PipelineEvent>;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PipelineEvent {
-    /// A layer starts.
     LayerStart {
-        /// Layer that starts.
         layer: Layer,
         /// Always `running`.
         status: LayerStatus,
     },
-    /// A layer is complete.
     LayerComplete {
-        /// Layer that is complete.
         layer: Layer,
         /// Always `done`.
         status: LayerStatus,
@@ -39,33 +34,25 @@ pub enum PipelineEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         total_policies_scored: Option<usize>,
     },
-    /// An agent starts.
     AgentStart {
         /// Layer to which the agent belongs.
         layer: Layer,
-        /// Id of the agent.
         agent_id: String,
-        /// Display name of the agent.
         persona: String,
     },
-    /// An agent is done.
     AgentComplete {
         /// Layer to which the agent belongs.
         layer: Layer,
-        /// Id of the agent.
         agent_id: String,
         /// First document that the agent produced.
         output: String,
         /// All documents that the agent produced.
         outputs: Vec<String>,
     },
-    /// An agent failed.
     AgentFailed {
         /// Layer to which the agent belongs.
         layer: Layer,
-        /// Id of the agent.
         agent_id: String,
-        /// Error message.
         reason: String,
     },
     /// The sandbox of a move's debate is ready.
@@ -73,9 +60,7 @@ pub enum PipelineEvent {
         /// Id of the move, such as `m4`.
         #[serde(rename = "move")]
         move_id: String,
-        /// Title of the move.
         title: String,
-        /// Sandbox back end.
         backend: String,
         /// Whether the back end isolates the guest from the host.
         isolated: bool,
@@ -85,15 +70,12 @@ pub enum PipelineEvent {
         /// Id of the move, such as `m4`.
         #[serde(rename = "move")]
         move_id: String,
-        /// Number of the round, starting at 1.
         round: u32,
-        /// Progress of the round.
         status: RoundStatus,
         /// Texts of the finished turns, by log name.
         #[serde(default, rename = "said", skip_serializing_if = "BTreeMap::is_empty")]
         texts: BTreeMap<String, String>,
     },
-    /// A move was scored.
     SandboxScored {
         /// Id of the move, such as `m4`.
         #[serde(rename = "move")]
@@ -105,7 +87,6 @@ pub enum PipelineEvent {
     },
     /// Debates run without isolation.
     SandboxDegraded {
-        /// Sandbox back end.
         backend: String,
         /// Why no isolating back end is used.
         reason: String,
@@ -118,7 +99,6 @@ pub enum PipelineEvent {
         /// Reason why the move has no score.
         reason: String,
     },
-    /// Most of the budget is used.
     BudgetWarning {
         /// Used share of the budget in percent, rounded down to a multiple of ten.
         percent: u64,
@@ -128,7 +108,6 @@ pub enum PipelineEvent {
         /// Error message of the refused call.
         reason: String,
     },
-    /// The run is complete.
     PipelineComplete {
         /// Recommended moves, best first.
         recommended: Vec<String>,
@@ -136,10 +115,7 @@ pub enum PipelineEvent {
         other: Vec<String>,
     },
     /// The run failed.
-    PipelineError {
-        /// Error message.
-        message: String,
-    },
+    PipelineError { message: String },
 }
 
 /// A layer of the pipeline. In events, the first three layers are identified by number, and the debates by name.
@@ -148,7 +124,6 @@ pub enum PipelineEvent {
 pub enum Layer {
     /// Layer 0 gathers data, layer 1 draws findings, and layer 2 proposes moves.
     Number(u8),
-    /// The debates.
     Debate(SandboxLayer),
 }
 
@@ -160,20 +135,16 @@ pub enum SandboxLayer {
     Sandbox,
 }
 
-/// Progress of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerStatus {
-    /// The layer is running.
     Running,
-    /// The layer is complete.
     Done,
 }
 
 /// Progress of a debate round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum RoundStatus {
     CriticResponding,
     CriticResponded,
@@ -182,17 +153,26 @@ pub enum RoundStatus {
 }
 
 impl Layer {
-    /// The debate layer.
     pub const SANDBOX: Self = Self::Debate(SandboxLayer::Sandbox);
 }
 
+impl LoggedEvent for PipelineEvent {
+    /// A resumed run may fail for the same reason as before or complete with the same result, and readers of the log
+    /// have to learn about that.
+    fn repetition(&self) -> Repetition {
+        match self {
+            Self::PipelineError { .. } => Repetition::Always,
+            Self::PipelineComplete { .. } => Repetition::AfterOtherEvents,
+            _ => Repetition::Never,
+        }
+    }
+}
+
 impl PipelineEvent {
-    /// Creates the event for the start of a layer.
     pub fn layer_start(layer: Layer) -> Self {
         Self::LayerStart { layer, status: LayerStatus::Running }
     }
 
-    /// Returns the move that the event is about.
     pub fn move_id(&self) -> Option<&str> {
         match self {
             Self::SandboxReady { move_id, .. }
@@ -203,7 +183,6 @@ impl PipelineEvent {
         }
     }
 
-    /// Creates the event for the completion of a layer.
     pub fn layer_complete(layer: Layer, artifacts: Vec<String>) -> Self {
         let total_policies_scored = (layer == Layer::SANDBOX).then_some(artifacts.len());
         Self::LayerComplete { layer, status: LayerStatus::Done, artifacts, total_policies_scored }

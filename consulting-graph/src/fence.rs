@@ -1,8 +1,9 @@
-//! Protects against untrusted text: fences it in prompts and sanitizes it for display.
+//! Protects against untrusted text: fences it in prompts and escapes it for HTML.
 //!
 //! A move, a debate turn or a document may contain injected instructions. In prompts, untrusted text is enclosed in
 //! tags that its author cannot guess, and the system prompt states that nothing between the tags is an instruction.
 
+use app_support::terminal::strip_invisible;
 use serde::{Deserialize, Serialize};
 
 const TAG: &str = "untrusted-";
@@ -52,41 +53,6 @@ pub fn strip_fenced(text: &str) -> String {
         rest = &inside[end..];
     }
     kept + rest
-}
-
-/// Removes characters that control terminals or are invisible: control characters, escape sequences, bidirectional
-/// marks, zero-width characters, and Unicode tag characters, which can hide instructions. Line separators become
-/// newlines.
-pub fn strip_invisible(text: &str) -> String {
-    let line = |it: char| if matches!(it, '\u{2028}' | '\u{2029}') { '\n' } else { it };
-    text.chars().map(line).filter(|it| matches!(it, '\n' | '\t') || !is_invisible(*it)).collect()
-}
-
-/// Escapes invisible characters and line separators in a JSON text. The result represents the same JSON value.
-pub fn escape_invisible_json(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for it in json.chars() {
-        // In pretty-printed JSON, all of these characters except newlines occur only inside strings.
-        if it != '\n' && (is_invisible(it) || matches!(it, '\u{2028}' | '\u{2029}')) {
-            for unit in it.encode_utf16(&mut [0; 2]) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            escaped.push(it);
-        }
-    }
-    escaped
-}
-
-fn is_invisible(it: char) -> bool {
-    it.is_control()
-        || matches!(it,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e01ef}')
 }
 
 /// Removes invisible characters from a text and escapes it for HTML.

@@ -24,6 +24,10 @@
 //! | the report | [`report`] |
 //! | cost estimate, spending so far, comparison of two runs | [`plan`], [`spending`], [`diff`] |
 //! | the HTTP service and its web page | [`serve`] |
+#![allow(
+    missing_docs,
+    reason = "an application: only its own program and tests use the items of this library"
+)]
 
 pub mod call;
 pub mod citation;
@@ -32,6 +36,7 @@ pub mod data;
 pub mod debate;
 pub mod debate_host;
 pub mod diff;
+mod difference;
 pub mod event;
 pub mod fence;
 pub mod finding;

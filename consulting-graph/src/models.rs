@@ -11,7 +11,7 @@ use std::{
 
 use llm::{
     Backoff, Catalog, ErrorKind, ExposeSecret, Llm, ModelId, Provider, RateLimit, RateLimiter,
-    Recording, Response, overflow::ContextWindow,
+    Recording, Response,
 };
 
 use crate::{
@@ -27,7 +27,6 @@ pub use choice::{ModelChoice, ModelChoiceError};
 /// Maximum number of concurrent calls to one provider.
 pub(crate) const MAX_CONCURRENT_CALLS: usize = 16;
 
-/// Models of a run.
 #[derive(Debug)]
 pub struct Models {
     config: Config,
@@ -43,7 +42,6 @@ pub struct Models {
     storage_failure: OnceLock<String>,
 }
 
-/// A model with its layers.
 #[derive(Debug)]
 struct LayeredModel {
     /// Model for debate turns. It refuses calls that would use the budget reserved for scoring.
@@ -97,8 +95,7 @@ impl Models {
         &self.choice
     }
 
-    /// Returns the model settings of an agent.
-    pub fn call_settings(&self, group: Group, agent_id: &str) -> CallSettings {
+    pub(crate) fn call_settings(&self, group: Group, agent_id: &str) -> CallSettings {
         self.choice.call_settings(&self.config, group, agent_id)
     }
 
@@ -139,17 +136,17 @@ impl Models {
     }
 
     /// Returns the error of the first call that a replay did not find in its recording.
-    pub fn unrecorded_call(&self) -> Option<&str> {
+    pub(crate) fn unrecorded_call(&self) -> Option<&str> {
         self.unrecorded_call.get().map(String::as_str)
     }
 
     /// Returns the error of the first answer that could not be written to the recording.
-    pub fn storage_failure(&self) -> Option<&str> {
+    pub(crate) fn storage_failure(&self) -> Option<&str> {
         self.storage_failure.get().map(String::as_str)
     }
 
     /// Reserves budget for the scoring of one debate until the returned guard is dropped.
-    pub fn reserve_scoring(&self) -> ScoringReserve<'_> {
+    pub(crate) fn reserve_scoring(&self) -> ScoringReserve<'_> {
         if let Some(budget) = &self.budget {
             budget.debate_started();
         }
@@ -157,7 +154,7 @@ impl Models {
     }
 
     /// Returns how much of the budget is used, in percent. Returns `None` if the run has no budget.
-    pub fn budget_used_percent(&self) -> Option<u64> {
+    pub(crate) fn budget_used_percent(&self) -> Option<u64> {
         self.budget.as_ref()?.used_percent()
     }
 }
@@ -214,38 +211,4 @@ fn to_answer(call: &ModelCall, id: &ModelId, response: &Response) -> Answer {
         cost: response.cost.or_else(catalog_price),
     };
     Answer { text: response.text(), usage }
-}
-
-impl Group {
-    /// Returns the display name of an agent in this group.
-    pub(crate) fn role(self, agent_id: &str) -> String {
-        match self {
-            Self::Scoring => format!("{agent_id} scoring"),
-            _ => agent_id.to_owned(),
-        }
-    }
-}
-
-impl Config {
-    /// Returns all agents, each with its group. Decision makers appear twice, once as participants and once as scorers.
-    pub fn agents(&self) -> Vec<(Group, String)> {
-        let one = |group, it: &str| (group, it.to_owned());
-        let mut agents = vec![
-            one(Group::Synthesizers, &self.synthesizers.financial.id),
-            one(Group::Synthesizers, &self.synthesizers.news.id),
-            one(Group::Inferences, &self.inferences.f1.id),
-            one(Group::Inferences, &self.inferences.f2.id),
-        ];
-        agents.extend(self.analysts.iter().map(|it| one(Group::Analysts, &it.id)));
-        agents.push(one(Group::Critic, &self.critic.id));
-        for group in [Group::DecisionMakers, Group::Scoring] {
-            agents.extend(self.decision_makers.iter().map(|it| one(group, &it.id)));
-        }
-        agents
-    }
-}
-
-/// Returns the context window of a model, if the catalog knows it.
-fn window(id: &ModelId) -> Option<ContextWindow> {
-    ContextWindow::from_catalog(id.clone(), Catalog::builtin())
 }

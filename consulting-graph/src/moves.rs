@@ -1,112 +1,18 @@
 //! Moves: strategic actions that the analysts propose.
 
 mod check;
+mod draft;
 mod id;
 mod markdown;
+mod numbered;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::{
-    data::Ticker,
-    finding::{FindingId, find_citations},
-    lenient_json::{self, one_or_many},
-};
+use crate::lenient_json;
 
 pub use check::{MoveViolation, similarity, violations};
+pub use draft::{MoveDraft, MovesDraft, Risk, Step};
 pub use id::{MoveId, MoveIdError};
 pub use markdown::parse;
-
-/// An analyst's answer to a request for moves.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct MovesDraft {
-    /// One low-risk, one medium-risk and one high-risk move.
-    pub moves: Vec<MoveDraft>,
-}
-
-/// A proposed move, as written by an analyst.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct MoveDraft {
-    /// The proposal in one line.
-    pub title: String,
-    /// The risk of the move.
-    pub risk_level: Risk,
-    /// The business case, in two or three sentences.
-    pub thesis: String,
-    /// Why now is the right time.
-    #[serde(default)]
-    pub why_now: String,
-    /// At least three paragraphs that lead from the findings to the move, with citations such as [F1-07].
-    #[serde(default, deserialize_with = "one_or_many")]
-    pub reasoning: Vec<String>,
-    /// The findings that support the move: at least three, from both F1 and F2.
-    #[serde(default, deserialize_with = "one_or_many")]
-    pub citations: Vec<String>,
-    /// The implementation steps, with owner and timeframe.
-    #[serde(default, deserialize_with = "steps")]
-    pub steps: Vec<Step>,
-    /// Cost in money and people.
-    #[serde(default)]
-    pub cost: String,
-    /// What can go wrong.
-    #[serde(default)]
-    pub downside: String,
-    /// How the downside is limited.
-    #[serde(default)]
-    pub mitigation: String,
-    /// Observations that would prove the move wrong.
-    #[serde(default, deserialize_with = "one_or_many")]
-    pub falsifiers: Vec<String>,
-    /// The metric that shows whether the move works.
-    #[serde(default)]
-    pub kpi: String,
-}
-
-/// Risk of a move.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// Low risk.
-    #[serde(alias = "Low", alias = "LOW")]
-    Low,
-    /// Medium risk.
-    #[default]
-    #[serde(alias = "Medium", alias = "MEDIUM", alias = "moderate")]
-    Medium,
-    /// High risk.
-    #[serde(alias = "High", alias = "HIGH")]
-    High,
-}
-
-/// An implementation step of a move.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Step {
-    /// The action.
-    pub action: String,
-    /// The person or team responsible.
-    #[serde(default)]
-    pub owner: String,
-    /// When it is to be completed.
-    #[serde(default)]
-    pub timeframe: String,
-}
-
-/// Deserializes steps that are objects or plain strings.
-fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum StepInput {
-        Full(Step),
-        Text(String),
-    }
-    let step = |it| match it {
-        StepInput::Full(step) => step,
-        StepInput::Text(action) => Step { action, owner: String::new(), timeframe: String::new() },
-    };
-    Ok(one_or_many::<D, StepInput>(deserializer)?.into_iter().map(step).collect())
-}
+pub use numbered::{Author, MissingMove, Move, assign_ids};
 
 /// Reads an analyst's answer: JSON with the requested schema, a bare JSON list of moves, or Markdown. Never fails;
 /// [`violations`] reports what is missing.
@@ -115,87 +21,4 @@ pub fn read(answer: &str) -> Vec<MoveDraft> {
         lenient_json::find(answer, |it: &MovesDraft| !it.moves.is_empty()).map(|it| it.moves);
     let list = || lenient_json::find(answer, |it: &Vec<MoveDraft>| !it.is_empty());
     object.or_else(list).unwrap_or_else(|| parse(answer))
-}
-
-/// A numbered move.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Move {
-    /// The move's id.
-    pub move_id: MoveId,
-    /// Id of the analyst, such as `analyst_3`.
-    pub agent_id: String,
-    /// Display name of the analyst.
-    pub persona: String,
-    /// The company that the move is for.
-    pub ticker: Ticker,
-    /// The proposal.
-    #[serde(flatten)]
-    pub draft: MoveDraft,
-}
-
-/// A move that an analyst was asked for but did not deliver.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MissingMove {
-    /// The id that was reserved for the move.
-    pub move_id: MoveId,
-    /// Id of the analyst.
-    pub agent_id: String,
-}
-
-/// An analyst to whose moves [`assign_ids`] assigns ids.
-#[derive(Debug, Clone, Copy)]
-pub struct Author<'a> {
-    /// The analyst's position in the configuration, counted from 1.
-    pub number: u16,
-    /// The analyst's id.
-    pub agent_id: &'a str,
-    /// The analyst's name.
-    pub persona: &'a str,
-}
-
-/// Assigns ids to an analyst's moves, lowest risk first. Keeps at most `per_analyst` moves. If there are fewer, also
-/// returns the ids that were reserved for the missing moves.
-pub fn assign_ids(
-    author: Author<'_>,
-    ticker: &Ticker,
-    per_analyst: u16,
-    mut drafts: Vec<MoveDraft>,
-) -> (Vec<Move>, Vec<MissingMove>) {
-    drafts.sort_by_key(|it| it.risk_level);
-    let mut drafts = drafts.into_iter();
-    let (mut moves, mut missing) = (Vec::new(), Vec::new());
-    for slot in 1..=per_analyst {
-        let move_id = MoveId::for_slot(author.number, slot, per_analyst);
-        let agent_id = author.agent_id.to_owned();
-        match drafts.next() {
-            Some(draft) => {
-                let persona = author.persona.to_owned();
-                moves.push(Move { move_id, agent_id, persona, ticker: ticker.clone(), draft });
-            }
-            None => missing.push(MissingMove { move_id, agent_id }),
-        }
-    }
-    (moves, missing)
-}
-
-impl MoveDraft {
-    /// Returns the ids of all findings that the move cites in its list of citations or in its text. The ids are sorted
-    /// and unique. The findings do not necessarily exist.
-    pub fn cited_findings(&self) -> Vec<FindingId> {
-        let listed = self.citations.iter().filter_map(|it| FindingId::parse(it).ok());
-        let prose = [&self.thesis, &self.why_now, &self.downside, &self.mitigation];
-        let texts = prose.into_iter().chain(&self.reasoning).chain(&self.citations);
-        let in_text = texts.flat_map(|it| find_citations(it)).filter_map(|(_, id)| id.ok());
-        let mut ids: Vec<FindingId> = listed.chain(in_text).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids
-    }
-}
-
-impl Move {
-    /// Renders the move as a Markdown document, the content of a file such as `m7.md`.
-    pub fn markdown(&self) -> String {
-        markdown::render(self)
-    }
 }

@@ -6,6 +6,7 @@
 //! ```
 
 mod analyse;
+mod deps;
 mod events;
 mod gather;
 mod infer;
@@ -16,18 +17,8 @@ mod state;
 
 use std::sync::Arc;
 
-use graph_core::{
-    BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, START, StateGraph,
-};
+use graph_core::{BuildError, Checkpointer, CompiledGraph, END, START, StateGraph};
 
-use crate::{
-    call::{CallOutcome, LLM, ModelCall},
-    config::{Config, Group, Persona},
-    data::DataSource,
-    debate_host::DebateHost,
-    fence::Fence,
-    models::Models,
-};
 use analyse::{analyst_agent, layer_2_dispatch, layer_2_reduce};
 use gather::layer_0_gather;
 use infer::{inference_agent, layer_1_dispatch, layer_1_reduce};
@@ -35,29 +26,12 @@ use orchestrate::sandbox_orchestrator;
 use rank::rank_and_output;
 
 pub use analyse::{ReviewDecision, ReviewRequest};
+pub use deps::Deps;
 pub use state::{MoveLogs, PipelineState, PipelineStateUpdate};
 
 /// Name of the pipeline graph.
 pub const GRAPH: &str = "consulting";
 
-/// Dependencies that all nodes of the pipeline share.
-#[derive(Debug)]
-pub struct Deps {
-    /// Agents, metrics and debate settings.
-    pub config: Config,
-    /// Source of the company data.
-    pub data: DataSource,
-    /// Delimiters around untrusted text in prompts.
-    pub fence: Fence,
-    /// Models that answer the agents' calls.
-    pub models: Arc<Models>,
-    /// Host that runs the debates in sandboxes.
-    pub debates: DebateHost,
-    /// Whether the run pauses before the debates so that a person can review the moves.
-    pub review: bool,
-}
-
-/// Builds the pipeline graph with the given checkpointer.
 pub fn graph(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<PipelineState, Deps>, BuildError> {
@@ -80,36 +54,4 @@ pub fn graph(
         .edge(rank_and_output, END)
         .shared_checkpointer(saver)
         .compile()
-}
-
-/// Makes a model call for an agent outside of debates. The answer is journaled, so a node that runs again after a crash
-/// reads it from the journal and does not repeat the call.
-async fn call_model(
-    cx: &Context<Deps>,
-    group: Group,
-    persona: &Persona,
-    key: &str,
-    request: llm::Request,
-) -> Result<CallOutcome, NodeError> {
-    let models = &cx.deps().models;
-    let request = models.call_settings(group, &persona.id).apply(request);
-    let call = ModelCall { agent_id: persona.id.clone(), group, move_id: None, round: 0, request };
-    // Failures are not journaled, so that a resumed run makes the call again.
-    let mut failure = None;
-    let answer = cx.task(LLM, (&persona.id, key), async {
-        match models.call(&call).await {
-            CallOutcome::Answered(answer) => Ok(answer),
-            CallOutcome::Failed(it) => {
-                let reason = it.reason.clone();
-                failure = Some(it);
-                Err(NodeError::terminal(reason))
-            }
-        }
-    });
-    let answer = answer.await;
-    match (answer, failure) {
-        (Ok(answer), _) => Ok(CallOutcome::Answered(answer)),
-        (Err(_), Some(failure)) if !failure.kind.ends_run() => Ok(CallOutcome::Failed(failure)),
-        (Err(error), _) => Err(error),
-    }
 }

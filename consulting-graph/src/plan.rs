@@ -4,6 +4,7 @@
 //! output. It therefore reflects the configuration and the prompt texts, including the prefixes that a provider can
 //! cache. Retries are not included.
 
+mod assumptions;
 mod count;
 mod prompts;
 mod text;
@@ -18,6 +19,8 @@ use crate::{
     config::{Config, Group},
     models::ModelChoice,
 };
+
+pub use assumptions::{Assumptions, Sizes};
 
 /// The estimate for a consulting run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,76 +42,16 @@ pub struct Plan {
 pub struct Estimate {
     /// The role: a group, or one decision maker.
     pub role: String,
-    /// The models used.
     pub models: BTreeSet<String>,
-    /// Number of calls.
     pub calls: u64,
-    /// Number of input tokens.
     pub input_tokens: u64,
     /// Number of input tokens read from a provider's prompt cache.
     pub cached_tokens: u64,
-    /// Number of output tokens.
     pub output_tokens: u64,
     /// Cost in dollars with a prompt cache, if the price is known.
     pub dollars: Option<f64>,
     /// Cost in dollars without a prompt cache, if the price is known.
     pub dollars_uncached: Option<f64>,
-}
-
-/// Assumptions that an estimate is based on.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Assumptions {
-    /// Number of concurrent debates.
-    pub concurrency: usize,
-    /// Whether moves are also scored before the debates.
-    pub baseline: bool,
-    /// Duration of one call in seconds.
-    pub seconds_per_call: f64,
-    /// Maximum number of concurrent calls.
-    #[serde(rename = "calls_at_once")]
-    pub max_concurrent_calls: usize,
-    /// Length in tokens of the shortest prefix that a provider is assumed to cache. Most providers also cache shorter
-    /// prefixes.
-    #[serde(rename = "shortest_cached")]
-    pub min_cached_tokens: u64,
-    /// Lengths of the texts that models read and write.
-    pub sizes: Sizes,
-}
-
-/// Assumed lengths of texts in tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Sizes {
-    /// The data given to one synthesizer.
-    pub data: u64,
-    /// A document written by a synthesizer.
-    pub document: u64,
-    /// The findings from one document.
-    pub findings: u64,
-    /// A move with the findings it cites.
-    pub the_move: u64,
-    /// A turn in a debate.
-    pub turn: u64,
-    /// Scores with their reasoning.
-    pub scores: u64,
-}
-
-impl Default for Assumptions {
-    fn default() -> Self {
-        Self {
-            concurrency: 1,
-            baseline: false,
-            seconds_per_call: 6.0,
-            max_concurrent_calls: crate::models::MAX_CONCURRENT_CALLS,
-            min_cached_tokens: 4096,
-            sizes: Sizes::default(),
-        }
-    }
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { data: 3000, document: 2500, findings: 1500, the_move: 900, turn: 500, scores: 150 }
-    }
 }
 
 impl Plan {
@@ -226,12 +169,7 @@ fn waves(config: &Config, assumed: &Assumptions, concurrency: usize) -> u64 {
     let steps = config.steps_per_debate() + u64::from(assumed.baseline);
     // The critic's opening is a single call; every other step makes one call per decision maker.
     let debates = |n: u64| if n == 0 { 0 } else { waves(n) + (steps - 1) * waves(n * makers) };
-    let (moves, together) = (moves(config), assumed.concurrency.max(1) as u64);
+    let (moves, together) = (config.moves(), assumed.concurrency.max(1) as u64);
     let layers = waves(2) + waves(2) + waves(config.analysts.len() as u64);
     layers + moves / together * debates(together) + debates(moves % together)
-}
-
-/// Returns the number of moves that all analysts together propose.
-fn moves(config: &Config) -> u64 {
-    config.analysts.len() as u64 * u64::from(config.moves_per_analyst)
 }

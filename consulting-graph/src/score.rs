@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::moves::MoveId;
 
 /// Lowest and highest score for a metric.
-pub const SCORE_RANGE: std::ops::RangeInclusive<u8> = 1..=10;
+pub(crate) const SCORE_RANGE: std::ops::RangeInclusive<u8> = 1..=10;
 /// Score that is used for a metric if no score could be read.
-pub const NEUTRAL_SCORE: u8 = 5;
+pub(crate) const NEUTRAL_SCORE: u8 = 5;
 
 /// Returns the JSON schema for the answer to a scoring request.
 pub fn schema(metrics: &[&str]) -> Value {
@@ -33,12 +33,10 @@ pub fn request_schema(metrics: &[&str]) -> llm::Schema {
 /// One decision maker's scores for one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MakerScore {
-    /// The scores, by metric.
     #[serde(flatten)]
     pub metrics: BTreeMap<String, u8>,
     /// The reasoning, in the decision maker's words.
     pub reasoning: String,
-    /// How the scores were obtained.
     pub score_source: ScoreSource,
     /// Values that were corrected when the answer was read.
     pub adjustments: Vec<Adjustment>,
@@ -65,24 +63,19 @@ pub enum ScoreSource {
 /// A value that was corrected when an answer was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjustment {
-    /// The metric.
     pub metric: String,
-    /// The value in the answer.
     pub given: String,
     /// The score that is used instead.
     pub kept: u8,
 }
 
-/// All scores for one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveScore {
-    /// The move.
     pub move_id: MoveId,
     /// The sum of all scores.
     pub total_score: u32,
     /// The scores of each decision maker, by id.
     pub scores_by_agent: BTreeMap<String, MakerScore>,
-    /// Caveats about the scores.
     pub marks: BTreeSet<Mark>,
 }
 
@@ -101,26 +94,6 @@ pub enum Mark {
 }
 
 impl MakerScore {
-    /// Reads scores from an answer: JSON, JSON inside other text, or labels followed by numbers, in this order.
-    ///
-    /// Returns `None` if a metric is missing; the caller then asks the model to repair its answer.
-    ///
-    /// ```
-    /// use consulting_graph::score::{MakerScore, ScoreSource};
-    ///
-    /// let score = MakerScore::parse("**Impact:** 8\n1. Feasibility (1-10): 6/10", &["impact", "feasibility"]).unwrap();
-    /// assert_eq!(score.total(), 14);
-    /// assert_eq!(score.score_source, ScoreSource::Regex);
-    /// ```
-    pub fn parse(reply: &str, metrics: &[&str]) -> Option<Self> {
-        read::read(reply, metrics)
-    }
-
-    /// Reads scores from a repaired answer.
-    pub fn repaired(reply: &str, metrics: &[&str]) -> Option<Self> {
-        read::read(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
-    }
-
     /// Returns neutral scores, which are used if no scores could be read.
     pub fn neutral(metrics: &[&str]) -> Self {
         Self {

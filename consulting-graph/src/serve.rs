@@ -8,6 +8,7 @@
 mod app_state;
 mod external_runs;
 mod page;
+mod problem;
 mod results;
 mod routes;
 mod runner;
@@ -15,13 +16,12 @@ mod spending_meters;
 mod trace;
 mod wire;
 
-use std::{
-    fs::{self, File, TryLockError},
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fs, io, path::PathBuf, sync::Arc};
 
+use app_support::{
+    files::FileError,
+    lock::{DirLock, LockError},
+};
 use axum::{Json, extract::State, http::HeaderMap, response::Response, routing::get};
 use chrono::NaiveDate;
 use graph_core::MemorySaver;
@@ -47,10 +47,8 @@ use crate::{
     run::{RunError, new_run},
 };
 
-/// Options of the server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// Directory of all runs.
     pub runs_dir: PathBuf,
     /// Text of the configuration file for new runs.
     pub config: String,
@@ -76,30 +74,19 @@ pub struct ServeOptions {
     pub guard: Guard,
 }
 
-/// The error returned when the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The configuration is invalid, or a graph does not compile.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The registry of runs cannot be used.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The service cannot be opened.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// Another server is using the directory.
     #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
     DirLocked(PathBuf),
-    /// The directory of runs, or a file in it, cannot be accessed.
     #[error("cannot access {}: {source}; choose another directory with --runs", path.display())]
-    Io {
-        /// Path of the directory or file.
-        path: PathBuf,
-        /// I/O error.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 #[derive(OpenApi)]
@@ -118,7 +105,11 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     new_run::validate(&options.config, &options.choice, options.max_limit)?;
     let io_error = |source| ServeError::Io { path: options.runs_dir.clone(), source };
     fs::create_dir_all(&options.runs_dir).map_err(io_error)?;
-    let lock = lock(&options.runs_dir)?;
+    // A second server would treat the runs of this one as abandoned.
+    let lock = DirLock::exclusive(&options.runs_dir).map_err(|error| match error {
+        LockError::Held(dir) => ServeError::DirLocked(dir),
+        LockError::File(FileError { path, source }) => ServeError::Io { path, source },
+    })?;
     let registry = Registry::open(options.runs_dir.join("runs.db"))?;
     external_runs::import_external_runs(&registry, &options.runs_dir).map_err(io_error)?;
     let runner = PipelineRunner {
@@ -159,20 +150,6 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
         .route("/openapi.json", get(move || async move { Json(document) }))
         .merge(page(page::file));
     Ok((service, options.guard.wrap(public, protected, metrics)))
-}
-
-/// Locks the directory of all runs, because a second server would treat the runs of the first one as abandoned.
-fn lock(runs: &Path) -> Result<File, ServeError> {
-    let path = runs.join("lock");
-    let file = File::options().create(true).append(true).open(&path);
-    let result = file.map_err(TryLockError::Error).and_then(|file| {
-        file.try_lock()?;
-        Ok(file)
-    });
-    result.map_err(|error| match error {
-        TryLockError::WouldBlock => ServeError::DirLocked(runs.to_owned()),
-        TryLockError::Error(source) => ServeError::Io { path, source },
-    })
 }
 
 /// Returns the settings that a client needs first.

@@ -1,11 +1,8 @@
 //! Computes the spending of a run so far from its recording, which may still be growing.
 
-use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
+use app_support::lines::LineReader;
 use llm::{Catalog, ModelId, Money, Response, Usage};
 use serde::Deserialize;
 
@@ -15,13 +12,11 @@ const MAX_READ: u64 = 1 << 20;
 /// Calls, tokens and money spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spending {
-    /// Number of answered calls.
     pub calls: u64,
     /// Input tokens, including cached ones.
     pub input: u64,
     /// Input tokens that the provider read from its cache.
     pub cached: u64,
-    /// Output tokens.
     pub output: u64,
     /// Money spent, excluding calls whose price is unknown.
     pub money: Money,
@@ -30,9 +25,7 @@ pub struct Spending {
 /// Adds up the spending on the calls in a growing recording.
 #[derive(Debug)]
 pub struct SpendingMeter {
-    path: PathBuf,
-    /// Number of bytes processed.
-    position: u64,
+    recording: LineReader,
     spending: Spending,
 }
 
@@ -56,38 +49,25 @@ struct Outcome {
 impl SpendingMeter {
     /// Creates a meter that starts at the beginning of the recording.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, position: 0, spending: Spending::default() }
+        Self { recording: LineReader::new(path), spending: Spending::default() }
     }
 
     /// Reads to the end of the recording and returns the spending.
-    pub fn read_all(&mut self) -> Spending {
-        self.read_up_to(u64::MAX);
-        self.spending
+    pub(crate) fn read_all(&mut self) -> Spending {
+        self.read_up_to(u64::MAX)
     }
 
     /// Reads the next part of the recording, of bounded size, and returns the spending so far. If the file cannot be
     /// read, returns the previous value; the run itself reports the error.
     pub fn read(&mut self) -> Spending {
-        // If no line ends within one part, the whole remaining recording is read at once.
-        if self.read_up_to(MAX_READ).is_some_and(|whole| whole == 0) {
-            self.read_up_to(u64::MAX);
-        }
-        self.spending
+        self.read_up_to(MAX_READ)
     }
 
-    /// Counts the calls in the complete lines within the next `max` bytes. Returns the total length of these lines, or
-    /// `None` if the end of the file was reached or the file cannot be read.
-    fn read_up_to(&mut self, max: u64) -> Option<usize> {
-        let mut file = File::open(&self.path).ok()?;
-        file.seek(SeekFrom::Start(self.position)).ok()?;
-        let mut text = Vec::new();
-        file.take(max).read_to_end(&mut text).ok()?;
-        let whole = text.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-        for line in text[..whole].split(|it| *it == b'\n') {
-            self.count(line);
+    fn read_up_to(&mut self, max_bytes: u64) -> Spending {
+        for line in self.recording.read(max_bytes).unwrap_or_default() {
+            self.count(&line);
         }
-        self.position += whole as u64;
-        (text.len() as u64 == max).then_some(whole)
+        self.spending
     }
 
     fn count(&mut self, line: &[u8]) {

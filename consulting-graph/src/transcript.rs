@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Name of the critic in transcripts.
 pub const CRITIC: &str = "critic";
 
-/// Speaker of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Speaker {
-    /// The critic.
     Critic,
     /// A decision maker, by id.
     DecisionMaker(String),
@@ -21,11 +19,8 @@ pub enum Speaker {
 /// One turn of a debate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConversationEntry {
-    /// The speaker.
     pub role: Speaker,
-    /// Text of the turn.
     pub content: String,
-    /// Number of the round, starting at 1.
     pub round: u32,
 }
 
@@ -60,7 +55,7 @@ pub fn format_transcript(log: &[ConversationEntry]) -> String {
 }
 
 /// Renders one turn of a transcript.
-pub fn format_entry(entry: &ConversationEntry) -> String {
+pub(crate) fn format_entry(entry: &ConversationEntry) -> String {
     format_turn(entry.round, &entry.role.to_string(), &entry.content)
 }
 

@@ -23,19 +23,15 @@ const MIN_NEW_FRACTION: f64 = 0.15;
 /// A defect of a debate, found in one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Move that was debated.
     pub move_id: MoveId,
     /// Name of the debate log, such as `i1`.
     pub log: String,
     /// Number of the round that contains the turn, starting at 1.
     pub round: u32,
-    /// Speaker of the turn.
     pub role: Speaker,
-    /// Kind of the defect.
     pub kind: ObservationKind,
 }
 
-/// Kinds of defects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationKind {

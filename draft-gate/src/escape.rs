@@ -15,11 +15,7 @@ pub fn escape_invisible(text: &str) -> String {
 
 /// Returns whether a character is a control character (except tab), invisible, or changes the text direction.
 pub(crate) fn is_invisible(char: char) -> bool {
-    (char.is_control() && char != '\t')
-        || matches!(char,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
+    char != '\t' && app_support::terminal::is_invisible(char)
 }
 
 /// Makes a worker's text safe for messages by truncating it and escaping control characters.

@@ -1,5 +1,6 @@
 //! Progress events of a session.
 
+use app_support::event_log::{self, LoggedEvent, Repetition};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -9,31 +10,29 @@ use crate::{
     state::Outcome,
 };
 
+/// An event with its sequence number.
+pub type NumberedEvent = event_log::NumberedEvent<Progress>;
+
 /// A progress event of a session. Except for `Error`, no event occurs twice in a session. A second event that is equal
 /// to an earlier one is therefore a duplicate, for example after a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Progress {
-    /// The session started.
     Started {
-        /// The task.
         task: String,
         /// The model that writes programs.
         model: String,
     },
     /// The model is writing a program.
     Generating {
-        /// Attempt number, from 1.
         attempt: u32,
         /// Whether the program is written from scratch because the last two attempts failed in the same way.
         resampled: bool,
     },
     /// The model has written a program.
     Code {
-        /// Attempt number, from 1.
         attempt: u32,
-        /// The program.
         code: String,
         /// Packages that the program requires.
         dependencies: Vec<String>,
@@ -43,13 +42,8 @@ pub enum Progress {
         confidence: f64,
     },
     /// The program is being executed.
-    Executing {
-        /// Attempt number, from 1.
-        attempt: u32,
-    },
-    /// The program has been executed.
+    Executing { attempt: u32 },
     ExecutionResult {
-        /// Attempt number, from 1.
         attempt: u32,
         /// How the execution ended.
         status: Status,
@@ -57,9 +51,7 @@ pub enum Progress {
         exit_code: Option<i32>,
         /// Standard output.
         stdout: String,
-        /// Standard error.
         stderr: String,
-        /// Duration in milliseconds.
         duration_ms: u64,
         /// Whether the program was isolated from the host when it ran; `None` if it did not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,37 +59,35 @@ pub enum Progress {
     },
     /// The program failed, and the critic is analysing the failure.
     Critiquing {
-        /// Attempt number, from 1.
         attempt: u32,
-        /// Class of the failure.
         class: Class,
         /// The error in one line.
         error: String,
     },
     /// The critic has answered.
     Critique {
-        /// Attempt number, from 1.
         attempt: u32,
         /// The critic's answer.
         #[serde(flatten)]
         critique: Critique,
     },
     /// The next attempt will start.
-    Retrying {
-        /// Number of the next attempt.
-        attempt: u32,
-    },
-    /// The session is complete.
+    Retrying { attempt: u32 },
     Complete {
-        /// Outcome of the session.
         #[serde(flatten)]
         outcome: Outcome,
     },
     /// The session failed and can be resumed.
-    Error {
-        /// Error message.
-        message: String,
-    },
+    Error { message: String },
+}
+
+impl LoggedEvent for Progress {
+    fn repetition(&self) -> Repetition {
+        match self {
+            Self::Error { .. } => Repetition::Always,
+            _ => Repetition::Never,
+        }
+    }
 }
 
 impl Progress {

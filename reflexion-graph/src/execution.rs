@@ -8,7 +8,6 @@ const KEPT_BYTES: usize = 8 << 10;
 /// Result of executing a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    /// How the execution ended.
     pub status: Status,
     /// Exit code, if the program exited by itself.
     pub exit_code: Option<i32>,
@@ -28,7 +27,6 @@ pub struct Execution {
     pub isolated: bool,
 }
 
-/// How an execution ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -95,7 +93,7 @@ impl Status {
 
 impl Execution {
     /// Creates the result of a program that was not run.
-    pub fn not_run(status: Status, why: impl Into<String>) -> Self {
+    pub(crate) fn not_run(status: Status, why: impl Into<String>) -> Self {
         Self { status, stderr: why.into(), ..Self::default() }
     }
 

@@ -1,7 +1,10 @@
 //! Executes programs in a pool of pre-started sandboxes, each of which is used once.
 
+mod backend_names;
 mod backends;
+mod error;
 mod judge;
+mod options;
 
 use std::{
     path::PathBuf,
@@ -12,28 +15,23 @@ use std::{
     time::Duration,
 };
 
+use app_support::run_id::random_hex;
 use sandbox_vm::{
     Error, Image, Pool, PoolMetrics, PooledSandbox, Sandboxes, Spec,
     report::{Guarantee, Report},
 };
 
-pub use backends::BACKENDS;
+pub use backend_names::BACKENDS;
+pub use error::ExecutorError;
+pub use options::Options;
+pub(crate) use options::{DISK, PROCESSES};
 
 use crate::{
     execution::{Execution, Status},
     job::{Job, MAX_CODE},
-    language::{Language, PROOF, Python},
-    wheels::{WheelError, Wheels},
+    language::{Language, PROOF},
+    wheels::Wheels,
 };
-
-/// Maximum total size of a program's standard output and standard error, in bytes.
-pub const OUTPUT: u64 = 1 << 20;
-
-/// Maximum total size of the files that a program writes, in bytes.
-pub const DISK: u64 = 64 << 20;
-
-/// Maximum number of processes and OS threads in a sandbox.
-pub const PROCESSES: u32 = 64;
 
 /// Name of the directory that contains the packages, in the root directory of a sandbox.
 const PACKAGES: &str = "packages";
@@ -42,76 +40,6 @@ const PACKAGES: &str = "packages";
 const START_ATTEMPTS: u32 = 3;
 /// Delay before the second attempt to start a sandbox. The delay doubles with each further attempt.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(200);
-
-/// Options of an [`Executor`].
-#[derive(Debug)]
-pub struct Options {
-    /// Sandbox back end to use. If `None`, the jail is used, or the first other back end that works.
-    pub backend: Option<String>,
-    /// Maximum number of sandboxes, idle or in use.
-    pub pool: usize,
-    /// Memory of each sandbox in MiB.
-    pub memory: u64,
-    /// CPU share of each sandbox; 1.0 is one processor.
-    pub cpus: f64,
-    /// Language of the programs.
-    pub language: Box<dyn Language>,
-    /// Packages that programs may use.
-    pub wheels: Wheels,
-    /// Directory into which packages are unpacked. If `None`, the user's cache directory is used, or `/var/cache` for
-    /// the root user.
-    pub cache: Option<PathBuf>,
-    /// Program to run as the guest agent. If `None`, the current executable is used.
-    pub agent: Option<PathBuf>,
-    /// Directory for the records that are used to clean up sandboxes after a crash. If `None`, the user's default
-    /// directory is used.
-    pub state: Option<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            backend: None,
-            pool: 5,
-            memory: 256,
-            cpus: 0.5,
-            language: Box::new(Python),
-            wheels: Wheels::default(),
-            cache: None,
-            agent: None,
-            state: None,
-        }
-    }
-}
-
-/// The error returned when a program cannot be run for a reason that is not in the program itself.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExecutorError {
-    /// No sandbox could be started.
-    #[error(transparent)]
-    Sandbox(#[from] Error),
-    /// A package file is missing or invalid.
-    #[error(transparent)]
-    Wheel(#[from] WheelError),
-    /// The operating system provided no random bytes.
-    #[error("cannot read random bytes from the operating system: {0}")]
-    Random(#[from] getrandom::Error),
-    /// The executor has been closed.
-    #[error("the executor is closed; it runs no more programs")]
-    Closed,
-    /// The self-test of a sandbox failed. The self-test is a program that only prints `1`.
-    #[error("the self-test of the sandbox failed: a program that only prints `1` {status}: {message}", status = .0.description(), message = .1)]
-    Unusable(Status, String),
-    /// The back end cannot mount packages into its sandboxes.
-    #[error(
-        "the sandbox back end {0} cannot mount packages; choose another one with --sandbox, or omit --wheels"
-    )]
-    NoPackages(&'static str),
-    /// The back end is unknown.
-    #[error("unknown sandbox back end `{0}`; available: {known}", known = BACKENDS.join(", "))]
-    NoBackend(String),
-}
 
 /// Executes programs of one language in a pool of sandboxes. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -138,15 +66,12 @@ struct Shared {
 pub struct ExecutorStats {
     /// Maximum number of sandboxes.
     pub size: usize,
-    /// Number of sandboxes in use.
     pub in_use: usize,
     /// Highest number of sandboxes that were in use at the same time.
     pub peak_in_use: usize,
     /// Number of running sandboxes, idle ones included.
     pub alive: usize,
-    /// Number of programs executed.
     pub executions: u64,
-    /// Metrics of the sandbox pool.
     pub pool: PoolMetrics,
 }
 
@@ -194,7 +119,6 @@ impl Executor {
         &self.shared.sandboxes
     }
 
-    /// Returns the current statistics.
     pub fn stats(&self) -> ExecutorStats {
         let shared = &self.shared;
         ExecutorStats {
@@ -283,7 +207,8 @@ impl Executor {
     ) -> Result<Execution, ExecutorError> {
         let language = self.language();
         sandbox.fs().write(language.file(), code).await?;
-        let proof = random_hex()?;
+        // No program can guess the proof.
+        let proof = random_hex(16)?;
         let program = match &job.tests {
             None => language.run(),
             Some(tests) => language.test(tests, &proof),
@@ -344,11 +269,4 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.in_use.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Returns a random string that no program can guess.
-fn random_hex() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
 }

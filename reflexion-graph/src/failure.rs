@@ -9,17 +9,14 @@ use crate::{
     execution::{Execution, Status},
 };
 
-/// Class of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// The program has a syntax error.
     Syntax,
     /// The program uses an undefined name.
     Name,
     /// The program uses a value of the wrong type.
     Type,
-    /// A value is invalid.
     Value,
     /// A key, an index or an attribute does not exist.
     Lookup,
@@ -43,7 +40,6 @@ pub enum Class {
     Format,
     /// The sandbox failed.
     Internal,
-    /// Any other error.
     Runtime,
 }
 
@@ -71,16 +67,12 @@ impl Class {
     }
 }
 
-/// A finished attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Attempt number, from 1.
     pub number: u32,
-    /// The program.
     pub generated: GeneratedCode,
     /// Whether the program was written from scratch because the two attempts before it failed in the same way.
     pub resampled: bool,
-    /// Result of the execution.
     pub execution: Execution,
     /// Why the attempt failed; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,10 +82,8 @@ pub struct Attempt {
     pub critique: Option<Critique>,
 }
 
-/// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Class of the failure.
     pub class: Class,
     /// The error in one line.
     pub error: String,
@@ -186,16 +176,14 @@ fn without_numbers(text: &str) -> String {
 /// A group of attempts that failed in the same way. The prompt of the generator describes each group once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lesson<'a> {
-    /// Numbers of the attempts.
     pub attempts: Vec<u32>,
-    /// The newest of these attempts.
     pub newest: &'a Attempt,
     /// The failure of the newest attempt.
     pub failure: &'a Failure,
 }
 
 /// Groups the attempts by failure. The groups are sorted by their newest attempts, oldest first.
-pub fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
+pub(crate) fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
     let mut lessons: Vec<Lesson<'_>> = Vec::new();
     for newest in attempts {
         let Some(failure) = &newest.failure else { continue };
@@ -208,7 +196,7 @@ pub fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
 }
 
 /// Returns whether the last two attempts failed in the same way, so that another repair would likely fail too.
-pub fn is_stuck(attempts: &[Attempt]) -> bool {
+pub(crate) fn is_stuck(attempts: &[Attempt]) -> bool {
     let [.., before, last] = attempts else { return false };
     match (&before.failure, &last.failure) {
         (Some(before), Some(last)) => before.identity() == last.identity(),

@@ -30,8 +30,7 @@ use crate::{
     state::{CallCost, Outcome, Session, SessionUpdate},
 };
 
-/// Name of the graph.
-pub const GRAPH: &str = "reflexion";
+pub(crate) const GRAPH: &str = "reflexion";
 
 /// Name of the node after which a session continues when it gets a new budget. The branch after this node decides
 /// whether there is another attempt.
@@ -62,7 +61,6 @@ impl Deps {
     }
 }
 
-/// Builds the graph with a checkpointer.
 pub fn graph(saver: Arc<dyn Checkpointer>) -> Result<CompiledGraph<Session, Deps>, BuildError> {
     nodes().shared_checkpointer(saver).compile()
 }

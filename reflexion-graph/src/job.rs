@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a task in characters.
-pub const MAX_TASK: usize = 10_000;
+pub(crate) const MAX_TASK: usize = 10_000;
 
 /// Maximum length of a program in characters.
-pub const MAX_CODE: usize = 100_000;
+pub(crate) const MAX_CODE: usize = 100_000;
 
 /// A task, the checks for its program, and resource limits.
 ///
@@ -22,7 +22,6 @@ pub const MAX_CODE: usize = 100_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Job {
-    /// Description of the task.
     pub task: String,
     /// Assertions that are executed after the program, in the same namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +29,6 @@ pub struct Job {
     /// Output that the program must print; surrounding whitespace is ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
-    /// Maximum number of attempts.
     pub max_attempts: u32,
     /// What to do after a failed attempt.
     pub strategy: Strategy,
@@ -70,7 +68,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the wall-clock limit.
-    pub fn wall(&self) -> Duration {
+    pub(crate) fn wall(&self) -> Duration {
         Duration::try_from_secs_f64(self.timeout).unwrap_or_default()
     }
 
@@ -81,7 +79,6 @@ impl Limits {
     }
 }
 
-/// The error returned when a job is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JobError(pub(crate) String);
@@ -107,7 +104,6 @@ impl Job {
         self
     }
 
-    /// Sets the maximum number of attempts.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;

@@ -34,7 +34,7 @@ pub trait Language: Send + Sync + fmt::Debug {
 }
 
 /// Name of the file in the working directory that proves that the tests ran to completion.
-pub const PROOF: &str = ".proof";
+pub(crate) const PROOF: &str = ".proof";
 
 /// Returns the language with the given name, one of [`LANGUAGES`].
 pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
@@ -45,7 +45,6 @@ pub fn by_name(name: &str) -> Option<Box<dyn Language>> {
     }
 }
 
-/// Names of all languages.
 pub const LANGUAGES: [&str; 2] = ["python", "sh"];
 
 /// Python 3, as installed in the sandbox image.

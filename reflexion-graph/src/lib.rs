@@ -6,6 +6,10 @@
 //! A [`Run`](run::Run) is a session that is stored in a directory. The module [`serve`] accepts jobs over HTTP, and
 //! [`mod@bench`] measures how many problems are solved.
 #![forbid(unsafe_code)]
+#![allow(
+    missing_docs,
+    reason = "an application: only its own program and tests use the items of this library"
+)]
 
 pub mod answer;
 pub mod bench;
@@ -16,7 +20,6 @@ pub mod failure;
 pub mod graph;
 mod job;
 pub mod language;
-mod log;
 pub mod models;
 pub mod offline;
 mod prompt;
@@ -25,6 +28,6 @@ pub mod serve;
 mod state;
 pub mod wheels;
 
-pub use job::{Job, JobError, Limits, MAX_CODE, MAX_TASK, Strategy};
-pub use log::NumberedEvent;
+pub use event::NumberedEvent;
+pub use job::{Job, JobError, Limits, Strategy};
 pub use state::{CallCost, Outcome, Session, SessionUpdate};

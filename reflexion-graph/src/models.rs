@@ -10,10 +10,8 @@ use crate::{offline, state::CallCost};
 /// Maximum number of concurrent calls per provider.
 const MAX_CONCURRENT_CALLS: usize = 16;
 
-/// A provider and one of its models.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelChoice {
-    /// Name of the provider.
     pub provider: String,
     /// Name of the model. If `None`, the provider's default model is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,7 +24,6 @@ pub struct RunBudget {
     /// Maximum number of input and output tokens together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Maximum cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<Money>,
 }
@@ -56,25 +53,19 @@ impl RunBudget {
     }
 }
 
-/// The error returned when a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The provider is unknown or not configured.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The built-in script is invalid.
     #[error(transparent)]
     Script(#[from] llm::ScriptError),
-    /// The provider has no default model.
     #[error("provider `{0}` has no default model; specify one with --model")]
     NoModel(String),
-    /// A cost limit is set for a model without a known price.
     #[error(
         "the price of {0} is unknown, so its cost cannot be limited; limit the tokens instead (--max-tokens, max_tokens)"
     )]
     NoPrice(String),
-    /// A model name is specified, but the scripted model is selected and would ignore it.
     #[error(
         "model `{0}` would be ignored because the scripted model is selected; specify its provider with --provider, or set the provider's API key"
     )]

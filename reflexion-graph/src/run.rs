@@ -13,12 +13,16 @@ mod fork;
 mod id;
 
 use std::{
-    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use app_support::{
+    event_log::{EventLog, EventLogError},
+    files::{self, FileError},
+    lock::{DirLock, LockError},
+};
 use graph_core::{AsNode, EventKind, Input, RunOptions, RunOutcome, StreamMode, Thread};
 use graph_store::sqlite::SqliteSaver;
 use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
@@ -28,11 +32,10 @@ use serde_json::Value;
 pub use id::run_id;
 
 use crate::{
-    event::Progress,
+    event::{NumberedEvent, Progress},
     failure::Attempt,
     graph::{self, Deps},
     job::{Job, JobError},
-    log::{EventLog, NumberedEvent},
     models::{ModelChoice, RunBudget},
     state::{CallCost, Outcome, Session},
 };
@@ -50,7 +53,6 @@ pub struct Manifest {
     pub job: Job,
     /// The model that writes programs.
     pub choice: ModelChoice,
-    /// Configuration of the sandboxes.
     #[serde(rename = "place")]
     pub sandbox: SandboxConfig,
     /// Maximum spending.
@@ -61,13 +63,11 @@ pub struct Manifest {
     pub earlier_attempts: Vec<Attempt>,
 }
 
-/// Configuration of the sandboxes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SandboxConfig {
     /// Name of the back end. If `None`, the default is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// Maximum number of sandboxes.
     pub pool: usize,
     /// CPU share of each sandbox; 1.0 is one processor.
     pub cpus: f64,
@@ -81,66 +81,40 @@ pub struct SandboxConfig {
 /// Contents of `result.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The task.
     pub task: String,
     /// The model that wrote the programs.
     pub model: String,
-    /// Outcome of the session.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// All attempts.
     pub history: Vec<Attempt>,
-    /// Cost of each model call.
     pub calls: Vec<CallCost>,
 }
 
-/// The error returned when an operation on a session fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The job is invalid.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// The directory contains no session.
     #[error("{} contains no session; create one with `agent-sandbox run`", .0.display())]
     NoRun(PathBuf),
-    /// The directory of a new session is not empty.
     #[error("{} is not empty; choose another folder with --out", .0.display())]
     NotEmpty(PathBuf),
-    /// The session is not complete.
     #[error("the session in {dir} is not complete; finish it with `agent-sandbox resume {dir}`", dir = .0.display())]
     Unfinished(PathBuf),
-    /// The attempt does not exist.
     #[error("cannot fork {dir} at attempt {at}; choose an attempt from 1 to {most}", dir = dir.display())]
-    NoAttempt {
-        /// Directory of the session.
-        dir: PathBuf,
-        /// The requested attempt.
-        at: u32,
-        /// The last valid attempt number.
-        most: u32,
-    },
-    /// Another process is running the session.
+    NoAttempt { dir: PathBuf, at: u32, most: u32 },
     #[error("another process is running the session in {}; wait for it or stop it", .0.display())]
     Busy(PathBuf),
-    /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The session's database cannot be opened.
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Events(#[from] EventLogError),
     #[error(transparent)]
     Store(#[from] graph_store::OpenError),
-    /// The graph does not compile.
     #[error(transparent)]
     Graph(#[from] graph_core::BuildError),
-    /// The graph failed.
     #[error(transparent)]
     Run(#[from] graph_core::RunError),
-    /// The session stopped before it was complete.
     #[error("the session stopped before it was complete")]
     Stopped,
 }
@@ -159,12 +133,12 @@ impl Run {
     pub fn create(dir: impl Into<PathBuf>, manifest: Manifest) -> Result<Self, RunError> {
         let dir = dir.into();
         manifest.check()?;
-        if fs::read_dir(&dir).is_ok_and(|mut it| it.next().is_some()) {
+        if !files::is_empty_dir(&dir) {
             return Err(RunError::NotEmpty(dir));
         }
-        fs::create_dir_all(&dir).map_err(file_error(&dir))?;
+        files::create_dir(&dir)?;
         let run = Self { dir, manifest, reopened: false };
-        run.write("run.json", &pretty(&run.manifest))?;
+        run.write_manifest()?;
         Ok(run)
     }
 
@@ -175,13 +149,11 @@ impl Run {
         if !path.is_file() {
             return Err(RunError::NoRun(dir));
         }
-        let text = fs::read_to_string(&path).map_err(file_error(&path))?;
-        let manifest =
-            serde_json::from_str(&text).map_err(io::Error::from).map_err(file_error(&path))?;
+        let manifest = serde_json::from_str(&files::read(&path)?);
+        let manifest = manifest.map_err(io::Error::from).map_err(FileError::at(&path))?;
         Ok(Self { dir, manifest, reopened: false })
     }
 
-    /// Returns the session's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -194,10 +166,10 @@ impl Run {
     /// Replaces the budget. The amount that the session has already spent counts against the new budget. If the session
     /// ended because its budget was spent, the next call to [`Run::run`] continues it.
     pub fn set_budget(&mut self, budget: RunBudget) -> Result<(), RunError> {
-        let _lock = self.lock()?;
+        let _lock = DirLock::exclusive(&self.dir)?;
         self.manifest.budget = budget;
         self.reopened = true;
-        self.write("run.json", &pretty(&self.manifest))
+        self.write_manifest()
     }
 
     /// Runs the session from its last checkpoint to its end and calls `on_event` for each new event. Fails if another
@@ -233,8 +205,8 @@ impl Run {
         on_event: impl FnMut(&NumberedEvent) + Send,
         trace: Option<&mut TraceBuilder>,
     ) -> Result<Report, RunError> {
-        let _lock = self.lock()?;
-        let mut sender = EventSender::open(self.dir.join(EVENTS), on_event)?;
+        let _lock = DirLock::exclusive(&self.dir)?;
+        let mut sender = EventSender { log: EventLog::open(self.dir.join(EVENTS))?, on_event };
         let file = deps.executor.language().file();
         let saver = Arc::new(SqliteSaver::open(self.dir.join("state.db"))?);
         let modes =
@@ -275,27 +247,23 @@ impl Run {
         let (history, calls) = (session.history, session.calls);
         let report = Report { task: session.job.task, model, outcome, history, calls };
         let extension = Path::new(file).extension().and_then(|it| it.to_str()).unwrap_or("txt");
-        self.write(&format!("program.{extension}"), &report.outcome.code)?;
-        self.write("result.json", &pretty(&report))?;
+        let program = self.dir.join(format!("program.{extension}"));
+        files::write_unsynced(&program, &report.outcome.code)?;
+        files::write_unsynced(&self.dir.join("result.json"), &pretty(&report))?;
         Ok(report)
     }
 
-    /// Locks the session for this process until the returned file is dropped.
-    fn lock(&self) -> Result<File, RunError> {
-        let path = self.dir.join("lock");
-        let file =
-            File::options().create(true).append(true).open(&path).map_err(file_error(&path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(RunError::Busy(self.dir.clone())),
-            Err(TryLockError::Error(source)) => Err(RunError::File { path, source }),
-        }
+    fn write_manifest(&self) -> Result<(), RunError> {
+        Ok(files::write_synced(&self.dir.join("run.json"), &pretty(&self.manifest))?)
     }
+}
 
-    /// Writes a file atomically: writes a temporary file, then renames it.
-    fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
-        let (path, fresh) = (self.dir.join(name), self.dir.join(format!(".{name}")));
-        fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(file_error(&path))
+impl From<LockError> for RunError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Held(dir) => Self::Busy(dir),
+            LockError::File(error) => Self::File(error),
+        }
     }
 }
 
@@ -331,19 +299,13 @@ async fn stream<T: FnMut(&NumberedEvent) + Send>(
 
 /// Appends new events to the log and passes them to `on_event`.
 struct EventSender<T> {
-    path: PathBuf,
-    log: EventLog,
+    log: EventLog<Progress>,
     on_event: T,
 }
 
 impl<T: FnMut(&NumberedEvent) + Send> EventSender<T> {
-    fn open(path: PathBuf, on_event: T) -> Result<Self, RunError> {
-        let log = EventLog::open(&path).map_err(file_error(&path))?;
-        Ok(Self { path, log, on_event })
-    }
-
     fn send(&mut self, event: Progress) -> Result<(), RunError> {
-        if let Some(numbered) = self.log.append(event).map_err(file_error(&self.path))? {
+        if let Some(numbered) = self.log.append(event)? {
             (self.on_event)(&numbered);
         }
         Ok(())
@@ -352,8 +314,4 @@ impl<T: FnMut(&NumberedEvent) + Send> EventSender<T> {
 
 fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("the value is representable as JSON") + "\n"
-}
-
-fn file_error(path: &Path) -> impl FnOnce(io::Error) -> RunError + '_ {
-    |source| RunError::File { path: path.to_owned(), source }
 }

@@ -4,12 +4,14 @@
 //! is the file `runs.db` in the parent directory. After a restart, the server resumes unfinished jobs. All jobs share
 //! one pool of sandboxes.
 
+mod app_state;
 mod routes;
 mod runner;
 mod wire;
 
-use std::{fs, io, path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
+use app_support::files::{self, FileError};
 use axum::{Json, routing::get};
 use graph_server::{
     Capacity, Registry, RegistryError, Service, ServiceError,
@@ -17,7 +19,7 @@ use graph_server::{
 };
 use utoipa::OpenApi;
 
-use self::runner::Sessions;
+use self::{app_state::AppState, runner::Sessions};
 use crate::{
     Limits,
     graph::Deps,
@@ -25,7 +27,6 @@ use crate::{
     run::SandboxConfig,
 };
 
-/// Options for a server.
 #[derive(Debug)]
 pub struct Options {
     /// Directory that contains one subdirectory per job.
@@ -51,24 +52,15 @@ pub struct Options {
     pub guard: Guard,
 }
 
-/// The error returned when the server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The registry of jobs cannot be opened.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The service cannot be started.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The directory for the jobs cannot be created.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The directory.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 #[derive(OpenApi)]
@@ -78,25 +70,9 @@ pub enum ServeError {
 ))]
 struct ApiDoc;
 
-/// State shared by all routes.
-#[derive(Clone, Debug)]
-struct AppState {
-    service: Service,
-    sessions: Sessions,
-    streams: StreamLimit,
-    metrics: Metrics,
-    choice: ModelChoice,
-    sandbox: Arc<SandboxConfig>,
-    limits: Limits,
-    max_attempts: u32,
-    budget: RunBudget,
-    since: Instant,
-}
-
 /// Opens the service, resumes unfinished jobs and returns the router.
 pub async fn open(options: Options) -> Result<(Service, Guarded), ServeError> {
-    let in_runs = |source| ServeError::File { path: options.runs.clone(), source };
-    fs::create_dir_all(&options.runs).map_err(in_runs)?;
+    files::create_dir(&options.runs)?;
     let registry = Registry::open(options.runs.join("runs.db"))?;
     let sessions = Sessions { runs: options.runs, deps: options.deps };
     let service = Service::open(registry, Arc::new(sessions.clone()), options.capacity).await?;

@@ -11,12 +11,10 @@ use crate::{
     job::Job,
 };
 
-/// Graph state of a session.
 #[derive(State, Clone, Debug, Default)]
 pub struct Session {
     /// The task, the checks for its program, and the limits.
     pub job: Job,
-    /// Number of the current attempt, from 1.
     pub attempt: u32,
     /// Program of the current attempt.
     pub generated: GeneratedCode,
@@ -26,10 +24,8 @@ pub struct Session {
     pub execution: Option<Execution>,
     /// The critic's answer to the current attempt.
     pub critique: Option<Critique>,
-    /// All finished attempts.
     #[reduce(append)]
     pub history: Vec<Attempt>,
-    /// Cost of each model call.
     #[reduce(append)]
     pub calls: Vec<CallCost>,
     /// Why the budget allowed no further call; `None` if no call was refused.
@@ -38,37 +34,28 @@ pub struct Session {
     pub outcome: Option<Outcome>,
 }
 
-/// Outcome of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Whether a program passed all checks.
     pub success: bool,
-    /// Number of attempts made.
     pub attempts: u32,
     /// Standard output of the most recent program.
     pub output: String,
     /// The most recent program.
     pub code: String,
-    /// Explanation of the outcome.
     pub message: String,
 }
 
-/// Cost of one model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCost {
     /// Role of the model: `generator` or `critic`.
     pub role: String,
     /// Provider and name of the model, as text.
     pub model: String,
-    /// Attempt number, from 1.
     pub attempt: u32,
-    /// Number of input tokens.
     pub input: u64,
-    /// Number of output tokens.
     pub output: u64,
-    /// Price, if it is known.
     pub cost: Option<Money>,
-    /// Latency in milliseconds.
     pub latency_ms: u64,
 }
 

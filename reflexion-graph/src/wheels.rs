@@ -21,6 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use app_support::files::FileError;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -57,48 +58,22 @@ struct List {
     wheel: Vec<Wheel>,
 }
 
-/// The error returned when the package directory or a package is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WheelError {
-    /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The list of packages is missing or invalid.
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{}: {problem}", path.display())]
-    List {
-        /// The list.
-        path: PathBuf,
-        /// What is wrong with the list.
-        problem: String,
-    },
-    /// A file has the listed hash but is not a valid wheel.
+    List { path: PathBuf, problem: String },
     #[error("cannot unpack {}: {problem}; use a wheel, for example from `pip download`", path.display())]
-    Unpack {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        problem: zip::result::ZipError,
-    },
-    /// The hash of a file differs from the listed hash.
+    Unpack { path: PathBuf, problem: zip::result::ZipError },
     #[error(
         "{} is not the file listed in {LIST_FILE}: its SHA-256 is {found}; replace the file or correct the list",
         path.display()
     )]
-    Hash {
-        /// The file.
-        path: PathBuf,
-        /// SHA-256 of the file.
-        found: String,
-    },
+    Hash { path: PathBuf, found: String },
 }
 
-/// The error returned when a program requires packages that are not listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "dependency unavailable: {}; {}",
@@ -128,7 +103,7 @@ impl Wheels {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(invalid(format!("the file does not exist; {CREATE_LIST_HINT}")));
             }
-            read => read.map_err(|source| WheelError::File { path: path.clone(), source })?,
+            read => read.map_err(FileError::at(&path))?,
         };
         let list: List = toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         for wheel in &list.wheel {
@@ -156,7 +131,7 @@ impl Wheels {
     }
 
     /// Returns the listed packages that a program with these dependencies needs, including transitive dependencies.
-    pub fn resolve(
+    pub(crate) fn resolve(
         &self,
         dependencies: &[String],
         language: &dyn Language,
@@ -186,28 +161,17 @@ impl Wheels {
         }
     }
 
-    /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that contains
-    /// one subdirectory for each package.
-    pub(crate) fn unpack_all(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
-        unpack::unpack_all(self, cache.unwrap_or(&unpack::default_cache_dir()))
-    }
-
     /// Reads a package file and checks its hash.
     fn read(&self, name: &str) -> Result<Package, WheelError> {
         let wheel = &self.by_name[name];
         let path = self.dir.join(&wheel.file);
-        let bytes =
-            fs::read(&path).map_err(|source| WheelError::File { path: path.clone(), source })?;
-        let found = hex(&Sha256::digest(&bytes));
+        let bytes = fs::read(&path).map_err(FileError::at(&path))?;
+        let found = hex::encode(Sha256::digest(&bytes));
         if !found.eq_ignore_ascii_case(&wheel.sha256) {
             return Err(WheelError::Hash { path, found });
         }
         Ok(Package { path, bytes })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
 /// Normalizes a package name: removes the version and extras, replaces `_` and `.` with `-`, and converts letters to

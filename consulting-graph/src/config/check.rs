@@ -2,14 +2,12 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::{Config, Group, ModelSetting, Persona};
+use super::schema::{Config, Group, ModelSetting, Persona};
 
-/// An invalid value in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigViolation {
     /// Path to the value, such as `decision_makers[1].id`.
     pub path: String,
-    /// The error and how to correct it.
     pub message: String,
 }
 
@@ -31,7 +29,7 @@ pub(super) fn violations(config: &Config) -> Vec<ConfigViolation> {
     checker.check_range("decision_makers", config.decision_makers.len() as u64, 9);
     checker.check_range("metrics", config.metrics.len() as u64, 20);
 
-    let personas = personas(config);
+    let personas = config.personas();
     for (at, persona) in &personas {
         checker.check_persona(at, persona);
     }
@@ -68,23 +66,6 @@ pub(super) fn violations(config: &Config) -> Vec<ConfigViolation> {
     );
     checker.check_models(config, &personas.iter().map(|(_, it)| it.id.as_str()).collect());
     checker.0
-}
-
-fn personas(config: &Config) -> Vec<(String, &Persona)> {
-    let single = [
-        ("synthesizers.financial", &config.synthesizers.financial),
-        ("synthesizers.news", &config.synthesizers.news),
-        ("inferences.F1", &config.inferences.f1),
-        ("inferences.F2", &config.inferences.f2),
-        ("critic", &config.critic),
-    ];
-    let mut all: Vec<(String, &Persona)> = single.map(|(at, it)| (at.to_owned(), it)).into();
-    for (name, personas) in
-        [("analysts", &config.analysts), ("decision_makers", &config.decision_makers)]
-    {
-        all.extend(personas.iter().enumerate().map(|(idx, it)| (format!("{name}[{idx}]"), it)));
-    }
-    all
 }
 
 struct Checker(Vec<ConfigViolation>);

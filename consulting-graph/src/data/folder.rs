@@ -16,65 +16,24 @@
 
 mod calendar;
 mod csv;
+mod input;
 mod json;
+mod statement_table;
 
-use std::{
-    collections::BTreeMap,
-    io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 use calendar::Calendar;
 use chrono::NaiveDate;
+use input::MAX_FILE_BYTES;
+use statement_table::StatementTable;
 
 use super::{
-    Company, Document, Fact, Item, Note, Origin, Period, Source, Statement, Subject, Ticker,
+    company::{Company, Document, Source, Subject},
+    statement::Statement,
+    ticker::Ticker,
 };
 
-/// Maximum file size in bytes. A larger file would not fit into a prompt.
-const MAX_FILE_BYTES: u64 = 4 << 20;
-
-/// Name and content of an input file.
-#[derive(Debug, Clone)]
-pub struct InputFile {
-    /// The file name without directories.
-    pub name: String,
-    /// The content.
-    pub text: String,
-}
-
-/// Error returned if the user's files cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FolderError {
-    /// A file or the directory cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file is too large.
-    #[error("{} is larger than {} MiB; provide an excerpt", path.display(), MAX_FILE_BYTES >> 20)]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The directory has no input files; the field is the directory.
-    #[error("no .csv, .json, .md or .txt file in {}; add at least one", .0.display())]
-    Empty(PathBuf),
-    /// The content of a file is invalid.
-    #[error("{name}:{location}: {problem}")]
-    Content {
-        /// The file.
-        name: String,
-        /// The line number, or the path to a JSON value.
-        location: String,
-        /// The error and how to correct it.
-        problem: String,
-    },
-}
+pub use input::{FolderError, InputFile};
 
 /// Reads all input files in a directory, sorted by name.
 pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company, FolderError> {
@@ -142,60 +101,4 @@ fn document(file: &InputFile) -> Document {
     let trend = ["news", "trend", "market"].iter().any(|it| lower.starts_with(it));
     let about = if trend { Subject::Trend } else { Subject::Financial };
     Document { name: file.name.clone(), about, text: file.text.clone() }
-}
-
-/// The statement values read so far.
-#[derive(Debug)]
-struct StatementTable {
-    calendar: Calendar,
-    statements: BTreeMap<Period, BTreeMap<Item, Fact>>,
-}
-
-impl StatementTable {
-    fn add(
-        &mut self,
-        period: Period,
-        item: Item,
-        value: f64,
-        origin: Origin,
-    ) -> Result<(), String> {
-        if !self.calendar.admit(period) {
-            return Ok(());
-        }
-        if value.abs() > 9.0e15 {
-            return Err(format!("{value} is too large; enter amounts in whole dollars or shares"));
-        }
-        let fact = Fact { value: value.round() as i64, origin };
-        let facts = self.statements.entry(period).or_default();
-        match facts.get(&item) {
-            Some(before) if before.value != fact.value => Err(format!(
-                "{item} of {period} is {} here but {} in {}; remove one of them",
-                fact.value, before.value, before.origin
-            )),
-            _ => {
-                facts.insert(item, fact);
-                Ok(())
-            }
-        }
-    }
-}
-
-fn note(file: &InputFile, location: &dyn ToString, text: &str) -> Note {
-    Note { date: None, text: text.trim().to_owned(), origin: origin(file, location) }
-}
-
-fn origin(file: &InputFile, location: &dyn ToString) -> Origin {
-    Origin::File { name: file.name.clone(), location: location.to_string() }
-}
-
-fn content_error(
-    file: &InputFile,
-    location: &dyn ToString,
-    problem: impl Into<String>,
-) -> FolderError {
-    FolderError::Content {
-        name: file.name.clone(),
-        location: location.to_string(),
-        problem: problem.into(),
-    }
 }

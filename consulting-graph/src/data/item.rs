@@ -16,7 +16,7 @@ macro_rules! items {
 
         impl Item {
             /// All line items, in the order in which statements list them.
-            pub const ALL: &[Self] = &[$(Self::$name),+];
+            pub(crate) const ALL: &[Self] = &[$(Self::$name),+];
 
             /// Returns the label of the line item in tables.
             pub fn label(self) -> &'static str {
@@ -48,17 +48,14 @@ items! {
     OtherIncome = "Interest and other, net", DollarsInPeriod;
     /// Income before tax.
     PretaxIncome = "Pretax income", DollarsInPeriod;
-    /// Tax on income.
     IncomeTax = "Income tax", DollarsInPeriod;
     /// Profit after tax.
     NetIncome = "Net income", DollarsInPeriod;
     /// Average number of diluted shares in the period.
     DilutedShares = "Diluted shares", AverageShares;
-    /// Depreciation and amortisation.
     Depreciation = "Depreciation and amortisation", DollarsInPeriod;
     /// Compensation paid in shares.
     ShareBasedCompensation = "Share-based compensation", DollarsInPeriod;
-    /// Cash from operations.
     OperatingCashFlow = "Operating cash flow", DollarsInPeriod;
     /// Cash spent on property, plant and equipment; a positive number.
     CapitalExpenditure = "Capital expenditure", DollarsInPeriod;
@@ -70,7 +67,6 @@ items! {
     DebtRaised = "Debt raised, net", DollarsInPeriod;
     /// Increase in cash over the period.
     ChangeInCash = "Change in cash", DollarsInPeriod;
-    /// Cash and cash equivalents.
     Cash = "Cash and equivalents", DollarsAtEnd;
     /// Marketable securities in current assets.
     MarketableSecurities = "Marketable securities", DollarsAtEnd;
@@ -82,9 +78,7 @@ items! {
     CurrentAssets = "Current assets", DollarsAtEnd;
     /// Property, plant and equipment, net of depreciation.
     FixedAssets = "Property, plant and equipment", DollarsAtEnd;
-    /// Goodwill.
     Goodwill = "Goodwill", DollarsAtEnd;
-    /// Total assets.
     Assets = "Total assets", DollarsAtEnd;
     /// Amounts owed to suppliers.
     Payables = "Accounts payable", DollarsAtEnd;
@@ -92,7 +86,6 @@ items! {
     CurrentLiabilities = "Current liabilities", DollarsAtEnd;
     /// Long-term debt, or only its non-current part for companies that report no total.
     Debt = "Long-term debt", DollarsAtEnd;
-    /// Total liabilities.
     Liabilities = "Total liabilities", DollarsAtEnd;
     /// Assets minus liabilities.
     Equity = "Shareholders' equity", DollarsAtEnd;

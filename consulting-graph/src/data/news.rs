@@ -21,13 +21,9 @@ pub struct News {
 /// One press article.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewsItem {
-    /// The publisher.
     pub publisher: String,
-    /// The publication date.
     pub date: NaiveDate,
-    /// The headline.
     pub headline: String,
-    /// The content.
     pub text: String,
     /// The tone of the article towards the company.
     pub sentiment: Sentiment,
@@ -37,18 +33,14 @@ pub struct NewsItem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sentiment {
-    /// Favourable.
     Positive,
-    /// Unfavourable.
     Negative,
     /// Partly favourable and partly unfavourable, or neutral.
     Mixed,
 }
 
-/// A forum thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForumThread {
-    /// The title.
     pub title: String,
     /// Upvotes minus downvotes.
     pub score: i64,
@@ -56,10 +48,8 @@ pub struct ForumThread {
     pub comments: Vec<String>,
 }
 
-/// A prediction market.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PredictionMarket {
-    /// The event that the market predicts.
     pub event: String,
     /// The event's probability according to the market, in percent.
     pub percent: u8,
@@ -70,7 +60,6 @@ pub struct PredictionMarket {
 /// A recent action of a competitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Competitor {
-    /// The competitor's name.
     pub name: String,
     /// The action, written as the predicate of a sentence whose subject is the competitor's name.
     pub text: String,
@@ -83,7 +72,6 @@ pub struct Rating {
     pub house: String,
     /// The recommendation: `buy`, `hold` or `sell`.
     pub advice: String,
-    /// The price target in cents.
     pub target_cents: i64,
     /// The rationale.
     pub text: String,

@@ -36,19 +36,19 @@ pub fn shares(value: i64) -> String {
 }
 
 /// Formats a price given in cents: `$131.29`.
-pub fn cents(value: i64) -> String {
+pub(crate) fn cents(value: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     let size = value.unsigned_abs();
     format!("{sign}${}.{:02}", grouped(size / 100), size % 100)
 }
 
 /// Formats a multiple: `2.4x`.
-pub fn multiple(value: f64) -> String {
+pub(crate) fn multiple(value: f64) -> String {
     format!("{value:.1}x")
 }
 
 /// Formats a whole number with thousands separators: `1,234,567`.
-pub fn grouped(value: u64) -> String {
+pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (idx, it) in digits.chars().enumerate() {

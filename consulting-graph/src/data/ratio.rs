@@ -3,11 +3,7 @@
 //! Every function returns `None` if an input is missing or the divisor is not positive. For example, the margin of a
 //! company without revenue is unknown rather than zero. Percentages are returned as fractions: 0.25 is 25 percent.
 
-mod table;
-
-use super::{Company, Item, Statement};
-
-pub use table::{Ratio, Value, table};
+use super::{company::Company, item::Item, statement::Statement};
 
 /// Returns `a / b` if `b` is positive.
 fn divide(a: Option<i64>, b: Option<i64>) -> Option<f64> {
@@ -21,24 +17,24 @@ pub fn gross_margin(statement: &Statement) -> Option<f64> {
 }
 
 /// Returns the gross profit as reported, or revenue - cost of revenue if it is not reported.
-pub fn gross_profit(statement: &Statement) -> Option<i64> {
+pub(crate) fn gross_profit(statement: &Statement) -> Option<i64> {
     statement
         .get(Item::GrossProfit)
         .or_else(|| statement.get(Item::Revenue)?.checked_sub(statement.get(Item::CostOfRevenue)?))
 }
 
 /// Returns the operating margin: operating income / revenue.
-pub fn operating_margin(statement: &Statement) -> Option<f64> {
+pub(crate) fn operating_margin(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::OperatingIncome), statement.get(Item::Revenue))
 }
 
 /// Returns the net margin: net income / revenue.
-pub fn net_margin(statement: &Statement) -> Option<f64> {
+pub(crate) fn net_margin(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::NetIncome), statement.get(Item::Revenue))
 }
 
 /// Returns the research intensity: research and development / revenue.
-pub fn research_intensity(statement: &Statement) -> Option<f64> {
+pub(crate) fn research_intensity(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::ResearchAndDevelopment), statement.get(Item::Revenue))
 }
 
@@ -48,12 +44,12 @@ pub fn free_cash_flow(statement: &Statement) -> Option<i64> {
 }
 
 /// Returns the free cash flow margin: free cash flow / revenue.
-pub fn free_cash_flow_margin(statement: &Statement) -> Option<f64> {
+pub(crate) fn free_cash_flow_margin(statement: &Statement) -> Option<f64> {
     divide(free_cash_flow(statement), statement.get(Item::Revenue))
 }
 
 /// Returns the cash conversion: free cash flow / net income.
-pub fn cash_conversion(statement: &Statement) -> Option<f64> {
+pub(crate) fn cash_conversion(statement: &Statement) -> Option<f64> {
     divide(free_cash_flow(statement), statement.get(Item::NetIncome))
 }
 
@@ -73,23 +69,23 @@ pub fn net_debt(company: &Company, statement: &Statement) -> Option<i64> {
 }
 
 /// Returns the current ratio: current assets / current liabilities.
-pub fn current_ratio(statement: &Statement) -> Option<f64> {
+pub(crate) fn current_ratio(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::CurrentAssets), statement.get(Item::CurrentLiabilities))
 }
 
 /// Returns the debt-to-equity ratio: long-term debt / shareholders' equity.
-pub fn debt_to_equity(statement: &Statement) -> Option<f64> {
+pub(crate) fn debt_to_equity(statement: &Statement) -> Option<f64> {
     divide(statement.get(Item::Debt), statement.get(Item::Equity))
 }
 
 /// Returns the return on equity in a year: net income / shareholders' equity at the end of the year.
-pub fn return_on_equity(annual: &Statement) -> Option<f64> {
+pub(crate) fn return_on_equity(annual: &Statement) -> Option<f64> {
     divide(annual.get(Item::NetIncome), annual.get(Item::Equity))
 }
 
 /// Returns the shareholder payout: share repurchases + dividends. If only one of them is reported, the other counts as
 /// zero, because companies omit payments that they did not make.
-pub fn payout(statement: &Statement) -> Option<i64> {
+pub(crate) fn payout(statement: &Statement) -> Option<i64> {
     match (statement.get(Item::Buybacks), statement.get(Item::Dividends)) {
         (None, None) => None,
         (a, b) => a.unwrap_or(0).checked_add(b.unwrap_or(0)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use super::{Company, Ticker, edgar, folder, synthetic};
+use super::{company::Company, edgar, folder, synthetic, ticker::Ticker};
 
 /// The place that a consulting run reads its company data from, and the cut-off date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,30 +24,20 @@ pub enum DataOrigin {
     /// Generated from the ticker.
     Synthetic,
     /// A directory with SEC companyfacts files.
-    Edgar {
-        /// The directory.
-        folder: PathBuf,
-    },
+    Edgar { folder: PathBuf },
     /// The SEC's servers. Each company is downloaded once and then read from the cache.
     EdgarOnline(edgar::Downloader),
     /// A directory with the user's own files.
-    Dir {
-        /// The directory.
-        folder: PathBuf,
-    },
+    Dir { folder: PathBuf },
 }
 
-/// Error returned if company data cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The SEC data could not be downloaded or read.
     #[error(transparent)]
     Edgar(#[from] edgar::EdgarError),
-    /// The user's files could not be read.
     #[error(transparent)]
     Folder(#[from] folder::FolderError),
-    /// The task that read the data panicked or was cancelled.
     #[error("reading the company data was aborted")]
     Aborted,
 }

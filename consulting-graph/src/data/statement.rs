@@ -5,12 +5,11 @@ use std::{collections::BTreeMap, fmt, num::NonZeroU8};
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use super::{Fact, Item};
+use super::{item::Item, origin::Fact};
 
 /// The known line items of the income statement, balance sheet and cash flow statement for one period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// The period that the statement covers.
     pub period: Period,
     /// The last day of the period, if the source states it.
     pub end: Option<NaiveDate>,
@@ -28,7 +27,6 @@ pub struct Period {
     pub quarter: Option<NonZeroU8>,
 }
 
-/// Error returned for a text that is not a fiscal period.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a fiscal period; use FY2025 for a year or Q3 FY2025 for a quarter")]
 pub struct PeriodError(String);
@@ -53,7 +51,7 @@ impl Period {
     }
 
     /// Returns the same period one year earlier.
-    pub fn year_before(self) -> Self {
+    pub(crate) fn year_before(self) -> Self {
         Self { year: self.year.saturating_sub(1), ..self }
     }
 

@@ -11,13 +11,20 @@ mod profile;
 
 use chrono::{Datelike, Days, Months, NaiveDate};
 
-use self::{books::Quarter, profile::Profile};
-use super::{
-    Company, Fact, Item, Note, Origin, Period, Price, SectorRatio, Source, Split, Statement,
-    Ticker, ratio, rng::SeededRng,
+use self::{
+    books::{MILLION, Quarter},
+    profile::Profile,
 };
-
-const MILLION: i64 = 1_000_000;
+use super::{
+    company::{Company, Note, Price, SectorRatio, Source, Split},
+    item::Item,
+    number,
+    origin::Origin,
+    ratio, ratio_table,
+    rng::SeededRng,
+    statement::{Period, Statement},
+    ticker::Ticker,
+};
 
 /// Generates the company for a ticker, with the data that would have been published by `as_of`.
 ///
@@ -129,16 +136,16 @@ fn prices(company: &Company, rng: &mut SeededRng) -> Vec<Price> {
 /// Draws random sector ratios close to the company's own ratios, so that the company looks good in some ratios and bad
 /// in others.
 fn sector_ratios(company: &Company, rng: &mut SeededRng) -> Vec<SectorRatio> {
-    let usual = |it: ratio::Ratio| {
+    let usual = |it: ratio_table::Ratio| {
         let value = match it.value {
-            ratio::Value::Fraction(value) | ratio::Value::Multiple(value) => value,
-            ratio::Value::Dollars(_) | ratio::Value::Cents(_) => return None,
+            ratio_table::Value::Fraction(value) | ratio_table::Value::Multiple(value) => value,
+            ratio_table::Value::Dollars(_) | ratio_table::Value::Cents(_) => return None,
         };
         let value = value * (rng.between(700, 1300) as f64) / 1000.0;
         // Round to the precision that is displayed, so that quotations match the stored value.
         Some(SectorRatio { name: it.name.to_owned(), value: (value * 1000.0).round() / 1000.0 })
     };
-    ratio::table(company).into_iter().filter_map(usual).collect()
+    ratio_table::table(company).into_iter().filter_map(usual).collect()
 }
 
 fn metrics(rng: &mut SeededRng) -> Vec<Note> {
@@ -149,7 +156,7 @@ fn metrics(rng: &mut SeededRng) -> Vec<Note> {
     [
         format!("Net revenue retention is {retention}%."),
         format!("Customer churn was {churn}% over the last year."),
-        format!("The company employs {} people.", super::number::grouped(staff.unsigned_abs())),
+        format!("The company employs {} people.", number::grouped(staff.unsigned_abs())),
         format!("The ten largest customers account for {top}% of revenue."),
     ]
     .map(undated)
@@ -167,12 +174,12 @@ fn guidance(company: &Company, rng: &mut SeededRng) -> Vec<Note> {
     [
         format!(
             "Management expects revenue between {} and {} for the next quarter.",
-            super::number::dollars(low),
-            super::number::dollars(high)
+            number::dollars(low),
+            number::dollars(high)
         ),
         format!(
             "Management targets an operating margin of {} for the full year.",
-            super::number::percent(margin)
+            number::percent(margin)
         ),
         "Management describes demand as healthy and cites supply and hiring as the limits to growth.".to_owned(),
     ]
@@ -186,7 +193,7 @@ fn events(company: &Company, profile: &Profile, rng: &mut SeededRng) -> Vec<Note
     let texts = [
         format!(
             "The board renewed the share repurchase programme; repurchases in the last year totalled {}.",
-            super::number::dollars(buyback)
+            number::dollars(buyback)
         ),
         format!(
             "A new head of {segment} was appointed after the position had been vacant for two quarters."
@@ -208,8 +215,4 @@ fn events(company: &Company, profile: &Profile, rng: &mut SeededRng) -> Vec<Note
 
 fn undated(text: String) -> Note {
     Note { date: None, text, origin: Origin::Synthetic }
-}
-
-fn fact(millions: i64) -> Fact {
-    Fact { value: millions * MILLION, origin: Origin::Synthetic }
 }

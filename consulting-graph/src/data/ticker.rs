@@ -24,19 +24,15 @@ const MAX_LENGTH: usize = 12;
 #[serde(try_from = "String", into = "String")]
 pub struct Ticker(String);
 
-/// Error returned for a text that is not a valid ticker symbol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TickerError {
-    /// The text is empty.
     #[error("the ticker is empty; enter one such as NVDA")]
     Empty,
-    /// The text is too long.
     #[error(
         "a ticker has at most {MAX_LENGTH} characters, but this one has {0}; enter one such as NVDA"
     )]
     TooLong(usize),
-    /// The text has a character that is not allowed, or not allowed at its position.
     #[error(
         "invalid character {0:?} in the ticker; use letters, digits, `.`, `-`, `=` and a leading `^`, as in BRK.B"
     )]

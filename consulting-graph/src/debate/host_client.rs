@@ -32,7 +32,7 @@ impl HostClient {
 
     /// Creates a client without a host. A graph with this client can read and edit the threads of debates, but cannot
     /// run them.
-    pub fn disconnected() -> Self {
+    pub(crate) fn disconnected() -> Self {
         Self(Arc::new(NoHost))
     }
 

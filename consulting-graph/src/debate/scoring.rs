@@ -11,8 +11,9 @@ use graph_core::{Context, NodeError};
 use llm::overflow::TranscriptItem;
 
 use super::{
-    HostClient, SandboxState, SandboxStateUpdate, files,
-    state::{Conversation, Participant},
+    files,
+    host_client::HostClient,
+    state::{Conversation, Participant, SandboxState, SandboxStateUpdate},
     turns::{Turn, TurnOutcome},
 };
 use crate::{

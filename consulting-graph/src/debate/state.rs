@@ -27,7 +27,6 @@ pub struct SandboxState {
     pub logs: BTreeMap<String, Vec<ConversationEntry>>,
     /// Number of the current round, starting at 1. Zero before the critic's opening.
     pub current_round: u32,
-    /// Maximum number of rounds.
     pub max_rounds: u32,
     /// Scores by decision maker id.
     pub scores: BTreeMap<String, MakerScore>,
@@ -60,7 +59,6 @@ pub struct Terms {
     pub decision_makers: Vec<Participant>,
     /// Settings of the scoring calls, in the order of the decision makers.
     pub scoring: Vec<CallSettings>,
-    /// Metrics that are scored.
     pub metrics: Vec<Metric>,
     /// Delimiters around untrusted text in prompts.
     pub fence: Fence,
@@ -73,7 +71,6 @@ pub struct Terms {
 pub struct Participant {
     /// Role and system prompt.
     pub persona: Persona,
-    /// Model settings of the participant's calls.
     #[serde(rename = "voice")]
     pub settings: CallSettings,
 }

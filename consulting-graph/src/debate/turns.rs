@@ -10,8 +10,9 @@ use llm::{
 };
 
 use super::{
-    HostClient, SandboxState, SandboxStateUpdate, files,
-    state::{Conversation, Participant, log_name},
+    files,
+    host_client::HostClient,
+    state::{Conversation, Participant, SandboxState, SandboxStateUpdate, log_name},
 };
 use crate::{
     call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind, ModelCall},
@@ -19,7 +20,7 @@ use crate::{
     event::{PipelineEvent, RoundStatus},
     prompt,
     score::Mark,
-    transcript::{ConversationEntry, Speaker, append_to_log, rounds},
+    transcript::{ConversationEntry, Speaker, append_to_log, get_latest_message, rounds},
 };
 
 /// Asks the critic to open the debate with one statement for all decision makers.
@@ -111,7 +112,6 @@ async fn critic_turn<'a>(
     Ok((conversation, outcome))
 }
 
-/// A turn of one participant.
 pub(super) struct Turn<'a> {
     pub(super) participant: &'a Participant,
     pub(super) group: Group,
@@ -120,7 +120,6 @@ pub(super) struct Turn<'a> {
     pub(super) round: u32,
 }
 
-/// Result of a turn.
 pub(super) struct TurnOutcome {
     pub(super) outcome: CallOutcome,
     /// The request that was sent. `None` if it did not fit the context window.
@@ -187,7 +186,8 @@ fn fit(
 struct RoundUpdate {
     number: u32,
     logs: BTreeMap<String, Vec<ConversationEntry>>,
-    texts: BTreeMap<String, String>,
+    /// Logs to which this half of the round added a message.
+    extended_logs: BTreeSet<String>,
     calls: Vec<CallUsage>,
     marks: BTreeSet<Mark>,
     ended_early: Option<String>,
@@ -205,7 +205,7 @@ impl RoundUpdate {
         let mut round = Self {
             number,
             logs: debate.logs.clone(),
-            texts: BTreeMap::new(),
+            extended_logs: BTreeSet::new(),
             calls: Vec::new(),
             marks: BTreeSet::new(),
             ended_early: None,
@@ -233,7 +233,7 @@ impl RoundUpdate {
                     name.clone(),
                     append_to_log(conversation.log, speaker, text, self.number),
                 );
-                self.texts.insert(name, text.clone());
+                self.extended_logs.insert(name);
             }
             CallOutcome::Failed(CallFailure { kind, reason }) => {
                 self.marks.insert(Mark::Incomplete);
@@ -263,7 +263,7 @@ impl RoundUpdate {
         cx: &Context<HostClient>,
     ) -> Result<SandboxStateUpdate, NodeError> {
         // A round without any successful turn does not advance `current_round`.
-        let has_turns = !self.texts.is_empty();
+        let has_turns = !self.extended_logs.is_empty();
         if has_turns {
             self.emit(debate, status, cx).await;
         }
@@ -285,11 +285,15 @@ impl RoundUpdate {
     }
 
     async fn emit(&mut self, debate: &SandboxState, status: RoundStatus, cx: &Context<HostClient>) {
+        let latest = |name: &String| {
+            let log = self.logs.get(name).map_or(&[][..], Vec::as_slice);
+            (name.clone(), get_latest_message(log).to_owned())
+        };
         let event = PipelineEvent::SandboxRound {
             move_id: debate.brief.move_id.clone(),
             round: self.number,
             status,
-            texts: self.texts.clone(),
+            texts: self.extended_logs.iter().map(latest).collect(),
         };
         cx.emit(&event).await;
         self.events.push(event);

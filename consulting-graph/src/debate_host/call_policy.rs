@@ -11,16 +11,15 @@ use crate::{
     config::{Config, Group},
     models::Models,
     moves::Move,
-    pipeline::Deps,
 };
 
 /// Returns the call policy of one debate.
-pub(super) fn call_policy(deps: &Deps, the_move: &Move) -> CallPolicy {
-    let models = deps.models.clone();
-    let config = Arc::new(deps.config.clone());
+pub(super) fn call_policy(models: &Arc<Models>, config: &Config, the_move: &Move) -> CallPolicy {
+    let models = models.clone();
+    let participants = Arc::new(config.clone());
     let move_id = the_move.move_id.to_string();
     let handler = move |_: String, request: Value| {
-        let (models, config, move_id) = (models.clone(), config.clone(), move_id.clone());
+        let (models, config, move_id) = (models.clone(), participants.clone(), move_id.clone());
         async move {
             let call = authorize(request, &models, &config, move_id)?;
             let outcome = models.call(&call).await;
@@ -33,9 +32,9 @@ pub(super) fn call_policy(deps: &Deps, the_move: &Move) -> CallPolicy {
             }
         }
     };
-    let makers = deps.config.decision_makers.len() as u64;
+    let makers = config.decision_makers.len() as u64;
     // Adds one baseline scoring call per decision maker and one retry of each scoring call.
-    let calls = deps.config.calls_per_move() + 3 * makers;
+    let calls = config.calls_per_move() + 3 * makers;
     CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
 }
 

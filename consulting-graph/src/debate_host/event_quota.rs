@@ -4,7 +4,6 @@
 use graph_core::{Event, EventKind};
 use serde_json::Value;
 
-use super::MAX_GUESTS;
 use crate::config::Config;
 
 /// Maximum total length of the texts in one event, in bytes. The turns of a round are far shorter.
@@ -16,9 +15,7 @@ const MAX_TRACE_EVENTS: usize = 20_000;
 /// Number of events that the guests of one debate may still send.
 #[derive(Debug)]
 pub(super) struct EventQuota {
-    /// Remaining number of debate events.
     remaining: usize,
-    /// Remaining number of trace events.
     remaining_trace: usize,
     /// Whether the warning about excess events was logged.
     is_warned: bool,
@@ -26,9 +23,9 @@ pub(super) struct EventQuota {
 
 impl EventQuota {
     /// Creates the quota of one debate. Each round has four events, and each replacement guest may send them again.
-    pub(super) fn new(config: &Config, is_traced: bool) -> Self {
+    pub(super) fn new(config: &Config, max_guests: u32, is_traced: bool) -> Self {
         let rounds = usize::try_from(config.rounds).unwrap_or(usize::MAX);
-        let remaining = rounds.saturating_mul(4 * MAX_GUESTS as usize);
+        let remaining = rounds.saturating_mul(4 * max_guests as usize);
         Self {
             remaining,
             remaining_trace: if is_traced { MAX_TRACE_EVENTS } else { 0 },
@@ -95,7 +92,7 @@ mod tests {
     #[test]
     fn excess_guest_events_are_dropped() {
         let config = Config::parse(DEFAULT).unwrap();
-        let mut quota = EventQuota::new(&config, false);
+        let mut quota = EventQuota::new(&config, 3, false);
         assert!(!quota.admit(&event(json!({ "said": "x".repeat(MAX_EVENT_BYTES) }))));
         let admitted = (0..10_000).filter(|it| quota.admit(&event(json!(it)))).count();
         // Four events in each of ten rounds, for three guests.

@@ -8,9 +8,7 @@ use crate::{moves::MoveId, report::Isolation};
 /// Record of where the debate about one move ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IsolationRecord {
-    /// Move that was debated.
     pub move_id: MoveId,
-    /// Name of the sandbox back end.
     pub backend: String,
     /// Whether the back end isolated the guest from the host.
     pub isolated: bool,

@@ -18,7 +18,6 @@ use crate::{
 /// Maximum number of tokens that one call may report. No model has a larger context window.
 const MAX_TOKENS: u64 = 100_000_000;
 
-/// Result of a debate.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct DebateResult {
@@ -31,7 +30,6 @@ pub(crate) struct DebateResult {
     pub(crate) status_updates: Vec<PipelineEvent>,
     pub(crate) current_round: u32,
     pub(crate) ended_early: Option<String>,
-    /// Name of the sandbox back end.
     pub(crate) backend: String,
     /// Whether the back end isolated the guest from the host.
     pub(crate) isolated: bool,

@@ -1,16 +1,16 @@
 //! Status of a debate when its run starts or resumes.
 
-use graph_core::{NodeError, checkpoint::Lookup};
-use serde_json::Value;
+use std::sync::Arc;
 
-use super::{DebateHost, DebateResult};
+use graph_core::{Checkpointer, NodeError, RunError};
+
+use super::result::DebateResult;
 use crate::{
     config::Config,
     debate::{self, HostClient},
     moves::MoveId,
 };
 
-/// Status of a debate.
 pub(super) enum DebateStatus {
     /// No checkpoint exists.
     New,
@@ -20,27 +20,29 @@ pub(super) enum DebateStatus {
     Finished(Box<DebateResult>),
 }
 
-impl DebateHost {
-    /// Returns the status of the debate about a move. If the debate ended without a score, deletes its thread, so that
-    /// the debate starts over. Recorded answers are reused and not paid for again. Only the failed calls are repeated.
-    pub(super) async fn reset_failed_debate(
-        &self,
-        move_id: MoveId,
-        config: &Config,
-    ) -> Result<DebateStatus, NodeError> {
-        let thread = move_id.to_string();
-        let head = self.saver.get(&Lookup::head(&thread, "")).await.map_err(NodeError::terminal)?;
-        let Some(head) = head else { return Ok(DebateStatus::New) };
-        let graph = debate::graph(self.saver.clone()).map_err(NodeError::terminal)?;
-        let state = graph.thread(&thread, HostClient::disconnected()).state().await;
-        if !state.map_err(NodeError::terminal)?.is_some_and(|it| it.is_done()) {
-            return Ok(DebateStatus::InProgress);
+/// Returns the status of the debate about a move. If the debate ended without a score, deletes its thread, so that the
+/// debate starts over. Recorded answers are reused and not paid for again. Only the failed calls are repeated.
+pub(super) async fn reset_failed_debate(
+    saver: &Arc<dyn Checkpointer>,
+    move_id: MoveId,
+    config: &Config,
+) -> Result<DebateStatus, NodeError> {
+    let name = move_id.to_string();
+    let graph = debate::graph(saver.clone()).map_err(NodeError::terminal)?;
+    match graph.thread(&name, HostClient::disconnected()).state().await {
+        Ok(None) => return Ok(DebateStatus::New),
+        Ok(Some(head)) if !head.is_done() => return Ok(DebateStatus::InProgress),
+        Ok(Some(head)) => {
+            let state = serde_json::to_value(&head.values).map_err(NodeError::terminal)?;
+            let result = DebateResult::from_state(state, config, move_id);
+            if result.problem.is_none() {
+                return Ok(DebateStatus::Finished(Box::new(result)));
+            }
         }
-        let result = DebateResult::from_state(Value::Object(head.values), config, move_id);
-        if result.problem.is_none() {
-            return Ok(DebateStatus::Finished(Box::new(result)));
-        }
-        self.saver.delete_thread(&thread).await.map_err(NodeError::terminal)?;
-        Ok(DebateStatus::New)
+        Err(error @ RunError::Checkpoint(_)) => return Err(NodeError::terminal(error)),
+        // The guest stored a state that is not valid for the graph, so the debate failed.
+        Err(_) => {}
     }
+    saver.delete_thread(&name).await.map_err(NodeError::terminal)?;
+    Ok(DebateStatus::New)
 }

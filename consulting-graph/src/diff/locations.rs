@@ -5,8 +5,9 @@ use std::{
     fmt,
 };
 
-use super::{Divergence, RunOutput, text::around_difference};
+use super::{run_diff::Divergence, run_output::RunOutput};
 use crate::{
+    difference::around_difference,
     finding::Inference,
     moves::MoveId,
     report::Outcome,

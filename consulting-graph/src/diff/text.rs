@@ -2,13 +2,13 @@
 
 use std::fmt::Display;
 
-use super::{Cost, RunDiff, SettingChange, Sides};
-use crate::{data::number, fence::strip_invisible};
+use app_support::terminal::strip_invisible;
 
-/// Maximum number of characters in an excerpt.
-const EXCERPT: usize = 120;
-/// Number of characters in an excerpt before the first difference.
-const CONTEXT: usize = 30;
+use super::run_diff::{Cost, RunDiff};
+use crate::{
+    data::number,
+    difference::{SettingChange, Sides},
+};
 
 impl RunDiff {
     /// Renders the differences as text.
@@ -69,22 +69,6 @@ impl RunDiff {
             dollars(b),
         )
     }
-}
-
-/// Returns excerpts of both texts, each on one line: the whole texts if they are short, otherwise starting shortly
-/// before the first difference.
-pub(super) fn around_difference(a: &str, b: &str) -> Sides<String> {
-    let is_short = [a, b].iter().all(|it| it.chars().count() <= EXCERPT);
-    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
-    let start = if is_short { 0 } else { same.saturating_sub(CONTEXT) };
-    let part = |text: &str| {
-        let part: String = text.chars().skip(start).take(EXCERPT).collect();
-        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
-        let before = if start > 0 { "…" } else { "" };
-        let after = if text.chars().count() > start + EXCERPT { "…" } else { "" };
-        strip_invisible(&format!("{before}{part}{after}"))
-    };
-    Sides { a: part(a), b: part(b) }
 }
 
 fn setting(it: &SettingChange) -> String {

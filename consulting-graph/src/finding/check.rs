@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{FindingDraft, FindingsDraft};
+use super::draft::{FindingDraft, FindingsDraft};
 use crate::markdown;
 
 /// Number of findings that an inference should produce.
@@ -12,37 +12,20 @@ pub(super) const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=14;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindingViolation {
-    /// There are too few or too many findings.
     #[error("there are {0} findings; provide 8 to 14")]
     WrongCount(usize),
-    /// A finding has no claim.
     #[error("finding {0} has no claim")]
     NoClaim(usize),
-    /// A finding has no evidence.
     #[error(
         "finding {0} has no evidence; quote cells or a sentence of the document and name the section"
     )]
     NoEvidence(usize),
-    /// A quotation is not in the document.
     #[error("finding {finding} quotes {quote:?}, which is not in the document; quote verbatim")]
-    QuoteNotFound {
-        /// The finding.
-        finding: usize,
-        /// The quotation.
-        quote: String,
-    },
-    /// A finding gives a recommendation.
+    QuoteNotFound { finding: usize, quote: String },
     #[error("finding {finding} contains a recommendation ({phrase:?}); state the facts only")]
-    Recommends {
-        /// The finding.
-        finding: usize,
-        /// The words that make the finding a recommendation.
-        phrase: String,
-    },
-    /// The strength is out of range.
+    Recommends { finding: usize, phrase: String },
     #[error("finding {0} has strength {1}; use 1, 2 or 3")]
     InvalidStrength(usize, u8),
-    /// A tension refers to a finding that is not in the list.
     #[error("tension {0} refers to a finding that is not in the list")]
     UnknownFindingInTension(usize),
 }

@@ -1,6 +1,9 @@
 //! Splits a document into chunks, and merges the findings from these chunks.
 
-use super::{FindingsDraft, TensionDraft, check::EXPECTED_COUNT};
+use super::{
+    check::EXPECTED_COUNT,
+    draft::{FindingsDraft, TensionDraft},
+};
 use crate::markdown;
 
 /// Splits a document into chunks of `lines` lines. A chunk that starts inside a section or a table begins with a copy

@@ -20,13 +20,11 @@ pub enum Inference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FindingId {
-    /// The set that the finding belongs to.
     pub inference: Inference,
     /// The number of the finding within its set, counted from 1.
     pub number: u8,
 }
 
-/// Error returned for a text that is not the id of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a finding id; use a form such as F1-07")]
 pub struct FindingIdError(pub String);

@@ -3,30 +3,38 @@
 use serde::{Deserialize, de::value::StrDeserializer};
 
 use super::{
-    Direction, Evidence, Finding, FindingDraft, FindingId, Findings, FindingsDraft, Inference,
-    Kind, TensionDraft,
+    draft::{Direction, Evidence, FindingDraft, FindingsDraft, Kind, TensionDraft},
+    id::{FindingId, Inference, find_citations},
+    numbered::{Finding, Findings},
 };
 use crate::markdown::{self, Section};
 
-pub(super) fn render(document: &Findings) -> String {
-    let name = match document.inference {
-        Inference::F1 => "Financial inference",
-        Inference::F2 => "Trend inference",
-    };
-    let mut text = format!("# {} \u{2014} {name}: {}\n", document.inference, document.ticker);
-    for finding in &document.findings {
-        text.push('\n');
-        text.push_str(&render_finding(finding));
+impl Findings {
+    /// Renders the findings as Markdown.
+    pub fn markdown(&self) -> String {
+        let name = match self.inference {
+            Inference::F1 => "Financial inference",
+            Inference::F2 => "Trend inference",
+        };
+        let mut text = format!("# {} \u{2014} {name}: {}\n", self.inference, self.ticker);
+        for finding in &self.findings {
+            text.push('\n');
+            text.push_str(&render_finding(finding));
+        }
+        text.push_str("\n## Tensions\n\n");
+        if self.tensions.is_empty() {
+            text.push_str("None.\n");
+        }
+        for tension in &self.tensions {
+            let ids: Vec<String> = tension.between.iter().map(FindingId::to_string).collect();
+            text.push_str(&format!(
+                "- {}: {}\n",
+                ids.join(", "),
+                markdown::one_line(&tension.text)
+            ));
+        }
+        text
     }
-    text.push_str("\n## Tensions\n\n");
-    if document.tensions.is_empty() {
-        text.push_str("None.\n");
-    }
-    for tension in &document.tensions {
-        let ids: Vec<String> = tension.between.iter().map(FindingId::to_string).collect();
-        text.push_str(&format!("- {}: {}\n", ids.join(", "), markdown::one_line(&tension.text)));
-    }
-    text
 }
 
 pub(super) fn render_finding(finding: &Finding) -> String {
@@ -56,18 +64,17 @@ pub(super) fn render_finding(finding: &Finding) -> String {
 pub fn parse(text: &str) -> FindingsDraft {
     let sections = markdown::sections(text, |_| false);
     let is_tensions = |it: &Section<'_>| it.title.to_lowercase().contains("tension");
-    let has_id = |it: &Section<'_>| {
-        !super::find_citations(it.title).is_empty() && !is_tensions(it) && it.level > 1
-    };
+    let has_id =
+        |it: &Section<'_>| !find_citations(it.title).is_empty() && !is_tensions(it) && it.level > 1;
     let by_id = sections.iter().any(has_id);
     let is_finding = |it: &&Section<'_>| {
         if by_id { has_id(it) } else { !is_tensions(it) && !it.body.trim().is_empty() }
     };
     let headings: Vec<&Section<'_>> = sections.iter().filter(is_finding).collect();
     let number_of = |id: &FindingId| {
-        let place = headings.iter().position(|it| {
-            super::find_citations(it.title).iter().any(|(_, it)| it.as_ref() == Ok(id))
-        });
+        let place = headings
+            .iter()
+            .position(|it| find_citations(it.title).iter().any(|(_, it)| it.as_ref() == Ok(id)));
         // If no heading has this id, the number in the id is taken as a position in the list.
         place.map_or(Some(id.number), |it| u8::try_from(it + 1).ok())
     };
@@ -118,7 +125,7 @@ fn evidence_of(line: &str) -> Option<Evidence> {
 }
 
 fn tension(point: &str, number_of: impl Fn(&FindingId) -> Option<u8>) -> Option<TensionDraft> {
-    let cited = super::find_citations(point);
+    let cited = find_citations(point);
     let (last, _) = cited.last()?;
     let between: Vec<u8> =
         cited.iter().filter_map(|(_, id)| number_of(id.as_ref().ok()?)).collect();
@@ -129,7 +136,6 @@ fn tension(point: &str, number_of: impl Fn(&FindingId) -> Option<u8>) -> Option<
     (between.len() > 1).then(|| TensionDraft { between, text: text.trim().to_owned() })
 }
 
-/// Returns the serialized name of a variant.
 fn variant_name<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value)
         .ok()

@@ -20,7 +20,6 @@ pub struct Limit {
     /// Maximum number of tokens, input and output together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Maximum cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<Money>,
 }
@@ -48,7 +47,7 @@ impl Limit {
 
     /// Returns the lower of two limits, separately for tokens and money.
     #[must_use]
-    pub fn capped_at(self, cap: Self) -> Self {
+    pub(crate) fn capped_at(self, cap: Self) -> Self {
         Self {
             tokens: self.tokens.into_iter().chain(cap.tokens).min(),
             money: self.money.into_iter().chain(cap.money).min(),
@@ -67,7 +66,6 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Budget of a run.
 #[derive(Debug)]
 pub(super) struct RunBudget {
     budget: Budget,

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use llm::{Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage};
+use llm::{
+    Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage,
+    overflow::ContextWindow,
+};
 use serde::{Deserialize, Serialize};
 
-use super::window;
 use crate::{
     call::CallSettings,
     config::{Config, Group},
@@ -27,52 +29,33 @@ impl From<SetupError> for ModelChoiceError {
 /// Provider and model for all agents whose configuration does not specify a model from another provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelChoice {
-    /// Name of the provider.
     pub provider: String,
     /// Model that replaces the configured ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Seed of the scripted model.
     pub seed: u64,
     /// Delay before each answer of the scripted model, in milliseconds.
     #[serde(default)]
     pub answer_ms: u64,
 }
 
-/// The error returned when a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelChoiceError {
-    /// The provider does not exist.
     #[error("unknown provider `{name}`; use one of: {known}, {LOCAL}, {}", Scripted::PROVIDER)]
-    UnknownProvider {
-        /// Requested name.
-        name: String,
-        /// Names of the network providers.
-        known: String,
-    },
-    /// The provider is not set up correctly.
+    UnknownProvider { name: String, known: String },
     #[error(transparent)]
     Setup(SetupError),
-    /// A cost limit is set, but the price of a model is unknown.
     #[error(
         "cannot enforce --max-cost, because the price of {0} is unknown; use --max-tokens instead"
     )]
     UnknownPrice(ModelId),
-    /// The script of the scripted model is invalid.
     #[error(transparent)]
     Script(#[from] llm::ScriptError),
-    /// No model is configured, and the provider has no default model.
     #[error("provider `{0}` has no default model; select one with --model")]
     MissingModel(String),
-    /// A local model file cannot be used.
     #[error("cannot use local model {}: {problem}", path.display())]
-    Local {
-        /// Path of the file.
-        path: PathBuf,
-        /// Reason why the file cannot be used.
-        problem: String,
-    },
+    Local { path: PathBuf, problem: String },
 }
 
 impl ModelChoice {
@@ -149,7 +132,6 @@ impl ModelChoice {
         provider.and_then(|it| it.default_model()).unwrap_or_default()
     }
 
-    /// Returns the model settings of an agent.
     pub(crate) fn call_settings(
         &self,
         config: &Config,
@@ -157,7 +139,8 @@ impl ModelChoice {
         agent_id: &str,
     ) -> CallSettings {
         let set = config.model(group, agent_id);
-        let window = window(&self.model(config, group, agent_id));
+        let model = self.model(config, group, agent_id);
+        let window = ContextWindow::from_catalog(model, Catalog::builtin());
         CallSettings { temperature: set.temperature, max_tokens: set.max_tokens, window }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{MoveDraft, Risk};
+use super::draft::{MoveDraft, Risk};
 use crate::finding::{FindingId, Findings, Inference, find_citations};
 
 /// Minimum number of findings that a move must cite.
@@ -17,26 +17,20 @@ const DUPLICATE_SIMILARITY: f64 = 0.6;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveViolation {
-    /// A move cites too few existing findings.
     #[error("move {0} cites {1} existing findings; cite at least {MIN_CITATIONS}")]
     TooFewCitations(usize, usize),
-    /// A move cites a finding that does not exist.
     #[error("move {0} cites {1}, which does not exist; cite only the given findings of F1 and F2")]
     UnknownFinding(usize, String),
-    /// A move is nearly identical to an earlier one.
     #[error("move {0} is nearly identical to move {1}; propose a different one")]
     NearDuplicate(usize, usize),
     /// A move cites findings from only one of the two sets F1 and F2. The second field is the set that the move does
     /// not cite.
     #[error("move {0} cites no finding of {1}; cite both F1 and F2")]
     OneSided(usize, Inference),
-    /// The reasoning is too short.
     #[error("move {0} has {1} paragraphs of reasoning; write at least {MIN_PARAGRAPHS}")]
     TooLittleReasoning(usize, usize),
-    /// A part of a move is empty.
     #[error("move {0} has no {1}")]
     MissingPart(usize, &'static str),
-    /// No move has this risk level.
     #[error("no move has {0:?} risk; propose one move per risk level")]
     MissingRiskLevel(Risk),
 }

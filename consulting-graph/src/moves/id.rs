@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct MoveId(pub u16);
 
-/// Error returned for a text that is not the id of a move.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a move id; use a form such as m7")]
 pub struct MoveIdError(String);
@@ -17,7 +16,7 @@ pub struct MoveIdError(String);
 impl MoveId {
     /// Returns the id of move number `slot` by analyst number `analyst`, both counted from 1. If every analyst proposes
     /// three moves, analyst 3 has m7, m8 and m9.
-    pub fn for_slot(analyst: u16, slot: u16, per_analyst: u16) -> Self {
+    pub(crate) fn for_slot(analyst: u16, slot: u16, per_analyst: u16) -> Self {
         Self(analyst.saturating_sub(1).saturating_mul(per_analyst).saturating_add(slot))
     }
 

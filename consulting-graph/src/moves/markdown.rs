@@ -1,6 +1,9 @@
 //! Renders moves as Markdown and parses them back.
 
-use super::{Move, MoveDraft, Risk, Step};
+use super::{
+    draft::{MoveDraft, Risk, Step},
+    numbered::Move,
+};
 use crate::{
     finding::find_citations,
     markdown::{self, LABEL_LEVEL, Section},
@@ -38,35 +41,41 @@ const NAMES: &[(Part, &[&str])] = &[
     (Part::Kpi, &["kpi", "kpis", "key performance indicators", "success metrics", "measures"]),
 ];
 
-pub(super) fn render(it: &Move) -> String {
-    let draft = &it.draft;
-    let title = markdown::one_line(&draft.title);
-    let risk = risk_name(draft.risk_level);
-    let mut text =
-        format!("# {}: {title}\n\n{}, {risk} risk, {}\n", it.move_id, it.persona, it.ticker);
-    let steps: Vec<String> = (1..).zip(&draft.steps).map(|(number, it)| step(number, it)).collect();
-    let bullets = |all: &[String]| -> String {
-        all.iter().map(|it| format!("- {}\n", markdown::one_line(it))).collect()
-    };
-    let citations: Vec<String> =
-        draft.citations.iter().map(|it| format!("[{}]", it.trim_matches(['[', ']']))).collect();
-    for (part, names) in NAMES {
-        let body = match part {
-            Part::Thesis => draft.thesis.clone(),
-            Part::WhyNow => draft.why_now.clone(),
-            Part::Reasoning => draft.reasoning.join("\n\n"),
-            Part::Citations => bullets(&citations),
-            Part::Steps => steps.concat(),
-            Part::Cost => draft.cost.clone(),
-            Part::Downside => draft.downside.clone(),
-            Part::Mitigation => draft.mitigation.clone(),
-            Part::Falsifiers => bullets(&draft.falsifiers),
-            Part::Kpi => draft.kpi.clone(),
+impl Move {
+    /// Renders the move as a Markdown document, the content of a file such as `m7.md`.
+    pub fn markdown(&self) -> String {
+        let draft = &self.draft;
+        let title = markdown::one_line(&draft.title);
+        let risk = risk_name(draft.risk_level);
+        let mut text = format!(
+            "# {}: {title}\n\n{}, {risk} risk, {}\n",
+            self.move_id, self.persona, self.ticker
+        );
+        let steps: Vec<String> =
+            (1..).zip(&draft.steps).map(|(number, it)| step(number, it)).collect();
+        let bullets = |all: &[String]| -> String {
+            all.iter().map(|it| format!("- {}\n", markdown::one_line(it))).collect()
         };
-        let name = names.first().copied().unwrap_or_default();
-        text.push_str(&format!("\n## {}\n\n{}\n", capitalize(name), body.trim()));
+        let citations: Vec<String> =
+            draft.citations.iter().map(|it| format!("[{}]", it.trim_matches(['[', ']']))).collect();
+        for (part, names) in NAMES {
+            let body = match part {
+                Part::Thesis => draft.thesis.clone(),
+                Part::WhyNow => draft.why_now.clone(),
+                Part::Reasoning => draft.reasoning.join("\n\n"),
+                Part::Citations => bullets(&citations),
+                Part::Steps => steps.concat(),
+                Part::Cost => draft.cost.clone(),
+                Part::Downside => draft.downside.clone(),
+                Part::Mitigation => draft.mitigation.clone(),
+                Part::Falsifiers => bullets(&draft.falsifiers),
+                Part::Kpi => draft.kpi.clone(),
+            };
+            let name = names.first().copied().unwrap_or_default();
+            text.push_str(&format!("\n## {}\n\n{}\n", capitalize(name), body.trim()));
+        }
+        text
     }
-    text
 }
 
 fn step(number: usize, it: &Step) -> String {

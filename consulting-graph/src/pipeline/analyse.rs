@@ -6,7 +6,11 @@ use graph_core::{Context, NodeError, Overwrite, Route};
 use llm::Request;
 use serde::{Deserialize, Serialize};
 
-use super::{Deps, PipelineState, PipelineStateUpdate, call_model, events::EventSender};
+use super::{
+    deps::{Deps, call_model},
+    events::EventSender,
+    state::{PipelineState, PipelineStateUpdate},
+};
 use crate::{
     call::{CallOutcome, CallUsage},
     config::{Group, Persona},

@@ -2,7 +2,7 @@
 
 use graph_core::Context;
 
-use super::Deps;
+use super::deps::Deps;
 use crate::{
     config::Persona,
     event::{Layer, PipelineEvent},

@@ -3,7 +3,11 @@
 use futures_util::future::join;
 use graph_core::{Context, NodeError};
 
-use super::{Deps, PipelineState, PipelineStateUpdate, call_model, events::EventSender};
+use super::{
+    deps::{Deps, call_model},
+    events::EventSender,
+    state::{PipelineState, PipelineStateUpdate},
+};
 use crate::{
     call::{CallOutcome, CallUsage},
     config::{Group, Persona},

@@ -4,9 +4,10 @@ use graph_core::{Context, NodeError, Route};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Deps, PipelineState, PipelineStateUpdate,
+    deps::Deps,
     events::EventSender,
     request_findings::{FindingsResult, InferenceTask, request_findings},
+    state::{PipelineState, PipelineStateUpdate},
 };
 use crate::{
     data::{Company, News, Subject, Ticker},

@@ -3,7 +3,11 @@
 use futures_util::{StreamExt, TryStreamExt, stream};
 use graph_core::{Context, NodeError};
 
-use super::{Deps, MoveLogs, PipelineState, PipelineStateUpdate, events::EventSender};
+use super::{
+    deps::Deps,
+    events::EventSender,
+    state::{MoveLogs, PipelineState, PipelineStateUpdate},
+};
 use crate::{
     debate_host::{DebateRequest, DebateResult, IsolationRecord},
     event::{Layer, PipelineEvent},

@@ -2,7 +2,11 @@
 
 use graph_core::Context;
 
-use super::{Deps, PipelineState, PipelineStateUpdate, events::EventSender};
+use super::{
+    deps::Deps,
+    events::EventSender,
+    state::{PipelineState, PipelineStateUpdate},
+};
 use crate::{
     event::PipelineEvent,
     rank::{Ranked, rank},

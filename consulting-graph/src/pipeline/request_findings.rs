@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
 use llm::{Request, Schema};
 
-use super::{Deps, call_model};
+use super::deps::{Deps, call_model};
 use crate::{
     call::{Answer, CallOutcome, CallUsage},
     config::{Group, Persona},

@@ -24,7 +24,6 @@ use crate::{
 /// not duplicate entries.
 #[derive(State, Clone, Debug, Default)]
 pub struct PipelineState {
-    /// Ticker of the company.
     pub company_ticker: String,
     /// Company data, each number with its origin.
     pub company: Option<Company>,
@@ -39,13 +38,11 @@ pub struct PipelineState {
     /// Findings F1 and F2 in structured form.
     #[reduce(upsert(inference: Inference))]
     pub findings: Vec<Findings>,
-    /// The moves to debate.
     #[reduce(upsert(move_id: MoveId))]
     pub move_suggestions: Vec<Move>,
     /// Moves that an analyst was asked for but did not deliver.
     #[reduce(upsert(move_id: MoveId))]
     pub missing_moves: Vec<MissingMove>,
-    /// Scores after the debates.
     #[reduce(upsert(move_id: MoveId))]
     pub policy_scores: Vec<MoveScore>,
     /// Scores before the debates. Empty unless baseline scoring is enabled.
@@ -64,7 +61,6 @@ pub struct PipelineState {
     pub isolation: Option<Isolation>,
     /// Recommended moves, best first.
     pub recommended_moves: Vec<Ranked>,
-    /// All other ranked moves.
     pub other_moves: Vec<Ranked>,
     /// Tokens and cost of every call.
     #[reduce(append)]
@@ -80,7 +76,6 @@ pub struct PipelineState {
 /// Transcripts of the debate about one move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveLogs {
-    /// Move that was debated.
     pub move_id: MoveId,
     /// Transcripts by log name (`i1`, `i2`, …), one per decision maker.
     pub logs: BTreeMap<String, Vec<ConversationEntry>>,

@@ -2,11 +2,8 @@
 
 use llm::{Message, ModelId, Part, Request, Usage};
 
-use super::prompts::Call;
+use super::prompts::{CHARS_PER_TOKEN, Call};
 use crate::config::Group;
-
-/// Average number of characters per token in English prose. Budget checks use a lower, more cautious value.
-pub(super) const CHARS_PER_TOKEN: u64 = 4;
 
 /// Returns the token usage of each call of a conversation.
 ///

@@ -5,7 +5,7 @@ use llm::{
     overflow::{Entry, Round, TranscriptItem},
 };
 
-use super::{Assumptions, Sizes, count::CHARS_PER_TOKEN, moves};
+use super::assumptions::{Assumptions, Sizes};
 use crate::{
     config::{Config, Group, Persona},
     data::{Subject, Ticker},
@@ -17,6 +17,9 @@ use crate::{
     transcript::CRITIC,
 };
 
+/// Average number of characters per token in English prose. Budget checks use a lower, more cautious value.
+pub(super) const CHARS_PER_TOKEN: u64 = 4;
+
 /// A sequence of calls, each of which extends the prompt of the call before.
 pub(super) struct Conversation {
     /// How often this conversation takes place in a run.
@@ -24,7 +27,6 @@ pub(super) struct Conversation {
     pub(super) calls: Vec<Call>,
 }
 
-/// One model call.
 pub(super) struct Call {
     pub(super) group: Group,
     /// Id of the persona.
@@ -108,7 +110,7 @@ struct Debate<'a> {
 
 impl Debate<'_> {
     fn conversations(&self) -> Vec<Conversation> {
-        let times = moves(self.config);
+        let times = self.config.moves();
         let makers = &self.config.decision_makers;
         let critic = makers.iter().enumerate().map(|(n, it)| self.critic(it, n == 0));
         let own = makers.iter().map(|it| self.maker(it));
@@ -173,7 +175,6 @@ fn passages(log: &[Round]) -> Vec<TranscriptItem<'_>> {
     log.iter().map(TranscriptItem::Round).collect()
 }
 
-/// Returns a text of the given number of tokens.
 fn filler(tokens: u64) -> String {
     "x".repeat(usize::try_from(tokens * CHARS_PER_TOKEN).unwrap_or(usize::MAX))
 }

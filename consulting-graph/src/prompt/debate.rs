@@ -5,7 +5,10 @@ use llm::{
     overflow::{Entry, Round, TranscriptItem},
 };
 
-use super::{Brief, mark_cacheable, request_for};
+use super::{
+    brief::Brief,
+    request::{mark_cacheable, request_for},
+};
 use crate::{
     config::Persona,
     fence::Fence,

@@ -2,7 +2,7 @@
 
 use llm::{Message, Request};
 
-use super::{mark_cacheable, request_for};
+use super::request::{mark_cacheable, request_for};
 use crate::{
     config::Persona,
     data::{Subject, Ticker},
@@ -41,7 +41,6 @@ pub fn synthesizer(
 /// Position of a chunk in its document.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk {
-    /// The number of the chunk, counted from 1.
     pub number: usize,
     /// The total number of chunks.
     pub of: usize,
@@ -90,7 +89,7 @@ pub fn inference(
 }
 
 /// Builds the second request for findings, after an answer that could not be read.
-pub fn inference_retry(first: &Request, answer: &str) -> Request {
+pub(crate) fn inference_retry(first: &Request, answer: &str) -> Request {
     first.clone().message(Message::assistant(answer)).message(Message::user(
         "No findings could be read from this answer. Give all findings again, only as JSON of the schema.",
     ))

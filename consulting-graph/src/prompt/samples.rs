@@ -4,8 +4,10 @@
 use llm::{Request, overflow::TranscriptItem};
 
 use super::{
-    Brief, Chunk, analyst, analyst_retry, baseline, critic_opening, critic_reply, inference,
-    inference_retry, maker_reply, repair, score, synthesizer,
+    brief::Brief,
+    debate::{critic_opening, critic_reply, maker_reply},
+    layers::{Chunk, analyst, analyst_retry, inference, inference_retry, synthesizer},
+    scoring::{baseline, repair, score},
 };
 use crate::{
     config::{Metric, Persona},

@@ -2,7 +2,7 @@
 
 use llm::{Message, Request, overflow::TranscriptItem};
 
-use super::{Brief, debate::maker_conversation, request_for};
+use super::{brief::Brief, debate::maker_conversation, request::request_for};
 use crate::{
     config::{Metric, Persona},
     fence::Fence,

@@ -1,7 +1,7 @@
 //! Finds numbers in a text.
 
 use super::{
-    Quantity, Unit,
+    amount::{Quantity, Unit},
     word::{self, Modifier},
 };
 

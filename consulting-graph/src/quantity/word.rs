@@ -1,6 +1,6 @@
 //! Words next to a number that determine the meaning of the number.
 
-use super::Unit;
+use super::amount::Unit;
 
 /// Effect of a word or suffix after a number.
 #[derive(Debug, Clone, Copy, PartialEq)]

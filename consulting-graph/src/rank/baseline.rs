@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Ranking;
+use super::ranking::Ranking;
 use crate::{moves::MoveId, score::MoveScore};
 
 /// Change of a move's total score during the debate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
-    /// The move.
     pub move_id: MoveId,
     /// The total score before the debate.
     pub before: u32,

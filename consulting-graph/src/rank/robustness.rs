@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ranked, Ranking};
+use super::ranking::{Ranked, Ranking};
 use crate::{data::SeededRng, moves::MoveId, score::MoveScore};
 
 const BOOTSTRAP_SAMPLES: u32 = 2_000;
@@ -15,7 +15,6 @@ const BOOTSTRAP_SAMPLES: u32 = 2_000;
 /// is out of contention if it is recommended in at most one minus this fraction of the samples.
 const CERTAIN_PROBABILITY: f64 = 0.9;
 
-/// Robustness of a recommendation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Robustness {
     /// All ranked moves, best first.
@@ -28,7 +27,6 @@ pub struct Robustness {
 /// Robustness of one move's position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The move.
     pub move_id: MoveId,
     /// Fraction of bootstrap samples in which the move is recommended, from 0 to 1.
     pub top: f64,

@@ -9,24 +9,31 @@ use super::chart::Chart;
 pub(super) enum Block {
     /// A heading; level 1 is the title of the report.
     Heading(u8, String),
-    /// An important notice.
     Notice(String),
-    /// A paragraph.
     Text(String),
-    /// A list.
     List(Vec<String>),
-    /// A table.
-    Table { header: Vec<String>, lines: Vec<Vec<String>> },
+    Table {
+        header: Vec<String>,
+        lines: Vec<Vec<String>>,
+    },
     /// A chart. Another block shows the same data as a table.
     Chart(Chart),
     /// A long text, quoted verbatim.
     Quote(String),
     /// Blocks that are collapsed until the reader expands them.
-    Collapsed { title: String, blocks: Vec<Self> },
+    Collapsed {
+        title: String,
+        blocks: Vec<Self>,
+    },
 }
 
 impl Block {
     pub(super) fn table(header: &[&str], lines: Vec<Vec<String>>) -> Self {
         Self::Table { header: header.iter().map(|it| (*it).to_owned()).collect(), lines }
     }
+}
+
+/// Returns the text of a cell without a value.
+pub(super) fn dash() -> String {
+    "-".to_owned()
 }

@@ -1,7 +1,8 @@
 //! Renders a report as Markdown.
 
+use app_support::terminal::strip_invisible;
+
 use super::document::Block;
-use crate::fence;
 
 pub(super) fn render(blocks: &[Block]) -> String {
     let texts: Vec<String> = blocks.iter().map(block).filter(|it| !it.is_empty()).collect();
@@ -49,7 +50,7 @@ fn escape_line(text: &str) -> String {
 /// Escapes HTML, links and images, so that a viewer does not load anything that a model refers to. Links can be inline
 /// links, reference links or bare URLs.
 fn escape(text: &str) -> String {
-    fence::strip_invisible(text)
+    strip_invisible(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace("](", "]\\(")

@@ -3,7 +3,11 @@
 mod ranked;
 mod reliability;
 
-use super::{Outcome, Provider, Report, Spending, document::Block};
+use super::{
+    document::{Block, dash},
+    evaluation::Report,
+    outcome::{Outcome, Provider, Spending},
+};
 use crate::{
     citation::Flag,
     data::number,
@@ -205,17 +209,7 @@ fn spending_table(what: &str, spending: &[Spending]) -> Block {
         ]
     };
     let mut lines: Vec<Vec<String>> = spending.iter().map(|it| line(&it.name, it)).collect();
-    let sum = |of: fn(&Spending) -> u64| spending.iter().map(of).sum::<u64>();
-    let all = Spending {
-        name: String::new(),
-        calls: sum(|it| it.calls),
-        input_tokens: sum(|it| it.input_tokens),
-        cached_tokens: sum(|it| it.cached_tokens),
-        output_tokens: sum(|it| it.output_tokens),
-        // If one of the costs is unknown, the sum is unknown too.
-        dollars: spending.iter().map(|it| it.dollars).sum(),
-    };
-    lines.push(line("total", &all));
+    lines.push(line("total", &Spending::total(spending)));
     Block::table(&[what, "Calls", "Input tokens", "From cache", "Output tokens", "Cost"], lines)
 }
 
@@ -228,8 +222,4 @@ fn provenance(report: &Report) -> Vec<Block> {
         Block::table(&["Property", "Value"], pairs(manifest)),
         Block::Collapsed { title: "Sources of the figures".to_owned(), blocks: vec![provenance] },
     ]
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }

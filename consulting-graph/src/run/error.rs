@@ -1,107 +1,63 @@
 //! Errors of operations on runs.
 
-use std::{fmt, io, path::PathBuf};
+use std::path::PathBuf;
 
-use super::Run;
-use crate::{config::ConfigError, event::EventLogError, models::ModelChoiceError};
+use app_support::{event_log::EventLogError, files::FileError, lock::LockError};
 
-/// The error returned when an operation on a run fails.
+use crate::{config::ConfigError, models::ModelChoiceError};
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The directory of a new run is not empty.
     #[error("directory {} is not empty; choose another directory with --out, or resume the run in it with `consulting resume`", .0.display())]
     DirNotEmpty(PathBuf),
-    /// The directory does not contain a run.
     #[error("{} is not a run directory: it has no run.json", .0.display())]
     NotARun(PathBuf),
-    /// Another process is executing the run.
     #[error("another process is executing the run in {}; wait for it to finish, or stop it", .0.display())]
     Locked(PathBuf),
-    /// A review decision was given to a run that is not waiting for one.
     #[error("the run is not waiting for a review; omit --reviewed")]
     NotAwaitingReview,
-    /// The recording lacks a call that the replay makes.
     #[error("cannot replay the run, because its recording is incomplete: {0}")]
     IncompleteRecording(String),
-    /// A file of the run cannot be parsed.
     #[error("{} is invalid: {problem}", path.display())]
-    InvalidFile {
-        /// Path of the file.
-        path: PathBuf,
-        /// Parse error.
-        problem: String,
-    },
-    /// The run was created by another version of this program, or its configuration was changed.
+    InvalidFile { path: PathBuf, problem: String },
     #[error("this program cannot resume the run:\n{}", .0.iter().map(|it| format!("- {it}")).collect::<Vec<_>>().join("\n"))]
     Incompatible(Vec<String>),
-    /// The configuration is invalid.
     #[error("the configuration is invalid:\n{0}")]
     Config(#[from] ConfigError),
-    /// A model cannot be used.
     #[error(transparent)]
     Model(#[from] ModelChoiceError),
-    /// A file cannot be read or written.
-    #[error("cannot access {}: {source}", path.display())]
-    Io {
-        /// Path of the file.
-        path: PathBuf,
-        /// I/O error.
-        source: io::Error,
-    },
-    /// The event log cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(transparent)]
     Events(#[from] EventLogError),
-    /// The recording of calls cannot be used.
     #[error(transparent)]
     Recording(#[from] llm::RecordingError),
-    /// The database of the threads cannot be opened.
     #[error(transparent)]
     Database(#[from] graph_store::OpenError),
-    /// Sandboxes cannot be created.
     #[error(transparent)]
     Sandbox(#[from] sandbox_vm::Error),
-    /// The sandbox back end does not exist.
     #[error("unknown sandbox `{0}`; use one of: {1}")]
     UnknownBackend(String, String),
-    /// A graph does not compile.
     #[error(transparent)]
     Build(#[from] graph_core::BuildError),
-    /// The execution of the pipeline failed.
     #[error(transparent)]
     Execution(#[from] graph_core::RunError),
-    /// The results of a replay differ from those of the run.
     #[error("the results of the replay differ from those of the run:\n{}", .0.iter().map(|it| format!("- {it}")).collect::<Vec<_>>().join("\n"))]
     ReplayDiffers(Vec<String>),
-    /// The operation is not possible in the current state of the run.
     #[error("{0}")]
-    InvalidOperation(String),
-    /// A setting cannot be changed.
+    InvalidRequest(String),
+    #[error("internal error: {0}")]
+    Internal(String),
     #[error("--set {setting}: {problem}")]
-    Setting {
-        /// Setting that was to be changed.
-        setting: String,
-        /// Reason why it cannot be changed.
-        problem: String,
-    },
+    Setting { setting: String, problem: String },
 }
 
-impl Run {
-    /// Formats an error for clients that must not see the paths of this host. Replaces the paths of the run directory
-    /// and the data directory with descriptions.
-    pub(crate) fn redact_paths(&self, error: &impl fmt::Display) -> String {
-        let data = self.manifest.run_config.data.origin.dir();
-        let dirs = [(Some(self.dir()), "the run directory"), (data, "the data directory")];
-        let mut text = error.to_string();
-        for (dir, name) in dirs.into_iter().filter_map(|it| Some((it.0?, it.1))) {
-            // An error may contain the path as configured or its canonical form.
-            let canonical = dir.canonicalize().ok();
-            for path in [Some(dir.to_owned()), canonical].into_iter().flatten() {
-                if path.is_absolute() {
-                    text = text.replace(&*path.to_string_lossy(), name);
-                }
-            }
+impl From<LockError> for RunError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Held(dir) => Self::Locked(dir),
+            LockError::File(error) => Self::File(error),
         }
-        text
     }
 }

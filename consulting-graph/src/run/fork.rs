@@ -2,17 +2,23 @@
 //! executes everything after the fork point again.
 
 mod check;
+mod point;
 
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
-use graph_core::{AsNode, Checkpointer, State, Thread, ThreadState};
+use app_support::{files, lock::DirLock};
+use graph_core::{AsNode, Checkpointer, ThreadState};
 use graph_store::sqlite::SqliteSaver;
 use llm::{RecordMode, Recording};
 use sandbox_vm::Isolation;
 
 use super::{
-    CALLS_FILE, ForkOrigin, Manifest, REVIEWED_FILE, ResumeOptions, Run, RunConfig, RunError,
-    files, settings::apply_settings, threads::load_pipeline_state,
+    error::RunError,
+    manifest::{ForkOrigin, Manifest, RunConfig},
+    options::ResumeOptions,
+    run_dir::{CALLS_FILE, PIPELINE_THREAD, REVIEWED_FILE, Run},
+    settings::apply_settings,
+    threads::{find_checkpoint, load_pipeline_state},
 };
 use crate::{
     config::Config,
@@ -23,51 +29,7 @@ use crate::{
     pipeline::PipelineState,
 };
 
-/// A point at which a run can be forked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForkPoint {
-    /// Before layer 0, 1 or 2.
-    Layer(u8),
-    /// Before a round of a move's debate.
-    Round {
-        /// Move whose debate is forked.
-        move_id: MoveId,
-        /// Number of the round, starting at 1.
-        round: u32,
-    },
-}
-
-impl FromStr for ForkPoint {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = || {
-            format!(
-                "`{text}` is not a fork point; use layer_0, layer_1, layer_2, a move such as m4, or a round such as m4:r5"
-            )
-        };
-        if let Some(number) = text.strip_prefix("layer_") {
-            return match number.parse() {
-                Ok(number @ 0..=2) => Ok(Self::Layer(number)),
-                _ => Err(invalid()),
-            };
-        }
-        let (id, round) = text.split_once(":r").unwrap_or((text, "1"));
-        match (MoveId::parse(id), round.parse()) {
-            (Ok(move_id), Ok(round @ 1..)) => Ok(Self::Round { move_id, round }),
-            _ => Err(invalid()),
-        }
-    }
-}
-
-impl fmt::Display for ForkPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Layer(number) => write!(f, "layer_{number}"),
-            Self::Round { move_id, round } => write!(f, "{move_id}:r{round}"),
-        }
-    }
-}
+pub use point::ForkPoint;
 
 impl Run {
     /// Forks the run into a new directory, with changed settings. The fork is not executed yet.
@@ -90,7 +52,7 @@ impl Run {
         let config = Config::parse(&config_toml)?;
         check::check_settings(&self.config, &config, at)?;
         // The database must not be written to while it is copied.
-        let _lock = self.lock_shared()?;
+        let _lock = DirLock::shared(&self.dir)?;
         let run_config = RunConfig { run_id, config_toml, ..self.manifest.run_config.clone() };
         let mut manifest = Manifest::new(run_config, &config)?;
         let from = Self::open_unchecked(&self.dir)?.manifest;
@@ -139,7 +101,7 @@ impl Run {
         }
         let ids: Vec<String> = moves.iter().map(|it| it.move_id.to_string()).collect();
         let problem = format!("the run has no move {move_id}; it has: {}", ids.join(", "));
-        Err(RunError::InvalidOperation(problem))
+        Err(RunError::InvalidRequest(problem))
     }
 
     /// Rewinds the threads to the fork point and deletes the debates that will be repeated.
@@ -153,7 +115,7 @@ impl Run {
         };
         let pipeline = self.open_resources(&options, None, Vec::new()).await?.thread;
         let Some(head) = pipeline.state().await? else {
-            return Err(RunError::InvalidOperation("the run has not started yet".to_owned()));
+            return Err(RunError::InvalidRequest("the run has not started yet".to_owned()));
         };
         let is_kept = |it: MoveId| match at {
             ForkPoint::Layer(_) => false,
@@ -161,10 +123,7 @@ impl Run {
         };
         let (node, before) = match at {
             ForkPoint::Layer(0) => {
-                saver
-                    .delete_thread(super::PIPELINE_THREAD)
-                    .await
-                    .map_err(graph_core::RunError::from)?;
+                saver.delete_thread(PIPELINE_THREAD).await.map_err(graph_core::RunError::from)?;
                 ("", "")
             }
             ForkPoint::Layer(1) => ("inference_agent", "layer_0_gather"),
@@ -217,25 +176,4 @@ impl Run {
         thread.at(checkpoint.id).update_state(update, AsNode::node("dm_respond")).await?;
         Ok(())
     }
-}
-
-/// Returns the newest matching checkpoint among the thread's head and its ancestors. Ignores checkpoints on abandoned
-/// branches. The error message contains `at` as the description of the checkpoint.
-pub(super) async fn find_checkpoint<S: State, C: Send + Sync + 'static>(
-    thread: &Thread<S, C>,
-    at: impl fmt::Display,
-    is_match: impl Fn(&ThreadState<S>) -> bool,
-) -> Result<ThreadState<S>, RunError> {
-    let mut next = thread.state().await?.map(|it| it.id);
-    // The history is sorted newest first, so parents follow their children.
-    for state in thread.history(None).await? {
-        if next.as_ref() != Some(&state.id) {
-            continue;
-        }
-        if is_match(&state) {
-            return Ok(state);
-        }
-        next = state.parent;
-    }
-    Err(RunError::InvalidOperation(format!("the run has not reached {at}")))
 }

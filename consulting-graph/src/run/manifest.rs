@@ -2,17 +2,18 @@
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
+use app_support::files;
 use graph_core::MemorySaver;
 use sandbox_vm::Isolation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{RunError, files};
+use super::error::RunError;
 use crate::{
     config::{Config, Group},
     data::DataSource,
     debate,
-    diff::{SettingChange, setting_changes},
+    difference::{SettingChange, setting_changes},
     models::{Limit, ModelChoice},
     pipeline, prompt,
 };
@@ -20,13 +21,9 @@ use crate::{
 /// Configuration of a run, as given by the caller that creates the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunConfig {
-    /// Id of the run.
     pub run_id: String,
-    /// Ticker of the company.
     pub ticker: String,
-    /// Source of the company data.
     pub data: DataSource,
-    /// Provider and model.
     pub choice: ModelChoice,
     /// Whether moves are also scored before the debates.
     pub baseline: bool,
@@ -34,7 +31,6 @@ pub struct RunConfig {
     pub review: bool,
     /// Random part of the delimiters around untrusted text. It must be unknown to the authors of that text.
     pub nonce: String,
-    /// Text of the configuration file.
     #[serde(rename = "config")]
     pub config_toml: String,
 }
@@ -42,7 +38,6 @@ pub struct RunConfig {
 /// Configuration and environment of a run, stored in `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Configuration of the run.
     #[serde(flatten)]
     pub run_config: RunConfig,
     /// Versions of this program and of the engine.
@@ -51,7 +46,6 @@ pub struct Manifest {
     pub graphs: BTreeMap<String, String>,
     /// Hashes of the run configuration, by field.
     pub hashes: BTreeMap<String, String>,
-    /// Model and settings of every agent.
     pub models: BTreeMap<String, AgentModel>,
     /// Hashes of the agents' system prompts.
     pub prompts: BTreeMap<String, String>,
@@ -71,9 +65,7 @@ pub struct Manifest {
 /// Origin of a fork, and how the fork differs from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForkOrigin {
-    /// Manifest of the run that was forked.
     pub from: Manifest,
-    /// Fork point.
     pub at: String,
     /// Whether only the debate at the fork point is repeated.
     pub only: bool,
@@ -84,12 +76,10 @@ pub struct ForkOrigin {
     pub inherited_calls: usize,
 }
 
-/// Model and settings of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentModel {
     /// Model, as `provider/model`.
     pub model: String,
-    /// Sampling temperature.
     pub temperature: f64,
     /// Maximum length of an answer, in tokens.
     pub max_tokens: u32,
@@ -250,7 +240,7 @@ fn graphs() -> Result<BTreeMap<String, String>, RunError> {
 
 fn prompts(config: &Config) -> BTreeMap<String, String> {
     let personas = config.personas();
-    personas.into_iter().map(|it| (it.id.clone(), hash(&it.system_prompt))).collect()
+    personas.into_iter().map(|(_, it)| (it.id.clone(), hash(&it.system_prompt))).collect()
 }
 
 fn tasks() -> BTreeMap<String, String> {
@@ -263,5 +253,5 @@ fn tasks() -> BTreeMap<String, String> {
 
 /// Returns the first half of the text's SHA-256 hash, in hexadecimal.
 fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(16).map(|it| format!("{it:02x}")).collect()
+    hex::encode(&Sha256::digest(text.as_bytes())[..16])
 }

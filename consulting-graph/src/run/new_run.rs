@@ -1,27 +1,14 @@
-//! Helpers for creating runs: ids, secrets and checks of the configuration.
+//! Helpers for creating runs: secrets, and checks and changes of the configuration.
 
-use std::time::SystemTime;
-
-use chrono::{DateTime, Utc};
+use app_support::run_id::{RandomError, random_hex};
 use llm::{RecordMode, Recording};
 use sha2::{Digest, Sha256};
 
-use super::RunError;
+use super::error::RunError;
 use crate::{
     config::Config,
-    data::Ticker,
     models::{Limit, ModelChoice, Models},
 };
-
-/// The error returned when the operating system provides no random bytes.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot read random bytes from the operating system: {0}")]
-pub struct RandomError(getrandom::Error);
-
-/// Returns an id for a new run, such as `nvda-20261115-121630-4f1c09ab`.
-pub fn run_id(ticker: &Ticker) -> Result<String, RandomError> {
-    Ok(format!("{}-{}-{}", ticker.slug(), now().format("%Y%m%d-%H%M%S"), random_hex(4)?))
-}
 
 /// Checks, before any file is created, that a new run can start with this configuration. Does not load local model
 /// files.
@@ -36,11 +23,6 @@ pub fn validate(config: &str, choice: &ModelChoice, limit: Limit) -> Result<(), 
         Models::new(&config, choice.clone(), None, Limit::default(), &recording, 0)?;
     }
     Ok(())
-}
-
-/// Returns the current time.
-pub fn now() -> DateTime<Utc> {
-    SystemTime::now().into()
 }
 
 /// Returns the configuration text with the number of rounds set to `rounds`. All other text is unchanged.
@@ -72,18 +54,7 @@ pub fn nonce(choice: &ModelChoice) -> Result<String, RandomError> {
         return random_hex(8);
     }
     let digest = Sha256::digest(format!("scripted run {}", choice.seed).as_bytes());
-    Ok(hex(&digest[..8]))
-}
-
-/// Returns `bytes` random bytes in hexadecimal.
-pub fn random_hex(bytes: usize) -> Result<String, RandomError> {
-    let mut filled = vec![0; bytes];
-    getrandom::fill(&mut filled).map_err(RandomError)?;
-    Ok(hex(&filled))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+    Ok(hex::encode(&digest[..8]))
 }
 
 #[cfg(test)]

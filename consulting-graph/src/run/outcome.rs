@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use llm::{Catalog, RecordMode, Recording};
+use llm::{Catalog, Money, RecordMode, Recording};
 
-use super::{CALLS_FILE, Run, RunError};
+use super::{
+    error::RunError,
+    run_dir::{CALLS_FILE, Run},
+};
 use crate::{
     call::CallUsage,
     data::render,
@@ -14,7 +17,10 @@ use crate::{
 };
 
 /// Collects the data of the report. Returns `None` if the run has not read its company data yet.
-pub fn collect_outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcome>, RunError> {
+pub(crate) fn collect_outcome(
+    run: &Run,
+    state: &PipelineState,
+) -> Result<Option<Outcome>, RunError> {
     let Some(company) = state.company.clone() else { return Ok(None) };
     let config = run.config();
     let run_config = &run.manifest().run_config;
@@ -72,29 +78,20 @@ pub fn collect_outcome(run: &Run, state: &PipelineState) -> Result<Option<Outcom
 fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
     let Some(origin) = &run.manifest().fork_origin else { return Ok(None) };
     let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
-    let mut own = no_spending("this run".to_owned());
+    let mut own = Spending::none("this run");
     for (model, response) in recording.responses_after(origin.inherited_calls) {
         let usage = response.usage.unwrap_or_default();
         let catalog_price = || Catalog::builtin().entry(&model)?.cost(&usage);
-        own.calls += 1;
-        own.input_tokens += usage.input;
-        own.cached_tokens += usage.cached;
-        own.output_tokens += usage.output;
-        let cost = response.cost.or_else(catalog_price);
-        own.dollars = own.dollars.zip(cost).map(|(sum, it)| sum + it.dollars());
+        own.add(&Spending {
+            name: String::new(),
+            calls: 1,
+            input_tokens: usage.input,
+            cached_tokens: usage.cached,
+            output_tokens: usage.output,
+            dollars: response.cost.or_else(catalog_price).map(Money::dollars),
+        });
     }
     Ok(Some(own))
-}
-
-fn no_spending(name: String) -> Spending {
-    Spending {
-        name,
-        calls: 0,
-        input_tokens: 0,
-        cached_tokens: 0,
-        output_tokens: 0,
-        dollars: Some(0.0),
-    }
 }
 
 /// Adds up the spending on calls, grouped by a key. `key` returns the sort key and the display name of a call, or
@@ -106,12 +103,14 @@ fn spending<K: Ord>(
     let mut all: BTreeMap<K, Spending> = BTreeMap::new();
     for usage in calls {
         let Some((sort_key, name)) = key(usage) else { continue };
-        let spending = all.entry(sort_key).or_insert_with(|| no_spending(name));
-        spending.calls += 1;
-        spending.input_tokens += usage.input;
-        spending.cached_tokens += usage.cached;
-        spending.output_tokens += usage.output;
-        spending.dollars = spending.dollars.zip(usage.cost).map(|(sum, it)| sum + it.dollars());
+        all.entry(sort_key).or_insert_with(|| Spending::none(name)).add(&Spending {
+            name: String::new(),
+            calls: 1,
+            input_tokens: usage.input,
+            cached_tokens: usage.cached,
+            output_tokens: usage.output,
+            dollars: usage.cost.map(Money::dollars),
+        });
     }
     all.into_values().collect()
 }

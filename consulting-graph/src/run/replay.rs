@@ -6,23 +6,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use app_support::files::{self, FileError};
 use graph_trace::Trace;
 use llm::RecordMode;
 
 use super::{
-    CALLS_FILE, ForkOrigin, Manifest, REVIEWED_FILE, ResumeOptions, Run, RunError, RunOutcome,
-    files,
+    error::RunError,
+    manifest::{ForkOrigin, Manifest},
+    options::ResumeOptions,
+    resume::RunOutcome,
+    run_dir::{CALLS_FILE, REVIEWED_FILE, Run},
 };
 use crate::{debate_host::IsolationRecord, event::NumberedEvent, report::Report};
 
-/// Result of a replay.
 #[derive(Debug)]
 pub struct ReplayResult {
-    /// Directory of the replay.
     pub dir: PathBuf,
     /// Result files that were compared. All are identical to those of the run.
     pub files: Vec<String>,
-    /// Report of the replay.
     pub report: Box<Report>,
     /// Traces of the pipeline and of every debate.
     pub traces: Vec<(String, Trace)>,
@@ -39,7 +40,7 @@ impl Run {
     ) -> Result<ReplayResult, RunError> {
         if !self.dir.join("report.json").is_file() {
             let problem = "the run is not complete; resume it first".to_owned();
-            return Err(RunError::InvalidOperation(problem));
+            return Err(RunError::InvalidRequest(problem));
         }
         let dir = dir.into();
         let options = ResumeOptions { calls: RecordMode::Replay, review: None, ..options };
@@ -85,7 +86,8 @@ impl Run {
             Ok(_) | Err(RunError::IncompleteRecording(_) | RunError::Execution(_)) => {}
             Err(problem) => return Err(problem),
         }
-        let at = at.parse().map_err(RunError::InvalidOperation)?;
+        let invalid = |problem| RunError::InvalidFile { path: self.dir.join("run.json"), problem };
+        let at = at.parse().map_err(invalid)?;
         let subdir = dir.join("fork");
         let mut fork =
             run.fork(&subdir, manifest.run_config.run_id.clone(), at, *only, set).await?;
@@ -102,10 +104,10 @@ impl Run {
     /// Moves all files of the run to another directory.
     fn move_to(mut self, to: &Path, from: &Path) -> Result<Self, RunError> {
         let entries = fs::read_dir(from).and_then(|it| it.collect::<Result<Vec<_>, io::Error>>());
-        let entries = entries.map_err(|source| RunError::Io { path: from.to_owned(), source })?;
+        let entries = entries.map_err(FileError::at(from))?;
         for entry in entries {
             let at = to.join(entry.file_name());
-            fs::rename(entry.path(), &at).map_err(|source| RunError::Io { path: at, source })?;
+            fs::rename(entry.path(), &at).map_err(FileError::at(&at))?;
         }
         to.clone_into(&mut self.dir);
         Ok(self)
@@ -116,7 +118,7 @@ fn into_complete(outcome: RunOutcome) -> Result<(Box<Report>, Vec<(String, Trace
     match outcome {
         RunOutcome::Complete { report, traces, .. } => Ok((report, traces)),
         RunOutcome::AwaitingReview(_) => {
-            Err(RunError::InvalidOperation("the run is waiting for a review".to_owned()))
+            Err(RunError::InvalidRequest("the run is waiting for a review".to_owned()))
         }
     }
 }
@@ -128,7 +130,7 @@ fn result_files(dir: &Path) -> Result<Vec<String>, RunError> {
     while let Some(subdir) = dirs.pop() {
         let at = dir.join(&subdir);
         let entries = fs::read_dir(&at).and_then(|it| it.collect::<Result<Vec<_>, io::Error>>());
-        for entry in entries.map_err(|source| RunError::Io { path: at, source })? {
+        for entry in entries.map_err(FileError::at(&at))? {
             let path = subdir.join(entry.file_name());
             let name = path.to_string_lossy().into_owned();
             if entry.path().is_dir() {

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use app_support::files;
 use graph_core::Thread;
 use graph_store::sqlite::SqliteSaver;
 use llm::{RecordMode, Recording};
 use sandbox_vm::{Isolation, Sandboxes};
 
-use super::{CALLS_FILE, PIPELINE_THREAD, ResumeOptions, Run, RunError, files};
+use super::{
+    error::RunError,
+    options::ResumeOptions,
+    run_dir::{CALLS_FILE, PIPELINE_THREAD, Run},
+};
 use crate::{
     debate_host::{self, DebateHost, DebateTraces, IsolationRecord},
     fence::Fence,
@@ -15,7 +20,6 @@ use crate::{
     pipeline::{self, Deps, PipelineState},
 };
 
-/// Resources of an executing run.
 pub(super) struct RunResources {
     pub(super) thread: Thread<PipelineState, Deps>,
     pub(super) models: Arc<Models>,
@@ -42,17 +46,20 @@ impl Run {
         let models =
             Models::new(&self.config, choice, model_override, limit, &recording, inherited_calls)?;
         let models = Arc::new(models);
+        let fence = Fence::new(&self.manifest.run_config.nonce);
         let deps = Deps {
             config: self.config.clone(),
             data: self.manifest.run_config.data.clone(),
-            fence: Fence::new(&self.manifest.run_config.nonce),
+            fence: fence.clone(),
             models: models.clone(),
             debates: DebateHost {
+                config: self.config.clone(),
+                fence,
+                models: models.clone(),
                 fallback: fallback_sandboxes(isolation).await?,
                 sandboxes: open_sandboxes(isolation, options.backend.as_deref()).await?,
                 saver: saver.clone(),
                 run_id: self.manifest.run_config.run_id.clone(),
-                region: options.region.clone(),
                 concurrency: options.concurrency,
                 baseline: self.manifest.run_config.baseline,
                 log_dir: self.dir.join("logs"),

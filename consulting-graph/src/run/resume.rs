@@ -1,74 +1,34 @@
 //! Executes a run from its last checkpoint to its end.
 
+use app_support::{files, lock::DirLock};
 use graph_core::{
     EventKind, Input, RunOptions, RunOutcome as GraphOutcome, StreamMode, Thread, ThreadState,
 };
 use graph_trace::{Header, RunStatus, Trace, TraceBuilder};
-use llm::{Llm, RecordMode};
-use sandbox_vm::Isolation;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::{
-    PIPELINE_THREAD, REVIEWED_FILE, Run, RunError, files, outcome::collect_outcome,
-    resources::RunResources, retry_debates::reset_incomplete_debates,
+    error::RunError,
+    options::ResumeOptions,
+    outcome::collect_outcome,
+    resources::RunResources,
+    result_files,
+    retry_debates::reset_incomplete_debates,
+    run_dir::{PIPELINE_THREAD, REVIEWED_FILE, Run},
 };
 use crate::{
     data::Ticker,
     debate_host::{DebateTraces, IsolationRecord},
     event::{EventLog, NumberedEvent, PipelineEvent},
-    models::Limit,
     pipeline::{Deps, PipelineState, ReviewDecision, ReviewRequest},
     report::Report,
 };
 
-/// Options for resuming a run. Apart from a review decision and a replaced model, only `limit` can change the result of
-/// the run. `limit` and `isolation` are stored with the run and apply to later executions unless overridden.
-#[derive(Debug, Clone)]
-pub struct ResumeOptions {
-    /// Maximum number of concurrent debates.
-    pub concurrency: usize,
-    /// Isolation requirement. `None` selects the requirement stored with the run or, for a new run,
-    /// [`Isolation::Preferred`].
-    pub isolation: Option<Isolation>,
-    /// Name of the sandbox back end to use. `None` selects the strongest available one.
-    pub backend: Option<String>,
-    /// Region in which sandboxes are created, if the back end supports regions.
-    pub region: Option<String>,
-    /// Spending limit of the whole run, if it should differ from the stored one.
-    pub limit: Limit,
-    /// Whether recorded calls are replayed, and whether unrecorded calls are made.
-    pub calls: RecordMode,
-    /// Decision of the reviewer, if the run is waiting for a review.
-    pub review: Option<ReviewDecision>,
-    /// Model that replaces all configured models. Used by embedders and tests.
-    pub model_override: Option<Llm>,
-    /// Whether to trace every step.
-    pub trace: bool,
-}
-
-impl Default for ResumeOptions {
-    fn default() -> Self {
-        Self {
-            concurrency: 1,
-            isolation: None,
-            backend: None,
-            region: None,
-            limit: Limit::default(),
-            calls: RecordMode::ReplayOrRecord,
-            review: None,
-            model_override: None,
-            trace: false,
-        }
-    }
-}
-
 /// Outcome of an execution that did not fail.
 #[derive(Debug)]
 pub enum RunOutcome {
-    /// The run is complete.
     Complete {
-        /// The report.
         report: Box<Report>,
         /// Whether the run was already complete and there was nothing left to do.
         was_complete: bool,
@@ -98,7 +58,7 @@ impl Run {
         recorded_isolation: Vec<IsolationRecord>,
         mut on_event: impl FnMut(&NumberedEvent) + Send,
     ) -> Result<RunOutcome, RunError> {
-        let _lock = self.lock_exclusive()?;
+        let _lock = DirLock::exclusive(&self.dir)?;
         let traces = options.trace.then(DebateTraces::default);
         let resources = self.open_resources(&options, traces.clone(), recorded_isolation).await?;
         let log = EventLog::open(self.dir.join("events.jsonl"))?;
@@ -145,9 +105,7 @@ impl Run {
             };
             self.write_documents(&thread).await?;
             let Some(interrupt) = exit.interrupts().first() else {
-                return Err(RunError::InvalidOperation(
-                    "the pipeline stopped before its end".to_owned(),
-                ));
+                return Err(RunError::Internal("the pipeline stopped before its end".to_owned()));
             };
             // In a replay, the reviewer's decision was copied from the original run.
             let Some(review) = self.stored_review()? else {
@@ -196,10 +154,9 @@ impl Run {
         }
         let text = serde_json::to_string_pretty(&review);
         let text = text.map_err(|error| invalid(error.to_string()))?;
-        files::write_synced(&path, &(text + "\n"))
+        Ok(files::write_synced(&path, &(text + "\n"))?)
     }
 
-    /// Returns the stored decision of the reviewer.
     fn stored_review(&self) -> Result<Option<ReviewDecision>, RunError> {
         if !self.is_reviewed() {
             return Ok(None);
@@ -216,13 +173,13 @@ impl Run {
         // thread.
         let written = spawn_blocking(move || {
             let Some(outcome) = collect_outcome(&run, &state)? else {
-                return Err(RunError::InvalidOperation("the run has no company data".to_owned()));
+                return Err(RunError::Internal("the run has no company data".to_owned()));
             };
             let report = Report::new(outcome);
-            files::write_results(&run.dir, &state, &report)?;
+            result_files::write_results(&run.dir, &state, &report)?;
             Ok(Box::new(report))
         });
-        let aborted = |_| RunError::InvalidOperation("writing the results was aborted".to_owned());
+        let aborted = |_| RunError::Internal("writing the results was aborted".to_owned());
         written.await.map_err(aborted)?
     }
 }
@@ -266,7 +223,7 @@ impl Run {
     /// Writes the documents that exist so far.
     async fn write_documents(&self, thread: &Thread<PipelineState, Deps>) -> Result<(), RunError> {
         match thread.state().await? {
-            Some(head) => files::write_documents(&self.dir, &head.values),
+            Some(head) => Ok(result_files::write_documents(&self.dir, &head.values)?),
             None => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use graph_core::{AsNode, Checkpointer, checkpoint::Lookup};
 use graph_store::sqlite::SqliteSaver;
 use serde_json::Value;
 
-use super::{RunError, fork::find_checkpoint, resources::RunResources};
+use super::{error::RunError, resources::RunResources, threads::find_checkpoint};
 use crate::{debate_host::IsolationRecord, moves::MoveId, pipeline::PipelineState, score::Mark};
 
 /// If a complete run has incomplete debates, rewinds its pipeline to before the debates and deletes the threads of the

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::RunError;
+use super::error::RunError;
 
 /// Returns the configuration with changed settings. Each setting has the form `path=value`. A path identifies tables by
 /// key and list entries by id. `persona` is an alias for `system_prompt`.

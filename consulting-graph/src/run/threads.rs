@@ -1,15 +1,18 @@
 //! Access to the threads of a run.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fmt, path::Path};
 
-use graph_core::{Checkpointer, State, checkpoint::Lookup};
+use app_support::{
+    files::{self, FileError},
+    lock::DirLock,
+};
+use graph_core::{Checkpointer, State, Thread, ThreadState, checkpoint::Lookup};
 use graph_store::sqlite::SqliteSaver;
 
-use super::{PIPELINE_THREAD, Run, RunError, THREADS_FILE, files, new_run};
+use super::{
+    error::RunError,
+    run_dir::{PIPELINE_THREAD, Run, THREADS_FILE},
+};
 use crate::pipeline::PipelineState;
 
 impl Run {
@@ -30,32 +33,10 @@ impl Run {
 
     /// Reads the newest state of the pipeline from a copy of the database.
     pub(super) async fn read_state_copy(&self) -> Result<PipelineState, RunError> {
-        let _lock = self.lock_shared()?;
-        let scratch = ScratchDir::new()?;
-        self.copy_threads(&scratch.0)?;
-        let saver: Arc<SqliteSaver> = Arc::new(SqliteSaver::open(scratch.0.join(THREADS_FILE))?);
-        load_pipeline_state(&saver).await
-    }
-}
-
-/// A temporary directory, removed on drop.
-struct ScratchDir(PathBuf);
-
-impl ScratchDir {
-    fn new() -> Result<Self, RunError> {
-        let name = new_run::random_hex(8)
-            .map_err(|error| RunError::InvalidOperation(error.to_string()))?;
-        let dir = std::env::temp_dir().join(format!("consulting-threads-{name}"));
-        files::create_dir(&dir)?;
-        Ok(Self(dir))
-    }
-}
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, dir = %self.0.display(), "cannot remove a temporary copy of the database");
-        }
+        let _lock = DirLock::shared(&self.dir)?;
+        let scratch = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
+        self.copy_threads(scratch.path())?;
+        load_pipeline_state(&SqliteSaver::open(scratch.path().join(THREADS_FILE))?).await
     }
 }
 
@@ -68,8 +49,32 @@ pub(super) async fn load_pipeline_state(saver: &SqliteSaver) -> Result<PipelineS
     for (name, value) in head.map(|it| it.values).into_iter().flatten() {
         if let Some(index) = names.iter().position(|it| *it == name) {
             let set = state.set_value(index, value);
-            set.map_err(|error| RunError::InvalidOperation(error.to_string()))?;
+            set.map_err(|error| RunError::InvalidFile {
+                path: THREADS_FILE.into(),
+                problem: error.to_string(),
+            })?;
         }
     }
     Ok(state)
+}
+
+/// Returns the newest matching checkpoint among the thread's head and its ancestors. Ignores checkpoints on abandoned
+/// branches. The error message contains `at` as the description of the checkpoint.
+pub(super) async fn find_checkpoint<S: State, C: Send + Sync + 'static>(
+    thread: &Thread<S, C>,
+    at: impl fmt::Display,
+    is_match: impl Fn(&ThreadState<S>) -> bool,
+) -> Result<ThreadState<S>, RunError> {
+    let mut next = thread.state().await?.map(|it| it.id);
+    // The history is sorted newest first, so parents follow their children.
+    for state in thread.history(None).await? {
+        if next.as_ref() != Some(&state.id) {
+            continue;
+        }
+        if is_match(&state) {
+            return Ok(state);
+        }
+        next = state.parent;
+    }
+    Err(RunError::InvalidRequest(format!("the run has not reached {at}")))
 }

@@ -13,7 +13,29 @@ use crate::fence;
 /// Field names accepted for the reasoning.
 const REASONING_FIELDS: [&str; 3] = ["reasoning", "rationale", "justification"];
 
-pub(super) fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
+impl MakerScore {
+    /// Reads scores from an answer: JSON, JSON inside other text, or labels followed by numbers, in this order.
+    ///
+    /// Returns `None` if a metric is missing; the caller then asks the model to repair its answer.
+    ///
+    /// ```
+    /// use consulting_graph::score::{MakerScore, ScoreSource};
+    ///
+    /// let score = MakerScore::parse("**Impact:** 8\n1. Feasibility (1-10): 6/10", &["impact", "feasibility"]).unwrap();
+    /// assert_eq!(score.total(), 14);
+    /// assert_eq!(score.score_source, ScoreSource::Regex);
+    /// ```
+    pub fn parse(reply: &str, metrics: &[&str]) -> Option<Self> {
+        read(reply, metrics)
+    }
+
+    /// Reads scores from a repaired answer.
+    pub fn repaired(reply: &str, metrics: &[&str]) -> Option<Self> {
+        read(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
+    }
+}
+
+fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
     let own = without_quotations(reply);
     let read = read_json_as(&lenient_schema(metrics), &own).ok()?;
     let is_quoting = own.trim() != reply.trim();

@@ -1,9 +1,12 @@
 //! State shared by the routes.
 
-use std::{fs::File, path::PathBuf, slice, sync::Arc};
+use std::{path::PathBuf, slice, sync::Arc};
 
+use app_support::{
+    lock::DirLock,
+    run_id::{now, run_id},
+};
 use chrono::NaiveDate;
-use graph_core::checkpoint::CheckpointError;
 use graph_server::{
     NewRun, Registry, RunInfo, Service,
     http::{Guard, Metrics, Problem, StreamLimit},
@@ -13,11 +16,11 @@ use serde_json::json;
 use tokio::{
     runtime::Handle,
     sync::{Mutex, Semaphore},
-    task::spawn_blocking,
 };
 
 use super::{
     external_runs,
+    problem::{blocking, http_problem},
     runner::PipelineRunner,
     spending_meters::SpendingMeters,
     wire::{AnalyzeRequest, Budget, ForkRequest, StoredInput},
@@ -27,7 +30,7 @@ use crate::{
     data::{DataOrigin, DataSource, Ticker},
     models::ModelChoice,
     plan::{Assumptions, Plan},
-    run::{Run, RunConfig, RunError, new_run},
+    run::{Run, RunConfig, new_run},
     spending::Spending,
 };
 
@@ -39,13 +42,9 @@ const MAX_CONCURRENCY: usize = 15;
 /// Maximum number of concurrent forks.
 pub(super) const CONCURRENT_FORKS: usize = 4;
 
-/// Error message for a run that this program cannot resume.
-const INCOMPATIBLE: &str = "this server cannot resume the run, because it was created by another version or its configuration was changed";
-
 /// Maximum number of settings that a fork may change.
 const MAX_SETTINGS: usize = 100;
 
-/// State shared by the routes.
 #[derive(Debug, Clone)]
 pub(super) struct AppState {
     pub(super) service: Service,
@@ -65,7 +64,7 @@ pub(super) struct AppState {
     /// Checks API keys.
     pub(super) guard: Arc<Guard>,
     /// Lock on the directory of all runs, held as long as the server runs.
-    pub(super) _lock: Arc<File>,
+    pub(super) _lock: Arc<DirLock>,
     pub(super) spending_meters: SpendingMeters,
     /// Held while a run is replayed for its trace. Only one replay runs at a time, because it takes seconds of CPU
     /// time.
@@ -94,8 +93,8 @@ impl AppState {
         let config_toml = self.config_with_rounds(request.rounds)?;
         let choice =
             ModelChoice { seed: request.seed.unwrap_or(self.choice.seed), ..self.choice.clone() };
-        let run_id = new_run::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
-        let as_of = self.as_of.unwrap_or_else(|| new_run::now().date_naive());
+        let run_id = run_id(&ticker.slug()).map_err(|error| Problem::internal(&error))?;
+        let as_of = self.as_of.unwrap_or_else(|| now().date_naive());
         let run_config = RunConfig {
             run_id: run_id.clone(),
             ticker: ticker.to_string(),
@@ -138,7 +137,7 @@ impl AppState {
         let limit = Budget { max_tokens: request.max_tokens, max_dollars: request.max_dollars };
         let stored_input = self.stored_input(request.concurrency, limit, Some(info.id.clone()))?;
         let ticker = Ticker::parse(&info.subject).map_err(|error| Problem::internal(&error))?;
-        let run_id = new_run::run_id(&ticker).map_err(|error| Problem::internal(&error))?;
+        let run_id = run_id(&ticker.slug()).map_err(|error| Problem::internal(&error))?;
         let (from, dir) = (self.runner.run_dir(id), self.runner.run_dir(&run_id));
         let (new_id, runtime, max_limit) =
             (run_id.clone(), Handle::current(), self.runner.max_limit);
@@ -225,7 +224,6 @@ impl AppState {
         blocking(move || Ok(spending_meters.read(&recording))).await
     }
 
-    /// Returns a run and its directory.
     pub(super) async fn find_run(&self, id: &str) -> Result<(RunInfo, PathBuf), Problem> {
         let mut info = self.service.get(id).await?;
         if self.import_external_results(slice::from_ref(&info)).await? {
@@ -267,53 +265,4 @@ impl AppState {
         })
         .await
     }
-}
-
-/// Runs a closure that may block on I/O.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
-    spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
-}
-
-/// Converts an error to an HTTP response. Errors that concern only files on the host are logged and not sent to the
-/// client.
-pub(super) fn http_problem(problem: RunError) -> Problem {
-    match problem {
-        RunError::Config(_) | RunError::InvalidOperation(_) | RunError::NotAwaitingReview => {
-            Problem::invalid(problem.to_string())
-        }
-        RunError::Setting { setting, problem } => {
-            Problem::invalid(format!("`set` {setting}: {problem}"))
-        }
-        RunError::NotARun(_) => Problem::not_found("the run directory no longer exists"),
-        RunError::Locked(_) => Problem::conflict("another process is executing the run"),
-        RunError::Incompatible(_) => Problem::conflict(INCOMPATIBLE),
-        other => Problem::internal(&other),
-    }
-}
-
-/// Returns the error message of a failed run for clients. `run` is `None` if the run could not be opened. Errors that
-/// concern only files on the host are logged and not sent to the client.
-pub(super) fn client_message(id: &str, run: Option<&Run>, problem: &RunError) -> String {
-    tracing::error!(run = id, %problem, "run failed");
-    match (problem, run) {
-        (RunError::Execution(error), Some(run)) if !is_storage(error) => run.redact_paths(error),
-        (RunError::Incompatible(_), _) => INCOMPATIBLE.to_owned(),
-        (
-            RunError::NotAwaitingReview
-            | RunError::IncompleteRecording(_)
-            | RunError::UnknownBackend(..)
-            | RunError::InvalidOperation(_),
-            _,
-        ) => problem.to_string(),
-        _ => {
-            "an internal error stopped the run; see the server log for details, then resume the run"
-                .to_owned()
-        }
-    }
-}
-
-fn is_storage(error: &graph_core::RunError) -> bool {
-    matches!(error, graph_core::RunError::Checkpoint(CheckpointError::Storage(_)))
 }

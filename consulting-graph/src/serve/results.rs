@@ -32,8 +32,7 @@ pub(super) fn result(dir: &Path) -> io::Result<Option<Map<String, Value>>> {
 
 fn ranked(dir: &Path, report: &Report, ranked: &Ranked) -> Value {
     let id: MoveId = ranked.move_id;
-    let the_move = report.outcome.moves.iter().find(|it| it.move_id == id);
-    let score = report.outcome.scores.iter().find(|it| it.move_id == id);
+    let (the_move, score) = (report.outcome.find_move(id), report.outcome.find_score(id));
     json!({
         "rank": ranked.rank,
         "move_id": id,

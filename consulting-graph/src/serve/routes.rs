@@ -16,9 +16,11 @@ use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    app_state::{AppState, blocking, http_problem},
+    app_state::AppState,
+    problem::{blocking, http_problem},
     results,
     runner::read_moves,
+    trace,
     wire::{
         AnalyzeRequest, Budget, EventPage, EventsQuery, FileList, ForkInfo, ForkRequest,
         MAX_INTEGER, Pair, Participants, PlanQuery, Results, ResumeOrder, ResumeRequest, RunDetail,
@@ -29,7 +31,6 @@ use crate::{
     config::Config,
     diff::{DiffError, diff},
     run::Run,
-    serve::trace,
 };
 
 type HttpResult<T> = Result<T, Problem>;

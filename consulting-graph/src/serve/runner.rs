@@ -2,11 +2,12 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use app_support::{lines::read_lines, terminal::escape_invisible_json};
 use async_trait::async_trait;
 use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
 use sandbox_vm::Isolation;
@@ -14,12 +15,11 @@ use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{
-    app_state::client_message,
+    problem::client_message,
     wire::{RecommendedMove, ResumeOrder, StoredInput, StoredOutcome},
 };
 use crate::{
     event::NumberedEvent,
-    fence::escape_invisible_json,
     models::Limit,
     moves::Move,
     pipeline::ReviewDecision,
@@ -98,7 +98,7 @@ pub(super) fn read_moves(
 /// Returns the summary of a report for the registry.
 pub(super) fn stored_outcome(report: &Report) -> Value {
     let title = |id| {
-        let found = report.outcome.moves.iter().find(|it| it.move_id == id);
+        let found = report.outcome.find_move(id);
         found.map_or_else(String::new, |it| it.draft.title.clone())
     };
     let moves = report.ranking.recommended.iter().map(|it| RecommendedMove {
@@ -161,7 +161,8 @@ impl Runner for PipelineRunner {
     }
 
     fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
-        read_events(&self.run_dir(run).join("events.jsonl"), after, limit)
+        let lines = read_lines(&self.run_dir(run).join("events.jsonl"), after, limit)?;
+        Ok(lines.into_iter().map(|(seq, data)| RunEvent { seq, data: data.into() }).collect())
     }
 }
 
@@ -183,44 +184,4 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
         }
     }
     File::open(dir)?.sync_all()
-}
-
-/// Reads events from an event log. The event with number `n` is line `n`; an incomplete last line is ignored.
-fn read_events(path: &Path, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
-    let mut lines = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        opened => BufReader::with_capacity(1 << 16, opened?),
-    };
-    let mut events = Vec::new();
-    let mut line = String::new();
-    for seq in 1.. {
-        line.clear();
-        if events.len() == limit || lines.read_line(&mut line)? == 0 || !line.ends_with('\n') {
-            break;
-        }
-        if seq > after {
-            events.push(RunEvent { seq, data: line.trim_end().into() });
-        }
-    }
-    Ok(events)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::read_events;
-
-    #[test]
-    fn incomplete_last_lines_are_ignored() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("events.jsonl");
-        assert!(read_events(&path, 0, 9).unwrap().is_empty());
-        std::fs::write(&path, "{\"seq\":1}\n{\"seq\":2}\n{\"seq\":3}\n{\"se").unwrap();
-        let read = |after, limit| -> Vec<(u64, String)> {
-            let events = read_events(&path, after, limit).unwrap();
-            events.into_iter().map(|it| (it.seq, it.data.to_string())).collect()
-        };
-        assert_eq!(read(1, 9), [(2, "{\"seq\":2}".to_owned()), (3, "{\"seq\":3}".to_owned())]);
-        assert_eq!(read(0, 1).len(), 1);
-        assert!(read(3, 9).is_empty());
-    }
 }

@@ -11,7 +11,7 @@ use graph_server::http::Problem;
 use serde_json::{Map, json};
 use tokio::{runtime::Handle, sync::Mutex};
 
-use super::app_state::{blocking, http_problem};
+use super::problem::{blocking, http_problem};
 use crate::run::{ResumeOptions, Run};
 
 /// File with the cached trace, next to the report.

@@ -14,7 +14,7 @@ fn check(from: &str, to: &str, expected: &str) {
 fn the_default_configuration_follows_the_design() {
     let config = Config::parse(DEFAULT).unwrap();
     assert_eq!((config.rounds, config.top_k, config.moves_per_analyst), (10, 3, 3));
-    assert_eq!((config.calls_per_move(), config.calls(), config.steps_per_debate()), (61, 924, 21));
+    assert_eq!((config.calls_per_move(), config.steps_per_debate()), (61, 21));
     assert_eq!(config.max_total_score(), 120);
     assert_eq!(
         config.metric_ids(),

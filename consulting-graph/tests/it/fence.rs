@@ -1,8 +1,6 @@
-//! Delimiters around untrusted text, and removal of invisible characters.
+//! Delimiters around untrusted text, and HTML escapes.
 
-use consulting_graph::fence::{
-    Fence, escape_html, escape_invisible_json, strip_fenced, strip_invisible,
-};
+use consulting_graph::fence::{Fence, escape_html, strip_fenced};
 use proptest::prelude::*;
 
 #[test]
@@ -25,20 +23,11 @@ fn fenced_parts_are_removed() {
 }
 
 #[test]
-fn invisible_characters_are_removed() {
-    assert_eq!(strip_invisible("a\u{1b}[31mb\u{202e}c\u{200b}d\r\ne"), "a[31mbcd\ne");
-    assert_eq!(strip_invisible("a\u{ad}b\u{e0041}c\u{2028}d\u{85}e"), "abc\nde");
+fn html_is_escaped() {
     assert_eq!(escape_html("<b a='1'>&\"</b>"), "&lt;b a=&#39;1&#39;&gt;&amp;&quot;&lt;/b&gt;");
 }
 
 proptest! {
-    #[test]
-    fn escaped_json_is_equivalent_and_fully_visible(text in "(?s)(.|[\u{80}-\u{9f}\u{202e}\u{e0041}\u{2028}\u{feff}]){0,40}") {
-        let json = escape_invisible_json(&serde_json::to_string_pretty(&[&text]).unwrap());
-        prop_assert_eq!(&strip_invisible(&json), &json);
-        prop_assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [text]);
-    }
-
     #[test]
     fn no_text_breaks_out_of_its_fence(text in "(?s)(.|</?untrusted-7|untrusted-|>){0,40}") {
         let fenced = Fence::new("7").wrap("x", &text);

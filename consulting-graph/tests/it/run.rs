@@ -289,7 +289,7 @@ async fn incomplete_runs_and_recordings_are_not_replayed() {
 
     std::fs::remove_file(run.dir().join("report.json")).unwrap();
     let replayed = run.replay(folder.path().join("no"), resume_options(), |_| {}).await;
-    assert!(matches!(replayed, Err(RunError::InvalidOperation(_))), "{replayed:?}");
+    assert!(matches!(replayed, Err(RunError::InvalidRequest(_))), "{replayed:?}");
     assert!(!folder.path().join("no").exists());
 }
 
@@ -375,7 +375,7 @@ async fn forks_are_limited_to_the_rounds_and_settings_of_their_origin() {
     let short = fork(&run, "short", "m1:r2", "rounds=2").await.unwrap();
     finish(&short, resume_options()).await;
     let rejected = fork(&short, "wrong", "m1:r4", "rounds=6").await;
-    assert!(matches!(rejected, Err(RunError::InvalidOperation(_))), "{rejected:?}");
+    assert!(matches!(rejected, Err(RunError::InvalidRequest(_))), "{rejected:?}");
     assert!(!folder.path().join("wrong").exists());
     assert!(fork(&short, "right", "m1:r2", "rounds=6").await.is_ok());
 

@@ -1,7 +1,7 @@
 //! Synthetic companies: consistent books and clear labels.
 
 use chrono::NaiveDate;
-use consulting_graph::data::{Company, Item, Statement, Ticker, ratio, render, synthetic};
+use consulting_graph::data::{Company, Item, Statement, Ticker, ratio_table, render, synthetic};
 use proptest::prelude::*;
 
 use crate::sample::date;
@@ -129,7 +129,7 @@ fn news_contains_conflicting_signals() {
 #[test]
 fn sector_ratios_match_a_company_ratio() {
     let company = invent("SNOW", date(2026, 3, 1));
-    let table = ratio::table(&company);
+    let table = ratio_table::table(&company);
     for sector in &company.sector_ratios {
         assert!(
             table.iter().any(|it| it.name == sector.name && it.sector.is_some()),

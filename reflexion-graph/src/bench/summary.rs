@@ -5,12 +5,11 @@ use std::{collections::BTreeMap, fmt::Write, time::Duration};
 use llm::Money;
 use serde::Serialize;
 
-use super::SessionResult;
+use super::session_result::SessionResult;
 
 /// Aggregated results of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Number of problems.
     pub problems: usize,
     /// Number of sessions per problem.
     pub samples: usize,
@@ -27,11 +26,8 @@ pub struct Summary {
     pub independent: Vec<f64>,
     /// Average number of attempts per session.
     pub attempts: f64,
-    /// Number of model calls.
     pub calls: usize,
-    /// Number of input tokens.
     pub input_tokens: u64,
-    /// Number of output tokens.
     pub output_tokens: u64,
     /// Total cost of the calls whose price is known.
     pub cost: Money,

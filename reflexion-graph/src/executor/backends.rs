@@ -6,14 +6,7 @@ use sandbox_vm::{
     guest::Agent,
 };
 
-use super::{ExecutorError, Options};
-
-/// Names of the supported back ends.
-#[cfg(not(feature = "docker"))]
-pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "in-process"];
-/// Names of the supported back ends.
-#[cfg(feature = "docker")]
-pub const BACKENDS: &[&str] = &["jail", "gvisor", "microvm", "docker", "in-process"];
+use super::{backend_names::BACKENDS, error::ExecutorError, options::Options};
 
 /// Back ends that are tried by default, in this order. `in-process` does not isolate programs from the host, so it must
 /// be requested by name.

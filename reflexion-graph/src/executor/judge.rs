@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandbox_vm::{Error, ExceededLimit, ExecLimits, Output, Status as ExitStatus};
 
-use super::{ExecutorError, OUTPUT};
+use super::{error::ExecutorError, options::OUTPUT};
 use crate::{
     execution::{Execution, Status, truncate_middle},
     job::Job,

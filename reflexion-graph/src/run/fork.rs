@@ -3,7 +3,9 @@
 
 use std::{fs, io};
 
-use super::{Manifest, Report, Run, RunError, file_error};
+use app_support::files::FileError;
+
+use super::{Manifest, Report, Run, RunError};
 use crate::{failure::Attempt, job::JobError};
 
 impl Manifest {
@@ -30,8 +32,9 @@ impl Run {
                 Err(RunError::Unfinished(self.dir.clone()))
             }
             read => {
-                let bytes = read.map_err(file_error(&path))?;
-                serde_json::from_slice(&bytes).map_err(io::Error::from).map_err(file_error(&path))
+                let bytes = read.map_err(FileError::at(&path))?;
+                let report = serde_json::from_slice(&bytes).map_err(io::Error::from);
+                Ok(report.map_err(FileError::at(&path))?)
             }
         }
     }

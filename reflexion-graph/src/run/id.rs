@@ -1,16 +1,10 @@
 //! Generates ids for new sessions.
 
-use std::time::SystemTime;
+use app_support::run_id::{self, RandomError};
 
-use chrono::{DateTime, Utc};
-
-/// Generates an id, for example `calculate-fibonacci-20261115-121630-4f1c22`.
-pub fn run_id(task: &str) -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 3];
-    getrandom::fill(&mut bytes)?;
-    let random_hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
-    let now: DateTime<Utc> = SystemTime::now().into();
-    Ok(format!("{}-{}-{random_hex}", slug(task), now.format("%Y%m%d-%H%M%S")))
+/// Generates an id, for example `calculate-fibonacci-20261115-121630-4f1c22ab`.
+pub fn run_id(task: &str) -> Result<String, RandomError> {
+    run_id::run_id(&slug(task))
 }
 
 /// Converts the first three words of a task to a text that is safe in a directory name.

@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    AppState,
+    app_state::AppState,
     wire::{ExecuteRequest, Health, JobAccepted, JobListItem, JobView, PoolView, Stats},
 };
 use crate::{

@@ -2,14 +2,15 @@
 
 use std::{io, path::PathBuf};
 
+use app_support::lines::read_lines;
 use async_trait::async_trait;
 use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
 use serde_json::json;
 
 use super::wire::JobSummary;
 use crate::{
+    event::NumberedEvent,
     graph::Deps,
-    log::{NumberedEvent, read_lines},
     run::{EVENTS, Run},
 };
 

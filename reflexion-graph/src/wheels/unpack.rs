@@ -7,26 +7,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use app_support::files::FileError;
 use sha2::{Digest, Sha256};
 use zip::{ZipArchive, result::ZipError};
 
-use super::{WheelError, Wheels, hex};
+use super::{WheelError, Wheels};
+
+impl Wheels {
+    /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that contains
+    /// one subdirectory for each package.
+    pub(crate) fn unpack_all(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
+        unpack_all(self, cache.unwrap_or(&default_cache_dir()))
+    }
+}
 
 /// Unpacks all listed packages and returns the directory that contains exactly these packages.
 ///
 /// The directory name is derived from the listed names and hashes. A sandbox therefore sees exactly the listed
 /// packages, and each list of packages is unpacked only once, by the first process that needs it.
-pub(super) fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
+fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
     let dir = cache.join(dir_name(wheels));
-    let with = |path: &Path| {
-        let path = path.to_owned();
-        |source| WheelError::File { path, source }
-    };
-    fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(with(&dir))?;
+    fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(FileError::at(&dir))?;
     // This process holds the lock, so any existing work directory was left behind by a process that died.
     let lock = dir.join(".lock");
     let held = fs::File::create(&lock).and_then(|it| it.lock().map(|()| it));
-    let _held = held.map_err(with(&lock))?;
+    let _held = held.map_err(FileError::at(&lock))?;
     for package in wheels.by_name.keys() {
         let (target, work) = (dir.join(package), dir.join(format!(".{package}")));
         if target.is_dir() {
@@ -36,15 +41,15 @@ pub(super) fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, Wheel
         let _ = fs::remove_dir_all(&work);
         unpack(&wheel.bytes, &work)
             .map_err(|problem| WheelError::Unpack { path: wheel.path, problem })?;
-        make_tree_readable(&work).map_err(with(&work))?;
-        fs::rename(&work, &target).map_err(with(&target))?;
+        make_tree_readable(&work).map_err(FileError::at(&work))?;
+        fs::rename(&work, &target).map_err(FileError::at(&target))?;
     }
     Ok(dir)
 }
 
 /// Returns the default directory for unpacked packages: in the user's cache directory, or in `/var/cache` for the root
 /// user. Programs in the root user's sandboxes run as `nobody` and cannot read the root user's home directory.
-pub(super) fn default_cache_dir() -> PathBuf {
+fn default_cache_dir() -> PathBuf {
     let is_root = fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     let own = env::var_os("XDG_CACHE_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
     let home = || Some(Path::new(&env::var_os("HOME")?).join(".cache"));
@@ -61,7 +66,7 @@ fn dir_name(wheels: &Wheels) -> String {
     for (package, wheel) in &wheels.by_name {
         digest.update(format!("{package} {}\n", wheel.sha256.to_ascii_lowercase()));
     }
-    hex(&digest.finalize()[..16])
+    hex::encode(&digest.finalize()[..16])
 }
 
 fn unpack(bytes: &[u8], into: &Path) -> Result<(), ZipError> {

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use app_support::args::{at_least_one, dollars};
 use axum::http::HeaderValue;
 use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
@@ -158,9 +159,6 @@ pub(crate) struct ExecutionArgs {
     /// Use this sandbox instead of the strongest available one
     #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
     pub(crate) sandbox: Option<String>,
-    /// Run sandboxes in this region, if the back end supports regions
-    #[arg(long, value_name = "REGION")]
-    pub(crate) region: Option<String>,
     /// Spend at most DOLLARS on the whole run; part of it is reserved for scoring
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
     pub(crate) max_cost: Option<Money>,
@@ -420,11 +418,6 @@ impl From<Isolation> for sandbox_vm::Isolation {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|it| *it > 0);
-    number.ok_or_else(|| "expected an integer of at least 1".to_owned())
-}
-
 fn address(text: &str) -> Result<SocketAddr, String> {
     let invalid =
         |_| "expected an IP address and a port, such as 127.0.0.1:8000 or [::1]:8000".to_owned();
@@ -453,30 +446,18 @@ fn origin(text: &str) -> Result<HeaderValue, String> {
 }
 
 fn money(text: &str) -> Result<Money, String> {
-    let dollars = text.trim_start_matches('$').parse::<f64>().ok();
-    let dollars = dollars.filter(|it| it.is_finite() && *it > 0.0);
-    dollars
-        .map(Money::from_dollars)
-        .ok_or_else(|| "expected an amount in dollars, such as 2.50".to_owned())
+    dollars(text).map(Money::from_dollars)
 }
 
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, Money, money};
+    use super::Cli;
 
     #[test]
     fn clap_definitions_are_valid() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn positive_dollar_amounts_are_parsed() {
-        assert_eq!(money("$2.50").unwrap(), Money::from_dollars(2.5));
-        for invalid in ["0", "-1", "NaN", "inf", "much"] {
-            assert!(money(invalid).is_err(), "{invalid}");
-        }
     }
 
     #[test]
@@ -485,6 +466,7 @@ mod tests {
             "run",
             "run NVDA --as-of yesterday",
             "run NVDA --concurrency 0",
+            "run NVDA --max-cost 0",
             "run NVDA --sandbox shed",
             "run NVDA --quiet --plain",
             "serve --rate 0",

@@ -1,16 +1,12 @@
 //! Errors and exit statuses of commands.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
+use app_support::{event_log::EventLogError, files::FileError, run_id::RandomError};
 use consulting_graph::{config::ConfigError, data::TickerError, run::RunError};
 
 use crate::args::API_KEY;
 
-/// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     Success,
@@ -34,7 +30,6 @@ impl From<ExitStatus> for ExitCode {
     }
 }
 
-/// The error returned when a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("TICKER: {0}")]
@@ -56,8 +51,8 @@ pub(crate) enum CliError {
     ConflictingSandbox(String),
     #[error("run `{}` does not exist, neither as a directory nor as an id below runs/", .0.display())]
     UnknownRun(PathBuf),
-    #[error("cannot access {}: {source}", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{} is invalid: {problem}", path.display())]
     InvalidFile { path: PathBuf, problem: String },
     #[error("the configuration {} is invalid:\n{problem}", path.display())]
@@ -86,13 +81,13 @@ pub(crate) enum CliError {
     #[error("cannot start the async runtime: {0}")]
     Runtime(std::io::Error),
     #[error(transparent)]
-    Random(#[from] consulting_graph::run::new_run::RandomError),
+    Random(#[from] RandomError),
     #[error(transparent)]
     Graph(#[from] graph_core::BuildError),
     #[error(transparent)]
     Sandbox(#[from] sandbox_vm::Error),
     #[error(transparent)]
-    Events(#[from] consulting_graph::event::EventLogError),
+    Events(#[from] EventLogError),
 }
 
 impl CliError {
@@ -115,15 +110,10 @@ impl CliError {
                 | RunError::Model(_)
                 | RunError::DirNotEmpty(_)
                 | RunError::NotARun(_)
-                | RunError::InvalidOperation(_)
+                | RunError::InvalidRequest(_)
                 | RunError::Setting { .. },
             ) => ExitStatus::UsageError,
             _ => ExitStatus::RunnerError,
         }
     }
-}
-
-/// Returns a function that converts an I/O error to a [`CliError`] that names `path`.
-pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
-    |source| CliError::Io { path: path.to_owned(), source }
 }

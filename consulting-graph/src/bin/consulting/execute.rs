@@ -5,6 +5,7 @@ use std::{
     pin::pin,
 };
 
+use app_support::{files::FileError, program::print};
 use consulting_graph::{
     data::Ticker,
     event::NumberedEvent,
@@ -23,7 +24,7 @@ use tokio::{
 use crate::{
     args::{ExecutionArgs, Isolation, OutputArgs},
     error::{CliError, ExitStatus},
-    output::{print, print_json},
+    output::print_json,
     review::{self, PromptOutcome},
     summary::summary,
     view::{self, View},
@@ -86,7 +87,6 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
         concurrency: args.concurrency,
         isolation: args.isolation.map(Into::into),
         backend: args.sandbox.clone(),
-        region: args.region.clone(),
         limit: args.limit(),
         ..ResumeOptions::default()
     })
@@ -152,7 +152,7 @@ async fn request_review(
     match decision {
         Ok(Ok(PromptOutcome::Debate(moves))) => Ok(ReviewAnswer::Debate(moves)),
         Ok(Ok(PromptOutcome::Later)) => later(),
-        Ok(Err(source)) => Err(CliError::Io { path: "the terminal".into(), source }),
+        Ok(Err(source)) => Err(FileError { path: "the terminal".into(), source }.into()),
         Err(_) => Ok(ReviewAnswer::Interrupted),
     }
 }
@@ -189,11 +189,10 @@ fn exit_status(run: &Run, report: &Report) -> ExitStatus {
     ExitStatus::Unscored
 }
 
-/// Prints the result of a run.
 fn print_result(run: &Run, report: &Report, output: OutputArgs) -> Result<(), CliError> {
     if output.json {
         print_json(&json!({ "folder": run.dir(), "report": report }), false)
     } else {
-        print(&summary(report, run.dir()))
+        Ok(print(&summary(report, run.dir()))?)
     }
 }

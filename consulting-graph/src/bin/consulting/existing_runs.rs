@@ -1,14 +1,15 @@
 //! Commands on existing runs: resume, replay, fork, diff.
 
-use std::{env, fs};
+use std::fs;
 
+use app_support::{files::FileError, program::print, run_id::run_id, run_path::default_dir};
 use consulting_graph::{
     data::Ticker,
     debate_host,
     diff::diff,
     event::NumberedEvent,
     report::Report,
-    run::{ReplayResult, ResumeOptions, Run, new_run},
+    run::{ReplayResult, ResumeOptions, Run},
 };
 use sandbox_vm::Isolation;
 use serde_json::json;
@@ -16,16 +17,17 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     args::{DiffArgs, ForkArgs, ReplayArgs, ResumeArgs},
-    error::{CliError, ExitStatus, io_error},
+    error::{CliError, ExitStatus},
     execute,
-    output::{print, print_json},
-    review, run_path,
+    output::print_json,
+    review,
+    run_path::find_dir,
     view::View,
 };
 
 /// Resumes a run.
 pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
-    let run = Run::open(run_path::find(&args.run)?)?;
+    let run = Run::open(find_dir(&args.run)?)?;
     let decision = match &args.reviewed {
         Some(_) if !run.manifest().run_config.review => return Err(CliError::NotAwaitingReview),
         Some(path) => Some(review::read(path)?),
@@ -49,21 +51,20 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
 
 /// Forks a run and executes the fork.
 pub(crate) async fn fork(args: &ForkArgs) -> Result<ExitStatus, CliError> {
-    let run = Run::open(run_path::find(&args.run)?)?;
+    let run = Run::open(find_dir(&args.run)?)?;
     execute::check_sandbox(&args.execution)?;
-    let run_id = new_run::run_id(&Ticker::parse(&run.manifest().run_config.ticker)?)?;
-    let dir = args.out.clone().unwrap_or_else(|| run_path::default_dir(&run_id));
+    let run_id = run_id(&Ticker::parse(&run.manifest().run_config.ticker)?.slug())?;
+    let dir = args.out.clone().unwrap_or_else(|| default_dir(&run_id));
     let fork = run.fork(dir, run_id, args.at, args.only, &args.set).await?;
     execute::execute(&fork, &args.execution, args.output, None).await
 }
 
 /// Replays a run and checks that the results are identical. The replay is deleted unless `--out` is given.
 pub(crate) async fn replay(args: &ReplayArgs) -> Result<ExitStatus, CliError> {
-    let run = Run::open(run_path::find(&args.run)?)?;
-    let dir = match &args.out {
-        Some(dir) => dir.clone(),
-        None => env::temp_dir().join(format!("consulting-replay-{}", new_run::random_hex(8)?)),
-    };
+    let run = Run::open(find_dir(&args.run)?)?;
+    // Deleted on drop.
+    let scratch = tempfile::tempdir().map_err(FileError::at(&std::env::temp_dir()))?;
+    let dir = args.out.clone().unwrap_or_else(|| scratch.path().to_owned());
     let sandbox = match &args.sandbox {
         Some(name) => Some(name.clone()),
         None => original_backend(&run).await,
@@ -77,9 +78,6 @@ pub(crate) async fn replay(args: &ReplayArgs) -> Result<ExitStatus, CliError> {
         run.replay(dir.clone(), options, move |event| drop(sender.send(event.clone())))
     };
     let replayed = execute::run_with_view(View::new(&run, args.output), work).await;
-    if args.out.is_none() && dir.exists() {
-        fs::remove_dir_all(&dir).map_err(io_error(&dir))?;
-    }
     match replayed {
         None => {
             eprintln!("\nInterrupted. The run is unchanged.");
@@ -107,20 +105,20 @@ fn print_identical(run: &Run, args: &ReplayArgs, replayed: &ReplayResult) -> Res
     }
     let (n, dir) = (files.len(), dir.display());
     let text = format!("The replay of {dir} produced identical results ({n} files compared).\n");
-    print(&match &args.out {
+    Ok(print(&match &args.out {
         Some(out) => format!("{text}The replay is in {}.\n", out.display()),
         None => text,
-    })
+    })?)
 }
 
 /// Compares two runs.
 pub(crate) fn diff_runs(args: &DiffArgs) -> Result<ExitStatus, CliError> {
-    let open = |run| Ok::<_, CliError>(Run::open_unchecked(run_path::find(run)?)?);
+    let open = |run| Ok::<_, CliError>(Run::open_unchecked(find_dir(run)?)?);
     let found = diff(&open(&args.a)?, &open(&args.b)?)?;
     if args.json {
-        print_json(&found, false)?
+        print_json(&found, false)?;
     } else {
-        print(&found.text())?
+        print(&found.text())?;
     }
     Ok(ExitStatus::Success)
 }

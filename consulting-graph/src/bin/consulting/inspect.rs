@@ -1,13 +1,8 @@
 //! Read-only commands: graphs, plans, events, sandboxes.
 
-use std::{
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
+use app_support::{files::FileError, lines::LineReader, program::print};
 use consulting_graph::{
     config::Config,
     data::Ticker,
@@ -25,10 +20,10 @@ use tokio::time::sleep;
 
 use crate::{
     args::{EventsArgs, Format, GraphArgs, PlanArgs},
-    error::{CliError, io_error},
+    error::CliError,
     new_run,
-    output::{print, print_json},
-    run_path,
+    output::print_json,
+    run_path::find_dir,
 };
 
 /// Provider whose prices are used for an estimate if no API key is set. The scripted model is free, so an estimate
@@ -43,7 +38,7 @@ pub(crate) fn graph(args: &GraphArgs) -> Result<(), CliError> {
     } else {
         draw(&pipeline::graph(saver)?, args.format)
     };
-    print(&drawing)
+    Ok(print(&drawing)?)
 }
 
 fn draw<S: State, C: Send + Sync + 'static>(graph: &CompiledGraph<S, C>, format: Format) -> String {
@@ -67,22 +62,25 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<(), CliError> {
     let (concurrency, baseline) = (args.concurrency, args.baseline);
     let assumed = Assumptions { concurrency, baseline, ..Assumptions::default() };
     let plan = Plan::new(&config, &choice, Catalog::builtin(), assumed);
-    if args.json { print_json(&plan, false) } else { print(&plan.text()) }
+    if args.json { print_json(&plan, false) } else { Ok(print(&plan.text())?) }
 }
 
 /// Prints the events of a run. If `--follow` is given, waits for further events until the run completes, fails or waits
 /// for a review.
 pub(crate) async fn events(args: &EventsArgs) -> Result<(), CliError> {
-    let run = Run::open_unchecked(run_path::find(&args.run)?)?;
+    let run = Run::open_unchecked(find_dir(&args.run)?)?;
     let path = run.dir().join("events.jsonl");
     // Reports an invalid log before printing any of it.
     EventLog::read(&path)?;
-    let mut read = 0;
+    let mut log = LineReader::new(&path);
     let mut is_over = false;
     loop {
         // Checked before the log is read, so that no event written before the check is missed.
         let is_waiting = run.awaits_review();
-        for event in read_new_events(&path, &mut read).map_err(io_error(&path))? {
+        let lines = log.read(u64::MAX).map_err(FileError::at(&path))?;
+        let events = lines.iter().map(|it| serde_json::from_slice(it).map_err(io::Error::from));
+        for event in events {
+            let event: NumberedEvent = event.map_err(FileError::at(&path))?;
             is_over = is_last(&event.event);
             if event.seq > args.after {
                 print_json(&event, true)?;
@@ -93,21 +91,6 @@ pub(crate) async fn events(args: &EventsArgs) -> Result<(), CliError> {
         }
         sleep(Duration::from_millis(300)).await;
     }
-}
-
-/// Returns the events in the complete lines after the first `read` bytes of a log, and advances `read`.
-fn read_new_events(path: &Path, read: &mut u64) -> io::Result<Vec<NumberedEvent>> {
-    let mut file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        opened => opened?,
-    };
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(*read))?;
-    file.read_to_end(&mut bytes)?;
-    let complete = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-    *read += complete as u64;
-    let lines = bytes[..complete].split(|it| *it == b'\n').filter(|it| !it.is_empty());
-    lines.map(|it| serde_json::from_slice(it).map_err(io::Error::from)).collect()
 }
 
 /// Returns whether the run ended with this event. Later events belong to a resumed execution.
@@ -131,5 +114,5 @@ pub(crate) async fn doctor() -> Result<(), CliError> {
             choice.provider
         )
     };
-    print(&text)
+    Ok(print(&text)?)
 }

@@ -5,7 +5,6 @@ mod error;
 mod execute;
 mod existing_runs;
 mod inspect;
-mod logging;
 mod new_run;
 mod output;
 mod review;
@@ -16,8 +15,12 @@ mod view;
 
 use std::process::ExitCode;
 
+use app_support::{
+    program::{LevelFilter, init_logging, print},
+    terminal::strip_invisible,
+};
 use clap::Parser;
-use consulting_graph::{config, debate, fence::strip_invisible};
+use consulting_graph::{config, debate};
 
 use crate::{
     args::{Cli, Command},
@@ -29,7 +32,11 @@ fn main() -> ExitCode {
     // thread is started.
     sandbox_vm::guest::enter(debate::agent);
     let cli = Cli::parse();
-    logging::init(&cli.command);
+    // Other commands report their progress themselves.
+    init_logging(match cli.command {
+        Command::Serve(_) => LevelFilter::INFO,
+        _ => LevelFilter::OFF,
+    });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&CliError::Runtime(error)),
@@ -62,7 +69,7 @@ async fn command(command: Command) -> Result<ExitStatus, CliError> {
         Command::Diff(args) => return existing_runs::diff_runs(&args),
         Command::Plan(args) => inspect::plan(&args)?,
         Command::Graph(args) => inspect::graph(&args)?,
-        Command::Config => output::print(config::DEFAULT)?,
+        Command::Config => print(config::DEFAULT)?,
         Command::Events(args) => inspect::events(&args).await?,
         Command::Serve(args) => return serve::serve(&args).await,
         Command::Doctor => inspect::doctor().await?,

@@ -5,6 +5,11 @@ use std::{
     path::{self, Path, PathBuf},
 };
 
+use app_support::{
+    files::{self, FileError},
+    run_id::{now, run_id},
+    run_path::default_dir,
+};
 use chrono::NaiveDate;
 use consulting_graph::{
     config::DEFAULT,
@@ -15,14 +20,13 @@ use consulting_graph::{
 
 use crate::{
     args::{ConfigArgs, DataArgs, DataKind, ModelArgs, RunArgs},
-    error::{CliError, io_error},
-    run_path,
+    error::CliError,
 };
 
 /// Creates a run from the arguments of `consulting run`.
 pub(crate) fn create(args: &RunArgs) -> Result<Run, CliError> {
     let ticker = Ticker::parse(&args.ticker)?;
-    let data = data(&args.source, new_run::now().date_naive())?;
+    let data = data(&args.source, now().date_naive())?;
     let choice = choice(&args.models);
     let config_toml = config(&args.config)?;
     let in_file = |problem| match (problem, &args.config.config) {
@@ -30,9 +34,9 @@ pub(crate) fn create(args: &RunArgs) -> Result<Run, CliError> {
         (problem, _) => problem.into(),
     };
     new_run::validate(&config_toml, &choice, args.execution.limit()).map_err(in_file)?;
-    let run_id = new_run::run_id(&ticker)?;
+    let run_id = run_id(&ticker.slug())?;
     let nonce = new_run::nonce(&choice)?;
-    let dir = args.out.clone().unwrap_or_else(|| run_path::default_dir(&run_id));
+    let dir = args.out.clone().unwrap_or_else(|| default_dir(&run_id));
     let run_config = RunConfig {
         run_id,
         ticker: ticker.to_string(),
@@ -55,7 +59,7 @@ pub(crate) fn data(args: &DataArgs, today: NaiveDate) -> Result<DataSource, CliE
         let cache = dir.unwrap_or_else(|| PathBuf::from("edgar"));
         // The path must be absolute, because a run can be resumed from any directory. The directory may not exist
         // yet.
-        let cache = path::absolute(&cache).map_err(io_error(&cache))?;
+        let cache = path::absolute(&cache).map_err(FileError::at(&cache))?;
         let downloader = Downloader::new(contact, cache);
         downloader.check_contact()?;
         return Ok(DataSource { origin: DataOrigin::EdgarOnline(downloader), as_of });
@@ -77,7 +81,7 @@ pub(crate) fn data(args: &DataArgs, today: NaiveDate) -> Result<DataSource, CliE
 /// Returns the canonical path of a directory. A relative path would not work, because a run can be resumed from any
 /// directory.
 fn canonical_dir(dir: &Path) -> Result<PathBuf, CliError> {
-    fs::canonicalize(dir).map_err(io_error(dir))
+    Ok(fs::canonicalize(dir).map_err(FileError::at(dir))?)
 }
 
 /// Returns the provider and model that the arguments select.
@@ -94,7 +98,7 @@ pub(crate) fn choice(args: &ModelArgs) -> ModelChoice {
 /// Returns the text of the configuration file. `--rounds` replaces the number of rounds in it.
 pub(crate) fn config(args: &ConfigArgs) -> Result<String, CliError> {
     let text = match &args.config {
-        Some(path) => fs::read_to_string(path).map_err(io_error(path))?,
+        Some(path) => files::read(path)?,
         None => DEFAULT.to_owned(),
     };
     Ok(match args.rounds {

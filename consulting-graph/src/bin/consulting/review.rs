@@ -4,14 +4,15 @@ mod command;
 mod editor;
 mod prompt;
 
-use std::{fs, path::Path};
+use std::path::Path;
 
+use app_support::files;
 use consulting_graph::{
     pipeline::{ReviewDecision, ReviewRequest},
     run::Run,
 };
 
-use crate::error::{CliError, io_error};
+use crate::error::CliError;
 
 pub(crate) use prompt::{PromptOutcome, run_prompt};
 
@@ -26,9 +27,8 @@ pub(crate) fn write_request(run: &Run, review: &ReviewRequest) -> Result<String,
     ))
 }
 
-/// Reads a review decision from a file.
 pub(crate) fn read(path: &Path) -> Result<ReviewDecision, CliError> {
-    let text = fs::read_to_string(path).map_err(io_error(path))?;
+    let text = files::read(path)?;
     let invalid = |problem| CliError::InvalidFile { path: path.to_owned(), problem };
     let decision: ReviewDecision = serde_json::from_str(&text)
         .map_err(|error| invalid(format!("expected reviewed moves: {error}")))?;

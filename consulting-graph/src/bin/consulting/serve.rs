@@ -2,20 +2,16 @@
 
 use std::{env, time::Duration};
 
+use app_support::{program::StopSignals, run_id::now};
 use consulting_graph::{
     models::Limit,
-    run::new_run::now,
     serve::{self, ServeOptions},
 };
 use graph_server::{
     Capacity,
     http::{Guard, KeyHash},
 };
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
-};
+use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
     args::{API_KEY, ServeArgs},
@@ -53,7 +49,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     // that would be resumed.
     let listener = TcpListener::bind(args.address).await.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
-    let mut signals = Signals::new().map_err(listen_error)?;
+    let mut signals = StopSignals::new().map_err(listen_error)?;
     let (service, guarded) = serve::open(options).await?;
     eprintln!(
         "Serving at http://{address}. Press Ctrl-C to stop; unfinished runs resume at the next start."
@@ -88,26 +84,4 @@ fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     let guard = keys.fold(Guard::new().rate_limit(args.rate), Guard::key);
     let guard = args.host.iter().cloned().fold(guard, Guard::host);
     Ok(args.origin.iter().cloned().fold(guard, Guard::origin))
-}
-
-/// Signals that stop the server.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

@@ -75,7 +75,7 @@ fn notices(report: &Report) -> Vec<String> {
 
 fn recommended(report: &Report, ranked: &Ranked) -> String {
     let outcome = &report.outcome;
-    let title = outcome.moves.iter().find(|it| it.move_id == ranked.move_id);
+    let title = outcome.find_move(ranked.move_id);
     let title = title.map_or(String::new(), |it| first_line(&it.draft.title));
     // Missing isolation is shown on a line of its own.
     let marks = ranked.marks.iter().filter(|it| **it != Mark::NotIsolated).map(|it| match it {
@@ -92,16 +92,13 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
 }
 
 fn spending_text(report: &Report, spending: &[Spending]) -> String {
-    let calls: u64 = spending.iter().map(|it| it.calls).sum();
-    let input: u64 = spending.iter().map(|it| it.input_tokens).sum();
-    let output: u64 = spending.iter().map(|it| it.output_tokens).sum();
-    let dollars: Option<f64> = spending.iter().map(|it| it.dollars).sum();
+    let Spending { calls, input_tokens, output_tokens, dollars, .. } = Spending::total(spending);
     let money = match (dollars, &report.outcome.provider) {
         (_, Provider::Scripted) => "no cost".to_owned(),
         (Some(dollars), _) => format!("${dollars:.2}"),
         (None, _) => "price unknown".to_owned(),
     };
-    let (input, output) = (short_count(input), short_count(output));
+    let (input, output) = (short_count(input_tokens), short_count(output_tokens));
     format!("{calls} calls, {input} tokens in, {output} out, {money}")
 }
 

@@ -41,7 +41,6 @@ enum ViewMode {
 }
 
 impl View {
-    /// Creates the view of a run.
     pub(crate) fn new(run: &Run, output: OutputArgs) -> Self {
         let mode = match (output.quiet, output.plain) {
             (true, _) => ViewMode::Quiet,
@@ -65,7 +64,6 @@ impl View {
         self
     }
 
-    /// Shows an event.
     pub(crate) fn show(&mut self, event: &NumberedEvent) {
         let now = self.started.elapsed();
         self.run.apply(&event.event, now);

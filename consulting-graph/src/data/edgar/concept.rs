@@ -1,6 +1,6 @@
 //! XBRL tags for the line items of financial statements.
 
-use super::super::Item;
+use super::super::item::Item;
 
 /// Returns the tags that filers use for a line item, most common first. The list is empty for line items that are not
 /// read from filings.

@@ -16,7 +16,12 @@ use reqwest::{
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{super::Ticker, EdgarError, TICKER_LIST_FILE, facts_file, ticker_list::TickerList};
+use super::{
+    super::ticker::Ticker,
+    error::EdgarError,
+    file_names::{TICKER_LIST_FILE, facts_file},
+    ticker_list::TickerList,
+};
 
 /// Minimum interval between requests. The SEC allows ten requests per second.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
@@ -33,12 +38,10 @@ pub struct Downloader {
     /// Contact sent as the `User-Agent` of every request. It must contain an email address, because the SEC rejects
     /// requests without one.
     pub user_agent: String,
-    /// The cache directory.
     pub cache: PathBuf,
     /// Base URLs of the servers to download from.
     #[serde(default)]
     pub hosts: Hosts,
-    /// Maximum duration of one download.
     #[serde(skip, default = "default_timeout")]
     pub timeout: Duration,
     /// Maximum size of one file in bytes. The files of the largest companies have about ten million bytes.

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use chrono::NaiveDate;
 
 use super::{
-    super::{Fact, Origin, Period, Unit},
+    super::{
+        item::Unit,
+        origin::{Fact, Origin},
+        statement::Period,
+    },
     calendar::{Calendar, Span},
     facts::Value,
 };

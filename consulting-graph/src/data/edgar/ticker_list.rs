@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use strsim::levenshtein;
 
-use super::super::{Ticker, edit_distance::edit_distance};
+use super::super::ticker::Ticker;
 
 /// Maximum number of suggestions for an unknown ticker.
 const MAX_SUGGESTIONS: usize = 3;
@@ -29,7 +30,6 @@ impl TickerList {
         Ok(Self(companies.into_iter().map(|it| it.1).collect()))
     }
 
-    /// Returns the CIK number of the company with the given ticker.
     pub(super) fn cik(&self, ticker: &Ticker) -> Option<u64> {
         // The list uses BRK-B where the exchange uses BRK.B.
         let same = |it: &&Company| it.ticker.replace('-', ".") == ticker.as_str().replace('-', ".");
@@ -42,7 +42,7 @@ impl TickerList {
         let most = if wanted.len() <= 3 { 1 } else { 2 };
         let distance = |it: &Company| {
             let is_name = wanted.len() >= 3 && it.title.to_uppercase().starts_with(wanted);
-            if is_name { 0 } else { edit_distance(&it.ticker, wanted) }
+            if is_name { 0 } else { levenshtein(&it.ticker, wanted) }
         };
         let mut near: Vec<(usize, &Company)> = self.0.iter().map(|it| (distance(it), it)).collect();
         near.retain(|it| it.0 <= most);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chrono::{Datelike, Months, NaiveDate};
 
-use super::Period;
+use super::super::statement::Period;
 
 /// Compares the ends of fiscal periods with the cut-off date, and records the periods that are excluded or uncertain.
 ///

@@ -1,9 +1,13 @@
 //! Reads CSV tables that have one column per period and one row per item.
 
+use strsim::levenshtein;
+
 use super::{
-    Company, FolderError, InputFile, Item, Period, StatementTable, content_error, note, origin,
+    super::{company::Company, item::Item, statement::Period},
+    input::{FolderError, InputFile, content_error, note, origin},
+    statement_table::StatementTable,
 };
-use crate::{data::edit_distance::edit_distance, quantity};
+use crate::quantity;
 
 /// If all amounts in a table are below this value, they are probably not in whole dollars, and a warning is added.
 const MIN_PLAUSIBLE_AMOUNT: f64 = 10_000.0;
@@ -94,7 +98,7 @@ fn amount(cell: &str, scale: f64) -> Option<f64> {
 /// Returns the item that the user probably meant if `name` looks like a misspelt item name.
 fn similar_item(name: &str) -> Option<Item> {
     let name = name.to_lowercase();
-    let near = |it: &&Item| (1..=2).contains(&edit_distance(&name, &it.label().to_lowercase()));
+    let near = |it: &&Item| (1..=2).contains(&levenshtein(&name, &it.label().to_lowercase()));
     Item::ALL.iter().filter(|_| name.chars().count() > 4).find(near).copied()
 }
 
@@ -102,7 +106,8 @@ fn is_blank(cell: &str) -> bool {
     matches!(cell.to_ascii_lowercase().as_str(), "" | "-" | "\u{2013}" | "\u{2014}" | "n/a" | "na")
 }
 
-/// Splits a line into cells separated by commas or semicolons. Quoted cells may contain separators and doubled quotes.
+/// Splits a line into cells separated by commas or semicolons. Quoted cells may contain separators and doubled quotes. Unlike
+/// the crate `csv`, accepts spaces before an opening quote, which are common in tables written by hand.
 fn cells(line: &str) -> Vec<String> {
     let separator = if line.contains(';') && !line.contains('"') { ';' } else { ',' };
     let mut cells = vec![String::new()];

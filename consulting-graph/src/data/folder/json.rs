@@ -5,8 +5,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    Company, FolderError, InputFile, Item, Note, Period, StatementTable, calendar::YearEnd,
-    content_error, note, origin,
+    super::{
+        company::{Company, Note},
+        item::Item,
+        statement::Period,
+    },
+    calendar::YearEnd,
+    input::{FolderError, InputFile, content_error, note, origin},
+    statement_table::StatementTable,
 };
 
 #[derive(Deserialize)]

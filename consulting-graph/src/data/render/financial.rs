@@ -1,10 +1,30 @@
 //! Renders the financial document.
 
 use super::{
-    super::{Company, Item, Note, Split, Statement, Subject, Unit, number, ratio},
-    FINANCIAL_SECTIONS, documents, header, push_section,
+    super::{
+        company::{Company, Note, Split, Subject},
+        item::{Item, Unit},
+        number, ratio, ratio_table,
+        statement::Statement,
+    },
+    layout::{documents, header, push_section},
     table::table,
 };
+
+/// The sections of the financial document, in order.
+pub const SECTIONS: [&str; 11] = [
+    "Quarterly Revenue",
+    "Revenue by Segment",
+    "Revenue by Geography",
+    "Income Statement",
+    "Balance Sheet",
+    "Cash Flow",
+    "Stock Price",
+    "Key Ratios",
+    "Key Business Metrics",
+    "Management Guidance",
+    "Recent Corporate Events",
+];
 
 /// Maximum number of periods shown in a table.
 const MAX_PERIODS: usize = 8;
@@ -29,7 +49,7 @@ pub fn financial(company: &Company) -> String {
         notes(&company.guidance),
         notes(&company.events),
     ];
-    for (name, body) in FINANCIAL_SECTIONS.iter().zip(&bodies) {
+    for (name, body) in SECTIONS.iter().zip(&bodies) {
         push_section(&mut text, name, body);
     }
     text.push_str(&documents(company, Subject::Financial));
@@ -200,13 +220,13 @@ fn prices(company: &Company) -> String {
 }
 
 fn ratios(company: &Company) -> String {
-    let line = |it: &ratio::Ratio| {
+    let line = |it: &ratio_table::Ratio| {
         let sector = it.sector.map_or_else(dash, |it| it.to_string());
         let (name, definition) = (it.name.to_owned(), it.definition.to_owned());
         vec![name, it.period.to_string(), it.value.to_string(), sector, definition]
     };
     let header = ["Ratio", "Period", "Company", "Sector", "Definition"].map(str::to_owned);
-    table(&header, &ratio::table(company).iter().map(line).collect::<Vec<_>>())
+    table(&header, &ratio_table::table(company).iter().map(line).collect::<Vec<_>>())
 }
 
 fn notes(notes: &[Note]) -> String {

@@ -1,9 +1,22 @@
 //! Renders the news document.
 
 use super::{
-    super::{Company, News, Sentiment, Subject, number},
-    NEWS_SECTIONS, documents, header, push_section,
+    super::{
+        company::{Company, Subject},
+        news::{ForumThread, News, NewsItem, PredictionMarket, Rating, Sentiment},
+        number,
+    },
+    layout::{documents, header, push_section},
 };
+
+/// The sections of the news document, in order.
+pub const SECTIONS: [&str; 5] = [
+    "Recent News Coverage",
+    "Social Sentiment",
+    "Prediction Market Signals",
+    "Competitor Activity",
+    "Analyst Ratings",
+];
 
 /// Renders the news document as Markdown.
 pub fn news(company: &Company) -> String {
@@ -14,7 +27,7 @@ pub fn news(company: &Company) -> String {
         }
         None => Default::default(),
     };
-    for (name, body) in NEWS_SECTIONS.iter().zip(&bodies) {
+    for (name, body) in SECTIONS.iter().zip(&bodies) {
         push_section(&mut text, name, body);
     }
     text.push_str(&documents(company, Subject::Trend));
@@ -27,7 +40,7 @@ fn coverage(news: &News) -> String {
         Sentiment::Negative => "negative",
         Sentiment::Mixed => "mixed",
     };
-    let line = |it: &super::super::NewsItem| {
+    let line = |it: &NewsItem| {
         format!(
             "- **{}** ({}, {}, {}): {}\n",
             it.headline,
@@ -41,7 +54,7 @@ fn coverage(news: &News) -> String {
 }
 
 fn threads(news: &News) -> String {
-    let thread = |it: &super::super::ForumThread| {
+    let thread = |it: &ForumThread| {
         let comments: String = it.comments.iter().map(|it| format!("  - {it}\n")).collect();
         format!("- **{}** (score {})\n{comments}", it.title, it.score)
     };
@@ -49,7 +62,7 @@ fn threads(news: &News) -> String {
 }
 
 fn markets(news: &News) -> String {
-    let line = |it: &super::super::PredictionMarket| {
+    let line = |it: &PredictionMarket| {
         format!("- {}: {}% ({} traded)\n", it.event, it.percent, number::dollars(it.volume))
     };
     news.markets.iter().map(line).collect()
@@ -60,7 +73,7 @@ fn competitors(news: &News) -> String {
 }
 
 fn ratings(news: &News) -> String {
-    let line = |it: &super::super::Rating| {
+    let line = |it: &Rating| {
         format!(
             "- **{}**: {}, target {}. {}\n",
             it.house,

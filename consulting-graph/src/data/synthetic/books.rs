@@ -2,7 +2,17 @@
 
 use chrono::NaiveDate;
 
-use super::{super::rng::SeededRng, Fact, Item, Origin, Period, Statement, fact, profile::Profile};
+use super::{
+    super::{
+        item::{Item, Unit},
+        origin::{Fact, Origin},
+        rng::SeededRng,
+        statement::{Period, Statement},
+    },
+    profile::Profile,
+};
+
+pub(super) const MILLION: i64 = 1_000_000;
 
 /// The accounts of one quarter; amounts are in millions.
 #[derive(Debug, Clone)]
@@ -229,8 +239,6 @@ impl Quarter {
 /// Builds the statement for a full year: sums the flows, takes the balances from the last quarter, and averages the
 /// numbers of shares.
 pub(super) fn annual(quarters: &[Quarter]) -> Option<Statement> {
-    use super::super::Unit;
-
     let statements: Vec<Statement> = quarters.iter().map(Quarter::statement).collect();
     let last = statements.last()?;
     let value = |item: Item| {
@@ -250,4 +258,8 @@ pub(super) fn annual(quarters: &[Quarter]) -> Option<Statement> {
         end: last.end,
         facts: facts.collect(),
     })
+}
+
+fn fact(millions: i64) -> Fact {
+    Fact { value: millions * MILLION, origin: Origin::Synthetic }
 }

@@ -7,9 +7,13 @@ use chrono::{Days, NaiveDate};
 
 use super::{
     super::{
-        Competitor, ForumThread, News, NewsItem, PredictionMarket, Rating, Sentiment, number, ratio,
+        company::Company,
+        item::Item,
+        news::{Competitor, ForumThread, News, NewsItem, PredictionMarket, Rating, Sentiment},
+        number, ratio,
+        rng::SeededRng,
     },
-    Company, Item, Profile, SeededRng,
+    profile::Profile,
 };
 
 /// Figures from the accounts that the news items quote.

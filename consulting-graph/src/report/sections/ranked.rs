@@ -1,12 +1,13 @@
 //! Builds the sections about the ranked moves and their scores.
 
-use super::{
-    super::{Report, chart::Chart, document::Block},
-    dash,
+use super::super::{
+    chart::Chart,
+    document::{Block, dash},
+    evaluation::Report,
 };
 use crate::{
     data::number,
-    moves::{Move, MoveId},
+    moves::Move,
     rank::{Ranked, Unscored},
     score::{Adjustment, MakerScore, Mark, MoveScore, SCORE_RANGE},
     transcript::format_transcript,
@@ -21,13 +22,13 @@ pub(super) fn recommended(report: &Report) -> Vec<Block> {
     blocks.push(standings(report, &report.ranking.recommended));
     blocks.push(Block::Chart(totals(report)));
     for ranked in &report.ranking.recommended {
-        let Some(it) = find(report, ranked.move_id) else { continue };
+        let Some(it) = report.outcome.find_move(ranked.move_id) else { continue };
         blocks.push(Block::Heading(
             3,
             format!("{}. {}: {}", ranked.rank, it.move_id, it.draft.title),
         ));
         blocks.push(Block::Text(it.draft.thesis.clone()));
-        if let Some(score) = score_of(report, ranked.move_id) {
+        if let Some(score) = report.outcome.find_score(ranked.move_id) {
             blocks.push(metrics(report, score));
             blocks.push(Block::Chart(by_metric(report, score)));
         }
@@ -42,7 +43,9 @@ pub(super) fn other(report: &Report) -> Vec<Block> {
         blocks.push(Block::Heading(2, "Other moves".to_owned()));
         blocks.push(standings(report, &report.ranking.other));
         for ranked in &report.ranking.other {
-            blocks.extend(find(report, ranked.move_id).map(|it| collapsed_move(report, it)));
+            blocks.extend(
+                report.outcome.find_move(ranked.move_id).map(|it| collapsed_move(report, it)),
+            );
         }
     }
     if !report.ranking.unscored.is_empty() {
@@ -51,14 +54,6 @@ pub(super) fn other(report: &Report) -> Vec<Block> {
         blocks.push(Block::List(report.ranking.unscored.iter().map(line).collect()));
     }
     blocks
-}
-
-fn find(report: &Report, id: MoveId) -> Option<&Move> {
-    report.outcome.moves.iter().find(|it| it.move_id == id)
-}
-
-fn score_of(report: &Report, id: MoveId) -> Option<&MoveScore> {
-    report.outcome.scores.iter().find(|it| it.move_id == id)
 }
 
 /// Builds a table of moves in ranked order.
@@ -76,9 +71,9 @@ fn standings(report: &Report, ranked: &[Ranked]) -> Block {
     header.push(format!("P(top {})", report.outcome.top_k));
     header.extend(["Flags", "Caveats"].map(str::to_owned));
     let line = |ranked: &Ranked| {
-        let it = find(report, ranked.move_id);
+        let it = report.outcome.find_move(ranked.move_id);
         let text = |of: fn(&Move) -> String| it.map(of).unwrap_or_default();
-        let score = score_of(report, ranked.move_id);
+        let score = report.outcome.find_score(ranked.move_id);
         let total = |id: &str| {
             score
                 .and_then(|it| it.scores_by_agent.get(id))
@@ -115,7 +110,7 @@ fn marks(ranked: &Ranked) -> String {
 fn totals(report: &Report) -> Chart {
     let makers = &report.outcome.decision_makers;
     let bar = |ranked: &Ranked| {
-        let score = score_of(report, ranked.move_id);
+        let score = report.outcome.find_score(ranked.move_id);
         let part =
             |id: &str| score.and_then(|it| it.scores_by_agent.get(id)).map_or(0, MakerScore::total);
         (

@@ -1,6 +1,6 @@
 //! Builds the section about the reliability of the ranking.
 
-use super::super::{Report, document::Block};
+use super::super::{document::Block, evaluation::Report};
 use crate::{
     data::number,
     rank::{Drift, Ranked, Severity},

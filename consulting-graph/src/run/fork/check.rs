@@ -1,6 +1,6 @@
 //! Checks which settings a fork may change.
 
-use super::{ForkPoint, RunError};
+use super::{super::error::RunError, point::ForkPoint};
 use crate::config::{Config, Group, Metric, Persona};
 
 /// Rejects changes to settings that were already used before the fork point, because the fork would keep results that
@@ -51,7 +51,7 @@ fn check_debate(
     if round > before.rounds && after.rounds <= before.rounds {
         let rounds = before.rounds;
         let problem = format!("the run has no round {at}: its debates have rounds 1 to {rounds}");
-        return Err(RunError::InvalidOperation(problem));
+        return Err(RunError::InvalidRequest(problem));
     }
     let (setting, problem) = if makers(before) != makers(after) {
         (

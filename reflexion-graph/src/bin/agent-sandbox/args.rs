@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use app_support::args::dollars;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
 use graph_server::http::KeyHash;
 use llm::Money;
@@ -304,11 +305,7 @@ pub(crate) struct MeasureArgs {
 }
 
 fn money(text: &str) -> Result<Money, String> {
-    let dollars = text.trim_start_matches('$').parse::<f64>().ok();
-    let dollars = dollars.filter(|it| it.is_finite() && *it > 0.0);
-    dollars
-        .map(Money::from_dollars)
-        .ok_or_else(|| "expected a positive amount in dollars, for example 0.50".to_owned())
+    dollars(text).map(Money::from_dollars)
 }
 
 fn cpus(text: &str) -> Result<f64, String> {

@@ -1,7 +1,6 @@
 //! The commands `bench` and `measure`.
 
-use std::fs;
-
+use app_support::{files, program::print, terminal::replace_invisible};
 use reflexion_graph::{
     bench::{self, Options, Problem, Summary},
     graph::Deps,
@@ -12,10 +11,8 @@ use serde_json::json;
 
 use crate::{
     args::{BenchArgs, MeasureArgs},
-    error::{CliError, CommandStatus, file_error},
-    setup,
-    stdout::print,
-    view,
+    error::{CliError, CommandStatus},
+    setup, view,
 };
 
 /// Runs the benchmark and prints the summary.
@@ -23,7 +20,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<CommandStatus, CliError> {
     let mut problems = match &args.problems {
         None => Problem::builtin(),
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(file_error(path))?;
+            let text = files::read(path)?;
             let parsed = if path.extension().is_some_and(|it| it == "jsonl") {
                 Problem::parse_lines(&text).map_err(|error| error.to_string())
             } else {
@@ -63,7 +60,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<CommandStatus, CliError> {
     deps.budget = budget.remaining(&[]);
     let tried = bench::run(&problems, &deps, options, |it| {
         let outcome = match &it.session {
-            Err(error) => format!("error: {}", view::clean(error)),
+            Err(error) => format!("error: {}", replace_invisible(error)),
             Ok(session) => match &session.outcome {
                 Some(it) if it.success => format!("solved in {}", it.attempts),
                 _ => "not solved".to_owned(),

@@ -11,10 +11,9 @@ use std::{
     env, ffi::OsString, fs, io, os::unix::process::CommandExt, path::Path, process::Command,
 };
 
-use crate::{
-    args::API_KEY,
-    error::{CliError, file_error},
-};
+use app_support::files::FileError;
+
+use crate::{args::API_KEY, error::CliError};
 
 /// Environment variables of a provider, as read by the crate `llm`: API keys and addresses.
 struct Variables {
@@ -40,7 +39,7 @@ pub(crate) fn load() -> Result<(), CliError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         // Python virtual environments are often named `.env`.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Ok(()),
-        read => read.map_err(file_error(path))?,
+        read => read.map_err(FileError::at(path))?,
     };
     let added = added(&String::from_utf8_lossy(&bytes), &|name| env::var_os(name))?;
     if added.is_empty() {

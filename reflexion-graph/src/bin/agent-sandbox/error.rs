@@ -1,11 +1,8 @@
 //! Errors and exit codes of commands.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
+use app_support::{files::FileError, run_id::RandomError};
 use reflexion_graph::{
     bench::BenchError, executor::ExecutorError, language::LANGUAGES, models::ModelError,
     run::RunError, wheels::WheelError,
@@ -13,7 +10,6 @@ use reflexion_graph::{
 
 use crate::args::API_KEY;
 
-/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandStatus {
     Done,
@@ -35,11 +31,10 @@ impl From<CommandStatus> for ExitCode {
     }
 }
 
-/// The error returned when a command fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    #[error("cannot access {}: {source}", path.display())]
-    File { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{}: {error}", path.display())]
     Content { path: PathBuf, error: String },
     #[error(
@@ -76,8 +71,8 @@ pub(crate) enum CliError {
     Graph(#[from] graph_core::BuildError),
     #[error(transparent)]
     Bench(#[from] BenchError),
-    #[error("cannot read random bytes from the operating system: {0}")]
-    Random(#[from] getrandom::Error),
+    #[error(transparent)]
+    Random(#[from] RandomError),
     #[error(transparent)]
     Serve(#[from] reflexion_graph::serve::ServeError),
     #[error("cannot listen on {address}: {source}; choose another address with --address")]
@@ -117,9 +112,4 @@ impl CliError {
             _ => CommandStatus::Failed,
         }
     }
-}
-
-/// Adds the path to an I/O error.
-pub(crate) fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> CliError + '_ {
-    |source| CliError::File { path: path.to_owned(), source }
 }

@@ -7,16 +7,15 @@ mod error;
 mod serve;
 mod session;
 mod setup;
-mod stdout;
 mod view;
 
-use std::{
-    io::{IsTerminal, stderr},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
+use app_support::{
+    program::{LevelFilter, init_logging, print},
+    terminal::replace_invisible_in_lines,
+};
 use clap::Parser;
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::{
     args::{Cli, Command, Format},
@@ -49,7 +48,7 @@ fn main() -> ExitCode {
 
 fn fail(error: &CliError) -> ExitCode {
     // The message may contain untrusted text from a provider or a sandbox.
-    eprintln!("error: {}", view::clean_lines(&error.to_string()));
+    eprintln!("error: {}", replace_invisible_in_lines(&error.to_string()));
     error.status().into()
 }
 
@@ -63,7 +62,7 @@ async fn command(command: Command) -> Result<CommandStatus, CliError> {
         Command::Measure(args) => bench::measure(&args).await,
         Command::Graph { format } => {
             let graph = reflexion_graph::graph::without_checkpointer()?;
-            stdout::print(&match format {
+            print(&match format {
                 Format::Mermaid => graph.mermaid(),
                 Format::Dot => graph.dot(0),
                 Format::Json => format!("{:#}\n", graph.to_json(0)),
@@ -72,15 +71,4 @@ async fn command(command: Command) -> Result<CommandStatus, CliError> {
         }
         Command::Doctor => setup::doctor().await,
     }
-}
-
-/// Logs `tracing` events to stderr, filtered by `level` unless `RUST_LOG` is set.
-fn init_logging(level: LevelFilter) {
-    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal());
-    // This cannot fail, because no other subscriber has been set.
-    subscriber.init();
 }

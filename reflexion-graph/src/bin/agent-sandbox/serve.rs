@@ -2,15 +2,13 @@
 
 use std::{env, time::Duration};
 
+use app_support::program::StopSignals;
 use graph_server::{
     Capacity,
     http::{Guard, KeyHash},
 };
 use reflexion_graph::serve::{self, Options};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::net::TcpListener;
 
 use crate::{
     args::{API_KEY, ServeArgs},
@@ -35,7 +33,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
     // Bind the address before jobs are resumed. If the address is in use, another server may be running these jobs.
     let listener = TcpListener::bind(args.address).await.map_err(error)?;
     let address = listener.local_addr().map_err(error)?;
-    let shutdown = shutdown_signal().map_err(error)?;
+    let mut signals = StopSignals::new().map_err(error)?;
     let deps = setup::deps(&choice, budget, &sandbox, args.attempts.memory).await?;
     let executor = deps.executor.clone();
     if choice.is_scripted() {
@@ -58,6 +56,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
         "Serving at http://{address}. Press Ctrl-C to stop; unfinished jobs resume at the next start."
     );
     let grace = Duration::from_secs(args.grace);
+    let shutdown = async move { signals.next().await };
     let served = graph_server::serve(listener, router, service, grace, shutdown).await;
     executor.close().await;
     served.map_err(error)?;
@@ -70,16 +69,4 @@ fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
     let keys = args.key_hash.iter().copied().chain(from_environment);
     let guard = keys.fold(Guard::new().rate_limit(args.rate), Guard::key);
     Ok(args.host.iter().cloned().fold(guard, Guard::host))
-}
-
-/// Returns a future that resolves when the process is interrupted or terminated.
-fn shutdown_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

@@ -3,9 +3,15 @@
 use std::{
     fs::{self, File},
     io::{IsTerminal, stdout},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
+use app_support::{
+    files::{self, FileError},
+    program::print,
+    run_path,
+    terminal::replace_invisible_in_lines,
+};
 use reflexion_graph::{
     Job,
     graph::{self, Deps},
@@ -17,18 +23,15 @@ use tokio::signal::ctrl_c;
 
 use crate::{
     args::{ForkArgs, OutputArgs, ResumeArgs, RunArgs},
-    error::{CliError, CommandStatus, file_error},
-    setup,
-    stdout::print,
-    view,
+    error::{CliError, CommandStatus},
+    setup, view,
 };
 
-/// Creates a session and runs it.
 pub(crate) async fn run(args: &RunArgs) -> Result<CommandStatus, CliError> {
     check_trace_writable(&args.output)?;
     let tests = match &args.test {
         None => None,
-        Some(path) => Some(fs::read_to_string(path).map_err(file_error(path))?),
+        Some(path) => Some(files::read(path)?),
     };
     let job = Job {
         task: args.task.clone(),
@@ -76,7 +79,7 @@ async fn begin(
     let deps = deps(&manifest).await?;
     let dir = match out {
         Some(dir) => dir.to_owned(),
-        None => PathBuf::from("runs").join(run_id(&manifest.job.task)?),
+        None => run_path::default_dir(&run_id(&manifest.job.task)?),
     };
     match Run::create(dir, manifest) {
         Ok(run) => execute(&run, deps, output).await,
@@ -101,15 +104,15 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<CommandStatus, CliError>
 
 /// Opens the session in a directory, or the session with a given name under `runs/`.
 fn open(run: &Path) -> Result<Run, CliError> {
-    let dirs = [run.to_owned(), Path::new("runs").join(run)];
-    let dir = dirs.into_iter().find(|it| it.join("run.json").is_file());
-    Ok(Run::open(dir.ok_or_else(|| CliError::NoSuchRun(run.to_owned()))?)?)
+    let dir = run_path::find(run).ok_or_else(|| CliError::NoSuchRun(run.to_owned()))?;
+    Ok(Run::open(dir)?)
 }
 
 /// Checks that the trace file can be written, before any model is called.
 fn check_trace_writable(output: &OutputArgs) -> Result<(), CliError> {
     let Some(path) = &output.trace else { return Ok(()) };
-    File::options().create(true).append(true).open(path).map(drop).map_err(file_error(path))
+    let opened = File::options().create(true).append(true).open(path);
+    Ok(opened.map(drop).map_err(FileError::at(path))?)
 }
 
 async fn deps(manifest: &Manifest) -> Result<Deps, CliError> {
@@ -153,7 +156,7 @@ async fn execute(run: &Run, deps: Deps, output: &OutputArgs) -> Result<CommandSt
     print(&final_output(run, &report, output))?;
     if let (Some(path), Some(trace)) = (&output.trace, trace) {
         let drawing = graph::without_checkpointer()?.drawing(0);
-        fs::write(path, trace.html(&report.task, &drawing)).map_err(file_error(path))?;
+        fs::write(path, trace.html(&report.task, &drawing)).map_err(FileError::at(path))?;
     }
     Ok(if report.outcome.success { CommandStatus::Done } else { CommandStatus::NotSolved })
 }
@@ -173,5 +176,5 @@ fn final_output(run: &Run, report: &Report, output: &OutputArgs) -> String {
         eprint!("{}", view::summary(run, report));
     }
     let output = &report.outcome.output;
-    if stdout().is_terminal() { view::clean_lines(output) } else { output.clone() }
+    if stdout().is_terminal() { replace_invisible_in_lines(output) } else { output.clone() }
 }

@@ -1,5 +1,6 @@
 //! Converts arguments to configurations, and opens models and sandboxes.
 
+use app_support::program::print;
 use reflexion_graph::{
     Job, Limits, Strategy,
     executor::{Executor, Options},
@@ -13,7 +14,6 @@ use reflexion_graph::{
 use crate::{
     args::{self, AttemptArgs, ModelArgs, SandboxArgs},
     error::{CliError, CommandStatus},
-    stdout::print,
     view,
 };
 

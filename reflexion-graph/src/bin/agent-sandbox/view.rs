@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use app_support::terminal::replace_invisible;
 use llm::Money;
 use reflexion_graph::{
     event::Progress,
@@ -13,7 +14,6 @@ use reflexion_graph::{
 pub(crate) const SCRIPTED_NOTICE: &str =
     "No provider is configured: a SCRIPTED model answers with prepared programs.";
 
-/// Warning that programs run without isolation.
 pub(crate) const NOT_ISOLATED_WARNING: &str = "NOT ISOLATED: programs run directly on this machine with your \
      permissions and your files; omit --sandbox to isolate them.";
 
@@ -23,7 +23,9 @@ const MAX_LINES: usize = 20;
 /// Formats an event.
 pub(crate) fn line(event: &Progress) -> String {
     match event {
-        Progress::Started { task, model } => format!("Task: {}\nModel: {model}\n", clean(task)),
+        Progress::Started { task, model } => {
+            format!("Task: {}\nModel: {model}\n", replace_invisible(task))
+        }
         Progress::Generating { attempt, resampled: false } => {
             format!("\n[attempt {attempt}] writing a program\n")
         }
@@ -33,7 +35,8 @@ pub(crate) fn line(event: &Progress) -> String {
         Progress::Code { code, dependencies, confidence, .. } => {
             let mut text = indented(code.trim(), "  | ", usize::MAX);
             if !dependencies.is_empty() {
-                let _ = writeln!(text, "  requires {}", clean(&dependencies.join(", ")));
+                let _ =
+                    writeln!(text, "  requires {}", replace_invisible(&dependencies.join(", ")));
             }
             let _ = writeln!(
                 text,
@@ -65,12 +68,15 @@ pub(crate) fn line(event: &Progress) -> String {
         }
         Progress::Critiquing { attempt, class, error } => {
             let kind = class.name();
-            format!("[attempt {attempt}] calling the critic ({kind} error): {}\n", clean(error))
+            format!(
+                "[attempt {attempt}] calling the critic ({kind} error): {}\n",
+                replace_invisible(error)
+            )
         }
         Progress::Critique { critique, .. } => {
-            let mut text = format!("  critique: {}\n", clean(&critique.diagnosis));
+            let mut text = format!("  critique: {}\n", replace_invisible(&critique.diagnosis));
             if !critique.fix_suggestion.is_empty() {
-                let _ = writeln!(text, "  fix: {}", clean(&critique.fix_suggestion));
+                let _ = writeln!(text, "  fix: {}", replace_invisible(&critique.fix_suggestion));
             }
             text
         }
@@ -89,7 +95,7 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
     let mut text = format!(
         "\n{verdict} in {}: {}.\n{}, {tokens} tokens, {cost}.\n",
         counted(attempts, "attempt"),
-        clean(&outcome.message),
+        replace_invisible(&outcome.message),
         counted(calls, "call"),
     );
     if run.manifest().choice.is_scripted() {
@@ -117,38 +123,17 @@ fn indented(text: &str, mark: &str, most: usize) -> String {
             let _ = writeln!(shown, "{mark}[… {left_out} lines omitted …]");
         }
         if left_out == 0 || idx < most / 2 || idx >= lines.len() - most / 2 {
-            let _ = writeln!(shown, "{mark}{}", clean(line));
+            let _ = writeln!(shown, "{mark}{}", replace_invisible(line));
         }
     }
     shown
-}
-
-/// Replaces control, bidirectional and invisible characters, including line ends.
-pub(crate) fn clean(text: &str) -> String {
-    let is_unsafe = |it: char| {
-        it.is_control() && it != '\t'
-            || matches!(it,
-                '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}')
-    };
-    text.chars().map(|it| if is_unsafe(it) { '\u{fffd}' } else { it }).collect()
-}
-
-/// Like [`clean`], but keeps line ends.
-pub(crate) fn clean_lines(text: &str) -> String {
-    text.split_inclusive('\n')
-        .map(|it| match it.strip_suffix('\n') {
-            Some(line) => clean(line) + "\n",
-            None => clean(it),
-        })
-        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use reflexion_graph::event::Progress;
 
-    use super::{clean_lines, indented, line};
+    use super::{indented, line};
 
     #[test]
     fn control_characters_are_replaced() {
@@ -166,7 +151,6 @@ mod tests {
             shown,
             "  ok: success, exit code 0, 7 ms\n  out: a\u{fffd}[2Jb\n  out: c\u{fffd}d\u{fffd}\n"
         );
-        assert_eq!(clean_lines("a\u{1b}\r\n\tb"), "a\u{fffd}\u{fffd}\n\tb");
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use consulting_graph::moves::MoveId;
 
-/// Help text.
 pub(super) const HELP: &str = "Commands:
   show m2    show the whole move           drop m3    drop a move, or several: drop m3 m4
   edit m5    edit a move in your editor    add FILE   add moves from a Markdown or JSON file

@@ -1,8 +1,8 @@
 //! Drops, edits and adds moves during a review.
 
+use app_support::terminal::strip_invisible;
 use consulting_graph::{
     data::Ticker,
-    fence::strip_invisible,
     moves::{self, Move, MoveDraft, MoveId, Risk},
 };
 

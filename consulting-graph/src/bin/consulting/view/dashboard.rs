@@ -63,7 +63,6 @@ impl RunHeader {
     }
 }
 
-/// Progress of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Dashboard {
     pub(super) header: RunHeader,
@@ -80,7 +79,6 @@ pub(crate) struct Dashboard {
     debates_started: Option<(Duration, f64)>,
 }
 
-/// Progress of a layer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LayerProgress {
     /// Names of the documents that the layer produced. `None` until the layer is complete.
@@ -88,7 +86,6 @@ pub(super) struct LayerProgress {
     pub(super) agents: Vec<AgentProgress>,
 }
 
-/// Progress of an agent.
 #[derive(Debug, Clone)]
 pub(super) struct AgentProgress {
     pub(super) id: String,
@@ -103,7 +100,6 @@ pub(super) enum AgentStatus {
     Failed(String),
 }
 
-/// Progress of a move.
 #[derive(Debug, Clone, Default)]
 pub(super) struct MoveProgress {
     pub(super) title: String,
@@ -228,7 +224,6 @@ impl Dashboard {
         self.spending = spending;
     }
 
-    /// Returns the title of a move.
     pub(super) fn title(&self, move_id: &str) -> &str {
         MoveId::parse(move_id).ok().and_then(|it| self.moves.get(&it)).map_or("", |it| &it.title)
     }

@@ -25,7 +25,6 @@ const NOT_ISOLATED: &str = "NOT ISOLATED: debates have all permissions of this p
 const TEXT_COLUMN: usize = 4;
 const NAME_WIDTH: usize = 14;
 
-/// Size of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,

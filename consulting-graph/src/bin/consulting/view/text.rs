@@ -1,9 +1,8 @@
 //! Styled text for a terminal, measured in columns.
 
-use consulting_graph::fence::strip_invisible;
+use app_support::terminal::strip_invisible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Style of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -28,7 +27,6 @@ impl Style {
     }
 }
 
-/// A line of styled text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Line(Vec<(Style, String)>);
 
@@ -65,7 +63,6 @@ impl Line {
         self.0.iter().map(|it| it.1.width()).sum()
     }
 
-    /// Truncates the line to a number of columns.
     pub(super) fn truncate(self, columns: usize) -> Self {
         let mut free = columns;
         let mut result = Vec::new();

@@ -3,10 +3,15 @@
 use std::fmt;
 
 use super::{
-    super::{Company, Item, Period, Statement, number},
-    cash_conversion, current_ratio, debt_to_equity, earnings_per_share, free_cash_flow,
-    free_cash_flow_margin, gross_margin, net_debt, net_margin, operating_margin, payout,
-    research_intensity, return_on_equity, year_over_year,
+    company::Company,
+    item::Item,
+    number,
+    ratio::{
+        cash_conversion, current_ratio, debt_to_equity, earnings_per_share, free_cash_flow,
+        free_cash_flow_margin, gross_margin, net_debt, net_margin, operating_margin, payout,
+        research_intensity, return_on_equity, year_over_year,
+    },
+    statement::{Period, Statement},
 };
 
 /// Returns all ratios that can be computed from the company's latest quarter or latest fiscal year.
@@ -17,13 +22,10 @@ pub fn table(company: &Company) -> Vec<Ratio> {
 /// One row of the ratio table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
-    /// The ratio's name.
     pub name: &'static str,
     /// The formula.
     pub definition: &'static str,
-    /// The period that the value refers to.
     pub period: Period,
-    /// The company's value.
     pub value: Value,
     /// The typical value in the sector, if known.
     pub sector: Option<Value>,
@@ -38,7 +40,6 @@ pub enum Value {
     Dollars(i64),
     /// A multiple, shown as in `2.4x`.
     Multiple(f64),
-    /// An amount in cents.
     Cents(i64),
 }
 

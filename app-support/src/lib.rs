@@ -1,0 +1,20 @@
+//! What the bundled programs share: a run in its directory, and text that is safe to print.
+//!
+//! | topic | module |
+//! |---|---|
+//! | the event log of a run; lines of a growing file | [`event_log`], [`lines`] |
+//! | files that are replaced atomically; the lock on a directory | [`files`], [`lock`] |
+//! | ids of runs, and the directories they are stored in | [`run_id`], [`run_path`] |
+//! | text from outside, made safe for terminals | [`terminal`] |
+//! | command-line values; output, logging and signals | [`args`], [`program`] |
+
+pub mod args;
+pub mod event_log;
+pub mod files;
+pub mod lines;
+pub mod lock;
+#[cfg(feature = "program")]
+pub mod program;
+pub mod run_id;
+pub mod run_path;
+pub mod terminal;

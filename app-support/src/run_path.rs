@@ -1,0 +1,19 @@
+//! Directories of runs.
+
+use std::path::{Path, PathBuf};
+
+/// Default directory of all runs.
+pub const RUNS_DIR: &str = "runs";
+
+/// Returns the default directory of a new run.
+pub fn default_dir(run_id: &str) -> PathBuf {
+    Path::new(RUNS_DIR).join(run_id)
+}
+
+/// Returns the directory of a run, given its directory or its id below [`RUNS_DIR`]. Prefers directories that contain a
+/// run. Returns `None` if neither directory exists.
+pub fn find(run: &Path) -> Option<PathBuf> {
+    let candidates = [run.to_owned(), Path::new(RUNS_DIR).join(run)];
+    let with_run = candidates.iter().find(|it| it.join("run.json").is_file());
+    with_run.or_else(|| candidates.iter().find(|it| it.is_dir())).cloned()
+}

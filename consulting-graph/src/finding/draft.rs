@@ -1,0 +1,89 @@
+//! Findings as a model writes them, without ids.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A model's answer to a request for findings.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FindingsDraft {
+    /// The findings, most important first.
+    pub findings: Vec<FindingDraft>,
+    /// Findings that contradict each other.
+    #[serde(default)]
+    pub tensions: Vec<TensionDraft>,
+}
+
+/// One conclusion from the data, without a recommendation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FindingDraft {
+    /// The conclusion, in one or two sentences with figures, without a recommendation.
+    pub claim: String,
+    /// Supporting quotations from the document.
+    #[serde(default)]
+    pub evidence: Vec<Evidence>,
+    /// Whether the finding is favourable for the company, unfavourable, or both.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Weight of the finding: 1 weak, 2 solid, 3 decisive.
+    #[schemars(range(min = 1, max = 3))]
+    pub strength: u8,
+    /// The topic.
+    #[serde(default)]
+    pub kind: Kind,
+}
+
+/// A quotation from the document that a finding is based on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// The section that is quoted.
+    pub section: String,
+    /// The cells or the sentence, quoted verbatim.
+    pub quote: String,
+}
+
+/// Favourable for the company, unfavourable, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Favourable.
+    #[serde(alias = "+")]
+    Positive,
+    /// Unfavourable.
+    #[serde(alias = "-")]
+    Negative,
+    /// Both, or neither.
+    #[default]
+    #[serde(other)]
+    Mixed,
+}
+
+/// Topic of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Growth,
+    Margin,
+    Liquidity,
+    Leverage,
+    CapitalReturn,
+    Efficiency,
+    Guidance,
+    Sentiment,
+    Competitor,
+    Regulation,
+    Event,
+    Analyst,
+    Prediction,
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// Findings that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TensionDraft {
+    /// Positions of the findings in the list, counted from 1.
+    pub between: Vec<u8>,
+    /// How they contradict each other.
+    pub text: String,
+}

@@ -1,0 +1,62 @@
+//! Dependencies of the nodes, and how a node calls a model.
+
+use std::sync::Arc;
+
+use graph_core::{Context, NodeError};
+
+use crate::{
+    call::{CallOutcome, LLM, ModelCall},
+    config::{Config, Group, Persona},
+    data::DataSource,
+    debate_host::DebateHost,
+    fence::Fence,
+    models::Models,
+};
+
+/// Dependencies that all nodes of the pipeline share.
+#[derive(Debug)]
+pub struct Deps {
+    /// Agents, metrics and debate settings.
+    pub config: Config,
+    pub data: DataSource,
+    /// Delimiters around untrusted text in prompts.
+    pub fence: Fence,
+    /// Models that answer the agents' calls.
+    pub models: Arc<Models>,
+    /// Host that runs the debates in sandboxes.
+    pub debates: DebateHost,
+    /// Whether the run pauses before the debates so that a person can review the moves.
+    pub review: bool,
+}
+
+/// Makes a model call for an agent outside of debates. The answer is journaled, so a node that runs again after a crash
+/// reads it from the journal and does not repeat the call.
+pub(super) async fn call_model(
+    cx: &Context<Deps>,
+    group: Group,
+    persona: &Persona,
+    key: &str,
+    request: llm::Request,
+) -> Result<CallOutcome, NodeError> {
+    let models = &cx.deps().models;
+    let request = models.call_settings(group, &persona.id).apply(request);
+    let call = ModelCall { agent_id: persona.id.clone(), group, move_id: None, round: 0, request };
+    // Failures are not journaled, so that a resumed run makes the call again.
+    let mut failure = None;
+    let answer = cx.task(LLM, (&persona.id, key), async {
+        match models.call(&call).await {
+            CallOutcome::Answered(answer) => Ok(answer),
+            CallOutcome::Failed(it) => {
+                let reason = it.reason.clone();
+                failure = Some(it);
+                Err(NodeError::terminal(reason))
+            }
+        }
+    });
+    let answer = answer.await;
+    match (answer, failure) {
+        (Ok(answer), _) => Ok(CallOutcome::Answered(answer)),
+        (Err(_), Some(failure)) if !failure.kind.ends_run() => Ok(CallOutcome::Failed(failure)),
+        (Err(error), _) => Err(error),
+    }
+}

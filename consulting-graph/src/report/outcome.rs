@@ -1,0 +1,135 @@
+//! What a run produced.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::{Metric, Persona},
+    data::Company,
+    finding::Findings,
+    moves::{MissingMove, Move, MoveId},
+    rank::Unscored,
+    score::MoveScore,
+    transcript::ConversationEntry,
+};
+
+/// Everything that a consulting run produced.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub run_id: String,
+    pub company: Company,
+    /// The two source documents as computed from the data. Numbers are checked against these documents.
+    pub documents: Vec<String>,
+    /// The two source documents as rewritten by the synthesizers, by file name. The findings are derived from these
+    /// documents.
+    pub narrated: BTreeMap<String, String>,
+    /// The two sets of findings, F1 and F2.
+    pub findings: Vec<Findings>,
+    pub moves: Vec<Move>,
+    /// Moves that analysts did not deliver.
+    pub missing: Vec<MissingMove>,
+    pub scores: Vec<MoveScore>,
+    /// The scores before the debates, if requested.
+    pub baselines: Vec<MoveScore>,
+    /// Moves whose debate failed.
+    pub unscored: Vec<Unscored>,
+    /// The logs of the debates: by move, then by name, such as `i1`.
+    pub logs: BTreeMap<MoveId, BTreeMap<String, Vec<ConversationEntry>>>,
+    /// The kind of model that answered the calls.
+    pub provider: Provider,
+    /// How the debates were isolated from the host.
+    pub isolation: Isolation,
+    pub spending: Vec<Spending>,
+    pub spending_by_move: Vec<Spending>,
+    /// Spending on each round, summed over all debates.
+    pub spending_by_round: Vec<Spending>,
+    /// For a fork, the spending on the calls that the fork made itself, without the calls inherited from the original
+    /// run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_spending: Option<Spending>,
+    /// Warnings that are shown in the report.
+    pub warnings: Vec<String>,
+    /// Versions, models, prompt hashes and seeds.
+    pub manifest: BTreeMap<String, String>,
+    /// The personas that scored the moves.
+    pub decision_makers: Vec<Persona>,
+    /// The scoring criteria.
+    pub metrics: Vec<Metric>,
+    /// Number of moves to recommend.
+    pub top_k: usize,
+    /// Highest total score that a move can get.
+    pub best_score: usize,
+}
+
+/// The kind of model that answered the calls of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Provider {
+    Scripted,
+    Models { name: String },
+}
+
+/// How the debates were isolated from the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolation {
+    pub backend: String,
+    /// Whether the back end isolates the debates from the host.
+    pub isolated: bool,
+}
+
+/// Spending of one role, move or round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spending {
+    /// The role, move or round.
+    pub name: String,
+    pub calls: u64,
+    pub input_tokens: u64,
+    /// Number of input tokens read from the provider's prompt cache.
+    pub cached_tokens: u64,
+    pub output_tokens: u64,
+    /// Cost in dollars, if the price is known.
+    pub dollars: Option<f64>,
+}
+
+impl Outcome {
+    /// Returns the move with the given id.
+    pub fn find_move(&self, id: MoveId) -> Option<&Move> {
+        self.moves.iter().find(|it| it.move_id == id)
+    }
+
+    /// Returns the score of a move after its debate.
+    pub fn find_score(&self, id: MoveId) -> Option<&MoveScore> {
+        self.scores.iter().find(|it| it.move_id == id)
+    }
+}
+
+impl Spending {
+    /// Creates an entry without any calls.
+    pub(crate) fn none(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            calls: 0,
+            input_tokens: 0,
+            cached_tokens: 0,
+            output_tokens: 0,
+            dollars: Some(0.0),
+        }
+    }
+
+    /// Adds other spending. If one of the two costs is unknown, the sum is unknown.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.input_tokens += other.input_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.output_tokens += other.output_tokens;
+        self.dollars = self.dollars.zip(other.dollars).map(|(sum, it)| sum + it);
+    }
+
+    /// Returns the sum of several entries.
+    pub fn total(entries: &[Self]) -> Self {
+        let mut total = Self::none("total");
+        entries.iter().for_each(|it| total.add(it));
+        total
+    }
+}

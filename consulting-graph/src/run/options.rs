@@ -1,0 +1,44 @@
+//! Options for executing a run.
+
+use llm::{Llm, RecordMode};
+use sandbox_vm::Isolation;
+
+use crate::{models::Limit, pipeline::ReviewDecision};
+
+/// Options for resuming a run. Apart from a review decision and a replaced model, only `limit` can change the result of
+/// the run. `limit` and `isolation` are stored with the run and apply to later executions unless overridden.
+#[derive(Debug, Clone)]
+pub struct ResumeOptions {
+    /// Maximum number of concurrent debates.
+    pub concurrency: usize,
+    /// Isolation requirement. `None` selects the requirement stored with the run or, for a new run,
+    /// [`Isolation::Preferred`].
+    pub isolation: Option<Isolation>,
+    /// Name of the sandbox back end to use. `None` selects the strongest available one.
+    pub backend: Option<String>,
+    /// Spending limit of the whole run, if it should differ from the stored one.
+    pub limit: Limit,
+    /// Whether recorded calls are replayed, and whether unrecorded calls are made.
+    pub calls: RecordMode,
+    /// Decision of the reviewer, if the run is waiting for a review.
+    pub review: Option<ReviewDecision>,
+    /// Model that replaces all configured models. Used by embedders and tests.
+    pub model_override: Option<Llm>,
+    /// Whether to trace every step.
+    pub trace: bool,
+}
+
+impl Default for ResumeOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 1,
+            isolation: None,
+            backend: None,
+            limit: Limit::default(),
+            calls: RecordMode::ReplayOrRecord,
+            review: None,
+            model_override: None,
+            trace: false,
+        }
+    }
+}
