@@ -29,7 +29,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Map, Value};
 
-pub use field_kind::JsonFieldKind;
+pub use field_kind::{JsonFieldKind, JsonReducer};
 pub use node::{
     JsonBranch, JsonInput, JsonNode, JsonReturn, UnknownLabelError, json_node, json_subgraph,
 };
