@@ -64,6 +64,11 @@ impl Update {
         self.fields.is_empty()
     }
 
+    /// Returns the writes as a JSON object.
+    pub fn to_json(&self) -> Value {
+        self.fields.iter().cloned().collect()
+    }
+
     /// Returns the written messages. `None` if the update does not write messages.
     pub(crate) fn written_messages(&self) -> Option<Vec<Message>> {
         messages_from_json(self.get(MESSAGES)?.clone()).ok()

@@ -17,6 +17,7 @@ mod id;
 pub mod message;
 pub mod middleware;
 pub mod model;
+pub mod multi;
 pub mod notation;
 pub mod response;
 pub mod state;

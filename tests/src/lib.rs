@@ -4,6 +4,7 @@
 //! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on
 //! the saver, so a case can be run with each [`SaverKind`].
 
+pub mod agents;
 mod answer;
 mod build;
 pub mod case;
