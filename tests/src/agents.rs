@@ -9,6 +9,7 @@ mod custom;
 mod error;
 mod middleware;
 mod model;
+mod ordered;
 mod program;
 mod script;
 mod text;

@@ -73,9 +73,8 @@ impl ClearToolUses {
             Message::Ai(message) => Some(message),
             _ => None,
         });
-        let call = newest.and_then(|it| {
-            it.tool_calls.iter_mut().find(|call| call.id() == result.tool_call_id)
-        });
+        let call = newest
+            .and_then(|it| it.tool_calls.iter_mut().find(|call| call.id() == result.tool_call_id));
         let Some(call) = call else { return false };
         if self.exclude_tools.contains(result.name.as_ref().unwrap_or(&call.name)) {
             return false;

@@ -41,7 +41,8 @@ impl Middleware for ModelFallback {
         for model in &self.models {
             match &result {
                 Err(error) if is_failure(error) => {
-                    result = next.call(ModelRequest { model: model.clone(), ..request.clone() }).await;
+                    result =
+                        next.call(ModelRequest { model: model.clone(), ..request.clone() }).await;
                 }
                 _ => break,
             }

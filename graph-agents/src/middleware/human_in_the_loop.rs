@@ -86,7 +86,8 @@ impl HumanInTheLoop {
 
     /// Adds the notice to the result of an edited call.
     fn with_notice(&self, answer: ToolAnswer, edited: &EditedCall) -> ToolAnswer {
-        let (Some(notice), ToolAnswer::Message(mut message)) = (&self.notice, answer.clone()) else {
+        let (Some(notice), ToolAnswer::Message(mut message)) = (&self.notice, answer.clone())
+        else {
             return answer;
         };
         let args = notation::spaced_json(&Value::Object(edited.args.clone()));
@@ -191,7 +192,9 @@ impl Middleware for HumanInTheLoop {
             .collect();
         let configs: Vec<_> = reviewed
             .iter()
-            .map(|(call, rule)| json!({"action_name": call.name, "allowed_decisions": rule.allowed}))
+            .map(
+                |(call, rule)| json!({"action_name": call.name, "allowed_decisions": rule.allowed}),
+            )
             .collect();
         let review: Review =
             context.interrupt(json!({"action_requests": requests, "review_configs": configs}))?;
@@ -226,7 +229,8 @@ impl Middleware for HumanInTheLoop {
                 None => next.call(request).await,
             };
         }
-        let mut edits: BTreeMap<String, EditedCall> = request.state.get_as(EDITS).unwrap_or_default();
+        let mut edits: BTreeMap<String, EditedCall> =
+            request.state.get_as(EDITS).unwrap_or_default();
         match edits.remove(request.call.id()) {
             Some(edited) => self.run_edited(request, edited, next).await,
             None => next.call(request).await,

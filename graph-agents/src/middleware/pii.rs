@@ -7,8 +7,8 @@ mod mask;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use graph_core::{Context, NodeError};
 pub use detector::Detector;
+use graph_core::{Context, NodeError};
 use sha2::{Digest, Sha256};
 
 use super::hooks::{Hooks, Middleware};
@@ -65,7 +65,8 @@ impl Pii {
         let pattern = regex::Regex::new(pattern).map_err(|error| {
             AgentError::value(format!("invalid pattern of a PII detector: {error}"))
         })?;
-        let detector: Detector = Arc::new(move |text| pattern.find_iter(text).map(|it| it.range()).collect());
+        let detector: Detector =
+            Arc::new(move |text| pattern.find_iter(text).map(|it| it.range()).collect());
         Ok(Self::with_detector(kind, detector))
     }
 

@@ -75,7 +75,9 @@ fn is_retryable(error: &NodeError) -> bool {
 
 impl fmt::Debug for RetryOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryOptions").field("max_retries", &self.max_retries).finish_non_exhaustive()
+        f.debug_struct("RetryOptions")
+            .field("max_retries", &self.max_retries)
+            .finish_non_exhaustive()
     }
 }
 
@@ -110,7 +112,10 @@ impl RetryOptions {
             OnFailure::AnswerWith(answer) => Outcome::Answer(answer(&error)),
             OnFailure::Continue => {
                 let attempts = if attempt == 1 { "attempt" } else { "attempts" };
-                let cause = format!("failed after {attempt} {attempts} with {}: {error}", error_name(&error));
+                let cause = format!(
+                    "failed after {attempt} {attempts} with {}: {error}",
+                    error_name(&error)
+                );
                 Outcome::Answer(subject(&cause))
             }
         })

@@ -162,7 +162,8 @@ impl Middleware for Summarization {
     ) -> Result<Option<Update>, NodeError> {
         let messages = state.messages();
         let tokens = self.counter.count(messages);
-        let is_reached = |all: &Vec<Size>| all.iter().all(|it| self.is_reached(*it, messages, tokens));
+        let is_reached =
+            |all: &Vec<Size>| all.iter().all(|it| self.is_reached(*it, messages, tokens));
         if !self.triggers.iter().any(is_reached) {
             return Ok(None);
         }

@@ -90,12 +90,13 @@ impl Middleware for TodoList {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let tool = Tool::dynamic(TOOL, &self.tool_description, schema(), |mut args, runtime| async move {
-            let todos = args.remove(TODOS).unwrap_or_default();
-            let text = format!("Updated todo list to {}", notation::python(&todos));
-            let answer = ToolMessage::success(runtime.call(), text);
-            Command::new().update(Update::new().set(TODOS, todos).messages([answer]))
-        });
+        let tool =
+            Tool::dynamic(TOOL, &self.tool_description, schema(), |mut args, runtime| async move {
+                let todos = args.remove(TODOS).unwrap_or_default();
+                let text = format!("Updated todo list to {}", notation::python(&todos));
+                let answer = ToolMessage::success(runtime.call(), text);
+                Command::new().update(Update::new().set(TODOS, todos).messages([answer]))
+            });
         vec![tool.reads_state(false)]
     }
 

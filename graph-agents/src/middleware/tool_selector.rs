@@ -10,7 +10,9 @@ use super::hooks::{Hooks, Middleware};
 use crate::{
     AgentError,
     message::Message,
-    model::{ModelAnswer, ModelHandler, ModelRequest, OutputSchema, Prompt, RequestTool, SharedModel},
+    model::{
+        ModelAnswer, ModelHandler, ModelRequest, OutputSchema, Prompt, RequestTool, SharedModel,
+    },
     notation,
 };
 
@@ -245,13 +247,15 @@ impl Middleware for ToolSelector {
             ))
             .into());
         }
-        let (always, candidates): (Vec<_>, Vec<_>) =
-            client.into_iter().partition(|it| self.always_include.iter().any(|name| name == it.name()));
+        let (always, candidates): (Vec<_>, Vec<_>) = client
+            .into_iter()
+            .partition(|it| self.always_include.iter().any(|name| name == it.name()));
         if candidates.is_empty() {
             return next.call(request).await;
         }
         let chosen = self.chosen_names(&request, &candidates).await?;
-        let chosen = candidates.into_iter().filter(|it| chosen.iter().any(|name| name == it.name()));
+        let chosen =
+            candidates.into_iter().filter(|it| chosen.iter().any(|name| name == it.name()));
         request.tools = chosen.chain(always).chain(provider).cloned().collect();
         next.call(request).await
     }

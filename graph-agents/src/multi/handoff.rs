@@ -29,7 +29,11 @@ pub fn handoff_tool(agent: impl Into<String>) -> Tool {
 }
 
 /// Creates a tool with which a supervisor hands a task to an agent.
-pub(super) fn supervisor_handoff_tool(agent: String, prefix: Option<&str>, add_messages: bool) -> Tool {
+pub(super) fn supervisor_handoff_tool(
+    agent: String,
+    prefix: Option<&str>,
+    add_messages: bool,
+) -> Tool {
     handoff(agent, prefix, move |messages, answer, _| {
         let before = &messages[..messages.len().saturating_sub(1)];
         if add_messages {
@@ -78,7 +82,8 @@ fn is_handoff_back(message: &AiMessage) -> bool {
 /// Creates a tool with which a supervisor forwards an agent's newest message as its own answer, and ends the run.
 pub fn forward_tool(supervisor: impl Into<String>) -> Tool {
     let supervisor = supervisor.into();
-    let schema = json!({"properties": {"from_agent": {"type": "string"}}, "required": ["from_agent"]});
+    let schema =
+        json!({"properties": {"from_agent": {"type": "string"}}, "required": ["from_agent"]});
     let description = "Forwards the newest message of an agent to the user without changes.";
     Tool::dynamic("forward_message", description, schema, move |args, runtime| {
         let supervisor = supervisor.clone();
@@ -91,7 +96,8 @@ pub fn forward_tool(supervisor: impl Into<String>) -> Tool {
                 name.to_lowercase() == from.to_lowercase() && !is_handoff_back(it)
             };
             let Some(source) = messages.iter().rev().find(is_source) else {
-                let names: BTreeSet<_> = messages.iter().filter_map(|it| it.name.as_deref()).collect();
+                let names: BTreeSet<_> =
+                    messages.iter().filter_map(|it| it.name.as_deref()).collect();
                 let names: Vec<_> = names.into_iter().map(notation::python_str).collect();
                 let text = format!(
                     "Could not find message from source agent {from}. Found names: {{{}}}",

@@ -43,10 +43,16 @@ impl ChatModel for InlineNames {
         self.model.profile()
     }
 
-    async fn call(&self, prompt: &Prompt, chunks: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError> {
         let mut answer = self.model.call(&with_names(prompt), chunks).await?;
         let text = answer.content.text();
-        if let Some(content) = between(&text, "<content>", "</content>").filter(|_| text.contains("<name>")) {
+        if let Some(content) =
+            between(&text, "<content>", "</content>").filter(|_| text.contains("<name>"))
+        {
             answer.content = content.into();
         }
         Ok(answer)

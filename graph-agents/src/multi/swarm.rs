@@ -8,10 +8,7 @@ use graph_core::{
 };
 use serde_json::Value;
 
-use super::{
-    agent_name,
-    handoff::ACTIVE_AGENT,
-};
+use super::{agent_name, handoff::ACTIVE_AGENT};
 use crate::{AgentError, CompiledAgent, message::messages_field, notation, state::MESSAGES};
 
 /// Builder of a swarm: agents that hand the conversation over to each other with [`handoff_tool`](super::handoff_tool).
@@ -27,7 +24,10 @@ pub struct Swarm {
 
 impl Swarm {
     /// Creates a swarm. `default` is the name of the agent that is active first.
-    pub fn new(agents: impl IntoIterator<Item = CompiledAgent>, default: impl Into<String>) -> Self {
+    pub fn new(
+        agents: impl IntoIterator<Item = CompiledAgent>,
+        default: impl Into<String>,
+    ) -> Self {
         Self { agents: agents.into_iter().collect(), default: default.into(), checkpointer: None }
     }
 

@@ -65,7 +65,8 @@ pub(super) fn build(case: &AgentCase, world: &Arc<World>) -> Result<Built, Agent
 }
 
 fn sub_agent(spec: &AgentSpec, world: &Arc<World>) -> Result<CompiledAgent, AgentError> {
-    let model = spec.model.clone().or_else(|| spec.name.clone()).unwrap_or_else(|| "main".to_owned());
+    let model =
+        spec.model.clone().or_else(|| spec.name.clone()).unwrap_or_else(|| "main".to_owned());
     agent(spec, &model, world)?.compile()
 }
 
@@ -209,7 +210,8 @@ fn response_schema(spec: &SchemaSpec) -> ResponseSchema {
     let name = spec.name.clone();
     match kind {
         "dataclass" => {
-            schema.format = Arc::new(move |value| format!("{name}({})", fields(value, &order, "=", ", ")));
+            schema.format =
+                Arc::new(move |value| format!("{name}({})", fields(value, &order, "=", ", ")));
         }
         "pydantic" => schema.format = Arc::new(move |value| fields(value, &order, "=", " ")),
         "typeddict" => {
@@ -251,7 +253,8 @@ fn tool_errors(spec: &Value) -> ToolErrors {
                 let prefix = spec["prefix"].as_str().unwrap_or_default().to_owned();
                 let class = spec["on"].as_str().unwrap_or("Exception").to_owned();
                 ToolErrors::answer_with(move |error| {
-                    has_class(error, std::slice::from_ref(&class)).then(|| format!("{prefix}{error}"))
+                    has_class(error, std::slice::from_ref(&class))
+                        .then(|| format!("{prefix}{error}"))
                 })
             }
         },
@@ -273,7 +276,10 @@ fn tool_node(case: &AgentCase, world: &Arc<World>) -> Built {
         node = node.wrap(wrapper);
     }
     let fields = case.state.iter().map(|(name, kind)| {
-        (name.clone(), field_kind(kind.as_str().or_else(|| kind["kind"].as_str()).unwrap_or_default()))
+        (
+            name.clone(),
+            field_kind(kind.as_str().or_else(|| kind["kind"].as_str()).unwrap_or_default()),
+        )
     });
     let fields = [("messages".to_owned(), messages_field())].into_iter().chain(fields);
     let schema = JsonStateSchema::new(fields).expect("the fields have different names");

@@ -1,12 +1,9 @@
 //! Agent cases as data.
 
-use std::fmt;
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
+use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use super::ordered::{Ordered, ordered_updates};
 
 /// A recorded case.
 #[derive(Clone, Debug, Deserialize)]
@@ -74,7 +71,7 @@ pub struct AgentSpec {
     pub tools: Vec<ToolSpec>,
     #[serde(default)]
     pub system_prompt: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "ordered_updates")]
     pub middleware: Vec<Value>,
     #[serde(default)]
     pub response_format: Option<ResponseSpec>,
@@ -120,7 +117,7 @@ pub struct ToolSpec {
     pub name: String,
     #[serde(default)]
     pub args: Ordered,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "ordered_updates")]
     pub r#do: Vec<Value>,
     #[serde(default)]
     pub return_direct: bool,
@@ -164,32 +161,4 @@ pub struct SchemaSpec {
     pub fields: Ordered,
     #[serde(default)]
     pub r#as: Option<String>,
-}
-
-/// An object whose entries keep the order of the file.
-#[derive(Clone, Debug, Default)]
-pub struct Ordered(pub Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Ordered {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Ordered;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Ordered(entries))
-            }
-        }
-
-        deserializer.deserialize_map(Entries)
-    }
 }

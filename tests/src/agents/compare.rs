@@ -7,7 +7,8 @@ use super::case::AgentCase;
 /// Describes the differences between the recorded answers and these.
 pub fn differences(case: &AgentCase, got: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
-    let (expected, got) = (canonical(&Value::from(case.expect.clone())), canonical(&Value::from(got.to_vec())));
+    let (expected, got) =
+        (canonical(&Value::from(case.expect.clone())), canonical(&Value::from(got.to_vec())));
     compare("$", Some(&expected), Some(&got), &mut found);
     found
 }

@@ -98,19 +98,35 @@ impl Middleware for Custom {
         self.tools.clone()
     }
 
-    async fn before_agent(&self, state: &AgentState, cx: &Context) -> Result<Option<Update>, NodeError> {
+    async fn before_agent(
+        &self,
+        state: &AgentState,
+        cx: &Context,
+    ) -> Result<Option<Update>, NodeError> {
         self.run_hook("before_agent", state, cx).await
     }
 
-    async fn before_model(&self, state: &AgentState, cx: &Context) -> Result<Option<Update>, NodeError> {
+    async fn before_model(
+        &self,
+        state: &AgentState,
+        cx: &Context,
+    ) -> Result<Option<Update>, NodeError> {
         self.run_hook("before_model", state, cx).await
     }
 
-    async fn after_model(&self, state: &AgentState, cx: &Context) -> Result<Option<Update>, NodeError> {
+    async fn after_model(
+        &self,
+        state: &AgentState,
+        cx: &Context,
+    ) -> Result<Option<Update>, NodeError> {
         self.run_hook("after_model", state, cx).await
     }
 
-    async fn after_agent(&self, state: &AgentState, cx: &Context) -> Result<Option<Update>, NodeError> {
+    async fn after_agent(
+        &self,
+        state: &AgentState,
+        cx: &Context,
+    ) -> Result<Option<Update>, NodeError> {
         self.run_hook("after_agent", state, cx).await
     }
 
@@ -156,7 +172,8 @@ impl WrappedModelCall<'_> {
         match name {
             "system" => self.request.system = Some(text().into()),
             "system_append" => {
-                let system = self.request.system.take().as_ref().map(Content::text).unwrap_or_default();
+                let system =
+                    self.request.system.take().as_ref().map(Content::text).unwrap_or_default();
                 self.request.system = Some(format!("{system}{}", text()).into());
             }
             "only_tools" => self.request.tools.retain(|it| {

@@ -78,7 +78,11 @@ impl ChatModel for CaseModel {
         self.profile
     }
 
-    async fn call(&self, prompt: &Prompt, chunks: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError> {
         let reply = self.next_reply(prompt)?;
         let message = ai_message(&reply);
         if let Some(parts) = reply["chunks"].as_array() {
@@ -109,9 +113,12 @@ pub(super) fn ai_message(reply: &Value) -> AiMessage {
         content,
         id: reply["id"].as_str().map(str::to_owned),
         name: reply["name"].as_str().map(str::to_owned),
-        tool_calls: serde_json::from_value::<Vec<ToolCall>>(read("tool_calls")).expect("valid calls"),
-        invalid_tool_calls: serde_json::from_value::<Vec<InvalidToolCall>>(read("invalid_tool_calls"))
+        tool_calls: serde_json::from_value::<Vec<ToolCall>>(read("tool_calls"))
             .expect("valid calls"),
+        invalid_tool_calls: serde_json::from_value::<Vec<InvalidToolCall>>(read(
+            "invalid_tool_calls",
+        ))
+        .expect("valid calls"),
         usage: usage(&reply["usage"]),
         reasoning: Vec::new(),
     }

@@ -95,9 +95,13 @@ impl<'a> Env<'a> {
         message_from_json(message).expect("the message of a program is valid")
     }
 
-    /// Adds the writes of a program to an update.
+    /// Adds the writes of a program to an update. The writes are an object, or a list of pairs that keeps their order.
     fn add_writes(&self, mut update: Update, fields: &Value) -> Update {
-        for (field, value) in fields.as_object().into_iter().flatten() {
+        let in_order = fields.as_array().into_iter().flatten();
+        let in_order = in_order.filter_map(|pair| Some((pair[0].as_str()?, &pair[1])));
+        let unordered = fields.as_object().into_iter().flatten();
+        let unordered = unordered.map(|(field, value)| (field.as_str(), value));
+        for (field, value) in in_order.chain(unordered) {
             update = if field == "messages" {
                 let messages = value.as_array().into_iter().flatten();
                 update.messages(messages.map(|it| self.message(it)))
@@ -141,7 +145,11 @@ impl<'a> Env<'a> {
         Ok(outcome)
     }
 
-    async fn run_into(&mut self, operations: &[Value], outcome: &mut Outcome) -> Result<(), NodeError> {
+    async fn run_into(
+        &mut self,
+        operations: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<(), NodeError> {
         for operation in operations {
             if outcome.returned.is_some() {
                 break;

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use graph_agents::{CompiledAgent, add_messages, messages_from_json, tools_condition};
+use graph_agents::{CompiledAgent, add_messages, messages_from_json, notation, tools_condition};
 use graph_core::{
-    AsNode, Event, EventKind, Input, JsonState, RunError, RunOptions, StateEdit, StreamMode, Thread,
-    ThreadState,
+    AsNode, Event, EventKind, Input, JsonState, RunError, RunOptions, StateEdit, StreamMode,
+    Thread, ThreadState,
 };
 use serde_json::{Map, Value, json};
 
@@ -128,12 +128,14 @@ impl Session<'_> {
     async fn update_state(&self, call: &Value) -> Value {
         let thread = self.thread(call);
         let update = self.built.schema.update(self.input_fields(&call["update_state"]));
-        let as_node = call["as_node"].as_str().map_or(AsNode::Last, |it| AsNode::node(it.to_owned()));
+        let as_node =
+            call["as_node"].as_str().map_or(AsNode::Last, |it| AsNode::node(it.to_owned()));
         let edit = StateEdit { update: update.ok(), as_node };
         if let Err(error) = thread.bulk_update_state([[edit]]).await {
             return json!({"error": run_error(&error)});
         }
-        let state = self.thread(call).state().await.ok().flatten().expect("an edited thread has a state");
+        let state =
+            self.thread(call).state().await.ok().flatten().expect("an edited thread has a state");
         let next = sorted(state.next.iter().map(|it| json!(it)).collect());
         json!({"values": state.values.to_full_value(), "next": next})
     }
@@ -151,20 +153,11 @@ impl Session<'_> {
         let mut trace = RunTrace::default();
         let result = self.execute(call, &mut trace).await;
         let mut answer = Map::new();
-        let is_resume = call.get("resume").is_some() || call.get("resume_map").is_some();
-        if let Err(RunError::Node { node, step, .. }) = &result
-            && is_resume
-        {
-            let step = trace.updates.entry(*step).or_default();
-            if !step.iter().any(|it| it.get(node).is_some()) {
-                step.push(json!({ node: null }));
-            }
-        }
         let error = result.as_ref().err().map_or(Value::Null, run_error);
         let output = trace.output.filter(|_| result.is_ok()).unwrap_or_default();
         answer.insert("error".to_owned(), error);
         answer.insert("output".to_owned(), output);
-        let updates = trace.updates.into_values().map(sorted);
+        let updates = trace.updates.into_values().map(|it| self.sorted(it));
         answer.insert("updates".to_owned(), updates.collect());
         let unreadable = matches!(&result, Err(RunError::Conflict(_)));
         if self.has_checkpointer() {
@@ -211,7 +204,12 @@ impl Session<'_> {
 
     /// Sorts a list if the case says that its order varies.
     fn order(&self, list: Vec<Value>) -> Value {
-        if self.case.unordered { sorted(list) } else { Value::from(list) }
+        if self.case.unordered { self.sorted(list) } else { Value::from(list) }
+    }
+
+    /// Sorts a list by the JSON text of its items as the format shows them.
+    fn sorted(&self, list: Vec<Value>) -> Value {
+        sorted(list.into_iter().map(|it| self.shown.clean(it)).collect())
     }
 
     async fn execute(&self, call: &Value, trace: &mut RunTrace) -> Result<(), RunError> {
@@ -265,12 +263,14 @@ fn options(call: &Value) -> RunOptions {
 }
 
 fn interrupts(state: &ThreadState<JsonState>) -> Value {
-    sorted(state.interrupts().map(|it| it.value.clone()).collect())
+    // A task that failed after it was resumed keeps its question, but LangGraph does not show it.
+    let waiting = state.tasks.iter().filter(|it| it.error.is_none());
+    sorted(waiting.flat_map(|it| &it.interrupts).map(|it| it.value.clone()).collect())
 }
 
 /// Sorts a list by the JSON text of its items.
 fn sorted(mut list: Vec<Value>) -> Value {
-    list.sort_by_cached_key(Value::to_string);
+    list.sort_by_cached_key(notation::spaced_json);
     Value::from(list)
 }
 

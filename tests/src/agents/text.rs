@@ -41,6 +41,7 @@ fn python_json_error(text: &str) -> String {
     };
     let Some((line, column)) = position(error) else { return text.to_owned() };
     let column = column.max(1);
-    let wording = if error.starts_with("trailing characters") { "Extra data" } else { "Expecting value" };
+    let wording =
+        if error.starts_with("trailing characters") { "Extra data" } else { "Expecting value" };
     format!("{before}{FAILED}{wording}: line {line} column {column} (char {})..", column - 1)
 }

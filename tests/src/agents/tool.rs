@@ -5,11 +5,7 @@ use std::sync::Arc;
 use graph_agents::{ExceptionAnswer, ProviderTool, Tool, ToolOutput};
 use serde_json::{Map, Value, json};
 
-use super::{
-    case::{Ordered, ToolSpec},
-    program::Env,
-    world::World,
-};
+use super::{case::ToolSpec, ordered::Ordered, program::Env, world::World};
 
 /// Returns the JSON Schema of a type of the format.
 fn type_schema(kind: &Value) -> Value {
@@ -53,21 +49,25 @@ pub(super) fn provider_tool(spec: &ToolSpec) -> Option<ProviderTool> {
 pub(super) fn tool(spec: &ToolSpec, world: &Arc<World>) -> Tool {
     let description = spec.description.clone().unwrap_or_else(|| format!("The tool {}", spec.name));
     let (program, world, name) = (spec.clone(), world.clone(), spec.name.clone());
-    let mut tool = Tool::dynamic(&spec.name, description, object_schema(&spec.args), move |args, runtime| {
-        let (program, world, name) = (program.clone(), world.clone(), name.clone());
-        async move {
-            let mut shown = args.clone();
-            shown.retain(|arg, _| !program.inject.contains_key(arg));
-            world.log().tool_runs.push(json!({"tool": name, "args": shown}));
-            let mut env = Env::new(&world, &name);
-            env.args = args;
-            env.state = Some(runtime.state());
-            env.call_id = runtime.call().id().to_owned();
-            env.context = Some(runtime.context());
-            let returned = env.run(&program.r#do).await?.returned;
-            Ok::<_, graph_core::NodeError>(with_artifact(returned, program.response_format.as_deref()))
-        }
-    });
+    let mut tool =
+        Tool::dynamic(&spec.name, description, object_schema(&spec.args), move |args, runtime| {
+            let (program, world, name) = (program.clone(), world.clone(), name.clone());
+            async move {
+                let mut shown = args.clone();
+                shown.retain(|arg, _| !program.inject.contains_key(arg));
+                world.log().tool_runs.push(json!({"tool": name, "args": shown}));
+                let mut env = Env::new(&world, &name);
+                env.args = args;
+                env.state = Some(runtime.state());
+                env.call_id = runtime.call().id().to_owned();
+                env.context = Some(runtime.context());
+                let returned = env.run(&program.r#do).await?.returned;
+                Ok::<_, graph_core::NodeError>(with_artifact(
+                    returned,
+                    program.response_format.as_deref(),
+                ))
+            }
+        });
     for (arg, from) in &spec.inject {
         let (from, is_optional) = match from {
             Value::Object(it) => (&it["from"], true),

@@ -8,7 +8,8 @@ pub(super) fn mask(kind: &str, found: &str) -> String {
         "ip" => format!("*.*.*.{}", found.rsplit('.').next().unwrap_or_default()),
         "mac_address" => {
             let separator = if found.contains(':') { ":" } else { "-" };
-            let last: String = found.chars().skip(found.chars().count().saturating_sub(2)).collect();
+            let last: String =
+                found.chars().skip(found.chars().count().saturating_sub(2)).collect();
             let mut parts = vec!["**"; 5];
             parts.push(&last);
             parts.join(separator)
