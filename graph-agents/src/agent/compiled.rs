@@ -3,12 +3,12 @@
 use std::ops::Deref;
 
 use graph_core::{
-    CompiledGraph, Input, Interrupt, JsonState, JsonStateSchema, RunOptions, RunOutcome, Thread,
+    CompiledGraph, Input, Interrupt, JsonState, JsonStateSchema, RunError, RunOptions, RunOutcome,
+    Thread, state::FieldError,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    AgentError,
     message::{Message, NewMessages, messages_from_json},
     state::{MESSAGES, STRUCTURED_RESPONSE},
 };
@@ -67,16 +67,13 @@ impl CompiledAgent {
     }
 
     /// Creates the input of a run from messages.
-    pub fn input(&self, messages: impl Into<NewMessages>) -> Result<Input<JsonState>, AgentError> {
+    pub fn input(&self, messages: impl Into<NewMessages>) -> Result<Input<JsonState>, FieldError> {
         let input = serde_json::json!({ MESSAGES: messages.into() });
-        self.schema.input(input).map_err(|error| AgentError::value(error.to_string()))
+        self.schema.input(input)
     }
 
     /// Runs the agent once. An agent with a checkpointer needs a [`thread`](Self::conversation) instead.
-    pub async fn run(
-        &self,
-        messages: impl Into<NewMessages>,
-    ) -> Result<AgentOutcome, graph_core::NodeError> {
+    pub async fn run(&self, messages: impl Into<NewMessages>) -> Result<AgentOutcome, RunError> {
         let input = self.input(messages)?;
         AgentOutcome::new(self.graph.invoke(input, (), Self::run_options()).await?)
     }
@@ -105,18 +102,12 @@ pub struct Conversation {
 
 impl Conversation {
     /// Sends messages and returns when the agent has answered or asks a question.
-    pub async fn send(
-        &self,
-        messages: impl Into<NewMessages>,
-    ) -> Result<AgentOutcome, graph_core::NodeError> {
+    pub async fn send(&self, messages: impl Into<NewMessages>) -> Result<AgentOutcome, RunError> {
         AgentOutcome::new(self.thread.run(self.agent.input(messages)?).await?)
     }
 
     /// Answers the only pending question.
-    pub async fn resume(
-        &self,
-        answer: impl Serialize,
-    ) -> Result<AgentOutcome, graph_core::NodeError> {
+    pub async fn resume(&self, answer: impl Serialize) -> Result<AgentOutcome, RunError> {
         AgentOutcome::new(self.thread.resume(answer).await?)
     }
 
@@ -127,11 +118,13 @@ impl Conversation {
 }
 
 impl AgentOutcome {
-    fn new(outcome: RunOutcome<JsonState>) -> Result<Self, graph_core::NodeError> {
+    fn new(outcome: RunOutcome<JsonState>) -> Result<Self, RunError> {
         let interrupts = outcome.interrupts().to_vec();
         let state = outcome.into_state();
         let messages = state.get(MESSAGES).cloned().unwrap_or_else(|| serde_json::json!([]));
-        Ok(Self { messages: messages_from_json(messages)?, interrupts, state })
+        let messages = messages_from_json(messages);
+        let messages = messages.map_err(|error| FieldError::new(MESSAGES, error))?;
+        Ok(Self { messages, interrupts, state })
     }
 
     /// Returns the text of the last message.

@@ -23,7 +23,7 @@ type Body = Arc<
 
 /// A tool that a model can call. Cheap to clone.
 ///
-/// The attribute macro `#[tool]` creates one from an async function. [`Tool::new`] creates one from a
+/// The attribute macro [`tool`](macro@crate::tool) creates one from an async function. [`Tool::new`] creates one from a
 /// closure, and [`Tool::dynamic`] one whose schema is known only at run time.
 ///
 /// ```
