@@ -31,7 +31,7 @@ pub(crate) mod subgraph;
 
 pub use self::{
     branch::{JsonBranch, UnknownLabelError},
-    field_kind::JsonFieldKind,
+    field_kind::{JsonFieldKind, JsonReducer},
     input::JsonInput,
     node::{JsonNode, JsonReturn, json_node},
     state::{JsonState, JsonStateSchema, JsonUpdate},

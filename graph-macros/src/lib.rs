@@ -1,4 +1,4 @@
-//! Derive macros for `graph-core`, which re-exports them.
+//! Derive macros for `graph-core`, and `#[tool]` for `graph-agents`, which re-export them.
 //!
 //! Each derive consists of three stages: *parse* reads the input, *check* validates it and collects all errors, and
 //! *expand* generates the code. Expand also runs after errors, with the invalid parts left out, so that these errors do
@@ -9,6 +9,7 @@ mod diagnostics;
 mod route;
 mod state;
 mod syntax;
+mod tool;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -60,4 +61,17 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Route, attributes(to))]
 pub fn derive_route(input: TokenStream) -> TokenStream {
     route::derive(parse_macro_input!(input as DeriveInput)).into()
+}
+
+/// Turns an async function into a function without parameters that creates a tool.
+///
+/// The tool has the function's name and doc comment; `#[tool(name = "..")]` sets another name, and
+/// `#[tool(return_direct)]` ends the agent's loop after the tool. Each parameter is an argument that the model passes,
+/// with its doc comment as description. Parameters of type `&ToolRuntime`, `&AgentState`, `&ToolCall` and `&Context`
+/// are filled in by the agent; the model does not see them.
+///
+/// The function returns a serialisable value, a `ToolOutput`, a `Command`, or a `Result` of these.
+#[proc_macro_attribute]
+pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    tool::expand(options.into(), item.into()).into()
 }

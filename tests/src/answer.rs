@@ -139,7 +139,7 @@ impl TaskTrace {
 }
 
 /// Formats a task's update as it appears in the updates stream.
-fn update(writes: &[FieldWrite]) -> Value {
+pub(crate) fn update(writes: &[FieldWrite]) -> Value {
     let written_twice =
         |it: &FieldWrite| writes.iter().filter(|other| other.field == it.field).count() > 1;
     if writes.is_empty() {

@@ -161,7 +161,7 @@ fn failure(env: &Env, part: FailurePart) -> Value {
     }
 }
 
-fn length(value: &Value) -> usize {
+pub(crate) fn length(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.len(),
         Value::Object(entries) => entries.len(),
@@ -170,7 +170,7 @@ fn length(value: &Value) -> usize {
     }
 }
 
-fn add(a: Value, b: Value) -> Value {
+pub(crate) fn add(a: Value, b: Value) -> Value {
     if a.is_string() || b.is_string() {
         return Value::from(text(a) + &text(b));
     }
@@ -207,14 +207,14 @@ fn float(value: &Value) -> f64 {
 }
 
 /// Compares two values as Python does, where 1 equals 1.0.
-fn equal(a: &Value, b: &Value) -> bool {
+pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (a, b) => a == b,
     }
 }
 
-fn order(a: &Value, b: &Value) -> Option<Ordering> {
+pub(crate) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
         (a, b) => float(a).partial_cmp(&float(b)),

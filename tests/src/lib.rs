@@ -6,6 +6,7 @@
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 
+pub mod agents;
 mod answer;
 mod build;
 mod built_graph;

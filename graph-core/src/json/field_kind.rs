@@ -1,6 +1,6 @@
 //! Kinds of JSON fields, which determine how writes are combined with the current value.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 use serde_json::{Map, Number, Value};
 
@@ -10,8 +10,25 @@ use crate::state::{
     fold::{Delta, Fold},
 };
 
+/// A reducer of JSON fields that another crate implements.
+pub trait JsonReducer: fmt::Debug + Send + Sync {
+    /// Returns the value of the field before its first write.
+    fn initial_value(&self) -> Value;
+
+    /// Folds a write into the current value.
+    ///
+    /// Returns a change that a checkpoint can store instead of the whole value, or `None` to store the whole value. If
+    /// the write is invalid, returns an error and leaves `current` unchanged.
+    fn fold(
+        &self,
+        field: &str,
+        current: &mut Value,
+        write: Value,
+    ) -> Result<Option<Change>, FieldError>;
+}
+
 /// The kind of a field of a JSON state: its reducer, initial value and lifetime.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum JsonFieldKind {
     /// Keeps the last value. Two writers in one step are a conflict.
@@ -44,6 +61,8 @@ pub enum JsonFieldKind {
     IsLastStep,
     /// Number of steps that the run may still take. The value is computed and is not part of the state.
     RemainingSteps,
+    /// Combines writes with a reducer of another crate.
+    Custom(Arc<dyn JsonReducer>),
 }
 
 impl JsonFieldKind {
@@ -70,6 +89,7 @@ impl JsonFieldKind {
             Self::Sum | Self::Max => Some(Value::from(0)),
             Self::Merge => Some(Value::Object(Map::new())),
             Self::Concat => Some(Value::String(String::new())),
+            Self::Custom(reducer) => Some(reducer.initial_value()),
             _ => None,
         }
     }
@@ -100,7 +120,7 @@ impl JsonFieldKind {
     ) -> Result<(), FieldError> {
         let first = fold.mark_folded(index);
         if matches!(self, Self::Topic | Self::TopicAccumulate) {
-            let reset = overwrite || (*self == Self::Topic && first);
+            let reset = overwrite || (matches!(self, Self::Topic) && first);
             return append_to_topic(index, current, value, reset, fold);
         }
         if overwrite || current.is_none() || !self.reduces() {
@@ -114,6 +134,11 @@ impl JsonFieldKind {
             Self::Append => append(index, field, slot, value, fold),
             Self::Upsert(key) => upsert(index, field, slot, value, key, fold),
             Self::Merge => merge(index, field, slot, value, fold),
+            Self::Custom(reducer) => {
+                let change = reducer.fold(field, slot, value)?;
+                fold.record(index, change.map_or(Delta::Whole, Delta::Part));
+                Ok(())
+            }
             _ => {
                 fold.record(index, Delta::Whole);
                 self.reduce_scalar(field, slot, value)
@@ -131,6 +156,7 @@ impl JsonFieldKind {
                 | Self::Merge
                 | Self::Concat
                 | Self::Upsert(_)
+                | Self::Custom(_)
         )
     }
 

@@ -1,0 +1,14 @@
+//! Agents: a model in a loop with tools.
+
+mod builder;
+mod compiled;
+mod hook_node;
+mod model_call;
+mod model_node;
+mod repair;
+mod route;
+mod shape;
+mod structured;
+
+pub use builder::Agent;
+pub use compiled::{AgentOutcome, CompiledAgent, Conversation};

@@ -1,0 +1,330 @@
+//! The agent builder.
+
+use std::sync::Arc;
+
+use graph_core::{
+    Checkpointer, JsonFieldKind, JsonState, JsonStateSchema, StateGraph, Stops, json_node,
+    state::FieldError,
+};
+use schemars::JsonSchema;
+
+use super::{
+    compiled::CompiledAgent,
+    hook_node::{Hook, run_hook},
+    model_call::ModelCall,
+    model_node::ModelNode,
+    shape::Shape,
+};
+use crate::{
+    AgentError,
+    message::{Content, messages_field},
+    middleware::Middleware,
+    model::{ChatModel, RequestTool, SharedModel},
+    response::{ResponseFormat, Strategy},
+    state::{JUMP_TO, MESSAGES, STRUCTURED_RESPONSE, StateField},
+    tool::{ProviderTool, Tool, ToolWrapper},
+    tool_node::{ToolErrors, ToolNode, unique},
+};
+
+/// Builder of an agent: a model that calls tools in a loop until it answers.
+///
+/// The agent compiles to an ordinary graph with a JSON state, so it can be drawn, streamed, checkpointed, and used as a
+/// subgraph.
+///
+/// ```
+/// use graph_agents::{Agent, AiMessage, ScriptedModel, Tool, ToolCall};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = ScriptedModel::new([
+///     AiMessage::new("").tool_call(ToolCall::new("weather", json!({}), "call-1")),
+///     AiMessage::new("It rains."),
+/// ]);
+/// let weather = Tool::dynamic("weather", "Returns the weather.", json!({}), |_, _| async { "rain" });
+/// let agent = Agent::new(model).tools([weather]).prompt("Be brief.").compile()?;
+/// let answer = agent.run("How is the weather?").await?;
+/// assert_eq!(answer.text(), "It rains.");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Agent {
+    model: SharedModel,
+    name: Option<String>,
+    tools: Vec<Tool>,
+    provider_tools: Vec<ProviderTool>,
+    prompt: Option<Content>,
+    middleware: Vec<Arc<dyn Middleware>>,
+    response: Option<ResponseFormat>,
+    fields: Vec<StateField>,
+    stop_before: Stops,
+    stop_after: Stops,
+    checkpointer: Option<Arc<dyn Checkpointer>>,
+}
+
+impl Agent {
+    /// Creates an agent with a model.
+    pub fn new(model: impl ChatModel + 'static) -> Self {
+        Self::with_shared_model(Arc::new(model))
+    }
+
+    /// Creates an agent with a model that is shared.
+    pub fn with_shared_model(model: SharedModel) -> Self {
+        Self {
+            model,
+            name: None,
+            tools: Vec::new(),
+            provider_tools: Vec::new(),
+            prompt: None,
+            middleware: Vec::new(),
+            response: None,
+            fields: Vec::new(),
+            stop_before: Stops::None,
+            stop_after: Stops::None,
+            checkpointer: None,
+        }
+    }
+
+    /// Sets the name, which is written on the agent's messages.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Returns the name.
+    pub fn agent_name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Adds tools.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Adds a tool that the provider executes.
+    pub fn provider_tool(mut self, tool: ProviderTool) -> Self {
+        self.provider_tools.push(tool);
+        self
+    }
+
+    /// Sets the system prompt. It precedes the messages of each model call and is not part of the state.
+    pub fn prompt(mut self, prompt: impl Into<Content>) -> Self {
+        self.prompt = Some(prompt.into());
+        self
+    }
+
+    /// Adds middleware. The first one is the outermost.
+    pub fn middleware(self, middleware: impl Middleware + 'static) -> Self {
+        self.shared_middleware(Arc::new(middleware))
+    }
+
+    /// Adds middleware that is shared.
+    pub fn shared_middleware(mut self, middleware: Arc<dyn Middleware>) -> Self {
+        self.middleware.push(middleware);
+        self
+    }
+
+    /// Requests a structured response of type `T`.
+    pub fn response<T: JsonSchema>(self) -> Self {
+        self.response_format(ResponseFormat::of::<T>())
+    }
+
+    /// Requests a structured response.
+    pub fn response_format(mut self, format: ResponseFormat) -> Self {
+        self.response = Some(format);
+        self
+    }
+
+    /// Adds a field to the state.
+    pub fn state_field(mut self, field: StateField) -> Self {
+        self.fields.push(field);
+        self
+    }
+
+    /// Stops runs before these nodes.
+    pub fn stop_before(mut self, stops: Stops) -> Self {
+        self.stop_before = stops;
+        self
+    }
+
+    /// Stops runs after these nodes.
+    pub fn stop_after(mut self, stops: Stops) -> Self {
+        self.stop_after = stops;
+        self
+    }
+
+    /// Sets the checkpointer that stores the agent's threads.
+    pub fn checkpointer(self, checkpointer: impl Checkpointer + 'static) -> Self {
+        self.shared_checkpointer(Arc::new(checkpointer))
+    }
+
+    /// Sets a checkpointer that is shared.
+    pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
+        self.checkpointer = Some(checkpointer);
+        self
+    }
+
+    /// Compiles the agent.
+    pub fn compile(self) -> Result<CompiledAgent, AgentError> {
+        let (name, (graph, schema)) = (self.name.clone(), self.into_graph()?);
+        let graph = graph.compile().map_err(|error| AgentError::value(error.to_string()))?;
+        Ok(CompiledAgent::new(graph, schema, name))
+    }
+
+    /// Returns the agent's graph before it is compiled, to add a store or to set further options.
+    pub fn into_graph(self) -> Result<(StateGraph<JsonState>, JsonStateSchema), AgentError> {
+        self.check_middleware_names()?;
+        let schema = self.schema().map_err(|error| AgentError::value(error.to_string()))?;
+        let client_tools: Arc<[Tool]> = unique(self.all_tools()).into();
+        let wrappers = self.tool_wrappers();
+        let has_tools = !client_tools.is_empty() || !wrappers.is_empty();
+        let shape = Shape::new(
+            &self.middleware,
+            &client_tools,
+            has_tools,
+            self.response.is_some(),
+            self.response_tools(),
+        );
+        let mut graph = schema.graph();
+        if let Some(name) = &self.name {
+            graph = graph.name(name.clone());
+        }
+        graph = self.add_model_node(graph, &schema, &client_tools);
+        if has_tools {
+            let node = ToolNode::build(client_tools, ToolErrors::default(), &wrappers);
+            graph = add_tool_node(graph, node, &schema);
+        }
+        for middleware in &self.middleware {
+            graph = add_hook_nodes(graph, middleware, &schema);
+        }
+        graph = shape.add_edges(graph).stop_before(self.stop_before).stop_after(self.stop_after);
+        if let Some(checkpointer) = self.checkpointer {
+            graph = graph.shared_checkpointer(checkpointer);
+        }
+        Ok((graph, schema))
+    }
+
+    fn check_middleware_names(&self) -> Result<(), AgentError> {
+        let names: Vec<_> = self.middleware.iter().map(|it| it.name()).collect();
+        let is_twice = |(index, name): (usize, &String)| names[..index].contains(name);
+        match names.iter().enumerate().any(is_twice) {
+            true => Err(AgentError::named(
+                "AssertionError",
+                "Please remove duplicate middleware instances.",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn schema(&self) -> Result<JsonStateSchema, FieldError> {
+        let mut fields = vec![
+            StateField::new(MESSAGES, messages_field()),
+            StateField::private(JUMP_TO, JsonFieldKind::Ephemeral),
+            StateField::new(STRUCTURED_RESPONSE, JsonFieldKind::Last).visible(false, true),
+        ];
+        let added = self.middleware.iter().flat_map(|it| it.state_fields());
+        for field in added.chain(self.fields.iter().cloned()) {
+            match fields.iter_mut().find(|it| it.name == field.name) {
+                Some(earlier) => *earlier = field,
+                None => fields.push(field),
+            }
+        }
+        let names = |show: fn(&StateField) -> bool| -> Vec<String> {
+            fields.iter().filter(|it| show(it)).map(|it| it.name.clone()).collect()
+        };
+        JsonStateSchema::new(fields.iter().map(|it| (it.name.clone(), it.kind.clone())))?
+            .with_input(names(|it| it.input))?
+            .with_output(names(|it| it.output))
+    }
+
+    /// Returns the tools that the agent executes: those of the middleware, then its own.
+    fn all_tools(&self) -> Vec<Tool> {
+        let added = self.middleware.iter().flat_map(|it| it.tools());
+        added.chain(self.tools.iter().cloned()).collect()
+    }
+
+    /// Returns the names of the structured-output tools.
+    fn response_tools(&self) -> Vec<String> {
+        let native = self.model.profile().structured_output;
+        match &self.response {
+            Some(format) if format.resolve(native) == Strategy::Tool => {
+                format.schemas.iter().map(|it| it.name.clone()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn tool_wrappers(&self) -> Vec<ToolWrapper> {
+        let wrapping = self.middleware.iter().filter(|it| it.hooks().wraps_tools);
+        let wrapper = |middleware: &Arc<dyn Middleware>| {
+            let middleware = middleware.clone();
+            let wrapper: ToolWrapper = Arc::new(move |request, next| {
+                let middleware = middleware.clone();
+                Box::pin(async move { middleware.wrap_tool_call(request, next).await })
+            });
+            wrapper
+        };
+        wrapping.map(wrapper).collect()
+    }
+
+    fn add_model_node(
+        &self,
+        graph: StateGraph<JsonState>,
+        schema: &JsonStateSchema,
+        client_tools: &[Tool],
+    ) -> StateGraph<JsonState> {
+        let tools = client_tools.iter().cloned().map(RequestTool::Client);
+        let provider_tools = self.provider_tools.iter().cloned().map(RequestTool::Provider);
+        let has_tool_wrapper = self.middleware.iter().any(|it| it.hooks().wraps_tools);
+        let call = ModelCall {
+            name: self.name.clone(),
+            registered: client_tools.iter().map(|it| it.name().to_owned()).collect(),
+            checks_tools: !has_tool_wrapper,
+        };
+        let node = Arc::new(ModelNode {
+            model: self.model.clone(),
+            system: self.prompt.clone(),
+            tools: tools.chain(provider_tools).collect(),
+            response: self.response.clone(),
+            handler: call.into_handler(&self.middleware),
+            schema: schema.clone(),
+        });
+        graph.node(json_node("model", move |input, context| {
+            let node = node.clone();
+            async move { node.run(&input, context).await }
+        }))
+    }
+}
+
+fn add_tool_node(
+    graph: StateGraph<JsonState>,
+    node: ToolNode,
+    schema: &JsonStateSchema,
+) -> StateGraph<JsonState> {
+    let schema = schema.clone();
+    graph.node(json_node("tools", move |input, context| {
+        let (node, schema) = (node.clone(), schema.clone());
+        async move { node.run(input, context, &schema).await }
+    }))
+}
+
+fn add_hook_nodes(
+    mut graph: StateGraph<JsonState>,
+    middleware: &Arc<dyn Middleware>,
+    schema: &JsonStateSchema,
+) -> StateGraph<JsonState> {
+    for hook in Hook::ALL {
+        if hook.jumps(&middleware.hooks()).is_some() {
+            let (middleware, schema) = (middleware.clone(), schema.clone());
+            let name = hook.node_name(&middleware.name());
+            graph = graph.node(json_node(name, move |input, context| {
+                let (middleware, schema) = (middleware.clone(), schema.clone());
+                async move { run_hook(&*middleware, hook, &input, &context, &schema).await }
+            }));
+        }
+    }
+    graph
+}

@@ -1,0 +1,139 @@
+//! A compiled agent.
+
+use std::ops::Deref;
+
+use graph_core::{
+    CompiledGraph, Input, Interrupt, JsonState, JsonStateSchema, RunError, RunOptions, RunOutcome,
+    Thread, state::FieldError,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    message::{Message, NewMessages, messages_from_json},
+    state::{MESSAGES, STRUCTURED_RESPONSE},
+};
+
+/// Maximum number of steps of a run, unless the run's options set another one.
+const STEP_LIMIT: u32 = 9_999;
+
+/// A compiled agent: a graph with a JSON state, and typed methods to run it. Cheap to clone.
+///
+/// It dereferences to its [`CompiledGraph`], for streaming, drawing and everything else that graphs can do.
+#[derive(Clone, Debug)]
+pub struct CompiledAgent {
+    graph: CompiledGraph<JsonState>,
+    schema: JsonStateSchema,
+    name: Option<String>,
+}
+
+/// The result of an agent's run.
+#[derive(Clone, Debug)]
+pub struct AgentOutcome {
+    /// The conversation.
+    pub messages: Vec<Message>,
+    /// Questions that the run waits for. Empty if the run is done.
+    pub interrupts: Vec<Interrupt>,
+    /// The state.
+    pub state: JsonState,
+}
+
+impl CompiledAgent {
+    pub(crate) fn new(
+        graph: CompiledGraph<JsonState>,
+        schema: JsonStateSchema,
+        name: Option<String>,
+    ) -> Self {
+        Self { graph, schema, name }
+    }
+
+    /// Returns the agent's graph.
+    pub fn graph(&self) -> &CompiledGraph<JsonState> {
+        &self.graph
+    }
+
+    /// Returns the fields of the agent's state.
+    pub fn schema(&self) -> &JsonStateSchema {
+        &self.schema
+    }
+
+    /// Returns the agent's name.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns options with the step limit of agents.
+    pub fn run_options() -> RunOptions {
+        RunOptions::new().step_limit(STEP_LIMIT)
+    }
+
+    /// Creates the input of a run from messages.
+    pub fn input(&self, messages: impl Into<NewMessages>) -> Result<Input<JsonState>, FieldError> {
+        let input = serde_json::json!({ MESSAGES: messages.into() });
+        self.schema.input(input)
+    }
+
+    /// Runs the agent once. An agent with a checkpointer needs a [`thread`](Self::conversation) instead.
+    pub async fn run(&self, messages: impl Into<NewMessages>) -> Result<AgentOutcome, RunError> {
+        let input = self.input(messages)?;
+        AgentOutcome::new(self.graph.invoke(input, (), Self::run_options()).await?)
+    }
+
+    /// Opens the conversation with this name. The checkpointer stores it between runs.
+    pub fn conversation(&self, name: impl Into<String>) -> Conversation {
+        let thread = self.graph.thread(name, ()).with_options(Self::run_options());
+        Conversation { agent: self.clone(), thread }
+    }
+}
+
+impl Deref for CompiledAgent {
+    type Target = CompiledGraph<JsonState>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.graph
+    }
+}
+
+/// A conversation with an agent, stored by the agent's checkpointer.
+#[derive(Clone, Debug)]
+pub struct Conversation {
+    agent: CompiledAgent,
+    thread: Thread<JsonState>,
+}
+
+impl Conversation {
+    /// Sends messages and returns when the agent has answered or asks a question.
+    pub async fn send(&self, messages: impl Into<NewMessages>) -> Result<AgentOutcome, RunError> {
+        AgentOutcome::new(self.thread.run(self.agent.input(messages)?).await?)
+    }
+
+    /// Answers the only pending question.
+    pub async fn resume(&self, answer: impl Serialize) -> Result<AgentOutcome, RunError> {
+        AgentOutcome::new(self.thread.resume(answer).await?)
+    }
+
+    /// Returns the thread, for its history and for edits.
+    pub fn thread(&self) -> &Thread<JsonState> {
+        &self.thread
+    }
+}
+
+impl AgentOutcome {
+    fn new(outcome: RunOutcome<JsonState>) -> Result<Self, RunError> {
+        let interrupts = outcome.interrupts().to_vec();
+        let state = outcome.into_state();
+        let messages = state.get(MESSAGES).cloned().unwrap_or_else(|| serde_json::json!([]));
+        let messages = messages_from_json(messages);
+        let messages = messages.map_err(|error| FieldError::new(MESSAGES, error))?;
+        Ok(Self { messages, interrupts, state })
+    }
+
+    /// Returns the text of the last message.
+    pub fn text(&self) -> String {
+        self.messages.last().map(Message::text).unwrap_or_default()
+    }
+
+    /// Returns the structured response, if there is one of type `T`.
+    pub fn response<T: DeserializeOwned>(&self) -> Option<T> {
+        T::deserialize(self.state.get(STRUCTURED_RESPONSE)?).ok()
+    }
+}

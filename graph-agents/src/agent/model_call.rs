@@ -1,0 +1,138 @@
+//! One model call with its wrappers.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError},
+};
+
+use graph_core::NodeError;
+
+use super::structured;
+use crate::{
+    AgentError,
+    command::Command,
+    message::Message,
+    middleware::Middleware,
+    model::{
+        ModelAnswer, ModelHandler, ModelRequest, ModelTool, Prompt, RequestTool, ToolChoice,
+        call_streaming,
+    },
+    notation,
+    response::Strategy,
+};
+
+/// The innermost model call.
+#[derive(Clone, Debug)]
+pub(super) struct ModelCall {
+    /// Name of the agent, which is written on its messages.
+    pub(super) name: Option<String>,
+    /// Names of the tools that the agent can execute.
+    pub(super) registered: BTreeSet<String>,
+    /// Whether all tools of a request must be registered.
+    pub(super) checks_tools: bool,
+}
+
+impl ModelCall {
+    /// Creates the handler of model calls: this call inside the wrappers of the middleware.
+    pub(super) fn into_handler(self, middleware: &[Arc<dyn Middleware>]) -> ModelHandler {
+        let call = Arc::new(self);
+        let innermost = ModelHandler::new(move |request| {
+            let call = call.clone();
+            Box::pin(async move { call.execute(request).await })
+        });
+        let wrapping = middleware.iter().filter(|it| it.hooks().wraps_model);
+        wrapping.rev().fold(innermost, |inner, it| wrap(inner, it.clone()))
+    }
+
+    async fn execute(&self, request: ModelRequest) -> Result<ModelAnswer, NodeError> {
+        self.check_tools(&request)?;
+        let native = request.model.profile().structured_output;
+        let prompt = to_prompt(&request, native);
+        let mut message = call_streaming(&request.model, &prompt, &request.context).await?;
+        if self.name.is_some() {
+            message.name.clone_from(&self.name);
+        }
+        let mut streamed = request.streamed.lock().unwrap_or_else(PoisonError::into_inner);
+        streamed.extend(message.id.clone());
+        Ok(structured::to_answer(message, request.response_format.as_ref(), native)?)
+    }
+
+    fn check_tools(&self, request: &ModelRequest) -> Result<(), AgentError> {
+        let is_unknown = |it: &&RequestTool| {
+            matches!(it, RequestTool::Client(_)) && !self.registered.contains(it.name())
+        };
+        let unknown: Vec<_> =
+            request.tools.iter().filter(is_unknown).map(RequestTool::name).collect();
+        if unknown.is_empty() || !self.checks_tools {
+            return Ok(());
+        }
+        Err(AgentError::value(format!(
+            "Middleware added tools that the agent doesn't know how to execute.\n\nUnknown tools: {}\nRegistered \
+             tools: {}\n\nRegister the tools with `Agent::tools`, or execute them in `Middleware::wrap_tool_call`.",
+            notation::python_list(unknown),
+            notation::python_list(&self.registered)
+        )))
+    }
+}
+
+fn to_prompt(request: &ModelRequest, native: bool) -> Prompt {
+    let system = request.system.clone().map(Message::system);
+    let messages = system.into_iter().chain(request.messages.iter().cloned()).collect();
+    let mut tools: Vec<_> = request.tools.iter().map(to_model_tool).collect();
+    let mut tool_choice = request.tool_choice.clone();
+    let mut output = None;
+    if let Some(format) = &request.response_format {
+        match format.resolve(native) {
+            Strategy::Provider => output = format.output_schema(),
+            Strategy::Tool | Strategy::Auto => {
+                tools.extend(format.schemas.iter().map(|it| ModelTool::Function {
+                    name: it.name.clone(),
+                    description: it.description.clone(),
+                    parameters: it.schema.clone(),
+                }));
+                tool_choice = Some(ToolChoice::Any);
+            }
+        }
+    }
+    let tool_choice = tool_choice.filter(|_| !tools.is_empty());
+    Prompt { messages, tools, tool_choice, output, settings: request.settings.clone() }
+}
+
+fn to_model_tool(tool: &RequestTool) -> ModelTool {
+    match tool {
+        RequestTool::Client(tool) => ModelTool::Function {
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            parameters: tool.schema().clone(),
+        },
+        RequestTool::Provider(tool) => ModelTool::Provider(tool.clone()),
+    }
+}
+
+fn wrap(inner: ModelHandler, middleware: Arc<dyn Middleware>) -> ModelHandler {
+    ModelHandler::new(move |request| {
+        let (inner, middleware) = (inner.fresh(), middleware.clone());
+        Box::pin(async move {
+            let mut answer = middleware.wrap_model_call(request, inner.clone()).await?;
+            answer.commands.iter().try_for_each(check_command)?;
+            let mut commands = inner.take_commands();
+            commands.append(&mut answer.commands);
+            Ok(ModelAnswer { commands, ..answer })
+        })
+    })
+}
+
+/// Checks that a command around a model call only updates the state.
+fn check_command(command: &Command) -> Result<(), AgentError> {
+    let refused = |problem: &str| Err(AgentError::named("NotImplementedError", problem));
+    if !command.goto.is_empty() {
+        return refused(
+            "Command goto is not yet supported in wrap_model_call middleware. Use the jump_to state field with \
+             before_model/after_model hooks instead.",
+        );
+    }
+    if command.parent {
+        return refused("Command graph is not yet supported in wrap_model_call middleware.");
+    }
+    Ok(())
+}

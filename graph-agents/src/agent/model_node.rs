@@ -1,0 +1,81 @@
+//! The node that calls the model.
+
+use std::sync::PoisonError;
+
+use graph_core::{
+    Context, JsonStateSchema, NodeError,
+    json::{JsonInput, JsonReturn},
+};
+use serde_json::{Map, Value};
+
+use super::{hook_node::stream_messages, repair::repair};
+use crate::{
+    AgentState,
+    command::{Command, Update},
+    message::{Content, Message},
+    model::{ModelAnswer, ModelHandler, ModelRequest, RequestTool, SharedModel},
+    response::ResponseFormat,
+    state::STRUCTURED_RESPONSE,
+};
+
+/// The node that calls the model.
+#[derive(Debug)]
+pub(super) struct ModelNode {
+    pub(super) model: SharedModel,
+    pub(super) system: Option<Content>,
+    pub(super) tools: Vec<RequestTool>,
+    pub(super) response: Option<ResponseFormat>,
+    pub(super) handler: ModelHandler,
+    pub(super) schema: JsonStateSchema,
+}
+
+impl ModelNode {
+    pub(super) async fn run(
+        &self,
+        input: &JsonInput,
+        context: Context,
+    ) -> Result<JsonReturn, NodeError> {
+        let state = AgentState::from_input(input)?;
+        let repaired = repair(state.messages());
+        let messages = repaired.clone().unwrap_or_else(|| state.messages().to_vec());
+        let request = ModelRequest {
+            model: self.model.clone(),
+            system: self.system.clone(),
+            messages,
+            tools: self.tools.clone(),
+            tool_choice: None,
+            response_format: self.response.clone(),
+            settings: Map::new(),
+            state: state.clone(),
+            context: context.clone(),
+            streamed: std::sync::Arc::default(),
+        };
+        let streamed = request.streamed.clone();
+        let answer = self.handler.fresh().call_with_commands(request).await?;
+        let (update, commands) = self.update(repaired, answer);
+        let streamed = streamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        stream_messages(&update, state.messages(), &streamed, &context).await;
+        if commands.is_empty() {
+            return Ok(JsonReturn::Update(
+                update.into_json(&self.schema).map_err(NodeError::terminal)?,
+            ));
+        }
+        let all = [Command::new().update(update)].into_iter().chain(commands);
+        let all = all.map(|it| it.into_graph_command(&self.schema)).collect::<Result<_, _>>()?;
+        Ok(JsonReturn::Commands(all))
+    }
+
+    fn update(
+        &self,
+        repaired: Option<Vec<Message>>,
+        answer: ModelAnswer,
+    ) -> (Update, Vec<Command>) {
+        let replaced = repaired.map(|it| [vec![Message::remove_all()], it].concat());
+        let messages = replaced.into_iter().flatten().chain(answer.messages);
+        let mut update = Update::new().messages(messages);
+        if self.response.is_some() {
+            update = update.set(STRUCTURED_RESPONSE, answer.structured.unwrap_or(Value::Null));
+        }
+        (update, answer.commands)
+    }
+}

@@ -1,0 +1,24 @@
+//! Messages of a conversation, with ids, and their reducer.
+
+mod content;
+mod like;
+mod llm_convert;
+mod merge;
+mod pretty;
+mod reducer;
+mod trim;
+mod types;
+
+pub use content::Content;
+pub(crate) use content::text_block;
+pub use like::{message_from_json, messages_from_json};
+pub(crate) use llm_convert::{from_response, to_llm};
+pub use merge::add_messages;
+pub use pretty::pretty;
+pub(crate) use pretty::python_messages;
+pub use reducer::{Messages, MessagesState, MessagesStateUpdate, NewMessages, messages_field};
+pub use trim::{TokenCounter, TrimOptions, count_tokens_approximately, trim_messages};
+pub(crate) use types::last_ai;
+pub use types::{
+    AiMessage, InvalidToolCall, Message, REMOVE_ALL, Status, TextMessage, ToolCall, ToolMessage,
+};

@@ -1,0 +1,155 @@
+//! Short forms of messages in JSON: a text, a pair of role and text, an object with a role.
+
+use serde_json::{Map, Value};
+
+use super::{
+    content::Content,
+    types::{AiMessage, InvalidToolCall, Message, Status, TextMessage, ToolCall, ToolMessage},
+};
+use crate::{AgentError, notation};
+
+/// Converts JSON into messages. A value that is not a list counts as a list of one.
+///
+/// A message is a stored message (an object with `type`), a text (a human message), a pair `[role, text]`, or an
+/// object with `role` and `content`.
+pub fn messages_from_json(value: Value) -> Result<Vec<Message>, AgentError> {
+    match value {
+        Value::Null => Err(AgentError::value(
+            "Must specify non-null arguments for both 'left' and 'right'. Only received: 'left'.",
+        )),
+        Value::Array(items) => items.into_iter().map(message_from_json).collect(),
+        item => Ok(vec![message_from_json(item)?]),
+    }
+}
+
+/// Converts JSON into a message; see [`messages_from_json`].
+pub fn message_from_json(value: Value) -> Result<Message, AgentError> {
+    match value {
+        Value::String(text) => Ok(Message::human(text)),
+        Value::Array(pair) => match <[Value; 2]>::try_from(pair) {
+            Ok([Value::String(role), content]) => from_role(&role, content, Map::new()),
+            Ok(pair) => Err(unsupported(&Value::from(pair.to_vec()))),
+            Err(items) => Err(unsupported(&Value::Array(items))),
+        },
+        Value::Object(mut object) => {
+            let whole = object.clone();
+            let role = object.remove("role").or_else(|| object.remove("type"));
+            match (role, object.remove("content")) {
+                (Some(Value::String(role)), None) if role == "remove" => {
+                    from_role(&role, Value::Null, object)
+                }
+                (Some(Value::String(role)), Some(content)) => from_role(&role, content, object),
+                _ => Err(AgentError::value(format!(
+                    "Message dict must contain 'role' and 'content' keys, got {}",
+                    notation::python_object(&whole)
+                ))),
+            }
+        }
+        other => Err(unsupported(&other)),
+    }
+}
+
+fn unsupported(value: &Value) -> AgentError {
+    AgentError::named(
+        "NotImplementedError",
+        format!("Unsupported message type: {}", notation::python(value)),
+    )
+}
+
+fn from_role(
+    role: &str,
+    content: Value,
+    mut rest: Map<String, Value>,
+) -> Result<Message, AgentError> {
+    let content = match content {
+        Value::String(text) => Content::Text(text),
+        Value::Array(blocks) => Content::Blocks(blocks),
+        Value::Null => Content::default(),
+        other => return Err(unsupported(&other)),
+    };
+    let id = text(&mut rest, "id");
+    let name = text(&mut rest, "name");
+    match role {
+        "user" | "human" => {
+            Ok(Message::Human(TextMessage { content, id, name, source: text(&mut rest, "source") }))
+        }
+        "system" | "developer" => {
+            Ok(Message::System(TextMessage { content, id, name, source: None }))
+        }
+        "assistant" | "ai" => {
+            let mut message = AiMessage { content, id, name, ..AiMessage::default() };
+            for call in list(&mut rest, "tool_calls") {
+                add_call(&mut message, call)?;
+            }
+            for call in list(&mut rest, "invalid_tool_calls") {
+                message.invalid_tool_calls.push(read(call)?);
+            }
+            message.usage = rest.remove("usage").map(read).transpose()?;
+            message.reasoning = rest.remove("reasoning").map(read).transpose()?.unwrap_or_default();
+            Ok(Message::Ai(message))
+        }
+        "tool" => Ok(Message::Tool(ToolMessage {
+            content,
+            id,
+            name,
+            tool_call_id: text(&mut rest, "tool_call_id")
+                .ok_or_else(|| AgentError::value("a tool message must contain 'tool_call_id'"))?,
+            status: match rest.remove("status") {
+                Some(status) => read(status)?,
+                None => Status::Success,
+            },
+            artifact: rest.remove("artifact").filter(|it| !it.is_null()),
+        })),
+        "remove" => match id {
+            Some(id) => Ok(Message::Remove { id }),
+            None => Err(AgentError::value("a removal must contain 'id'")),
+        },
+        other => Err(AgentError::value(format!(
+            "Unexpected message type: '{other}'. Use one of 'human', 'user', 'ai', 'assistant', 'function', 'tool', \
+             'system', or 'developer'."
+        ))),
+    }
+}
+
+/// Adds a tool call, flat or nested under `function`. Arguments that are JSON text are parsed.
+fn add_call(message: &mut AiMessage, mut call: Value) -> Result<(), AgentError> {
+    let Some(function) = call.get_mut("function").map(Value::take) else {
+        message.tool_calls.push(read(call)?);
+        return Ok(());
+    };
+    let name = function["name"].as_str().map(str::to_owned);
+    let id = call["id"].as_str().map(str::to_owned);
+    let args = match &function["arguments"] {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        Value::Object(args) => Some(args.clone()),
+        _ => None,
+    };
+    match (name, args) {
+        (Some(name), Some(args)) => {
+            message.tool_calls.push(ToolCall { name, args, id, opaque: None });
+        }
+        (name, _) => {
+            let args = function["arguments"].as_str().map(str::to_owned);
+            message.invalid_tool_calls.push(InvalidToolCall { name, args, id });
+        }
+    }
+    Ok(())
+}
+
+fn text(object: &mut Map<String, Value>, key: &str) -> Option<String> {
+    match object.remove(key) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+fn list(object: &mut Map<String, Value>, key: &str) -> Vec<Value> {
+    match object.remove(key) {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, AgentError> {
+    serde_json::from_value(value).map_err(|error| AgentError::value(error.to_string()))
+}

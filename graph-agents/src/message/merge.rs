@@ -1,0 +1,124 @@
+//! Merging an update into a list of messages by id.
+
+use std::collections::{HashMap, HashSet};
+
+use super::types::{Message, REMOVE_ALL};
+use crate::AgentError;
+
+/// Merges an update into a list of messages, like LangGraph's `add_messages`.
+///
+/// Messages without an id get one, on both sides. A message with a known id replaces the message that has it; others
+/// are appended. A removal drops all messages with its id, and is an error if the id is unknown. After a marker that
+/// removes all messages, the rest of the update is the new list.
+///
+/// ```
+/// use graph_agents::{Message, add_messages};
+///
+/// let old = vec![Message::human("hello").with_id("1"), Message::ai("hi").with_id("2")];
+/// let new = add_messages(old, vec![Message::ai("good morning").with_id("2")])?;
+/// assert_eq!(new[1].text(), "good morning");
+/// # Ok::<(), graph_agents::AgentError>(())
+/// ```
+pub fn add_messages(
+    mut current: Vec<Message>,
+    mut update: Vec<Message>,
+) -> Result<Vec<Message>, AgentError> {
+    current.iter_mut().chain(&mut update).for_each(Message::ensure_id);
+    let plan = plan(&current, &update)?;
+    apply(plan, &mut current, update);
+    Ok(current)
+}
+
+/// An item of a list that is merged by id.
+pub(super) trait Item {
+    /// Returns the id. Items of an update always have one.
+    fn id(&self) -> Option<&str>;
+    /// Returns whether the item removes others.
+    fn is_removal(&self) -> bool;
+}
+
+impl Item for Message {
+    fn id(&self) -> Option<&str> {
+        self.id()
+    }
+
+    fn is_removal(&self) -> bool {
+        matches!(self, Self::Remove { .. })
+    }
+}
+
+/// The effect of an update on a list.
+#[derive(Debug, PartialEq)]
+pub(super) enum Plan {
+    /// The list becomes the items of the update from this index on.
+    Replace(usize),
+    /// Items of the update are put at these positions; then items are removed.
+    Merge {
+        /// Pairs of a position in the list and an index in the update. A position at the end appends.
+        puts: Vec<(usize, usize)>,
+        /// Positions of removed items, in ascending order.
+        removed: Vec<usize>,
+    },
+}
+
+/// Determines the effect of an update.
+pub(super) fn plan<T: Item>(current: &[T], update: &[T]) -> Result<Plan, AgentError> {
+    let is_remove_all = |it: &T| it.is_removal() && it.id() == Some(REMOVE_ALL);
+    if let Some(last) = update.iter().rposition(is_remove_all) {
+        return Ok(Plan::Replace(last + 1));
+    }
+    let mut positions = HashMap::new();
+    let known = current.iter().enumerate();
+    positions.extend(known.filter_map(|(position, it)| Some((it.id()?, position))));
+    let (mut puts, mut removed_ids) = (Vec::new(), HashSet::new());
+    let mut ids: Vec<Option<&str>> = current.iter().map(Item::id).collect();
+    for (index, item) in update.iter().enumerate() {
+        let Some(id) = item.id() else { continue };
+        match (positions.get(id), item.is_removal()) {
+            (Some(_), true) => drop(removed_ids.insert(id)),
+            (None, true) => return Err(unknown_id(id)),
+            (Some(position), false) => {
+                removed_ids.remove(id);
+                puts.push((*position, index));
+            }
+            (None, false) => {
+                positions.insert(id, ids.len());
+                puts.push((ids.len(), index));
+                ids.push(Some(id));
+            }
+        }
+    }
+    let removed =
+        ids.iter().enumerate().filter(|(_, id)| id.is_some_and(|it| removed_ids.contains(it)));
+    let removed = removed.map(|(position, _)| position).collect();
+    Ok(Plan::Merge { puts, removed })
+}
+
+/// Applies the effect of an update to the list.
+pub(super) fn apply<T: Item + Clone>(plan: Plan, current: &mut Vec<T>, update: Vec<T>) {
+    match plan {
+        Plan::Replace(from) => {
+            *current = update;
+            current.drain(..from);
+        }
+        Plan::Merge { puts, removed } => {
+            for (position, index) in puts {
+                let item = update[index].clone();
+                if position == current.len() {
+                    current.push(item)
+                } else {
+                    current[position] = item
+                }
+            }
+            for position in removed.into_iter().rev() {
+                current.remove(position);
+            }
+        }
+    }
+}
+
+fn unknown_id(id: &str) -> AgentError {
+    AgentError::value(format!(
+        "Attempting to delete a message with an ID that doesn't exist ('{id}')"
+    ))
+}

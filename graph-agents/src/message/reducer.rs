@@ -1,0 +1,152 @@
+//! The reducer of message lists, for typed states and for JSON states.
+
+use std::sync::Arc;
+
+use graph_core::{
+    JsonFieldKind, State, checkpoint::Change, json::JsonReducer, reduce::Reducer, state::FieldError,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    like::messages_from_json,
+    merge::{Item, Plan, apply, plan},
+    types::{Message, REMOVE_ALL},
+};
+
+/// Reducer of message lists: `#[reduce(Messages)] messages: Vec<Message>`.
+///
+/// Follows the rules of [`add_messages`](super::add_messages), except that the removal of an unknown id is ignored.
+/// Checkpoints store the new messages, not the whole list.
+#[derive(Debug)]
+pub struct Messages;
+
+/// An update of a message list. All its messages have ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NewMessages(Vec<Message>);
+
+impl<M: Into<Message>> From<Vec<M>> for NewMessages {
+    fn from(messages: Vec<M>) -> Self {
+        let mut messages: Vec<Message> = messages.into_iter().map(Into::into).collect();
+        messages.iter_mut().for_each(Message::ensure_id);
+        Self(messages)
+    }
+}
+
+impl<M: Into<Message>, const N: usize> From<[M; N]> for NewMessages {
+    fn from(messages: [M; N]) -> Self {
+        Vec::from(messages).into()
+    }
+}
+
+impl From<Message> for NewMessages {
+    fn from(message: Message) -> Self {
+        vec![message].into()
+    }
+}
+
+impl From<&str> for NewMessages {
+    fn from(text: &str) -> Self {
+        Message::human(text).into()
+    }
+}
+
+impl Reducer<Vec<Message>> for Messages {
+    type Update = NewMessages;
+
+    fn fold(current: &mut Vec<Message>, update: NewMessages) {
+        let update = without_unknown_removals(current, update.0);
+        if let Ok(plan) = plan(current, &update) {
+            apply(plan, current, update);
+        }
+    }
+
+    fn replace(current: &mut Vec<Message>, update: NewMessages) {
+        *current = update.0;
+    }
+
+    fn delta(current: &Vec<Message>, update: &NewMessages) -> Option<Change> {
+        let update = without_unknown_removals(current, update.0.clone());
+        let plan = plan(current, &update).ok()?;
+        change(&plan, |index| serde_json::to_value(&update[index]).ok())
+    }
+}
+
+/// Drops removals of ids that neither the list nor an earlier message of the update has.
+fn without_unknown_removals(current: &[Message], update: Vec<Message>) -> Vec<Message> {
+    let mut known: Vec<Message> = Vec::with_capacity(update.len());
+    for message in update {
+        let is_known = |id: &str| current.iter().chain(&known).any(|it| it.id() == Some(id));
+        match &message {
+            Message::Remove { id } if id != REMOVE_ALL && !is_known(id) => {}
+            _ => known.push(message),
+        }
+    }
+    known
+}
+
+/// Returns the change that a checkpoint stores, or `None` if it must store the whole list.
+fn change(plan: &Plan, item: impl Fn(usize) -> Option<Value>) -> Option<Change> {
+    match plan {
+        Plan::Merge { puts, removed } if removed.is_empty() => {
+            let puts = puts.iter().map(|(position, index)| Some((*position, item(*index)?)));
+            Some(Change::Put(puts.collect::<Option<_>>()?))
+        }
+        Plan::Merge { .. } | Plan::Replace(_) => None,
+    }
+}
+
+/// State of a graph that holds a conversation and nothing else.
+#[derive(State, Clone, Debug, Default)]
+pub struct MessagesState {
+    /// The conversation.
+    #[reduce(Messages)]
+    pub messages: Vec<Message>,
+}
+
+/// Returns the kind of a field of a JSON state that holds a list of messages.
+///
+/// A write is a list of messages in any form that [`messages_from_json`] accepts.
+pub fn messages_field() -> JsonFieldKind {
+    JsonFieldKind::Custom(Arc::new(JsonMessages))
+}
+
+#[derive(Debug)]
+struct JsonMessages;
+
+impl Item for Value {
+    fn id(&self) -> Option<&str> {
+        self["id"].as_str()
+    }
+
+    fn is_removal(&self) -> bool {
+        self["type"] == "remove"
+    }
+}
+
+impl JsonReducer for JsonMessages {
+    fn initial_value(&self) -> Value {
+        Value::Array(Vec::new())
+    }
+
+    fn fold(
+        &self,
+        field: &str,
+        current: &mut Value,
+        write: Value,
+    ) -> Result<Option<Change>, FieldError> {
+        let invalid = |problem: &dyn std::fmt::Display| FieldError::new(field, problem);
+        let mut messages = messages_from_json(write).map_err(|it| invalid(&it))?;
+        messages.iter_mut().for_each(Message::ensure_id);
+        let update = messages.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
+        let update = update.map_err(|it| invalid(&it))?;
+        let Value::Array(list) = current else {
+            return Err(invalid(&"the stored value is not a list of messages"));
+        };
+        let plan = plan(list, &update).map_err(|it| invalid(&it))?;
+        let change = change(&plan, |index| Some(update[index].clone()));
+        apply(plan, list, update);
+        Ok(change)
+    }
+}

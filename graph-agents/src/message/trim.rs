@@ -1,0 +1,137 @@
+//! Trimming a conversation to a size, and estimating its size.
+
+use std::{fmt, sync::Arc};
+
+use super::{content::Content, types::Message};
+use crate::notation;
+
+/// Counts the tokens of messages.
+#[derive(Clone)]
+pub struct TokenCounter(Arc<dyn Fn(&[Message]) -> usize + Send + Sync>);
+
+impl TokenCounter {
+    /// Creates a counter from a function.
+    pub fn new(count: impl Fn(&[Message]) -> usize + Send + Sync + 'static) -> Self {
+        Self(Arc::new(count))
+    }
+
+    /// Returns the number of tokens.
+    pub fn count(&self, messages: &[Message]) -> usize {
+        (self.0)(messages)
+    }
+}
+
+impl Default for TokenCounter {
+    fn default() -> Self {
+        Self::new(count_tokens_approximately)
+    }
+}
+
+impl fmt::Debug for TokenCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenCounter")
+    }
+}
+
+/// Estimates the number of tokens: a token per four characters, and three tokens per message.
+pub fn count_tokens_approximately(messages: &[Message]) -> usize {
+    messages.iter().map(|it| characters(it).div_ceil(4) + 3).sum()
+}
+
+fn characters(message: &Message) -> usize {
+    let length = |text: &str| text.chars().count();
+    let content = match message.content() {
+        Some(Content::Text(text)) => length(text),
+        Some(Content::Blocks(blocks)) => {
+            length(&notation::python(&serde_json::Value::from(blocks.clone())))
+        }
+        None => 0,
+    };
+    let (role, extra) = match message {
+        Message::Human(_) => ("user", 0),
+        Message::System(_) => ("system", 0),
+        Message::Remove { .. } => ("remove", 0),
+        Message::Tool(it) => ("tool", length(&it.tool_call_id)),
+        Message::Ai(it) if it.tool_calls.is_empty() => ("assistant", 0),
+        Message::Ai(it) => {
+            let calls = it.tool_calls.iter().map(|call| {
+                let id = call.id.as_deref().map_or("None".to_owned(), notation::python_str);
+                format!(
+                    "{{'name': {}, 'args': {}, 'id': {id}, 'type': 'tool_call'}}",
+                    notation::python_str(&call.name),
+                    notation::python_object(&call.args),
+                )
+            });
+            ("assistant", length(&format!("[{}]", calls.collect::<Vec<_>>().join(", "))))
+        }
+    };
+    content + extra + length(role) + message.name().map_or(0, length)
+}
+
+/// How [`trim_messages`] shortens a conversation.
+#[derive(Clone, Debug, Default)]
+pub struct TrimOptions {
+    /// Maximum number of tokens.
+    pub max_tokens: Option<usize>,
+    /// Maximum number of messages.
+    pub max_messages: Option<usize>,
+    /// Counts tokens.
+    pub counter: TokenCounter,
+    /// Whether to drop leading messages until the first human message.
+    pub start_on_human: bool,
+}
+
+/// Returns the newest messages that fit the limits. Keeps a system message at the start of the conversation.
+///
+/// Never separates a tool call from its results: a kept part does not start with a tool result.
+///
+/// ```
+/// use graph_agents::{Message, TrimOptions, trim_messages};
+///
+/// let messages = [Message::system("Be brief."), Message::human("a"), Message::ai("b"), Message::human("c")];
+/// let options = TrimOptions { max_messages: Some(2), ..TrimOptions::default() };
+/// let kept = trim_messages(&messages, &options);
+/// assert_eq!(kept, [Message::system("Be brief."), Message::human("c")]);
+/// ```
+pub fn trim_messages(messages: &[Message], options: &TrimOptions) -> Vec<Message> {
+    let (system, rest) = match messages {
+        [system @ Message::System(_), rest @ ..] => (Some(system), rest),
+        rest => (None, rest),
+    };
+    let fits = |part: &[Message]| {
+        let all: Vec<_> = system.into_iter().chain(part).cloned().collect();
+        options.max_messages.is_none_or(|max| all.len() <= max)
+            && options.max_tokens.is_none_or(|max| options.counter.count(&all) <= max)
+    };
+    let may_start = |part: &[Message]| match part.first() {
+        None => true,
+        Some(first) if options.start_on_human => matches!(first, Message::Human(_)),
+        Some(first) => first.as_tool().is_none(),
+    };
+    let suffixes = (0..=rest.len()).map(|start| &rest[start..]);
+    let kept = suffixes.into_iter().find(|part| fits(part) && may_start(part)).unwrap_or_default();
+    system.into_iter().chain(kept).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{AiMessage, ToolCall, ToolMessage};
+
+    #[test]
+    fn trimming_keeps_tool_results_with_their_call() {
+        let call = ToolCall::new("add", json!({}), "c1");
+        let messages = [
+            Message::human("q"),
+            AiMessage::new("").tool_call(call.clone()).into(),
+            ToolMessage::success(&call, "3").into(),
+            Message::ai("3"),
+        ];
+        let options = TrimOptions { max_messages: Some(2), ..TrimOptions::default() };
+        assert_eq!(trim_messages(&messages, &options), [Message::ai("3")]);
+        let options = TrimOptions { max_messages: Some(3), ..TrimOptions::default() };
+        assert_eq!(trim_messages(&messages, &options), messages[1..]);
+    }
+}

@@ -1,0 +1,50 @@
+//! Rules for the review of a tool's calls.
+
+use std::{fmt, sync::Arc};
+
+use super::decision::DecisionKind;
+use crate::message::ToolCall;
+
+/// How calls of a tool are reviewed.
+#[derive(Clone)]
+pub struct ReviewRule {
+    pub(super) allowed: Vec<DecisionKind>,
+    pub(super) description: Option<String>,
+    when: Option<Arc<dyn Fn(&ToolCall) -> bool + Send + Sync>>,
+}
+
+impl ReviewRule {
+    /// Creates a rule that allows all decisions.
+    pub fn all() -> Self {
+        Self::allow(DecisionKind::ALL)
+    }
+
+    /// Creates a rule that allows these decisions.
+    pub fn allow(decisions: impl IntoIterator<Item = DecisionKind>) -> Self {
+        Self { allowed: decisions.into_iter().collect(), description: None, when: None }
+    }
+
+    /// Sets the description that the reviewer sees.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// Reviews only the calls that the function selects.
+    #[must_use]
+    pub fn when(mut self, when: impl Fn(&ToolCall) -> bool + Send + Sync + 'static) -> Self {
+        self.when = Some(Arc::new(when));
+        self
+    }
+
+    pub(super) fn applies(&self, call: &ToolCall) -> bool {
+        self.when.as_ref().is_none_or(|when| when(call))
+    }
+}
+
+impl fmt::Debug for ReviewRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReviewRule").field("allowed", &self.allowed).finish_non_exhaustive()
+    }
+}

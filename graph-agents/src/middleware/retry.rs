@@ -1,0 +1,246 @@
+//! Retries of failed model and tool calls.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use graph_core::NodeError;
+
+use super::hooks::{Hooks, Middleware};
+use crate::{
+    error::{error_name, is_failure},
+    message::{AiMessage, ToolMessage},
+    model::{ModelAnswer, ModelHandler, ModelRequest},
+    tool::{ToolAnswer, ToolHandler, ToolRequest},
+};
+
+/// When and how often a failed call is repeated.
+#[derive(Clone)]
+pub struct RetryOptions {
+    /// Number of repetitions after the first attempt.
+    pub max_retries: u32,
+    /// Selects the errors that are worth another attempt. Other errors are returned at once.
+    pub retry_on: Arc<dyn Fn(&NodeError) -> bool + Send + Sync>,
+    /// What happens when all attempts failed.
+    pub on_failure: OnFailure,
+    /// Factor by which the delay grows with each attempt. 0 keeps it constant.
+    pub backoff_factor: f64,
+    /// Delay before the first repetition.
+    pub initial_delay: Duration,
+    /// Maximum delay.
+    pub max_delay: Duration,
+    /// Whether the delay varies by up to a quarter.
+    pub jitter: bool,
+}
+
+/// What happens when all attempts failed.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// The call is answered with a text that names the number of attempts and the last error.
+    Continue,
+    /// The last error is returned.
+    Fail,
+    /// The call is answered with the text that the function returns.
+    AnswerWith(Arc<dyn Fn(&NodeError) -> String + Send + Sync>),
+}
+
+impl fmt::Debug for OnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Continue => "Continue",
+            Self::Fail => "Fail",
+            Self::AnswerWith(_) => "AnswerWith",
+        })
+    }
+}
+
+impl Default for RetryOptions {
+    fn default() -> Self {
+        Self {
+            max_retries: 2,
+            retry_on: Arc::new(is_retryable),
+            on_failure: OnFailure::Continue,
+            backoff_factor: 2.0,
+            initial_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(60),
+            jitter: true,
+        }
+    }
+}
+
+/// Returns whether an error is worth another attempt, as far as it says so itself.
+fn is_retryable(error: &NodeError) -> bool {
+    !error.is_terminal() && error.downcast_ref::<llm::Error>().is_none_or(llm::Error::is_retryable)
+}
+
+impl fmt::Debug for RetryOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryOptions")
+            .field("max_retries", &self.max_retries)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The end of a series of attempts.
+enum Outcome {
+    /// All attempts failed, and the call is answered with a text.
+    Answer(String),
+    /// The error is returned.
+    Fail(NodeError),
+}
+
+impl RetryOptions {
+    /// Decides what follows a failed attempt, the first of which is 1. Returns `None` to try again, after a delay.
+    async fn after_failure(
+        &self,
+        attempt: u32,
+        error: NodeError,
+        subject: impl Fn(&str) -> String,
+    ) -> Option<Outcome> {
+        if !is_failure(&error) || !(self.retry_on)(&error) {
+            return Some(Outcome::Fail(error));
+        }
+        if attempt <= self.max_retries {
+            let delay = self.delay(attempt - 1);
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            return None;
+        }
+        Some(match &self.on_failure {
+            OnFailure::Fail => Outcome::Fail(error),
+            OnFailure::AnswerWith(answer) => Outcome::Answer(answer(&error)),
+            OnFailure::Continue => {
+                let attempts = if attempt == 1 { "attempt" } else { "attempts" };
+                let cause = format!(
+                    "failed after {attempt} {attempts} with {}: {error}",
+                    error_name(&error)
+                );
+                Outcome::Answer(subject(&cause))
+            }
+        })
+    }
+
+    fn delay(&self, retry: u32) -> Duration {
+        let factor = if self.backoff_factor == 0.0 {
+            1.0
+        } else {
+            self.backoff_factor.powi(i32::try_from(retry).unwrap_or(i32::MAX))
+        };
+        let seconds = (self.initial_delay.as_secs_f64() * factor).min(self.max_delay.as_secs_f64());
+        let share = if self.jitter { 0.75 + 0.5 * random_fraction() } else { 1.0 };
+        Duration::from_secs_f64(seconds * share)
+    }
+}
+
+/// Returns a random number in `0.0..1.0`.
+fn random_fraction() -> f64 {
+    let mut bytes = [0; 4];
+    // Without random bytes, the delay is merely not varied.
+    if getrandom::fill(&mut bytes).is_err() {
+        return 0.5;
+    }
+    f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// Repeats failed model calls.
+#[derive(Clone, Debug, Default)]
+pub struct ModelRetry {
+    options: RetryOptions,
+}
+
+impl ModelRetry {
+    /// Creates the middleware.
+    pub fn new(options: RetryOptions) -> Self {
+        Self { options }
+    }
+}
+
+#[async_trait]
+impl Middleware for ModelRetry {
+    fn name(&self) -> String {
+        "ModelRetryMiddleware".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().wrap_model_call()
+    }
+
+    async fn wrap_model_call(
+        &self,
+        request: ModelRequest,
+        next: ModelHandler,
+    ) -> Result<ModelAnswer, NodeError> {
+        for attempt in 1.. {
+            let error = match next.call(request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let subject = |cause: &str| format!("Model call {cause}");
+            match self.options.after_failure(attempt, error, subject).await {
+                None => {}
+                Some(Outcome::Fail(error)) => return Err(error),
+                Some(Outcome::Answer(text)) => return Ok(AiMessage::new(text).into()),
+            }
+        }
+        unreachable!("the loop returns when the attempts are used up")
+    }
+}
+
+/// Repeats failed tool calls.
+#[derive(Clone, Debug, Default)]
+pub struct ToolRetry {
+    options: RetryOptions,
+    tools: Option<Vec<String>>,
+}
+
+impl ToolRetry {
+    /// Creates the middleware.
+    pub fn new(options: RetryOptions) -> Self {
+        Self { options, tools: None }
+    }
+
+    /// Repeats only calls of these tools.
+    #[must_use]
+    pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.tools = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+#[async_trait]
+impl Middleware for ToolRetry {
+    fn name(&self) -> String {
+        "ToolRetryMiddleware".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().wrap_tool_call()
+    }
+
+    async fn wrap_tool_call(
+        &self,
+        request: ToolRequest,
+        next: ToolHandler,
+    ) -> Result<ToolAnswer, NodeError> {
+        if self.tools.as_ref().is_some_and(|names| !names.contains(&request.call.name)) {
+            return next.call(request).await;
+        }
+        for attempt in 1.. {
+            let error = match next.call(request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let name = &request.call.name;
+            let subject = |cause: &str| format!("Tool '{name}' {cause}. Please try again.");
+            match self.options.after_failure(attempt, error, subject).await {
+                None => {}
+                Some(Outcome::Fail(error)) => return Err(error),
+                Some(Outcome::Answer(text)) => {
+                    return Ok(ToolMessage::error(&request.call, text).into());
+                }
+            }
+        }
+        unreachable!("the loop returns when the attempts are used up")
+    }
+}

@@ -1,0 +1,182 @@
+//! Summarises old messages when a conversation grows long.
+
+mod cut;
+mod xml;
+
+use async_trait::async_trait;
+use graph_core::{Context, NodeError};
+
+use super::hooks::{Hooks, Middleware};
+use crate::{
+    AgentState,
+    command::Update,
+    message::{Message, TextMessage, TokenCounter, TrimOptions, trim_messages},
+    model::{ChunkSink, Prompt, SharedModel},
+};
+
+const PROMPT: &str = "\
+Summarise the conversation below. Keep everything that is needed to continue it: the user's goal, decisions, facts and \
+open questions. Answer with the summary only.\n\n{messages}";
+
+/// A size of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// Number of messages.
+    Messages(usize),
+    /// Number of tokens.
+    Tokens(usize),
+    /// Share of the number of tokens that the model accepts.
+    Fraction(f64),
+}
+
+/// Replaces old messages with a summary when the conversation exceeds a size.
+///
+/// The newest messages are kept. A tool call is never separated from its results.
+#[derive(Clone, Debug)]
+pub struct Summarization {
+    model: SharedModel,
+    triggers: Vec<Vec<Size>>,
+    keep: Size,
+    counter: TokenCounter,
+    prompt: String,
+    trim_tokens: Option<usize>,
+}
+
+impl Summarization {
+    /// Creates the middleware with the model that writes summaries. Add a trigger, or it never does anything.
+    pub fn new(model: SharedModel) -> Self {
+        Self {
+            model,
+            triggers: Vec::new(),
+            keep: Size::Messages(20),
+            counter: TokenCounter::default(),
+            prompt: PROMPT.to_owned(),
+            trim_tokens: Some(4000),
+        }
+    }
+
+    /// Summarises when the conversation reaches this size. If there are several triggers, one is enough.
+    #[must_use]
+    pub fn trigger(self, size: Size) -> Self {
+        self.trigger_all([size])
+    }
+
+    /// Summarises when the conversation reaches all of these sizes.
+    #[must_use]
+    pub fn trigger_all(mut self, sizes: impl IntoIterator<Item = Size>) -> Self {
+        self.triggers.push(sizes.into_iter().collect());
+        self
+    }
+
+    /// Sets how much of the conversation is kept.
+    #[must_use]
+    pub fn keep(mut self, size: Size) -> Self {
+        self.keep = size;
+        self
+    }
+
+    /// Sets how tokens are counted.
+    #[must_use]
+    pub fn counter(mut self, counter: TokenCounter) -> Self {
+        self.counter = counter;
+        self
+    }
+
+    /// Sets the prompt. `{messages}` stands for the messages.
+    #[must_use]
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = prompt.into();
+        self
+    }
+
+    /// Sets the maximum number of tokens to summarise. `None`: no limit.
+    #[must_use]
+    pub fn trim_tokens(mut self, tokens: Option<usize>) -> Self {
+        self.trim_tokens = tokens;
+        self
+    }
+
+    /// Converts a size into a number of tokens.
+    fn tokens(&self, size: Size) -> Option<usize> {
+        match size {
+            Size::Messages(_) => None,
+            Size::Tokens(tokens) => Some(tokens),
+            Size::Fraction(share) => {
+                let max = self.model.profile().max_input_tokens?;
+                Some(((max as f64 * share) as usize).max(1))
+            }
+        }
+    }
+
+    fn is_reached(&self, size: Size, messages: &[Message], tokens: usize) -> bool {
+        match size {
+            Size::Messages(limit) => messages.len() >= limit,
+            size => self.tokens(size).is_some_and(|limit| tokens >= limit),
+        }
+    }
+
+    /// Returns the number of messages to summarise.
+    fn cut(&self, messages: &[Message]) -> usize {
+        match (self.keep, self.tokens(self.keep)) {
+            (_, Some(limit)) => cut::by_tokens(messages, |part| self.counter.count(part) <= limit),
+            (Size::Messages(keep), _) => cut::by_messages(messages, keep),
+            (_, None) => cut::by_messages(messages, 20),
+        }
+    }
+
+    async fn summarize(&self, messages: &[Message]) -> Result<String, NodeError> {
+        let options = TrimOptions {
+            max_tokens: self.trim_tokens,
+            max_messages: None,
+            counter: self.counter.clone(),
+            start_on_human: true,
+        };
+        let trimmed = match self.trim_tokens {
+            Some(_) => trim_messages(messages, &options),
+            None => messages.to_vec(),
+        };
+        if trimmed.is_empty() {
+            return Ok("Previous conversation was too long to summarize.".to_owned());
+        }
+        let text = self.prompt.replace("{messages}", &xml::format(&trimmed));
+        let prompt = Prompt { messages: vec![Message::human(text)], ..Prompt::default() };
+        let summary = self.model.call(&prompt, &mut ChunkSink::none()).await?;
+        Ok(summary.content.text().trim().to_owned())
+    }
+}
+
+#[async_trait]
+impl Middleware for Summarization {
+    fn name(&self) -> String {
+        "SummarizationMiddleware".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().before_model([])
+    }
+
+    async fn before_model(
+        &self,
+        state: &AgentState,
+        _: &Context,
+    ) -> Result<Option<Update>, NodeError> {
+        let messages = state.messages();
+        let tokens = self.counter.count(messages);
+        let is_reached =
+            |all: &Vec<Size>| all.iter().all(|it| self.is_reached(*it, messages, tokens));
+        if !self.triggers.iter().any(is_reached) {
+            return Ok(None);
+        }
+        let cut = self.cut(messages);
+        if cut == 0 {
+            return Ok(None);
+        }
+        let (old, kept) = messages.split_at(cut);
+        let summary = self.summarize(old).await?;
+        let text = format!("Here is a summary of the conversation to date:\n\n{summary}");
+        let mut summary = TextMessage::new(text);
+        summary.source = Some("summarization".to_owned());
+        let new = [Message::remove_all(), Message::Human(summary)];
+        Ok(Some(Update::new().messages(new.into_iter().chain(kept.iter().cloned()))))
+    }
+}

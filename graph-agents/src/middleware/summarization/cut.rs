@@ -1,0 +1,59 @@
+//! Where a conversation is cut.
+
+use crate::message::Message;
+
+/// Returns the cut that keeps this number of messages, moved to a safe position.
+pub(super) fn by_messages(messages: &[Message], keep: usize) -> usize {
+    match messages.len().checked_sub(keep) {
+        None | Some(0) => 0,
+        Some(cut) => safe(messages, cut),
+    }
+}
+
+/// Returns the earliest cut after which the rest fits, moved to a safe position. Keeps at least one message.
+pub(super) fn by_tokens(messages: &[Message], fits: impl Fn(&[Message]) -> bool) -> usize {
+    if messages.is_empty() || fits(messages) {
+        return 0;
+    }
+    let (mut low, mut high) = (0, messages.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        if fits(&messages[middle..]) { high = middle } else { low = middle + 1 }
+    }
+    match messages.len() {
+        1 => 0,
+        len => safe(messages, low.min(len - 1)),
+    }
+}
+
+/// Moves a cut so that it does not separate a tool call from its results: back to the call, or past results without one.
+fn safe(messages: &[Message], cut: usize) -> usize {
+    let results: Vec<_> = messages[cut..].iter().map_while(Message::as_tool).collect();
+    if results.is_empty() {
+        return cut;
+    }
+    let calls_one = |message: &Message| {
+        let calls = message.as_ai().map_or(&[][..], |it| &it.tool_calls);
+        calls.iter().any(|call| results.iter().any(|it| it.tool_call_id == call.id()))
+    };
+    messages[..cut].iter().rposition(calls_one).unwrap_or(cut + results.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{AiMessage, ToolCall, ToolMessage};
+
+    #[test]
+    fn cut_moves_back_to_the_call_or_past_orphaned_results() {
+        let call = ToolCall::new("t", json!({}), "c");
+        let result = || Message::from(ToolMessage::success(&call, "r"));
+        let ai = Message::from(AiMessage::new("").tool_call(call.clone()));
+        assert_eq!(by_messages(&[Message::human("q"), ai, result(), Message::human("n")], 2), 1);
+        let orphaned = [Message::human("q"), result(), result(), Message::human("n")];
+        assert_eq!(by_messages(&orphaned, 3), 3);
+        assert_eq!(by_messages(&orphaned, 4), 0);
+    }
+}

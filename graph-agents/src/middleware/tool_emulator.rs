@@ -1,0 +1,65 @@
+//! Lets a model play the tools.
+
+use async_trait::async_trait;
+use graph_core::NodeError;
+
+use super::hooks::{Hooks, Middleware};
+use crate::{
+    message::{Message, ToolMessage},
+    model::{ChunkSink, Prompt, SharedModel},
+    notation,
+    tool::{Tool, ToolAnswer, ToolHandler, ToolRequest},
+};
+
+/// Lets a model answer in place of tools, to try an agent out before its tools exist.
+#[derive(Clone, Debug)]
+pub struct ToolEmulator {
+    model: SharedModel,
+    tools: Option<Vec<String>>,
+}
+
+impl ToolEmulator {
+    /// Creates the middleware. The model answers all calls, even of tools that do not exist.
+    pub fn new(model: SharedModel) -> Self {
+        Self { model, tools: None }
+    }
+
+    /// Answers only calls of these tools.
+    #[must_use]
+    pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.tools = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+#[async_trait]
+impl Middleware for ToolEmulator {
+    fn name(&self) -> String {
+        "LLMToolEmulator".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().wrap_tool_call()
+    }
+
+    async fn wrap_tool_call(
+        &self,
+        request: ToolRequest,
+        next: ToolHandler,
+    ) -> Result<ToolAnswer, NodeError> {
+        let call = &request.call;
+        if self.tools.as_ref().is_some_and(|names| !names.contains(&call.name)) {
+            return next.call(request).await;
+        }
+        let text = format!(
+            "You play the tool `{}` in a test. Description of the tool: {}\nArguments: {}\n\nAnswer with a realistic \
+             result of the tool and nothing else.",
+            call.name,
+            request.tool.as_ref().map_or("none", Tool::description),
+            notation::python_object(&call.args)
+        );
+        let prompt = Prompt { messages: vec![Message::human(text)], ..Prompt::default() };
+        let answer = self.model.call(&prompt, &mut ChunkSink::none()).await?;
+        Ok(ToolMessage::success(call, answer.content).into())
+    }
+}

@@ -1,0 +1,64 @@
+//! Answers errors of tools.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use graph_core::NodeError;
+
+use super::hooks::{Hooks, Middleware};
+use crate::{
+    error::is_failure,
+    message::ToolMessage,
+    tool::{ToolAnswer, ToolHandler, ToolRequest},
+};
+
+/// Turns errors of tools into answers to the model.
+#[derive(Clone)]
+pub struct ToolErrorAnswers {
+    answer: Arc<dyn Fn(&NodeError) -> Option<String> + Send + Sync>,
+    tools: Option<Vec<String>>,
+}
+
+impl ToolErrorAnswers {
+    /// Creates the middleware from a function that returns the answer, or `None` to let the error pass.
+    pub fn new(answer: impl Fn(&NodeError) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { answer: Arc::new(answer), tools: None }
+    }
+
+    /// Answers only errors of these tools.
+    #[must_use]
+    pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.tools = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+impl fmt::Debug for ToolErrorAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolErrorAnswers").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Middleware for ToolErrorAnswers {
+    fn name(&self) -> String {
+        "ToolErrorMiddleware".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().wrap_tool_call()
+    }
+
+    async fn wrap_tool_call(
+        &self,
+        request: ToolRequest,
+        next: ToolHandler,
+    ) -> Result<ToolAnswer, NodeError> {
+        let call = request.call.clone();
+        let covered = self.tools.as_ref().is_none_or(|names| names.contains(&call.name));
+        next.call(request).await.or_else(|error| {
+            let answer = if covered && is_failure(&error) { (self.answer)(&error) } else { None };
+            answer.map(|text| ToolMessage::error(&call, text).into()).ok_or(error)
+        })
+    }
+}

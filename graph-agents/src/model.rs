@@ -1,0 +1,14 @@
+//! Models as agents call them.
+
+mod chat;
+mod llm_model;
+mod request;
+mod scripted;
+
+pub(crate) use chat::call_streaming;
+pub use chat::{
+    ChatModel, ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, SharedModel, ToolChoice,
+};
+pub use llm_model::LlmModel;
+pub use request::{ModelAnswer, ModelHandler, ModelRequest, RequestTool};
+pub use scripted::ScriptedModel;

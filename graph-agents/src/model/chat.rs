@@ -1,0 +1,161 @@
+//! The model interface.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use graph_core::{Context, NodeError};
+use serde_json::{Map, Value};
+
+use crate::{
+    id::new_id,
+    message::{AiMessage, Message},
+    tool::ProviderTool,
+};
+
+/// A model that an agent can call. [`LlmModel`] adapts the models of the crate `llm`.
+#[async_trait]
+pub trait ChatModel: fmt::Debug + Send + Sync {
+    /// Returns the abilities of the model.
+    fn profile(&self) -> ModelProfile {
+        ModelProfile::default()
+    }
+
+    /// Answers a prompt. A model that streams sends each piece to `chunks`.
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError>;
+
+    /// Answers a prompt with a value that should match the schema. The caller checks the value.
+    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
+        let prompt = Prompt { output: Some(schema.clone()), ..prompt.clone() };
+        let answer = self.call(&prompt, &mut ChunkSink::none()).await?;
+        let schema = llm::Schema { name: schema.name.clone(), schema: schema.schema.clone() };
+        let value = llm::read_json_as(&schema, &answer.content.text());
+        Ok(value.map_or(Value::Null, |it| it.value))
+    }
+}
+
+/// A shared model.
+pub type SharedModel = Arc<dyn ChatModel>;
+
+/// Abilities of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelProfile {
+    /// Whether the provider can restrict the response to a schema.
+    pub structured_output: bool,
+    /// Maximum number of tokens in a request.
+    pub max_input_tokens: Option<usize>,
+}
+
+/// The conversation, tools and options of one model call.
+#[derive(Clone, Debug, Default)]
+pub struct Prompt {
+    /// The messages. A system message comes first.
+    pub messages: Vec<Message>,
+    /// Tools that the model may call.
+    pub tools: Vec<ModelTool>,
+    /// Which tool the model must call. `None`: the model decides.
+    pub tool_choice: Option<ToolChoice>,
+    /// Schema that the response must match.
+    pub output: Option<OutputSchema>,
+    /// Settings in the provider's format.
+    pub settings: Map<String, Value>,
+}
+
+/// A tool as the model sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelTool {
+    /// A function.
+    Function {
+        /// Name of the tool.
+        name: String,
+        /// Description of the tool.
+        description: String,
+        /// JSON Schema of the arguments.
+        parameters: Value,
+    },
+    /// A tool that the provider executes.
+    Provider(ProviderTool),
+}
+
+impl ModelTool {
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Function { name, .. } => name,
+            Self::Provider(tool) => &tool.name,
+        }
+    }
+}
+
+/// Which tool a model must call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// At least one.
+    Any,
+    /// None.
+    None,
+    /// The one with this name.
+    Tool(String),
+}
+
+/// A schema for a model's response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputSchema {
+    /// Name of the schema.
+    pub name: String,
+    /// The JSON Schema.
+    pub schema: Value,
+    /// Whether the provider must follow the schema exactly. `None`: the provider's default.
+    pub strict: Option<bool>,
+}
+
+/// Receives the pieces of a response that is still arriving, and forwards them to the message stream.
+#[derive(Debug)]
+pub struct ChunkSink<'a> {
+    context: Option<&'a Context>,
+    streamed: bool,
+}
+
+impl<'a> ChunkSink<'a> {
+    /// Creates a sink that forwards to the message stream of a task.
+    pub fn new(context: &'a Context) -> Self {
+        Self { context: Some(context), streamed: false }
+    }
+
+    /// Creates a sink that drops everything.
+    pub fn none() -> Self {
+        Self { context: None, streamed: false }
+    }
+
+    /// Sends a piece.
+    pub async fn send(&mut self, chunk: AiMessage) {
+        if let Some(context) = self.context {
+            self.streamed = true;
+            context.message(Message::Ai(chunk)).await;
+        }
+    }
+
+    /// Ends the response: sends an empty piece if pieces were sent, and the whole message otherwise.
+    pub(crate) async fn finish(self, whole: &AiMessage) {
+        if let Some(context) = self.context {
+            let last = if self.streamed { AiMessage::default() } else { whole.clone() };
+            context.message(Message::Ai(last)).await;
+        }
+    }
+}
+
+/// Calls a model and streams its answer to the message stream.
+pub(crate) async fn call_streaming(
+    model: &SharedModel,
+    prompt: &Prompt,
+    context: &Context,
+) -> Result<AiMessage, NodeError> {
+    let mut chunks = ChunkSink::new(context);
+    let mut answer = model.call(prompt, &mut chunks).await?;
+    answer.id.get_or_insert_with(new_id);
+    chunks.finish(&answer).await;
+    Ok(answer)
+}

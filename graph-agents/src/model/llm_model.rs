@@ -1,0 +1,114 @@
+//! The models of the crate `llm` as models of an agent.
+
+use async_trait::async_trait;
+use graph_core::NodeError;
+use llm::{Listener, Llm, Model, Piece, Request, Schema};
+use tokio::sync::mpsc;
+
+use super::chat::{ChatModel, ChunkSink, ModelProfile, ModelTool, Prompt, ToolChoice};
+use crate::{
+    AgentError,
+    message::{AiMessage, from_response, to_llm},
+};
+
+/// A model of the crate `llm`.
+#[derive(Clone, Debug)]
+pub struct LlmModel {
+    llm: Llm,
+    profile: ModelProfile,
+    request: Request,
+}
+
+impl LlmModel {
+    /// Creates a model.
+    pub fn new(llm: Llm) -> Self {
+        let profile = ModelProfile { structured_output: true, max_input_tokens: None };
+        Self { llm, profile, request: Request::conversation(Vec::new()) }
+    }
+
+    /// Sets the abilities of the model. By default, its provider restricts responses to a schema.
+    #[must_use]
+    pub fn with_profile(mut self, profile: ModelProfile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Sets the options of all requests, such as the temperature. Messages and tools of `request` are ignored.
+    #[must_use]
+    pub fn with_options(mut self, request: Request) -> Self {
+        self.request = request;
+        self
+    }
+
+    fn to_request(&self, prompt: &Prompt) -> Result<Request, AgentError> {
+        let (system, messages) = to_llm(&prompt.messages);
+        let mut request = Request { system, messages, tools: Vec::new(), ..self.request.clone() };
+        for tool in &prompt.tools {
+            match tool {
+                ModelTool::Function { name, description, parameters } => {
+                    request.tools.push(llm::Tool {
+                        name: name.clone(),
+                        description: description.clone(),
+                        parameters: parameters.clone(),
+                    });
+                }
+                ModelTool::Provider(tool) => {
+                    return Err(AgentError::value(format!(
+                        "provider tool `{}` cannot be sent: the crate `llm` does not support tools that run at the \
+                         provider; remove the tool from the agent",
+                        tool.name
+                    )));
+                }
+            }
+        }
+        request.tool_choice = match &prompt.tool_choice {
+            None => llm::ToolChoice::Auto,
+            Some(ToolChoice::Any) => llm::ToolChoice::Required,
+            Some(ToolChoice::None) => llm::ToolChoice::None,
+            Some(ToolChoice::Tool(name)) => llm::ToolChoice::Tool(name.clone()),
+        };
+        request.schema = prompt
+            .output
+            .as_ref()
+            .map(|output| Schema { name: output.name.clone(), schema: output.schema.clone() });
+        if let Some(temperature) = prompt.settings.get("temperature").and_then(|it| it.as_f64()) {
+            request.temperature = Some(temperature);
+        }
+        Ok(request)
+    }
+}
+
+impl From<Llm> for LlmModel {
+    fn from(llm: Llm) -> Self {
+        Self::new(llm)
+    }
+}
+
+#[async_trait]
+impl ChatModel for LlmModel {
+    fn profile(&self) -> ModelProfile {
+        self.profile
+    }
+
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError> {
+        let request = self.to_request(prompt)?;
+        let (sender, mut pieces) = mpsc::unbounded_channel();
+        let call = async move {
+            let mut on_piece = move |piece: Piece| drop(sender.send(piece));
+            self.llm.call(&request, &mut Listener::new(&mut on_piece)).await
+        };
+        let forward = async {
+            while let Some(piece) = pieces.recv().await {
+                if let Piece::Text(text) = piece {
+                    chunks.send(AiMessage::new(text)).await;
+                }
+            }
+        };
+        let (response, ()) = futures_util::future::join(call, forward).await;
+        Ok(from_response(response?))
+    }
+}

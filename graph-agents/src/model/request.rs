@@ -1,0 +1,154 @@
+//! One model call of an agent, and functions that wrap it.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures_util::future::BoxFuture;
+use graph_core::{Context, NodeError};
+use serde_json::{Map, Value};
+
+use super::chat::{SharedModel, ToolChoice};
+use crate::{
+    AgentState,
+    command::Command,
+    message::{AiMessage, Content, Message},
+    response::ResponseFormat,
+    tool::{ProviderTool, Tool},
+};
+
+/// A model call that is about to be made. Changes last for this call alone.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// The model.
+    pub model: SharedModel,
+    /// Content of the system message.
+    pub system: Option<Content>,
+    /// The conversation, without the system message.
+    pub messages: Vec<Message>,
+    /// Tools that the model may call.
+    pub tools: Vec<RequestTool>,
+    /// Which tool the model must call.
+    pub tool_choice: Option<ToolChoice>,
+    /// How the structured response is obtained.
+    pub response_format: Option<ResponseFormat>,
+    /// Settings in the provider's format.
+    pub settings: Map<String, Value>,
+    /// State of the agent.
+    pub state: AgentState,
+    /// Context of the task.
+    pub context: Context,
+    /// Ids of the messages that were sent to the message stream.
+    pub(crate) streamed: Arc<Mutex<Vec<String>>>,
+}
+
+/// A tool of a request.
+#[derive(Clone, Debug)]
+pub enum RequestTool {
+    /// A tool that the agent executes.
+    Client(Tool),
+    /// A tool that the provider executes.
+    Provider(ProviderTool),
+}
+
+impl RequestTool {
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Client(tool) => tool.name(),
+            Self::Provider(tool) => &tool.name,
+        }
+    }
+}
+
+/// The answer to a model call.
+#[derive(Clone, Debug, Default)]
+pub struct ModelAnswer {
+    /// Messages to add: the AI message, and tool messages for calls of structured-output tools.
+    pub messages: Vec<Message>,
+    /// The structured response, if there is one.
+    pub structured: Option<Value>,
+    /// Commands with updates of the state. They are applied after the messages.
+    pub commands: Vec<Command>,
+}
+
+impl ModelAnswer {
+    /// Adds a command with an update of the state.
+    #[must_use]
+    pub fn command(mut self, command: Command) -> Self {
+        self.commands.push(command);
+        self
+    }
+
+    /// Returns the AI message.
+    pub fn ai(&self) -> Option<&AiMessage> {
+        self.messages.iter().find_map(Message::as_ai)
+    }
+}
+
+impl From<AiMessage> for ModelAnswer {
+    fn from(message: AiMessage) -> Self {
+        Self { messages: vec![message.into()], ..Self::default() }
+    }
+}
+
+/// Makes a model call, or passes it to the next wrapper. Cheap to clone.
+#[derive(Clone)]
+pub struct ModelHandler {
+    handle: Arc<
+        dyn Fn(ModelRequest) -> BoxFuture<'static, Result<ModelAnswer, NodeError>> + Send + Sync,
+    >,
+    /// Commands that inner wrappers added in the last call.
+    inner_commands: Arc<Mutex<Vec<Command>>>,
+}
+
+impl ModelHandler {
+    pub(crate) fn new(
+        handle: impl Fn(ModelRequest) -> BoxFuture<'static, Result<ModelAnswer, NodeError>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { handle: Arc::new(handle), inner_commands: Arc::default() }
+    }
+
+    /// Makes the call. May be called several times; the commands of the last call count.
+    ///
+    /// The commands of inner wrappers are kept even if the caller returns another answer, so they are not part of the
+    /// returned value.
+    pub async fn call(&self, request: ModelRequest) -> Result<ModelAnswer, NodeError> {
+        self.lock().clear();
+        let mut answer = (self.handle)(request).await?;
+        self.lock().append(&mut answer.commands);
+        Ok(answer)
+    }
+
+    /// Makes the call and returns the answer with the commands of all wrappers.
+    pub(crate) async fn call_with_commands(
+        &self,
+        request: ModelRequest,
+    ) -> Result<ModelAnswer, NodeError> {
+        (self.handle)(request).await
+    }
+
+    /// Returns the commands that inner wrappers added in the last call.
+    pub(crate) fn take_commands(&self) -> Vec<Command> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Command>> {
+        self.inner_commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a handler for one call, whose commands are separate from those of other calls.
+    pub(crate) fn fresh(&self) -> Self {
+        Self { handle: self.handle.clone(), inner_commands: Arc::default() }
+    }
+}
+
+impl fmt::Debug for ModelHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ModelHandler")
+    }
+}

@@ -1,0 +1,14 @@
+//! Several agents in one graph.
+//!
+//! - [`Swarm`]: agents hand the conversation over to each other; the last active agent continues it.
+//! - [`Supervisor`]: an agent that hands tasks to other agents and gets their results back.
+
+mod agent_name;
+mod handoff;
+mod inline_names;
+mod supervisor;
+mod swarm;
+
+pub use handoff::{forward_tool, handoff_tool};
+pub use supervisor::{OutputMode, Supervisor};
+pub use swarm::Swarm;

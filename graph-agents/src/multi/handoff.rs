@@ -1,0 +1,114 @@
+//! Tools that hand the conversation to another agent.
+
+use std::collections::BTreeSet;
+
+use graph_core::Goto;
+use serde_json::json;
+
+use super::agent_name::normalize;
+use crate::{
+    command::{Command, Update},
+    id::new_id,
+    message::{AiMessage, Message, ToolCall, ToolMessage},
+    notation,
+    tool::{Tool, ToolOutput},
+};
+
+/// Name of the field that holds the active agent of a swarm.
+pub(super) const ACTIVE_AGENT: &str = "active_agent";
+
+/// Creates a tool that hands the conversation to another agent of a [`Swarm`](super::Swarm).
+///
+/// The handoff ends the agent at once. Results of tools that were called in the same message are lost, as in
+/// `langgraph-swarm`.
+pub fn handoff_tool(agent: impl Into<String>) -> Tool {
+    handoff(agent.into(), None, |messages, answer, agent| {
+        let messages = messages.iter().cloned().chain([answer.into()]);
+        Update::new().messages(messages).set(ACTIVE_AGENT, agent)
+    })
+}
+
+/// Creates a tool with which a supervisor hands a task to an agent.
+pub(super) fn supervisor_handoff_tool(
+    agent: String,
+    prefix: Option<&str>,
+    add_messages: bool,
+) -> Tool {
+    handoff(agent, prefix, move |messages, answer, _| {
+        let before = &messages[..messages.len().saturating_sub(1)];
+        if add_messages {
+            return Update::new().messages(messages.iter().cloned().chain([answer.into()]));
+        }
+        Update::new().messages(before.to_vec())
+    })
+}
+
+fn handoff(
+    agent: String,
+    prefix: Option<&str>,
+    update: impl Fn(&[Message], ToolMessage, &str) -> Update + Send + Sync + 'static,
+) -> Tool {
+    let name = format!("{}{}", prefix.unwrap_or("transfer_to_"), normalize(&agent));
+    let description = format!("Ask agent '{agent}' for help");
+    let update = std::sync::Arc::new(update);
+    Tool::dynamic(name, description, json!({}), move |_, runtime| {
+        let (agent, update) = (agent.clone(), update.clone());
+        async move {
+            let text = format!("Successfully transferred to {agent}");
+            let answer = ToolMessage::success(runtime.call(), text);
+            let update = update(runtime.state().messages(), answer, &agent);
+            Command::new().update(update).goto(Goto::node(agent)).to_parent()
+        }
+    })
+}
+
+const BACK_PREFIX: &str = "transfer_back_to_";
+
+/// Creates the messages that hand the conversation back to a supervisor.
+pub(super) fn handoff_back_messages(agent: &str, supervisor: &str) -> [Message; 2] {
+    let tool = format!("{BACK_PREFIX}{}", normalize(supervisor));
+    let call = ToolCall::new(tool, json!({}), new_id());
+    let mut message = AiMessage::new(format!("Transferring back to {supervisor}"));
+    message.name = Some(agent.to_owned());
+    let text = format!("Successfully transferred back to {supervisor}");
+    let answer = ToolMessage::success(&call, text);
+    [message.tool_call(call).into(), answer.into()]
+}
+
+fn is_handoff_back(message: &AiMessage) -> bool {
+    message.tool_calls.iter().any(|it| it.name.starts_with(BACK_PREFIX))
+}
+
+/// Creates a tool with which a supervisor forwards an agent's newest message as its own answer, and ends the run.
+pub fn forward_tool(supervisor: impl Into<String>) -> Tool {
+    let supervisor = supervisor.into();
+    let schema =
+        json!({"properties": {"from_agent": {"type": "string"}}, "required": ["from_agent"]});
+    let description = "Forwards the newest message of an agent to the user without changes.";
+    Tool::dynamic("forward_message", description, schema, move |args, runtime| {
+        let supervisor = supervisor.clone();
+        async move {
+            let from = args["from_agent"].as_str().unwrap_or_default().to_owned();
+            let messages = runtime.state().messages().iter().filter_map(Message::as_ai);
+            let messages: Vec<_> = messages.collect();
+            let is_source = |it: &&&AiMessage| {
+                let name = it.name.as_deref().unwrap_or_default();
+                name.to_lowercase() == from.to_lowercase() && !is_handoff_back(it)
+            };
+            let Some(source) = messages.iter().rev().find(is_source) else {
+                let names: BTreeSet<_> =
+                    messages.iter().filter_map(|it| it.name.as_deref()).collect();
+                let names: Vec<_> = names.into_iter().map(notation::python_str).collect();
+                let text = format!(
+                    "Could not find message from source agent {from}. Found names: {{{}}}",
+                    names.join(", ")
+                );
+                return ToolOutput::Value(text.into());
+            };
+            let mut copy = AiMessage::new(source.content.clone());
+            copy.name = Some(supervisor);
+            let update = Update::new().messages([Message::Ai(copy)]);
+            ToolOutput::Command(Command::new().update(update).goto(Goto::end()).to_parent())
+        }
+    })
+}

@@ -1,0 +1,64 @@
+//! A model that sees the names of agents in the content of messages.
+
+use async_trait::async_trait;
+use graph_core::NodeError;
+use serde_json::Value;
+
+use crate::{
+    message::{AiMessage, Message},
+    model::{ChatModel, ChunkSink, ModelProfile, OutputSchema, Prompt, SharedModel},
+};
+
+/// A model that sees `<name>..</name><content>..</content>` in place of the content of named AI messages.
+#[derive(Debug)]
+pub(super) struct InlineNames {
+    model: SharedModel,
+}
+
+impl InlineNames {
+    pub(super) fn new(model: SharedModel) -> Self {
+        Self { model }
+    }
+}
+
+fn with_names(prompt: &Prompt) -> Prompt {
+    let mut prompt = prompt.clone();
+    for message in &mut prompt.messages {
+        if let Message::Ai(AiMessage { name: Some(name), content, .. }) = message {
+            *content = format!("<name>{name}</name><content>{}</content>", content.text()).into();
+        }
+    }
+    prompt
+}
+
+/// Returns the text between two tags.
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(open)?;
+    Some(rest.split_once(close)?.0)
+}
+
+#[async_trait]
+impl ChatModel for InlineNames {
+    fn profile(&self) -> ModelProfile {
+        self.model.profile()
+    }
+
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError> {
+        let mut answer = self.model.call(&with_names(prompt), chunks).await?;
+        let text = answer.content.text();
+        if let Some(content) =
+            between(&text, "<content>", "</content>").filter(|_| text.contains("<name>"))
+        {
+            answer.content = content.into();
+        }
+        Ok(answer)
+    }
+
+    async fn structured(&self, prompt: &Prompt, schema: &OutputSchema) -> Result<Value, NodeError> {
+        self.model.structured(&with_names(prompt), schema).await
+    }
+}

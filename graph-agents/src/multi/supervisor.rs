@@ -1,0 +1,213 @@
+//! An agent that hands tasks to other agents.
+
+use std::sync::Arc;
+
+use graph_core::{
+    Checkpointer, Input, JsonState, JsonStateSchema, Persistence, START, StateGraph, SubgraphNode,
+    json::{JsonUpdate, json_subgraph},
+    subgraph,
+};
+use serde_json::{Value, json};
+
+use super::{
+    agent_name,
+    handoff::{handoff_back_messages, supervisor_handoff_tool},
+    inline_names::InlineNames,
+};
+use crate::{
+    Agent, AgentError, CompiledAgent,
+    message::{Message, messages_field, messages_from_json},
+    model::SharedModel,
+    state::MESSAGES,
+    tool::Tool,
+};
+
+/// Which messages of an agent the supervisor sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutputMode {
+    /// The last message, or the last two if the last one is a tool result.
+    #[default]
+    LastMessage,
+    /// All messages.
+    FullHistory,
+}
+
+/// Builder of a supervisor: an agent that hands tasks to other agents and gets their results back.
+///
+/// If the supervisor's model calls several handoff tools in one message, only one agent runs, as in
+/// `langgraph-supervisor`.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Supervisor {
+    model: SharedModel,
+    agents: Vec<CompiledAgent>,
+    name: String,
+    prompt: Option<String>,
+    tools: Vec<Tool>,
+    output_mode: OutputMode,
+    handoff_messages: bool,
+    handoff_back_messages: Option<bool>,
+    tool_prefix: Option<String>,
+    inline_names: bool,
+    checkpointer: Option<Arc<dyn Checkpointer>>,
+}
+
+impl Supervisor {
+    /// Creates a supervisor with a model and agents, which must have names.
+    pub fn new(model: SharedModel, agents: impl IntoIterator<Item = CompiledAgent>) -> Self {
+        Self {
+            model,
+            agents: agents.into_iter().collect(),
+            name: "supervisor".to_owned(),
+            prompt: None,
+            tools: Vec::new(),
+            output_mode: OutputMode::LastMessage,
+            handoff_messages: true,
+            handoff_back_messages: None,
+            tool_prefix: None,
+            inline_names: false,
+            checkpointer: None,
+        }
+    }
+
+    /// Sets the supervisor's name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the supervisor's system prompt.
+    pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = Some(prompt.into());
+        self
+    }
+
+    /// Adds tools that the supervisor itself can call.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// Sets which messages of an agent the supervisor sees.
+    pub fn output_mode(mut self, mode: OutputMode) -> Self {
+        self.output_mode = mode;
+        self
+    }
+
+    /// Sets whether agents see the handoff, and the supervisor the return.
+    pub fn handoff_messages(mut self, add: bool) -> Self {
+        self.handoff_messages = add;
+        self
+    }
+
+    /// Sets whether the supervisor sees the return. By default, as [`handoff_messages`](Self::handoff_messages).
+    pub fn handoff_back_messages(mut self, add: bool) -> Self {
+        self.handoff_back_messages = Some(add);
+        self
+    }
+
+    /// Sets the prefix of the handoff tools' names. The default is `transfer_to_`.
+    pub fn handoff_tool_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.tool_prefix = Some(prefix.into());
+        self
+    }
+
+    /// Shows the supervisor's model which agent wrote a message, for providers that drop the names of messages.
+    pub fn inline_agent_names(mut self) -> Self {
+        self.inline_names = true;
+        self
+    }
+
+    /// Sets the checkpointer that stores the conversations.
+    pub fn checkpointer(self, checkpointer: impl Checkpointer + 'static) -> Self {
+        self.shared_checkpointer(Arc::new(checkpointer))
+    }
+
+    /// Sets a checkpointer that is shared.
+    pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
+        self.checkpointer = Some(checkpointer);
+        self
+    }
+
+    /// Compiles the supervisor and its agents into one graph.
+    pub fn compile(self) -> Result<CompiledAgent, AgentError> {
+        let names = self.agents.iter().map(|it| agent_name::require(it).map(str::to_owned));
+        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+        let invalid = |error: &dyn std::fmt::Display| AgentError::value(error.to_string());
+        let schema =
+            JsonStateSchema::new([(MESSAGES, messages_field())]).map_err(|it| invalid(&it))?;
+        let supervisor = self.supervisor_agent(&names)?;
+        let mut graph: StateGraph<JsonState> = schema.graph();
+        graph = graph
+            .node(json_subgraph(&self.name, supervisor.graph(), Persistence::Invocation))
+            .edge(START, self.name.clone());
+        for (name, agent) in names.iter().zip(&self.agents) {
+            let node = self.agent_node(name, agent, &schema);
+            graph = graph.node(node).edge(name.clone(), self.name.clone());
+        }
+        if let Some(checkpointer) = self.checkpointer {
+            graph = graph.shared_checkpointer(checkpointer);
+        }
+        let graph = graph.compile().map_err(|it| invalid(&it))?;
+        Ok(CompiledAgent::new(graph, schema, Some(self.name)))
+    }
+
+    fn supervisor_agent(&self, names: &[String]) -> Result<CompiledAgent, AgentError> {
+        let model: SharedModel = match self.inline_names {
+            true => Arc::new(InlineNames::new(self.model.clone())),
+            false => self.model.clone(),
+        };
+        let prefix = self.tool_prefix.as_deref();
+        let handoffs = names
+            .iter()
+            .map(|it| supervisor_handoff_tool(it.clone(), prefix, self.handoff_messages));
+        let mut agent = Agent::with_shared_model(model)
+            .name(self.name.clone())
+            .tools(self.tools.iter().cloned())
+            .tools(handoffs);
+        if let Some(prompt) = &self.prompt {
+            agent = agent.prompt(prompt.clone());
+        }
+        agent.compile()
+    }
+
+    /// Creates the node that runs an agent and shortens its output.
+    fn agent_node(
+        &self,
+        name: &str,
+        agent: &CompiledAgent,
+        schema: &JsonStateSchema,
+    ) -> SubgraphNode<JsonState, ()> {
+        let (child, parent) = (agent.schema().clone(), schema.clone());
+        let back = self.handoff_back_messages.unwrap_or(self.handoff_messages);
+        let (mode, agent_name, supervisor) = (self.output_mode, name.to_owned(), self.name.clone());
+        subgraph(
+            name,
+            agent.graph(),
+            move |state: &JsonState| -> Input<JsonState> {
+                let messages = state.get(MESSAGES).cloned().unwrap_or_else(|| json!([]));
+                let input = child.input(json!({ MESSAGES: messages }));
+                input.expect("messages of one agent are valid messages of another")
+            },
+            move |state: JsonState| -> JsonUpdate {
+                let messages = state.get(MESSAGES).cloned().unwrap_or_else(|| json!([]));
+                let mut messages = shorten(messages_from_json(messages).unwrap_or_default(), mode);
+                if back {
+                    messages.extend(handoff_back_messages(&agent_name, &supervisor));
+                }
+                let messages = serde_json::to_value(messages).unwrap_or(Value::Null);
+                let update = parent.update(json!({ MESSAGES: messages }));
+                update.expect("messages are not nested too deeply, because they come from a state")
+            },
+        )
+    }
+}
+
+fn shorten(mut messages: Vec<Message>, mode: OutputMode) -> Vec<Message> {
+    let keep = match (mode, messages.last()) {
+        (OutputMode::FullHistory, _) => messages.len(),
+        (OutputMode::LastMessage, Some(Message::Tool(_))) => 2,
+        (OutputMode::LastMessage, _) => 1,
+    };
+    messages.split_off(messages.len().saturating_sub(keep))
+}

@@ -1,0 +1,130 @@
+//! Texts that models see: values in Python's notation and in JSON with spaces, as LangChain writes them.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+/// Formats a value as Python's `repr` does: `{'a': 'x', 'b': None}`.
+pub fn python(value: &Value) -> String {
+    let mut out = String::new();
+    write_python(&mut out, value);
+    out
+}
+
+/// Formats an object as Python's `repr` does.
+pub fn python_object(object: &Map<String, Value>) -> String {
+    let mut out = String::new();
+    write_object(&mut out, object);
+    out
+}
+
+/// Formats a string as Python's `repr` does: in single quotes, unless it contains one and no double quote.
+pub fn python_str(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut out = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => push_escape(&mut out, c),
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+/// Formats a list of strings as Python's `repr` does.
+pub fn python_list<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> String {
+    let items: Vec<_> = items.into_iter().map(|it| python_str(it.as_ref())).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// Formats a value as JSON with a space after each comma and colon, like Python's `json.dumps`. Keeps characters
+/// outside ASCII.
+pub fn spaced_json(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(spaced_json).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(object) => {
+            let entries = object.iter().map(|(key, value)| {
+                format!("{}: {}", Value::from(key.as_str()), spaced_json(value))
+            });
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        scalar => scalar.to_string(),
+    }
+}
+
+fn write_python(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("None"),
+        Value::Bool(true) => out.push_str("True"),
+        Value::Bool(false) => out.push_str("False"),
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::String(text) => out.push_str(&python_str(text)),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push_str(", ");
+                }
+                write_python(out, item);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => write_object(out, object),
+    }
+}
+
+fn write_object(out: &mut String, object: &Map<String, Value>) {
+    out.push('{');
+    for (index, (key, value)) in object.iter().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(&python_str(key));
+        out.push_str(": ");
+        write_python(out, value);
+    }
+    out.push('}');
+}
+
+fn push_escape(out: &mut String, c: char) {
+    let code = u32::from(c);
+    let escaped =
+        if code < 0x100 { write!(out, "\\x{code:02x}") } else { write!(out, "\\u{code:04x}") };
+    escaped.expect("writing to a string does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{python, python_str, spaced_json};
+
+    #[test]
+    fn values_are_written_in_python_notation() {
+        let value = json!({"a": "x", "b": null, "c": [true, 1.5]});
+        assert_eq!(python(&value), "{'a': 'x', 'b': None, 'c': [True, 1.5]}");
+    }
+
+    #[test]
+    fn quotes_are_chosen_as_in_python() {
+        assert_eq!(python_str("it's"), "\"it's\"");
+        assert_eq!(python_str("it's \"x\"\n"), "'it\\'s \"x\"\\n'");
+    }
+
+    #[test]
+    fn json_has_spaces_and_keeps_unicode() {
+        assert_eq!(spaced_json(&json!({"a": [1, "ü"]})), "{\"a\": [1, \"ü\"]}");
+    }
+}

@@ -1,0 +1,179 @@
+//! Structured output: how an agent's response is obtained and checked.
+
+mod parse;
+
+use std::{fmt, sync::Arc};
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value};
+
+pub(crate) use parse::{parse_text, parse_value};
+
+use crate::{AgentError, model::OutputSchema};
+
+/// How an agent obtains a structured response.
+#[derive(Clone, Debug)]
+pub struct ResponseFormat {
+    /// The alternatives. By provider, only the first is used.
+    pub schemas: Vec<ResponseSchema>,
+    /// By provider or by tool.
+    pub strategy: Strategy,
+    /// What happens when the model's data does not match the schema. Used by tool only.
+    pub errors: OutputErrors,
+    /// Text of the tool message that confirms a response. `None`: a text with the value. Used by tool only.
+    pub tool_message: Option<String>,
+    /// Whether the provider must follow the schema exactly. Used by provider only.
+    pub strict: Option<bool>,
+}
+
+/// How a structured response is obtained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// By provider if the model supports it, otherwise by tool.
+    #[default]
+    Auto,
+    /// The provider restricts the response to the schema.
+    Provider,
+    /// The model calls a tool whose arguments are the response.
+    Tool,
+}
+
+/// A schema of a structured response.
+#[derive(Clone)]
+pub struct ResponseSchema {
+    /// Name of the schema, and of the tool.
+    pub name: String,
+    /// Description of the schema for the model.
+    pub description: String,
+    /// The JSON Schema.
+    pub schema: Value,
+    /// Whether the data is validated and converted.
+    pub checked: bool,
+    /// Formats a response for the message that confirms it.
+    pub format: Arc<dyn Fn(&Value) -> String + Send + Sync>,
+}
+
+/// What happens when the model's data does not match the schema, or when it returns several responses.
+#[derive(Clone)]
+pub struct OutputErrors(Arc<dyn Fn(&AgentError) -> Option<String> + Send + Sync>);
+
+impl OutputErrors {
+    /// Tells the model the text that the function returns. The run fails if it returns `None`.
+    pub fn retry_with(
+        answer: impl Fn(&AgentError) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(answer))
+    }
+
+    /// Fails the run.
+    pub fn raise() -> Self {
+        Self::retry_with(|_| None)
+    }
+
+    /// Returns the text that the model is told by default.
+    pub fn default_text(error: &AgentError) -> String {
+        format!("Error: {error}\n Please fix your mistakes.")
+    }
+
+    pub(crate) fn answer(&self, error: &AgentError) -> Option<String> {
+        (self.0)(error)
+    }
+}
+
+impl Default for OutputErrors {
+    fn default() -> Self {
+        Self::retry_with(|error| Some(Self::default_text(error)))
+    }
+}
+
+impl fmt::Debug for OutputErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OutputErrors")
+    }
+}
+
+impl ResponseFormat {
+    /// Creates a format for responses of type `T`.
+    pub fn of<T: JsonSchema>() -> Self {
+        Self::new([ResponseSchema::of::<T>()])
+    }
+
+    /// Creates a format with alternatives.
+    pub fn new(schemas: impl IntoIterator<Item = ResponseSchema>) -> Self {
+        Self {
+            schemas: schemas.into_iter().collect(),
+            strategy: Strategy::Auto,
+            errors: OutputErrors::default(),
+            tool_message: None,
+            strict: None,
+        }
+    }
+
+    /// Sets the strategy.
+    #[must_use]
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Returns the strategy for a model with or without native support.
+    pub(crate) fn resolve(&self, native: bool) -> Strategy {
+        match self.strategy {
+            Strategy::Auto if native => Strategy::Provider,
+            Strategy::Auto => Strategy::Tool,
+            chosen => chosen,
+        }
+    }
+
+    pub(crate) fn schema(&self, name: &str) -> Option<&ResponseSchema> {
+        self.schemas.iter().find(|it| it.name == name)
+    }
+
+    pub(crate) fn output_schema(&self) -> Option<OutputSchema> {
+        self.schemas.first().map(|it| OutputSchema {
+            name: it.name.clone(),
+            schema: it.schema.clone(),
+            strict: self.strict,
+        })
+    }
+}
+
+impl ResponseSchema {
+    /// Creates the schema of `T`.
+    pub fn of<T: JsonSchema>() -> Self {
+        let schema = schemars::schema_for!(T).to_value();
+        let description = schema["description"].as_str().unwrap_or_default().to_owned();
+        Self { description, ..Self::new(T::schema_name(), schema) }
+    }
+
+    /// Creates a schema from a JSON Schema.
+    pub fn new(name: impl Into<String>, schema: Value) -> Self {
+        let order = parse::field_order(&schema);
+        let format = move |value: &Value| match value {
+            Value::Object(object) => parse::format_fields(object, &order),
+            other => crate::notation::python(other),
+        };
+        Self {
+            name: name.into(),
+            description: String::new(),
+            schema,
+            checked: true,
+            format: Arc::new(format),
+        }
+    }
+
+    /// Validates data and converts it to the schema's types.
+    pub(crate) fn check(&self, data: &Map<String, Value>) -> Result<Value, AgentError> {
+        parse_value(self.checked, &self.name, &self.schema, data)
+    }
+}
+
+impl fmt::Debug for ResponseSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseSchema")
+            .field("name", &self.name)
+            .field("schema", &self.schema)
+            .field("checked", &self.checked)
+            .finish_non_exhaustive()
+    }
+}

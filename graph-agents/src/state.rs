@@ -1,0 +1,118 @@
+//! The state of an agent as its tools and middleware see it.
+
+use std::sync::Arc;
+
+use graph_core::{JsonFieldKind, NodeError, json::JsonInput};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::message::{Message, messages_from_json};
+
+/// Name of the field that holds the conversation.
+pub const MESSAGES: &str = "messages";
+/// Name of the field that holds the structured response.
+pub const STRUCTURED_RESPONSE: &str = "structured_response";
+/// Name of the field that holds the destination of a jump.
+pub const JUMP_TO: &str = "jump_to";
+
+/// A snapshot of an agent's state. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AgentState {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    messages: Vec<Message>,
+    fields: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Input(JsonInput),
+    Fields(Map<String, Value>),
+}
+
+impl AgentState {
+    /// Reads the state from the input of a node or branch.
+    pub fn from_input(input: &JsonInput) -> Result<Self, NodeError> {
+        let messages = parse(input.get(MESSAGES))?;
+        Ok(Self { inner: Arc::new(Inner { messages, fields: Source::Input(input.clone()) }) })
+    }
+
+    /// Creates a state from its fields.
+    pub fn from_fields(fields: Map<String, Value>) -> Result<Self, NodeError> {
+        let messages = parse(fields.get(MESSAGES))?;
+        Ok(Self { inner: Arc::new(Inner { messages, fields: Source::Fields(fields) }) })
+    }
+
+    /// Creates a state that holds only messages.
+    pub fn from_messages(messages: Vec<Message>) -> Self {
+        Self { inner: Arc::new(Inner { messages, fields: Source::Fields(Map::new()) }) }
+    }
+
+    /// Returns the conversation.
+    pub fn messages(&self) -> &[Message] {
+        &self.inner.messages
+    }
+
+    /// Returns the value of a field, or `None` if it has none.
+    pub fn get(&self, field: &str) -> Option<&Value> {
+        match &self.inner.fields {
+            Source::Input(input) => input.get(field),
+            Source::Fields(fields) => fields.get(field),
+        }
+    }
+
+    /// Returns the value of a field as `T`, or `None` if the field has no value or another type.
+    pub fn get_as<T: DeserializeOwned>(&self, field: &str) -> Option<T> {
+        T::deserialize(self.get(field)?).ok()
+    }
+
+    /// Returns all fields that have a value.
+    pub fn to_fields(&self) -> Map<String, Value> {
+        match &self.inner.fields {
+            Source::Fields(fields) => fields.clone(),
+            Source::Input(input) => match input.to_value() {
+                Value::Object(fields) => fields,
+                _ => Map::new(),
+            },
+        }
+    }
+}
+
+fn parse(messages: Option<&Value>) -> Result<Vec<Message>, NodeError> {
+    match messages {
+        None => Ok(Vec::new()),
+        Some(value) => messages_from_json(value.clone()).map_err(NodeError::terminal),
+    }
+}
+
+/// A field of an agent's state, in addition to the messages.
+#[derive(Clone, Debug)]
+pub struct StateField {
+    pub(crate) name: String,
+    pub(crate) kind: JsonFieldKind,
+    pub(crate) input: bool,
+    pub(crate) output: bool,
+}
+
+impl StateField {
+    /// Creates a field that is part of a run's input and output.
+    pub fn new(name: impl Into<String>, kind: JsonFieldKind) -> Self {
+        Self { name: name.into(), kind, input: true, output: true }
+    }
+
+    /// Creates a field that is part of neither input nor output.
+    pub fn private(name: impl Into<String>, kind: JsonFieldKind) -> Self {
+        Self::new(name, kind).visible(false, false)
+    }
+
+    /// Sets whether the field is part of a run's input and output.
+    #[must_use]
+    pub fn visible(mut self, input: bool, output: bool) -> Self {
+        self.input = input;
+        self.output = output;
+        self
+    }
+}

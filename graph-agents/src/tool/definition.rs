@@ -1,0 +1,318 @@
+//! Definition of a tool.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use graph_core::NodeError;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::{
+    output::{IntoToolOutput, ToolOutput},
+    runtime::ToolRuntime,
+    schema,
+};
+use crate::AgentError;
+
+type Body = Arc<
+    dyn Fn(Map<String, Value>, ToolRuntime) -> BoxFuture<'static, Result<ToolOutput, NodeError>>
+        + Send
+        + Sync,
+>;
+
+/// A tool that a model can call. Cheap to clone.
+///
+/// The attribute macro [`tool`](macro@crate::tool) creates one from an async function. [`Tool::new`] creates one from a
+/// closure, and [`Tool::dynamic`] one whose schema is known only at run time.
+///
+/// ```
+/// use graph_agents::Tool;
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add { a: i64, b: i64 }
+///
+/// let add = Tool::new("add", "Adds two numbers.", |args: Add, _| async move { args.a + args.b });
+/// assert_eq!(add.name(), "add");
+/// ```
+#[derive(Clone)]
+pub struct Tool {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    name: String,
+    description: String,
+    schema: Value,
+    injected: Vec<Injected>,
+    return_direct: bool,
+    exceptions: Option<ExceptionAnswer>,
+    reads_state: bool,
+    timeout: Option<Duration>,
+    body: Body,
+}
+
+/// An argument that is filled in from the state. The model does not see it and cannot set it.
+#[derive(Clone, Debug)]
+struct Injected {
+    arg: String,
+    field: String,
+    default: Option<Value>,
+}
+
+/// How a tool answers its own [`AgentError::tool`] errors.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum ExceptionAnswer {
+    /// The error's message.
+    Message,
+    /// This text.
+    Text(String),
+    /// The result of a function of the message.
+    With(Arc<dyn Fn(&str) -> String + Send + Sync>),
+}
+
+impl Tool {
+    /// Creates a tool from an async function. The schema of its arguments is the JSON Schema of `A`.
+    pub fn new<A, F, Fut, R, M>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: F,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Fn(A, ToolRuntime) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolOutput<M>,
+    {
+        let name = name.into();
+        let schema = schemars::schema_for!(A).to_value();
+        let function = Arc::new(function);
+        let tool = name.clone();
+        Self::from_body(
+            name,
+            description.into(),
+            schema,
+            Arc::new(move |args, runtime| {
+                let (function, tool) = (function.clone(), tool.clone());
+                Box::pin(async move {
+                    let args = A::deserialize(Value::Object(args)).map_err(|error| {
+                        AgentError::named(
+                            AgentError::TOOL_INVOCATION,
+                            format!(
+                                "the arguments of tool `{tool}` do not match its type: {error}"
+                            ),
+                        )
+                    })?;
+                    function(args, runtime).await.into_tool_output()
+                })
+            }),
+        )
+    }
+
+    /// Creates a tool whose arguments are described by a JSON Schema, for tools that are found at run time.
+    ///
+    /// The function receives the arguments after validation: with coerced types, with defaults, and without unknown
+    /// arguments.
+    pub fn dynamic<F, Fut, R, M>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        schema: Value,
+        function: F,
+    ) -> Self
+    where
+        F: Fn(Map<String, Value>, ToolRuntime) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolOutput<M>,
+    {
+        let body: Body = Arc::new(move |args, runtime| {
+            let future = function(args, runtime);
+            Box::pin(async move { future.await.into_tool_output() })
+        });
+        Self::from_body(name.into(), description.into(), schema, body)
+    }
+
+    fn from_body(name: String, description: String, schema: Value, body: Body) -> Self {
+        let inner = Inner {
+            name,
+            description,
+            schema: without_metadata(schema),
+            injected: Vec::new(),
+            return_direct: false,
+            exceptions: None,
+            reads_state: true,
+            timeout: None,
+            body,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    fn edit(mut self, edit: impl FnOnce(&mut Inner)) -> Self {
+        edit(Arc::make_mut(&mut self.inner));
+        self
+    }
+
+    /// Fills an argument from a field of the state. The call fails if the field has no value.
+    #[must_use]
+    pub fn inject(self, arg: impl Into<String>, field: impl Into<String>) -> Self {
+        let injected = Injected { arg: arg.into(), field: field.into(), default: None };
+        self.edit(|it| it.injected.push(injected))
+    }
+
+    /// Fills an argument from a field of the state, or with `default` if the field has no value.
+    #[must_use]
+    pub fn inject_or(
+        self,
+        arg: impl Into<String>,
+        field: impl Into<String>,
+        default: Value,
+    ) -> Self {
+        let injected = Injected { arg: arg.into(), field: field.into(), default: Some(default) };
+        self.edit(|it| it.injected.push(injected))
+    }
+
+    /// Ends the agent's loop after this tool, unless other tools were called with it.
+    #[must_use]
+    pub fn return_direct(self) -> Self {
+        self.edit(|it| it.return_direct = true)
+    }
+
+    /// Lets the tool answer its own [`AgentError::tool`] errors. Other errors are not affected.
+    #[must_use]
+    pub fn handle_exceptions(self, answer: ExceptionAnswer) -> Self {
+        self.edit(|it| it.exceptions = Some(answer))
+    }
+
+    /// Sets whether the tool reads the state. If no tool does, an agent does not store its state with every call.
+    #[must_use]
+    pub fn reads_state(self, reads: bool) -> Self {
+        self.edit(|it| it.reads_state = reads)
+    }
+
+    /// Fails a call that takes longer than `limit`.
+    #[must_use]
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.edit(|it| it.timeout = Some(limit))
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Returns the description for the model.
+    pub fn description(&self) -> &str {
+        &self.inner.description
+    }
+
+    /// Returns the JSON Schema of the arguments that the model sees.
+    pub fn schema(&self) -> &Value {
+        &self.inner.schema
+    }
+
+    /// Returns whether the tool ends the agent's loop.
+    pub fn is_return_direct(&self) -> bool {
+        self.inner.return_direct
+    }
+
+    /// Returns whether the tool reads the state.
+    pub(crate) fn needs_state(&self) -> bool {
+        self.inner.reads_state || !self.inner.injected.is_empty()
+    }
+
+    /// Returns the arguments that are filled in from the state.
+    pub(crate) fn injected_args(
+        &self,
+        runtime: &ToolRuntime,
+    ) -> Result<Map<String, Value>, AgentError> {
+        let value = |it: &Injected| {
+            let value = runtime.state().get(&it.field).cloned().or_else(|| it.default.clone());
+            let value = value.ok_or_else(|| AgentError::named("KeyError", it.field.clone()))?;
+            Ok((it.arg.clone(), value))
+        };
+        self.inner.injected.iter().map(value).collect()
+    }
+
+    /// Validates the model's arguments. Faults of injected arguments cannot occur, because the schema lacks them.
+    pub(crate) fn check_args(
+        &self,
+        args: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, Vec<schema::Fault>> {
+        schema::check(&self.inner.schema, args)
+    }
+
+    /// Runs the tool with validated arguments.
+    pub(crate) async fn run(
+        &self,
+        args: Map<String, Value>,
+        runtime: ToolRuntime,
+    ) -> Result<ToolOutput, NodeError> {
+        let running = (self.inner.body)(args, runtime);
+        match self.inner.timeout {
+            None => running.await,
+            Some(limit) => match tokio::time::timeout(limit, running).await {
+                Ok(result) => result,
+                Err(_) => Err(AgentError::named(
+                    "TimeoutError",
+                    format!("tool `{}` did not finish within {limit:?}", self.name()),
+                )
+                .into()),
+            },
+        }
+    }
+
+    /// Returns the tool's own answer to an error, if it has one.
+    pub(crate) fn answer_exception(&self, error: &NodeError) -> Option<String> {
+        let error = error.downcast_ref::<AgentError>()?;
+        if error.name() != AgentError::TOOL_EXCEPTION {
+            return None;
+        }
+        Some(match self.inner.exceptions.as_ref()? {
+            ExceptionAnswer::Message => error.message().to_owned(),
+            ExceptionAnswer::Text(text) => text.clone(),
+            ExceptionAnswer::With(answer) => answer(error.message()),
+        })
+    }
+}
+
+/// Removes the keys of a generated schema that mean nothing to a model.
+fn without_metadata(mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("$schema");
+        object.remove("title");
+        object.entry("type").or_insert_with(|| json!("object"));
+        object.entry("properties").or_insert_with(|| json!({}));
+    }
+    schema
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool")
+            .field("name", &self.name())
+            .field("schema", &self.schema())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ExceptionAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message => f.write_str("Message"),
+            Self::Text(text) => f.debug_tuple("Text").field(text).finish(),
+            Self::With(_) => f.write_str("With"),
+        }
+    }
+}
+
+/// A tool that the provider executes, such as a web search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderTool {
+    /// Name of the tool.
+    pub name: String,
+    /// The tool's definition in the provider's format.
+    pub definition: Value,
+}

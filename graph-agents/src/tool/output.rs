@@ -1,0 +1,75 @@
+//! Results of tools.
+
+use graph_core::NodeError;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{command::Command, message::ToolMessage};
+
+/// The result of a tool.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ToolOutput {
+    /// A value. The model sees a text as it is and other values as JSON.
+    Value(Value),
+    /// Content for the model, and an artifact for the application that the model does not see.
+    WithArtifact {
+        /// The content.
+        content: Value,
+        /// The artifact.
+        artifact: Value,
+    },
+    /// A message, which must be the answer to the call.
+    Message(ToolMessage),
+    /// A command. Its update must contain the answer to the call.
+    Command(Command),
+    /// Several commands and messages, exactly one of which is the answer to the call.
+    Many(Vec<ToolOutput>),
+}
+
+/// A type that a tool can return: a serialisable value, a [`ToolOutput`], a [`Command`], or a `Result` of these.
+///
+/// `M` is a marker type that prevents overlapping implementations. It is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "not a valid return type of a tool",
+    note = "return a value that implements `Serialize`, a `ToolOutput`, a `Command`, or a `Result` of these"
+)]
+pub trait IntoToolOutput<M> {
+    /// Converts the returned value.
+    fn into_tool_output(self) -> Result<ToolOutput, NodeError>;
+}
+
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct IsValue;
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct IsOutput;
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct IsResult<M>(std::marker::PhantomData<M>);
+
+impl<T: Serialize> IntoToolOutput<IsValue> for T {
+    fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
+        Ok(ToolOutput::Value(serde_json::to_value(self).map_err(NodeError::terminal)?))
+    }
+}
+
+impl IntoToolOutput<IsOutput> for ToolOutput {
+    fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
+        Ok(self)
+    }
+}
+
+impl IntoToolOutput<IsOutput> for Command {
+    fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
+        Ok(ToolOutput::Command(self))
+    }
+}
+
+impl<T: IntoToolOutput<M>, M, E: Into<NodeError>> IntoToolOutput<IsResult<M>> for Result<T, E> {
+    fn into_tool_output(self) -> Result<ToolOutput, NodeError> {
+        self.map_err(Into::into)?.into_tool_output()
+    }
+}

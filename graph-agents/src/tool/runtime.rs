@@ -1,0 +1,55 @@
+//! What a tool can use besides its arguments.
+
+use std::sync::Arc;
+
+use graph_core::{Context, NodeError, store::Store};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{AgentState, message::ToolCall};
+
+/// Gives a tool access to its call, to the agent's state and to the run.
+#[derive(Clone, Debug)]
+pub struct ToolRuntime {
+    call: ToolCall,
+    state: AgentState,
+    context: Context,
+}
+
+impl ToolRuntime {
+    pub(crate) fn new(call: ToolCall, state: AgentState, context: Context) -> Self {
+        Self { call, state, context }
+    }
+
+    /// Returns the call.
+    pub fn call(&self) -> &ToolCall {
+        &self.call
+    }
+
+    /// Returns the state before the step. It contains the message with the call, but no results of its siblings.
+    pub fn state(&self) -> &AgentState {
+        &self.state
+    }
+
+    /// Returns the context of the task.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Returns the long-term store of the graph, if it has one.
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.context.store()
+    }
+
+    /// Asks a person: interrupts the run with a question and returns the answer when the run is resumed.
+    ///
+    /// The first call returns an error, which the tool must return with `?`. When the run is resumed, the tool starts
+    /// over.
+    pub fn interrupt<A: DeserializeOwned>(&self, question: impl Serialize) -> Result<A, NodeError> {
+        self.context.interrupt(question)
+    }
+
+    /// Sends a value to the custom stream.
+    pub async fn emit(&self, value: impl Serialize) {
+        self.context.emit(value).await;
+    }
+}

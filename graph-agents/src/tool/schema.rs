@@ -1,0 +1,241 @@
+//! Validation of values against a JSON Schema, with the conversions that pydantic makes.
+//!
+//! Models often write numbers as texts. Texts that are numbers pass as numbers, and whole floats pass as integers; a
+//! number never passes as a text. Unknown object keys are dropped and defaults are filled in.
+
+mod number;
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::notation;
+
+/// A part of a value that does not match its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Path of the part, from the outside in.
+    pub path: Vec<String>,
+    /// Kind of the fault, such as `missing` or `int_parsing`.
+    pub kind: &'static str,
+    /// Description of the fault.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.join("."), self.message)
+    }
+}
+
+/// Validates an object against a schema. Returns the converted object, or all faults.
+pub fn check(
+    schema: &Value,
+    object: &Map<String, Value>,
+) -> Result<Map<String, Value>, Vec<Fault>> {
+    let mut checker = Checker { root: schema, path: Vec::new(), faults: Vec::new() };
+    let converted = checker.object(schema, object);
+    if checker.faults.is_empty() { Ok(converted) } else { Err(checker.faults) }
+}
+
+struct Checker<'a> {
+    root: &'a Value,
+    path: Vec<String>,
+    faults: Vec<Fault>,
+}
+
+impl<'a> Checker<'a> {
+    fn object(&mut self, schema: &'a Value, object: &Map<String, Value>) -> Map<String, Value> {
+        let Some(properties) = schema["properties"].as_object() else { return object.clone() };
+        let mut converted = Map::new();
+        for name in ordered_names(schema, properties) {
+            let property = &properties[name];
+            match object.get(name) {
+                Some(value) => {
+                    self.path.push(name.to_owned());
+                    let value = self.value(property, value);
+                    self.path.pop();
+                    converted.insert(name.to_owned(), value);
+                }
+                None => match property.get("default") {
+                    Some(default) => drop(converted.insert(name.to_owned(), default.clone())),
+                    None if is_required(schema, name) => {
+                        self.path.push(name.to_owned());
+                        self.fault("missing", "Field required");
+                        self.path.pop();
+                    }
+                    None => {}
+                },
+            }
+        }
+        if schema.get("additionalProperties").is_some_and(|it| *it != Value::Bool(false)) {
+            let unknown = object.iter().filter(|(name, _)| !properties.contains_key(*name));
+            converted.extend(unknown.map(|(name, value)| (name.clone(), value.clone())));
+        }
+        converted
+    }
+
+    fn value(&mut self, schema: &'a Value, value: &Value) -> Value {
+        let schema = self.resolve(schema);
+        if let Some(options) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
+            return self.any_of(options, value);
+        }
+        if let Some(allowed) = allowed_values(schema) {
+            if !allowed.contains(&value) {
+                let message = format!("Input should be {}", one_of(&allowed));
+                self.fault("literal_error", &message);
+            }
+            return value.clone();
+        }
+        let types = type_names(schema);
+        if types.is_empty() || (value.is_null() && types.contains(&"null")) {
+            return value.clone();
+        }
+        let Some(name) = types.into_iter().find(|it| *it != "null") else {
+            self.fault("none_required", "Input should be None");
+            return value.clone();
+        };
+        self.typed(name, schema, value)
+    }
+
+    fn typed(&mut self, name: &str, schema: &'a Value, value: &Value) -> Value {
+        let converted = match name {
+            "string" if value.is_string() => Ok(value.clone()),
+            "string" => Err(("string_type", "Input should be a valid string")),
+            "integer" => number::to_integer(value),
+            "number" => number::to_float(value),
+            "boolean" => number::to_boolean(value),
+            "array" => match value {
+                Value::Array(items) => return self.array(schema, items),
+                _ => Err(("list_type", "Input should be a valid list")),
+            },
+            "object" => match value {
+                Value::Object(object) => return Value::Object(self.object(schema, object)),
+                _ => Err(("dict_type", "Input should be a valid dictionary")),
+            },
+            _ => Ok(value.clone()),
+        };
+        converted.unwrap_or_else(|(kind, message)| {
+            self.fault(kind, message);
+            value.clone()
+        })
+    }
+
+    fn array(&mut self, schema: &'a Value, items: &[Value]) -> Value {
+        let Some(item_schema) = schema.get("items") else { return Value::from(items.to_vec()) };
+        let mut converted = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            self.path.push(index.to_string());
+            converted.push(self.value(item_schema, item));
+            self.path.pop();
+        }
+        Value::Array(converted)
+    }
+
+    /// Returns the conversion by the first option that matches. If none does, reports the faults of the first option
+    /// that is not `null`.
+    fn any_of(&mut self, options: &'a [Value], value: &Value) -> Value {
+        let mut first_faults = None;
+        for option in options {
+            let mut attempt =
+                Checker { root: self.root, path: self.path.clone(), faults: Vec::new() };
+            let converted = attempt.value(option, value);
+            if attempt.faults.is_empty() {
+                return converted;
+            }
+            if option["type"] != "null" {
+                first_faults.get_or_insert(attempt.faults);
+            }
+        }
+        self.faults.extend(first_faults.unwrap_or_default());
+        value.clone()
+    }
+
+    fn resolve(&self, schema: &'a Value) -> &'a Value {
+        let target = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#'));
+        target.and_then(|it| self.root.pointer(it)).unwrap_or(schema)
+    }
+
+    fn fault(&mut self, kind: &'static str, message: &str) {
+        self.faults.push(Fault { path: self.path.clone(), kind, message: message.to_owned() });
+    }
+}
+
+/// Returns the property names: required ones in the order of the schema, then the others.
+fn ordered_names<'a>(schema: &'a Value, properties: &'a Map<String, Value>) -> Vec<&'a str> {
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let others = properties.keys().map(String::as_str).filter(|it| !required.contains(it));
+    let known = required.iter().copied().filter(|it| properties.contains_key(*it));
+    known.chain(others).collect()
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    schema["required"].as_array().is_some_and(|it| it.iter().any(|it| it == name))
+}
+
+fn allowed_values(schema: &Value) -> Option<Vec<&Value>> {
+    match (&schema["enum"], schema.get("const")) {
+        (Value::Array(values), _) => Some(values.iter().collect()),
+        (_, Some(value)) => Some(vec![value]),
+        _ => None,
+    }
+}
+
+fn type_names(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Formats alternatives: `'a', 'b' or 'c'`.
+fn one_of(values: &[&Value]) -> String {
+    let texts: Vec<_> = values.iter().map(|it| notation::python(it)).collect();
+    match texts.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => texts.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::check;
+
+    fn faults(schema: &serde_json::Value, value: &serde_json::Value) -> Vec<String> {
+        let error = check(schema, value.as_object().unwrap()).unwrap_err();
+        error.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn values_are_converted_and_defaults_filled_in() {
+        let schema = json!({"properties": {
+            "a": {"type": "integer"}, "b": {"type": "number"}, "c": {"type": "boolean", "default": true}
+        }, "required": ["a", "b"]});
+        let value = json!({"a": "07", "b": 1, "unknown": 3});
+        let converted = check(&schema, value.as_object().unwrap()).unwrap();
+        assert_eq!(serde_json::Value::Object(converted), json!({"a": 7, "b": 1.0, "c": true}));
+    }
+
+    #[test]
+    fn faults_name_their_path() {
+        let schema = json!({"properties": {
+            "items": {"type": "array", "items": {"$ref": "#/$defs/item"}}, "n": {"type": "integer"}
+        }, "required": ["items", "n"], "$defs": {"item": {"enum": ["x", "y"]}}});
+        assert_eq!(
+            faults(&schema, &json!({"items": ["x", "z"]})),
+            ["items.1: Input should be 'x' or 'y'", "n: Field required"]
+        );
+    }
+
+    #[test]
+    fn optional_values_may_be_null() {
+        let schema =
+            json!({"properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}});
+        assert!(check(&schema, json!({"a": null}).as_object().unwrap()).is_ok());
+        assert_eq!(faults(&schema, &json!({"a": []})), ["a: Input should be a valid integer"]);
+    }
+}

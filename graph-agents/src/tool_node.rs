@@ -1,0 +1,257 @@
+//! The node that executes tool calls.
+
+mod errors;
+mod execute;
+mod validate;
+
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use graph_core::{
+    Context, JsonStateSchema, NodeError,
+    json::{JsonInput, JsonReturn},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use errors::ToolErrors;
+
+use crate::{
+    AgentError, AgentState,
+    command::{Command, Update},
+    message::{AiMessage, Message, ToolCall, ToolMessage},
+    tool::{InputKind, Tool, ToolAnswer, ToolHandler, ToolRequest, ToolWrapper},
+};
+
+/// Executes the tool calls of the newest AI message, all at once, and answers in the order of the calls.
+///
+/// ```
+/// use graph_agents::{Tool, ToolErrors, ToolNode};
+/// use serde_json::json;
+///
+/// let ping = Tool::dynamic("ping", "Answers pong.", json!({}), |_, _| async { "pong" });
+/// let node = ToolNode::new([ping]).errors(ToolErrors::answer_all());
+/// # let _ = node;
+/// ```
+#[derive(Clone, Debug)]
+pub struct ToolNode {
+    tools: Arc<[Tool]>,
+    errors: ToolErrors,
+    handler: ToolHandler,
+}
+
+/// A tool call sent to the node, with the state that the tool may read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SentCall {
+    pub(crate) tool_call: ToolCall,
+    #[serde(default)]
+    pub(crate) state: Map<String, Value>,
+}
+
+/// The results of a tool node.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ToolResults {
+    /// One message per call, in the order of the calls.
+    Messages(Vec<ToolMessage>),
+    /// One command per result, because at least one tool answered with a command.
+    Commands(Vec<Command>),
+}
+
+impl ToolNode {
+    /// Creates a node with these tools. If two tools have the same name, the later one takes the place of the earlier.
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Self {
+        Self::build(unique(tools).into(), ToolErrors::default(), &[])
+    }
+
+    /// Sets which errors the node answers with a message to the model instead of failing.
+    #[must_use]
+    pub fn errors(self, errors: ToolErrors) -> Self {
+        Self {
+            errors: errors.clone(),
+            handler: execute::handler(self.tools.clone(), errors),
+            ..self
+        }
+    }
+
+    /// Wraps the execution of each call. Call this method after [`errors`](Self::errors).
+    #[must_use]
+    pub fn wrap(self, wrapper: ToolWrapper) -> Self {
+        Self { handler: self.handler.wrapped_by(wrapper), ..self }
+    }
+
+    /// Creates a node with wrappers, the first of which is the outermost.
+    pub(crate) fn build(tools: Arc<[Tool]>, errors: ToolErrors, wrappers: &[ToolWrapper]) -> Self {
+        let innermost = execute::handler(tools.clone(), errors.clone());
+        let wrap = |inner: ToolHandler, it: &ToolWrapper| inner.wrapped_by(it.clone());
+        let handler = wrappers.iter().rev().fold(innermost, wrap);
+        Self { tools, errors, handler }
+    }
+
+    /// Returns the tools.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// Returns the tool with this name.
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|it| it.name() == name)
+    }
+
+    /// Runs as a node of a graph with a JSON state: on the state, or on a call that was sent to the node.
+    pub async fn run(
+        &self,
+        input: JsonInput,
+        context: Context,
+        schema: &JsonStateSchema,
+    ) -> Result<JsonReturn, NodeError> {
+        let results = match input.get("tool_call") {
+            Some(_) => {
+                let sent: SentCall =
+                    serde_json::from_value(input.to_value()).map_err(NodeError::terminal)?;
+                let state = AgentState::from_fields(sent.state)?;
+                self.run_calls(vec![sent.tool_call], &state, &context, InputKind::State).await?
+            }
+            None => self.run_state(&AgentState::from_input(&input)?, &context).await?,
+        };
+        results.stream(&context).await;
+        results.into_return(schema)
+    }
+
+    /// Executes the calls of the newest AI message of a state.
+    pub async fn run_state(
+        &self,
+        state: &AgentState,
+        context: &Context,
+    ) -> Result<ToolResults, NodeError> {
+        let calls = newest_calls(state.messages())?;
+        self.run_calls(calls, state, context, InputKind::State).await
+    }
+
+    /// Executes the calls of the newest AI message of a list.
+    pub async fn run_messages(
+        &self,
+        messages: Vec<Message>,
+        context: &Context,
+    ) -> Result<ToolResults, NodeError> {
+        let calls = newest_calls(&messages)?;
+        let state = AgentState::from_messages(messages);
+        self.run_calls(calls, &state, context, InputKind::List).await
+    }
+
+    /// Executes these calls.
+    pub async fn run_tool_calls(
+        &self,
+        calls: Vec<ToolCall>,
+        state: &AgentState,
+        context: &Context,
+    ) -> Result<ToolResults, NodeError> {
+        self.run_calls(calls, state, context, InputKind::State).await
+    }
+
+    async fn run_calls(
+        &self,
+        calls: Vec<ToolCall>,
+        state: &AgentState,
+        context: &Context,
+        input: InputKind,
+    ) -> Result<ToolResults, NodeError> {
+        let answers = calls.into_iter().map(|call| self.answer(call, state, context, input));
+        Ok(ToolResults::collect(try_join_all(answers).await?))
+    }
+
+    async fn answer(
+        &self,
+        call: ToolCall,
+        state: &AgentState,
+        context: &Context,
+        input: InputKind,
+    ) -> Result<ToolAnswer, NodeError> {
+        let tool = self.tool(&call.name).cloned();
+        let (state, context) = (state.clone(), context.clone());
+        let request = ToolRequest { call: call.clone(), tool, state, context, input };
+        let answer = self.handler.call(request).await;
+        answer.or_else(|error| self.errors.answer(&call, error).map(ToolAnswer::Message))
+    }
+}
+
+/// Keeps the last tool of each name, at the position of the first.
+pub(crate) fn unique(tools: impl IntoIterator<Item = Tool>) -> Vec<Tool> {
+    let mut unique: Vec<Tool> = Vec::new();
+    for tool in tools {
+        match unique.iter_mut().find(|it| it.name() == tool.name()) {
+            Some(earlier) => *earlier = tool,
+            None => unique.push(tool),
+        }
+    }
+    unique
+}
+
+fn newest_calls(messages: &[Message]) -> Result<Vec<ToolCall>, AgentError> {
+    if messages.is_empty() {
+        return Err(AgentError::value("No message found in input"));
+    }
+    let newest: Option<&AiMessage> = messages.iter().rev().find_map(Message::as_ai);
+    let newest = newest.ok_or_else(|| AgentError::value("No AIMessage found in input"))?;
+    Ok(newest.tool_calls.clone())
+}
+
+impl ToolResults {
+    fn collect(answers: Vec<ToolAnswer>) -> Self {
+        let mut flat = Vec::new();
+        answers.into_iter().for_each(|it| flatten(it, &mut flat));
+        if flat.iter().all(|it| matches!(it, ToolAnswer::Message(_))) {
+            let message = |it| match it {
+                ToolAnswer::Message(message) => Some(message),
+                ToolAnswer::Command(_) | ToolAnswer::Many(_) => None,
+            };
+            return Self::Messages(flat.into_iter().filter_map(message).collect());
+        }
+        let command = |it| match it {
+            ToolAnswer::Command(command) => Some(command),
+            ToolAnswer::Message(message) => {
+                Some(Command::new().update(Update::new().messages([message])))
+            }
+            ToolAnswer::Many(_) => None,
+        };
+        Self::Commands(flat.into_iter().filter_map(command).collect())
+    }
+
+    async fn stream(&self, context: &Context) {
+        if let Self::Messages(messages) = self {
+            for message in messages {
+                context.message(Message::Tool(message.clone())).await;
+            }
+        }
+    }
+
+    /// Converts the results into the return value of a node with a JSON state.
+    pub fn into_return(self, schema: &JsonStateSchema) -> Result<JsonReturn, NodeError> {
+        match self {
+            Self::Messages(messages) => {
+                let update = Update::new().messages(messages);
+                Ok(JsonReturn::Update(update.into_json(schema).map_err(NodeError::terminal)?))
+            }
+            Self::Commands(commands) => {
+                let commands = commands.into_iter().map(|it| it.into_graph_command(schema));
+                Ok(JsonReturn::Commands(commands.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+fn flatten(answer: ToolAnswer, flat: &mut Vec<ToolAnswer>) {
+    match answer {
+        ToolAnswer::Many(answers) => answers.into_iter().for_each(|it| flatten(it, flat)),
+        single => flat.push(single),
+    }
+}
+
+/// Chooses the node after the last message: `tools` if it is an AI message with tool calls, otherwise `__end__`.
+pub fn tools_condition(messages: &[Message]) -> Result<&'static str, AgentError> {
+    let last = messages
+        .last()
+        .ok_or_else(|| AgentError::value("No messages found in input state to tool_edge"))?;
+    let calls = last.as_ai().is_some_and(|it| !it.tool_calls.is_empty());
+    Ok(if calls { "tools" } else { "__end__" })
+}

@@ -1,0 +1,80 @@
+//! Which errors a tool node answers instead of failing.
+
+use std::{fmt, sync::Arc};
+
+use graph_core::NodeError;
+
+use crate::{
+    AgentError,
+    error::{error_name, is_failure, quoted},
+    message::{ToolCall, ToolMessage},
+};
+
+/// Which errors a tool node answers with a message to the model, instead of failing the run.
+///
+/// The default answers invalid arguments only. Interrupts are never answered.
+#[derive(Clone)]
+pub struct ToolErrors {
+    answer: Arc<dyn Fn(&NodeError) -> Option<String> + Send + Sync>,
+}
+
+impl ToolErrors {
+    /// Answers the errors for which the function returns a text.
+    pub fn answer_with(
+        answer: impl Fn(&NodeError) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { answer: Arc::new(answer) }
+    }
+
+    /// Answers no error.
+    pub fn raise() -> Self {
+        Self::answer_with(|_| None)
+    }
+
+    /// Answers all errors with their name and message.
+    pub fn answer_all() -> Self {
+        Self::answer_with(|error| Some(Self::default_text(error)))
+    }
+
+    /// Answers the errors that the function selects with their name and message.
+    pub fn answer_if(covers: impl Fn(&NodeError) -> bool + Send + Sync + 'static) -> Self {
+        Self::answer_with(move |error| covers(error).then(|| Self::default_text(error)))
+    }
+
+    /// Answers all errors with this text.
+    pub fn answer_text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::answer_with(move |_| Some(text.clone()))
+    }
+
+    /// Returns the text with the name and message of an error.
+    pub fn default_text(error: &NodeError) -> String {
+        format!("Error: {}\n Please fix your mistakes.", quoted(error))
+    }
+
+    /// Converts an error into the answer to its call, or returns it.
+    pub(super) fn answer(
+        &self,
+        call: &ToolCall,
+        error: NodeError,
+    ) -> Result<ToolMessage, NodeError> {
+        match (self.answer)(&error).filter(|_| is_failure(&error)) {
+            Some(content) => Ok(ToolMessage::error(call, content)),
+            None => Err(error),
+        }
+    }
+}
+
+impl Default for ToolErrors {
+    fn default() -> Self {
+        Self::answer_with(|error| {
+            (error_name(error) == AgentError::TOOL_INVOCATION).then(|| error.to_string())
+        })
+    }
+}
+
+impl fmt::Debug for ToolErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToolErrors")
+    }
+}

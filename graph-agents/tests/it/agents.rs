@@ -1,0 +1,108 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use graph_agents::{
+    Agent, AiMessage, Message, ScriptedModel, Tool, ToolCall,
+    middleware::{HumanInTheLoop, ModelCallLimit, ReviewRule},
+};
+use graph_core::MemorySaver;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+fn calls(names: &[&str]) -> AiMessage {
+    let call = |(index, name): (usize, &&str)| ToolCall::new(*name, json!({}), format!("c{index}"));
+    AiMessage { tool_calls: names.iter().enumerate().map(call).collect(), ..AiMessage::default() }
+}
+
+/// Returns a tool that counts its calls.
+fn counting(name: &str) -> (Tool, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = count.clone();
+    let tool = Tool::dynamic(name, "Counts its calls.", json!({}), move |_, _| {
+        let n = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        async move { n }
+    });
+    (tool, count)
+}
+
+#[tokio::test]
+async fn a_resumed_run_does_not_repeat_finished_tools() {
+    let (tool, count) = counting("count");
+    let ask = Tool::dynamic("ask", "Asks.", json!({}), |_, runtime| async move {
+        runtime.interrupt::<String>("sure?")
+    });
+    let model = ScriptedModel::new([calls(&["count", "ask"]), AiMessage::new("done")]);
+    let agent =
+        Agent::new(model).tools([tool, ask]).checkpointer(MemorySaver::new()).compile().unwrap();
+    let chat = agent.conversation("t");
+    assert_eq!(chat.send("hi").await.unwrap().interrupts[0].value, "sure?");
+    let outcome = chat.resume("yes").await.unwrap();
+    let texts: Vec<_> = outcome.messages.iter().map(Message::text).collect();
+    assert_eq!(texts, ["hi", "", "1", "yes", "done"]);
+    assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn rejected_call_does_not_run() {
+    let (tool, count) = counting("delete");
+    let model = ScriptedModel::new([calls(&["delete"]), AiMessage::new("ok")]);
+    let agent = Agent::new(model)
+        .tools([tool])
+        .middleware(HumanInTheLoop::new([("delete", ReviewRule::all())]))
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let chat = agent.conversation("t");
+    chat.send("delete it").await.unwrap();
+    let decisions = json!({"decisions": [{"type": "reject", "message": "no"}]});
+    assert_eq!(chat.resume(decisions).await.unwrap().text(), "ok");
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Weather {
+    city: String,
+    temperature: i64,
+}
+
+#[tokio::test]
+async fn structured_response_has_the_requested_type() {
+    let args = json!({"city": "Rome", "temperature": "20"});
+    let model =
+        ScriptedModel::new([AiMessage::new("").tool_call(ToolCall::new("Weather", args, "c1"))]);
+    let agent = Agent::new(model).response::<Weather>().compile().unwrap();
+    let outcome = agent.run("weather in Rome?").await.unwrap();
+    let expected = Weather { city: "Rome".to_owned(), temperature: 20 };
+    assert_eq!(outcome.response::<Weather>(), Some(expected));
+}
+
+#[tokio::test]
+async fn limit_ends_an_endless_loop() {
+    let (tool, count) = counting("again");
+    let model = ScriptedModel::new((0..10).map(|_| calls(&["again"])));
+    let limit = ModelCallLimit::new(None, Some(3)).unwrap();
+    let agent = Agent::new(model).tools([tool]).middleware(limit).compile().unwrap();
+    let outcome = agent.run("go").await.unwrap();
+    assert_eq!(outcome.text(), "Model call limits exceeded: run limit (3/3)");
+    assert_eq!(count.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn graph_has_the_shape_of_an_agent() {
+    let (tool, _) = counting("t");
+    let limit = ModelCallLimit::new(None, Some(3)).unwrap();
+    let model = ScriptedModel::new(Vec::<AiMessage>::new());
+    let agent = Agent::new(model).tools([tool]).middleware(limit).compile().unwrap();
+    assert_eq!(
+        agent.nodes(),
+        [
+            "ModelCallLimitMiddleware.after_model",
+            "ModelCallLimitMiddleware.before_model",
+            "model",
+            "tools"
+        ]
+    );
+}

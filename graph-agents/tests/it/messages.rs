@@ -1,0 +1,67 @@
+use graph_agents::{Message, MessagesState, REMOVE_ALL, add_messages, messages_from_json};
+use graph_core::{MemorySaver, START, StateGraph};
+use serde_json::json;
+
+fn human(id: &str, text: &str) -> Message {
+    Message::human(text).with_id(id)
+}
+
+#[test]
+fn known_ids_are_replaced_in_place() {
+    let old = vec![human("1", "a"), human("2", "b")];
+    let new = add_messages(old, vec![Message::ai("A").with_id("1")]).unwrap();
+    assert_eq!(new, [Message::ai("A").with_id("1"), human("2", "b")]);
+}
+
+#[test]
+fn missing_ids_are_assigned_once() {
+    let first = add_messages(Vec::new(), vec![Message::human("a")]).unwrap();
+    let second = add_messages(first.clone(), vec![Message::human("b")]).unwrap();
+    assert!(first[0].id().is_some());
+    assert_eq!(first[0], second[0]);
+}
+
+#[test]
+fn removal_of_an_unknown_id_is_an_error() {
+    let error = add_messages(vec![human("1", "a")], vec![Message::remove("2")]).unwrap_err();
+    assert_eq!(error.name(), "ValueError");
+}
+
+#[test]
+fn what_follows_the_last_remove_all_is_the_new_list() {
+    let update = vec![human("2", "b"), Message::remove(REMOVE_ALL), human("3", "c")];
+    assert_eq!(add_messages(vec![human("1", "a")], update).unwrap(), [human("3", "c")]);
+}
+
+#[test]
+fn short_forms_become_messages() {
+    let messages = messages_from_json(
+        json!(["hi", ["assistant", "hello"], {"role": "system", "content": "x"}]),
+    );
+    let kinds: Vec<_> = messages.unwrap().iter().map(Message::kind).collect();
+    assert_eq!(kinds, ["human", "ai", "system"]);
+}
+
+async fn reply(state: &MessagesState) -> graph_agents::MessagesStateUpdate {
+    MessagesState::update()
+        .messages(vec![Message::ai(format!("{} messages", state.messages.len()))])
+}
+
+#[tokio::test]
+async fn typed_state_keeps_the_conversation_of_a_thread() {
+    let graph = StateGraph::<MessagesState>::new()
+        .node(reply)
+        .edge(START, reply)
+        .checkpointer(MemorySaver::new())
+        .compile()
+        .unwrap();
+    let thread = graph.thread("t", ());
+    for text in ["one", "two"] {
+        let input = MessagesState { messages: vec![Message::human(text)] };
+        thread.run(input).await.unwrap();
+    }
+    let state = thread.state().await.unwrap().unwrap().values;
+    let texts: Vec<_> = state.messages.iter().map(Message::text).collect();
+    assert_eq!(texts, ["one", "1 messages", "two", "3 messages"]);
+    assert!(state.messages.iter().all(|it| it.id().is_some()));
+}

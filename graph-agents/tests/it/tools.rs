@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use graph_agents::{
+    Agent, AgentError, AgentState, AiMessage, Command, ScriptedModel, StateField, Status, ToolCall,
+    ToolMessage, ToolOutput, ToolRuntime, Update, tool,
+};
+use graph_core::{JsonFieldKind, NodeError};
+use serde_json::{Value, json};
+
+/// Adds two numbers.
+#[tool]
+async fn add(
+    /// First summand.
+    a: i64,
+    /// Second summand.
+    #[serde(default)]
+    b: i64,
+) -> i64 {
+    a + b
+}
+
+/// Counts the messages.
+#[tool(name = "count_messages", return_direct)]
+async fn count(state: &AgentState) -> usize {
+    state.messages().len()
+}
+
+/// Remembers a city.
+#[tool]
+async fn remember(city: String, runtime: &ToolRuntime) -> Command {
+    let answer = ToolMessage::success(runtime.call(), "noted");
+    Command::new().update(Update::new().set("city", city).messages([answer]))
+}
+
+/// Fails.
+#[tool]
+async fn fail() -> Result<String, NodeError> {
+    Err(AgentError::named("ConnectionError", "no route").into())
+}
+
+/// Returns a picture.
+#[tool]
+async fn picture() -> ToolOutput {
+    ToolOutput::WithArtifact { content: json!("a cat"), artifact: json!({"bytes": 3}) }
+}
+
+/// Runs an agent whose model calls the tool once, and returns the tool's message.
+async fn call(tool: graph_agents::Tool, args: Value) -> Result<ToolMessage, NodeError> {
+    let call = ToolCall::new(tool.name(), args, "c1");
+    let model = ScriptedModel::new([AiMessage::new("").tool_call(call), AiMessage::new("done")]);
+    let agent = Agent::new(model)
+        .tools([tool])
+        .state_field(StateField::new("city", JsonFieldKind::Last))
+        .compile()?;
+    let outcome = agent.run("hi").await?;
+    Ok(outcome.messages.iter().find_map(|it| it.as_tool()).unwrap().clone())
+}
+
+#[test]
+fn macro_creates_schema_and_description() {
+    let tool = add();
+    assert_eq!((tool.name(), tool.description()), ("add", "Adds two numbers."));
+    assert_eq!(tool.schema()["required"], json!(["a"]));
+    assert_eq!(tool.schema()["properties"]["a"]["description"], "First summand.");
+    assert!(count().is_return_direct());
+    assert_eq!(count().schema()["properties"], json!({}));
+}
+
+#[tokio::test]
+async fn arguments_are_converted_and_defaults_filled_in() {
+    let message = call(add(), json!({"a": "40"})).await.unwrap();
+    assert_eq!(message.content, "40".into());
+}
+
+#[tokio::test]
+async fn invalid_arguments_are_answered() {
+    let message = call(add(), json!({"a": "x"})).await.unwrap();
+    assert_eq!(message.status, Status::Error);
+    assert!(message.content.text().contains("a: Input should be a valid integer"));
+}
+
+#[tokio::test]
+async fn state_is_filled_in_and_return_direct_ends_the_loop() {
+    let model = ScriptedModel::new([AiMessage::new("").tool_call(ToolCall::new(
+        "count_messages",
+        json!({}),
+        "c1",
+    ))]);
+    let outcome = Agent::new(model).tools([count()]).compile().unwrap().run("hi").await.unwrap();
+    assert_eq!(outcome.text(), "2");
+}
+
+#[tokio::test]
+async fn command_updates_the_state() {
+    let message = call(remember(), json!({"city": "Rome"})).await.unwrap();
+    assert_eq!(message.content, "noted".into());
+    assert_eq!(message.name.as_deref(), Some("remember"));
+}
+
+#[tokio::test]
+async fn error_of_a_tool_fails_the_run() {
+    let error = call(fail(), json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("no route"), "{error}");
+}
+
+#[tokio::test]
+async fn artifact_is_kept_on_the_message() {
+    let message = call(picture(), json!({})).await.unwrap();
+    assert_eq!(message.artifact, Some(json!({"bytes": 3})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_tool_times_out() {
+    let slow = graph_agents::Tool::dynamic("slow", "Sleeps.", json!({}), |_, _| async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    });
+    let error = call(slow.timeout(Duration::from_secs(1)), json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("did not finish within 1s"), "{error}");
+}

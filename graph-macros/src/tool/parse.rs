@@ -1,0 +1,160 @@
+//! Parses and checks the function of a tool.
+
+use proc_macro2::TokenStream;
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Pat, ReturnType,
+    Token, Type, Visibility, parse::Parser, punctuated::Punctuated, spanned::Spanned,
+};
+
+/// The function of a tool.
+pub(super) struct ToolFn {
+    pub(super) visibility: Visibility,
+    pub(super) function: Ident,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) docs: Vec<Attribute>,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) output: ReturnType,
+    pub(super) body: syn::Block,
+    pub(super) return_direct: bool,
+}
+
+/// A parameter of the function.
+pub(super) struct Parameter {
+    pub(super) name: Ident,
+    pub(super) r#type: Type,
+    /// Doc comments and serde attributes.
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) source: Source,
+}
+
+/// Where the value of a parameter comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The model.
+    Model,
+    /// The whole runtime.
+    Runtime,
+    /// The agent's state.
+    State,
+    /// The tool call.
+    Call,
+    /// The context of the task.
+    Context,
+}
+
+/// The options of the attribute.
+#[derive(Default)]
+struct Options {
+    name: Option<LitStr>,
+    return_direct: bool,
+}
+
+pub(super) fn parse(options: TokenStream, item: TokenStream) -> syn::Result<ToolFn> {
+    let options = parse_options(options)?;
+    let function: ItemFn = syn::parse2(item).map_err(|error| {
+        Error::new(error.span(), "`#[tool]` must be placed on an async function")
+    })?;
+    let signature = &function.sig;
+    if signature.asyncness.is_none() {
+        return Err(Error::new(
+            signature.fn_token.span(),
+            "a tool must be async: write `async fn`",
+        ));
+    }
+    if !signature.generics.params.is_empty() {
+        let problem =
+            "a tool cannot be generic, because the model needs one schema; use concrete types";
+        return Err(Error::new(signature.generics.span(), problem));
+    }
+    let docs: Vec<_> =
+        function.attrs.iter().filter(|it| it.path().is_ident("doc")).cloned().collect();
+    let description = text_of(&docs);
+    if description.is_empty() {
+        let problem = "a tool needs a description for the model; add a doc comment: `/// Returns the weather of a city.`";
+        return Err(Error::new(signature.ident.span(), problem));
+    }
+    if let Some(other) = function.attrs.iter().find(|it| !it.path().is_ident("doc")) {
+        let problem = "`#[tool]` does not support further attributes; move them to a function that the tool calls";
+        return Err(Error::new(other.span(), problem));
+    }
+    let parameters = signature.inputs.iter().map(parameter).collect::<syn::Result<_>>()?;
+    Ok(ToolFn {
+        visibility: function.vis.clone(),
+        name: options.name.map_or_else(|| signature.ident.to_string(), |it| it.value()),
+        function: signature.ident.clone(),
+        description,
+        docs,
+        parameters,
+        output: signature.output.clone(),
+        body: *function.block,
+        return_direct: options.return_direct,
+    })
+}
+
+fn parse_options(options: TokenStream) -> syn::Result<Options> {
+    let mut parsed = Options::default();
+    for meta in Punctuated::<Meta, Token![,]>::parse_terminated.parse2(options)? {
+        match &meta {
+            Meta::Path(path) if path.is_ident("return_direct") => parsed.return_direct = true,
+            Meta::NameValue(pair) if pair.path.is_ident("name") => match &pair.value {
+                Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => parsed.name = Some(name.clone()),
+                other => return Err(Error::new(other.span(), "the name must be a string")),
+            },
+            other => {
+                let problem = "unknown option; the options are `name = \"..\"` and `return_direct`";
+                return Err(Error::new(other.span(), problem));
+            }
+        }
+    }
+    Ok(parsed)
+}
+
+fn parameter(input: &FnArg) -> syn::Result<Parameter> {
+    let FnArg::Typed(input) = input else {
+        let problem = "a tool cannot take `self`; make it a free function";
+        return Err(Error::new(input.span(), problem));
+    };
+    let Pat::Ident(name) = &*input.pat else {
+        let problem =
+            "a parameter of a tool needs a name, which the model sees; destructure it in the body";
+        return Err(Error::new(input.pat.span(), problem));
+    };
+    Ok(Parameter {
+        name: name.ident.clone(),
+        r#type: (*input.ty).clone(),
+        attributes: input.attrs.clone(),
+        source: source(&input.ty)?,
+    })
+}
+
+fn source(r#type: &Type) -> syn::Result<Source> {
+    let Type::Reference(reference) = r#type else { return Ok(Source::Model) };
+    let last = match &*reference.elem {
+        Type::Path(path) => path.path.segments.last().map(|it| it.ident.to_string()),
+        _ => None,
+    };
+    match last.as_deref() {
+        Some("ToolRuntime") => Ok(Source::Runtime),
+        Some("AgentState") => Ok(Source::State),
+        Some("ToolCall") => Ok(Source::Call),
+        Some("Context") => Ok(Source::Context),
+        _ => Err(Error::new(
+            r#type.span(),
+            "the model cannot pass a reference; use an owned type such as `String`. References to `ToolRuntime`, \
+             `AgentState`, `ToolCall` and `Context` are filled in by the agent",
+        )),
+    }
+}
+
+/// Joins doc comments into a text.
+fn text_of(docs: &[Attribute]) -> String {
+    let line = |attribute: &Attribute| match &attribute.meta {
+        Meta::NameValue(pair) => match &pair.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => line.value().trim().to_owned(),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    };
+    docs.iter().map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
+}

@@ -1,0 +1,164 @@
+//! Agent cases as data.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::ordered::{Ordered, ordered_updates};
+
+/// A recorded case.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "documented in FORMAT.md")]
+pub struct AgentCase {
+    pub id: String,
+    pub family: String,
+    pub about: String,
+    pub kind: Kind,
+    #[serde(default)]
+    pub expect: Vec<Value>,
+    #[serde(default)]
+    pub unordered: bool,
+    #[serde(default)]
+    pub left: Vec<Value>,
+    #[serde(default)]
+    pub folds: Vec<Value>,
+    #[serde(default)]
+    pub states: Vec<Value>,
+    #[serde(default)]
+    pub tools: Vec<ToolSpec>,
+    #[serde(default)]
+    pub script: Vec<Value>,
+    #[serde(default)]
+    pub handle_errors: Option<Value>,
+    #[serde(default)]
+    pub wrap: Option<Vec<Value>>,
+    #[serde(default)]
+    pub state: Map<String, Value>,
+    #[serde(default)]
+    pub nodes: Map<String, Value>,
+    #[serde(default)]
+    pub input_as: Option<String>,
+    #[serde(default)]
+    pub models: Map<String, Value>,
+    #[serde(default)]
+    pub agent: AgentSpec,
+    #[serde(default)]
+    pub agents: Vec<AgentSpec>,
+    #[serde(default)]
+    pub supervisor: SupervisorSpec,
+    #[serde(default)]
+    pub default: Option<String>,
+    #[serde(default)]
+    pub checkpointer: Option<bool>,
+}
+
+/// The kind of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Reduce,
+    ToolsCondition,
+    ToolNode,
+    Agent,
+    Swarm,
+    Supervisor,
+}
+
+/// An agent as data.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSpec {
+    #[serde(default)]
+    pub tools: Vec<ToolSpec>,
+    #[serde(default)]
+    pub system_prompt: Option<String>,
+    #[serde(default, deserialize_with = "ordered_updates")]
+    pub middleware: Vec<Value>,
+    #[serde(default)]
+    pub response_format: Option<ResponseSpec>,
+    #[serde(default)]
+    pub state: Map<String, Value>,
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub interrupt_before: Vec<String>,
+    #[serde(default)]
+    pub interrupt_after: Vec<String>,
+    #[serde(default)]
+    pub model: Option<String>,
+}
+
+/// The options of a supervisor.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SupervisorSpec {
+    #[serde(default)]
+    pub output_mode: Option<String>,
+    #[serde(default)]
+    pub add_handoff_messages: Option<bool>,
+    #[serde(default)]
+    pub add_handoff_back_messages: Option<bool>,
+    #[serde(default)]
+    pub handoff_tool_prefix: Option<String>,
+    #[serde(default)]
+    pub prompt: Option<String>,
+    #[serde(default)]
+    pub tools: Vec<ToolSpec>,
+    #[serde(default)]
+    pub include_agent_name: Option<String>,
+    #[serde(default)]
+    pub supervisor_name: Option<String>,
+}
+
+/// A tool as data.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolSpec {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub args: Ordered,
+    #[serde(default, deserialize_with = "ordered_updates")]
+    pub r#do: Vec<Value>,
+    #[serde(default)]
+    pub return_direct: bool,
+    #[serde(default)]
+    pub inject: Map<String, Value>,
+    #[serde(default)]
+    pub handle_error: Option<Value>,
+    #[serde(default)]
+    pub response_format: Option<String>,
+    #[serde(default)]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub provider: Option<String>,
+    #[serde(default)]
+    pub handoff: Option<String>,
+    #[serde(default)]
+    pub forward: Option<String>,
+}
+
+/// A response format as data.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponseSpec {
+    #[serde(default)]
+    pub strategy: Option<String>,
+    pub schemas: Vec<SchemaSpec>,
+    #[serde(default)]
+    pub handle_errors: Option<Value>,
+    #[serde(default)]
+    pub tool_message_content: Option<String>,
+    #[serde(default)]
+    pub strict: Option<bool>,
+}
+
+/// A schema of a response as data.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchemaSpec {
+    pub name: String,
+    #[serde(default)]
+    pub fields: Ordered,
+    #[serde(default)]
+    pub r#as: Option<String>,
+}

@@ -1,0 +1,135 @@
+//! Scripted models that record what they are shown.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use graph_agents::{
+    AgentError, AiMessage, ChatModel, InvalidToolCall, ToolCall,
+    model::{ChunkSink, ModelProfile, ModelTool, OutputSchema, Prompt, ToolChoice},
+};
+use graph_core::NodeError;
+use serde_json::{Value, json};
+
+use super::world::{SharedLog, lock};
+
+/// A model of a case.
+#[derive(Debug)]
+pub(super) struct CaseModel {
+    name: String,
+    hide: bool,
+    profile: ModelProfile,
+    replies: Mutex<std::collections::VecDeque<Value>>,
+    log: SharedLog,
+}
+
+impl CaseModel {
+    pub(super) fn new(name: &str, spec: &Value, log: SharedLog) -> Self {
+        let script = if spec.is_array() { spec } else { &spec["script"] };
+        let profile = &spec["profile"];
+        Self {
+            name: name.to_owned(),
+            hide: spec["hide"] == true,
+            profile: ModelProfile {
+                structured_output: profile["structured_output"] == true,
+                max_input_tokens: profile["max_input_tokens"].as_u64().map(|it| it as usize),
+            },
+            replies: Mutex::new(script.as_array().cloned().unwrap_or_default().into()),
+            log,
+        }
+    }
+
+    fn next_reply(&self, prompt: &Prompt) -> Result<Value, NodeError> {
+        let mut call = json!({"model": self.name, "messages": prompt.messages});
+        if self.hide {
+            call["messages"] = json!("<hidden>");
+        }
+        call["tools"] = prompt.tools.iter().map(ModelTool::name).collect();
+        match &prompt.tool_choice {
+            None => {}
+            Some(ToolChoice::Any) => call["tool_choice"] = json!("any"),
+            Some(ToolChoice::None) => call["tool_choice"] = json!("none"),
+            Some(ToolChoice::Tool(name)) => call["tool_choice"] = json!(name),
+        }
+        if let Some(output) = &prompt.output {
+            call["response_format"] = json!({"name": output.name});
+            if let Some(strict) = output.strict {
+                call["response_format"]["strict"] = json!(strict);
+            }
+        }
+        if !prompt.settings.is_empty() {
+            call["settings"] = Value::Object(prompt.settings.clone());
+        }
+        lock(&self.log).model_calls.push(call);
+        let reply = self.replies.lock().expect("no other holder panics").pop_front();
+        let reply = reply.ok_or_else(|| AgentError::named("IndexError", "script exhausted"))?;
+        match reply["error"].as_str() {
+            Some(message) => {
+                let class = reply["class"].as_str().unwrap_or("ValueError").to_owned();
+                Err(AgentError::named(class, message).into())
+            }
+            None => Ok(reply),
+        }
+    }
+}
+
+#[async_trait]
+impl ChatModel for CaseModel {
+    fn profile(&self) -> ModelProfile {
+        self.profile
+    }
+
+    async fn call(
+        &self,
+        prompt: &Prompt,
+        chunks: &mut ChunkSink<'_>,
+    ) -> Result<AiMessage, NodeError> {
+        let reply = self.next_reply(prompt)?;
+        let message = ai_message(&reply);
+        if let Some(parts) = reply["chunks"].as_array() {
+            for (index, part) in parts.iter().enumerate() {
+                let mut chunk = AiMessage::new(part.as_str().unwrap_or_default());
+                if index + 1 == parts.len() {
+                    chunk.tool_calls.clone_from(&message.tool_calls);
+                }
+                chunks.send(chunk).await;
+            }
+        }
+        Ok(message)
+    }
+
+    async fn structured(&self, prompt: &Prompt, _: &OutputSchema) -> Result<Value, NodeError> {
+        Ok(self.next_reply(prompt)?["structured"].clone())
+    }
+}
+
+/// Converts a reply of a script into a message.
+pub(super) fn ai_message(reply: &Value) -> AiMessage {
+    let read = |key: &str| reply.get(key).cloned().unwrap_or_else(|| json!([]));
+    let content = match &reply["content"] {
+        Value::Array(blocks) => blocks.clone().into(),
+        text => text.as_str().unwrap_or_default().into(),
+    };
+    AiMessage {
+        content,
+        id: reply["id"].as_str().map(str::to_owned),
+        name: reply["name"].as_str().map(str::to_owned),
+        tool_calls: serde_json::from_value::<Vec<ToolCall>>(read("tool_calls"))
+            .expect("valid calls"),
+        invalid_tool_calls: serde_json::from_value::<Vec<InvalidToolCall>>(read(
+            "invalid_tool_calls",
+        ))
+        .expect("valid calls"),
+        usage: usage(&reply["usage"]),
+        reasoning: Vec::new(),
+    }
+}
+
+/// Converts token counts of the format into those of the library.
+pub(super) fn usage(usage: &Value) -> Option<llm::Usage> {
+    let count = |key: &str| usage[key].as_u64().unwrap_or(0);
+    usage.is_object().then(|| llm::Usage {
+        input: count("input"),
+        output: count("output"),
+        ..llm::Usage::default()
+    })
+}

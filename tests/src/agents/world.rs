@@ -1,0 +1,68 @@
+//! What all parts of a case share: logs, counters and models.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::Value;
+
+use super::model::CaseModel;
+
+/// The shared parts of a case.
+#[derive(Debug, Default)]
+pub(super) struct World {
+    pub(super) models: BTreeMap<String, Arc<CaseModel>>,
+    log: Arc<Mutex<Log>>,
+}
+
+/// What happened since the last call of the script.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) model_calls: Vec<Value>,
+    pub(super) tool_runs: Vec<Value>,
+    pub(super) trace: Vec<Value>,
+    /// How often each tool came to an operation that fails, over the whole case.
+    failures: BTreeMap<String, u64>,
+}
+
+/// A log that models and tools write to.
+pub(super) type SharedLog = Arc<Mutex<Log>>;
+
+impl World {
+    pub(super) fn new(log: SharedLog, models: BTreeMap<String, Arc<CaseModel>>) -> Self {
+        Self { models, log }
+    }
+
+    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
+        lock(&self.log)
+    }
+
+    pub(super) fn model(&self, name: &str) -> Arc<CaseModel> {
+        self.models.get(name).unwrap_or_else(|| panic!("the case has no model `{name}`")).clone()
+    }
+
+    pub(super) fn trace(&self, entry: String) {
+        self.log().trace.push(Value::from(entry));
+    }
+
+    /// Counts a failure of a tool. Returns the number of failures so far, including this one.
+    pub(super) fn count_failure(&self, key: &str) -> u64 {
+        let mut log = self.log();
+        let count = log.failures.entry(key.to_owned()).or_default();
+        *count += 1;
+        *count
+    }
+}
+
+impl Log {
+    /// Removes and returns the entries for the answer to a call.
+    pub(super) fn take(&mut self) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
+        let take = std::mem::take;
+        (take(&mut self.model_calls), take(&mut self.tool_runs), take(&mut self.trace))
+    }
+}
+
+pub(super) fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
