@@ -144,7 +144,8 @@ impl<C: Send + Sync + 'static> Context<C> {
         self.task.failure.as_deref()
     }
 
-    /// Returns whether the run was asked to stop at the end of this step: see [`RunControl::drain`].
+    /// Returns whether the run was asked to stop at the end of this step: see
+    /// [`RunControl::drain`](crate::RunControl::drain).
     pub fn drain_requested(&self) -> bool {
         self.task.scope.control.is_draining()
     }

@@ -1,4 +1,4 @@
-//! Graphs. A graph is declared with [`StateGraph`]; `compile` validates it and makes it immutable.
+//! Graphs. A graph is declared with [`StateGraph`](crate::StateGraph); `compile` validates it and makes it immutable.
 
 pub(crate) mod branch;
 pub(crate) mod build;

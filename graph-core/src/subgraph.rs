@@ -16,7 +16,7 @@ use crate::{
     label::Label,
     namespace::{Persistence, nested_namespace, without_task_ids},
     node::{
-        erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput, TaskInputError},
+        erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput},
         function::PayloadType,
         options::NodeOptions,
         output::NodeOutput,
@@ -25,7 +25,6 @@ use crate::{
     state::{
         State,
         erased::{AnyState, downcast_state},
-        state_json,
     },
 };
 
@@ -85,10 +84,7 @@ where
         let state = task.state::<S>(cx.node())?;
         Ok(input(&state).into().erase())
     };
-    let input_json = |task: &TaskInput, _: &TaskContext| match task {
-        TaskInput::State(state) => state_json(state.downcast_ref::<S>()?, |_| true).ok(),
-        TaskInput::Payload(payload) => payload.to_json().ok(),
-    };
+    let input_json = |task: &TaskInput, _: &TaskContext| task.to_json::<S>();
     SubgraphNode::erased(name.into(), graph, input, output_from_state::<S, S2>(output), input_json)
 }
 
@@ -109,22 +105,10 @@ where
     P: PayloadType,
     I: Into<Input<S2>>,
 {
-    let input = move |task: TaskInput, cx: &TaskContext| match task {
-        TaskInput::Payload(payload) => match payload.take::<P>() {
-            Ok(payload) => Ok(input(payload).into().erase()),
-            Err(error) => Err(NodeError::terminal(TaskInputError::InvalidPayload {
-                node: cx.node().to_owned(),
-                problem: error.to_string(),
-            })),
-        },
-        TaskInput::State(_) => {
-            Err(NodeError::terminal(TaskInputError::MissingPayload { node: cx.node().to_owned() }))
-        }
+    let input = move |task: TaskInput, cx: &TaskContext| {
+        Ok(input(task.payload::<P>(cx.node())?).into().erase())
     };
-    let input_json = |task: &TaskInput, _: &TaskContext| match task {
-        TaskInput::Payload(payload) => payload.to_json().ok(),
-        TaskInput::State(_) => None,
-    };
+    let input_json = |task: &TaskInput, _: &TaskContext| task.payload_json();
     SubgraphNode::erased(name.into(), graph, input, output_from_state::<S, S2>(output), input_json)
 }
 

@@ -68,12 +68,14 @@ async fn lost_session_reacquires_its_leases() {
     let _lease = one.lease("t").await.unwrap();
     let first = put(&one, step("t", None)).await.unwrap();
     end_lease_sessions(server, &url);
-    // No other client has leased the thread, so writes succeed, and a new session acquires the lease.
-    let mut head = first;
-    for _ in 0..3 {
+    // No other client has leased the thread, so writes succeed. A write that finds the session closed opens a new
+    // session, which acquires the lease. On a busy machine, this can take more than a few writes.
+    let (mut head, mut writes) = (first, 0);
+    while writes < 3 || lease_sessions(server, &url) != "1" {
+        assert!(writes < 200, "no new session acquired the lease");
         head = put(&one, step("t", Some(head))).await.unwrap();
+        writes += 1;
     }
-    wait_until(|| lease_sessions(server, &url) == "1").await;
     let _other = one.lease("other").await.unwrap();
     assert!(matches!(two.lease("t").await, Err(CheckpointError::Busy { .. })));
     put(&one, step("t", Some(head))).await.unwrap();

@@ -82,7 +82,7 @@ impl HistoryQuery {
     }
 }
 
-/// Which checkpoints [`Checkpointer::prune`] keeps.
+/// Which checkpoints [`Checkpointer::prune`](crate::Checkpointer::prune) keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
@@ -92,7 +92,7 @@ pub enum Keep {
     Since(SystemTime),
 }
 
-/// The amount of data that [`Checkpointer::prune`] deleted.
+/// The amount of data that [`Checkpointer::prune`](crate::Checkpointer::prune) deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneStats {
     /// Number of deleted checkpoints.

@@ -33,9 +33,10 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
 
     /// Stores records for tasks of the step that follows a checkpoint.
     ///
-    /// Each task keeps one record per [slot](TaskEvent::slot). A second [`Done`](TaskEvent::Done), a second command of
-    /// a run or a second effect with the same key is ignored. Any other record replaces the earlier record in its
-    /// slot. Records may be stored before their checkpoint.
+    /// Each task keeps one record per [slot](crate::checkpoint::TaskEvent::slot). A second
+    /// [`Done`](crate::checkpoint::TaskEvent::Done), a second command of a run or a second effect with the same key is
+    /// ignored. Any other record replaces the earlier record in its slot. Records may be stored before their
+    /// checkpoint.
     async fn record(
         &self,
         at: &CheckpointKey,
@@ -81,7 +82,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// remaining checkpoints need.
     ///
     /// Deleting a step also deletes the namespaces of the subgraph invocations that belong to the step: see
-    /// [`Header::is_orphaned`].
+    /// [`Header::is_orphaned`](crate::checkpoint::Header::is_orphaned).
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError>;
 }
 

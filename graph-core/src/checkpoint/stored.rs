@@ -123,13 +123,13 @@ pub struct NewCheckpoint {
     pub changes: Vec<(String, Change)>,
 }
 
-/// A write to be stored by [`Checkpointer::write`].
+/// A write to be stored by [`Checkpointer::write`](crate::Checkpointer::write).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckpointWrite {
-    /// A checkpoint; see [`Checkpointer::put`].
+    /// A checkpoint; see [`Checkpointer::put`](crate::Checkpointer::put).
     Put(Box<NewCheckpoint>),
-    /// Records of tasks; see [`Checkpointer::record`].
+    /// Records of tasks; see [`Checkpointer::record`](crate::Checkpointer::record).
     Record(CheckpointKey, Vec<TaskRecord>),
 }
 

@@ -99,7 +99,7 @@ pub(crate) enum TaskKind {
     Handler(TaskId),
 }
 
-/// The context of one task. [`Context`] is the typed public wrapper.
+/// The context of one task. [`Context`](crate::Context) is the typed public wrapper.
 pub(crate) struct TaskContext {
     pub(crate) scope: Arc<Scope>,
     pub(crate) kind: TaskKind,
@@ -154,10 +154,13 @@ impl TaskContext {
     }
 
     /// Reuses the context of a finished task for another task triggered by an edge.
-    pub(crate) fn reuse_for(&mut self, node: Label, step: TaskStep, tracks_heartbeats: bool) {
+    ///
+    /// Both tasks must belong to the same run without a checkpointer, whose tasks differ only in their step's number.
+    pub(crate) fn reuse_for(&mut self, node: Label, step: i64, tracks_heartbeats: bool) {
         self.node = node;
         self.kind = TaskKind::Pull;
-        self.step = step;
+        self.step.number = step;
+        self.step.resuming = false;
         self.tracks_heartbeats = tracks_heartbeats;
         self.id = OnceLock::new();
         *self.attempt.get_mut() = 1;

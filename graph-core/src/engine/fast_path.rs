@@ -71,7 +71,7 @@ impl Engine {
             if let Some(cx) = Arc::get_mut(&mut spare) {
                 let entry = self.graph.node(node);
                 let tracks_heartbeats = entry.options.idle_timeout.is_some();
-                cx.reuse_for(entry.label.clone(), self.task_step(), tracks_heartbeats);
+                cx.reuse_for(entry.label.clone(), self.step, tracks_heartbeats);
                 return spare;
             }
         }

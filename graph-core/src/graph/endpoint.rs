@@ -6,7 +6,7 @@ use crate::{
     state::State,
 };
 
-/// The source of an edge: [`START`], a node's function, or a node's name.
+/// The source of an edge: [`START`](crate::START), a node's function, or a node's name.
 ///
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
@@ -19,7 +19,7 @@ pub trait Source<S, C, M> {
     fn source(self) -> Label;
 }
 
-/// The target of an edge: a node that runs on the state, [`END`], or a node's name.
+/// The target of an edge: a node that runs on the state, [`END`](crate::END), or a node's name.
 ///
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(

@@ -2,11 +2,15 @@
 
 use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    context::task::TaskContext, error::NodeError, goto::Payload, node::output::NodeOutput,
-    state::State,
+    context::task::TaskContext,
+    error::NodeError,
+    goto::Payload,
+    node::output::NodeOutput,
+    state::{State, state_json},
 };
 
 /// The type-erased function of a node.
@@ -42,6 +46,37 @@ impl TaskInput {
             Self::Payload(_) => Err(NodeError::terminal(TaskInputError::UnexpectedPayload {
                 node: node.to_owned(),
             })),
+        }
+    }
+
+    /// Converts the payload into the type that the node takes.
+    pub(crate) fn payload<P>(self, node: &str) -> Result<P, NodeError>
+    where
+        P: Clone + DeserializeOwned + Send + Sync + 'static,
+    {
+        let node = || node.to_owned();
+        let payload = match self {
+            Self::Payload(payload) => payload.take::<P>().map_err(|error| {
+                TaskInputError::InvalidPayload { node: node(), problem: error.to_string() }
+            }),
+            Self::State(_) => Err(TaskInputError::MissingPayload { node: node() }),
+        };
+        payload.map_err(NodeError::terminal)
+    }
+
+    /// Returns the state of type `S` or the payload as JSON.
+    pub(crate) fn to_json<S: State>(&self) -> Option<Value> {
+        match self {
+            Self::State(state) => state_json(state.downcast_ref::<S>()?, |_| true).ok(),
+            Self::Payload(_) => self.payload_json(),
+        }
+    }
+
+    /// Returns the payload as JSON.
+    pub(crate) fn payload_json(&self) -> Option<Value> {
+        match self {
+            Self::Payload(payload) => payload.to_json().ok(),
+            Self::State(_) => None,
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::{
     context::{Context, task::TaskContext},
     error::NodeError,
     node::{
-        erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput, TaskInputError},
+        erased::{BoxFuture, ErasedNode, NodeBody, Private, TaskInput},
         output::{IntoNodeOutput, NodeOutput},
     },
-    state::{State, state_json},
+    state::State,
 };
 
 /// A node of a graph with state `S` and dependencies `C`: an `async fn` or closure with one of these signatures.
@@ -28,7 +28,8 @@ use crate::{
 /// | `async fn(P) -> R` | a payload that is sent to the node |
 /// | `async fn(P, &Context<C>) -> R` | a payload, with access to the context |
 ///
-/// `R` is the state's update, a [`Command`], a [`Goto`], `()`, or a `Result`, `Option` or `Vec` of these.
+/// `R` is the state's update, a [`Command`](crate::Command), a [`Goto`](crate::Goto), `()`, or a `Result`, `Option` or
+/// `Vec` of these.
 ///
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred. The trait is sealed.
 #[diagnostic::on_unimplemented(
@@ -264,10 +265,7 @@ where
     }
 
     fn input_json(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
-        match input {
-            TaskInput::State(state) => state_json(state.downcast_ref::<S>()?, |_| true).ok(),
-            TaskInput::Payload(payload) => payload.to_json().ok(),
-        }
+        input.to_json::<S>()
     }
 }
 
@@ -286,24 +284,14 @@ where
         input: TaskInput,
         cx: &Arc<TaskContext>,
     ) -> BoxFuture<Result<NodeOutput, NodeError>> {
-        let node = || cx.node().to_owned();
-        let payload = match input {
-            TaskInput::Payload(payload) => payload.take::<P>().map_err(|error| {
-                TaskInputError::InvalidPayload { node: node(), problem: error.to_string() }
-            }),
-            TaskInput::State(_) => Err(TaskInputError::MissingPayload { node: node() }),
-        };
-        match payload {
+        match input.payload::<P>(cx.node()) {
             Ok(payload) => (self.call)(payload, cx),
-            Err(error) => Box::pin(async move { Err(NodeError::terminal(error)) }),
+            Err(error) => Box::pin(async move { Err(error) }),
         }
     }
 
     fn input_json(&self, input: &TaskInput, _: &TaskContext) -> Option<Value> {
-        match input {
-            TaskInput::Payload(payload) => payload.to_json().ok(),
-            TaskInput::State(_) => None,
-        }
+        input.payload_json()
     }
 
     fn requires_payload(&self) -> bool {

@@ -14,14 +14,14 @@ use crate::{
 pub enum RunOutcome<S> {
     /// The run completed.
     Done(S),
-    /// Nodes raised interrupts; continue with [`Thread::resume`].
+    /// Nodes raised interrupts; continue with [`Thread::resume`](crate::Thread::resume).
     Interrupted {
         /// State so far, including the writes of tasks that finished in the interrupted step.
         state: S,
         /// The pending interrupts.
         interrupts: Vec<Interrupt>,
     },
-    /// The run reached a static stop or was drained; continue with [`Thread::proceed`].
+    /// The run reached a static stop or was drained; continue with [`Thread::proceed`](crate::Thread::proceed).
     Stopped {
         /// State so far.
         state: S,

@@ -11,7 +11,7 @@ use crate::{
     label::{END_NAME, Label, START_NAME},
 };
 
-/// The structure of a graph as data: see [`CompiledGraph::drawing`].
+/// The structure of a graph as data: see [`CompiledGraph::drawing`](crate::CompiledGraph::drawing).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Drawing {
