@@ -15,7 +15,6 @@ use petgraph::{algo::tarjan_scc, graph::DiGraph};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 #[test]
-#[ignore = "some crates still have import cycles"]
 fn no_crate_has_import_cycles() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let manifest = fs::read_to_string(workspace.join("Cargo.toml")).unwrap();

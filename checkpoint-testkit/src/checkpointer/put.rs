@@ -2,9 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use graph_core::checkpoint::{
-    CheckpointError, CheckpointId, FrontierRecord, Header, Keep, SendRecord, Source, StartRecord,
-};
+use graph_core::checkpoint::{CheckpointError, CheckpointId, Header, Keep, Source};
 use serde_json::json;
 
 use super::support::*;

@@ -1,6 +1,6 @@
 //! Unusual values: any JSON value is read back unchanged.
 
-use graph_core::checkpoint::{Change, HistoryQuery, SendRecord};
+use graph_core::checkpoint::{Change, HistoryQuery};
 use serde_json::{Value, json};
 
 use super::support::*;
