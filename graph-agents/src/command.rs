@@ -155,6 +155,15 @@ impl Command {
         self
     }
 
+    /// Returns the messages that the command writes.
+    pub(crate) fn written_messages(&self) -> Vec<Message> {
+        match &self.update {
+            None => Vec::new(),
+            Some(CommandUpdate::Fields(update)) => update.written_messages().unwrap_or_default(),
+            Some(CommandUpdate::Messages(messages)) => messages.clone(),
+        }
+    }
+
     pub(crate) fn into_graph_command(
         self,
         schema: &JsonStateSchema,

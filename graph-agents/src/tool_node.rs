@@ -4,7 +4,7 @@ mod errors;
 mod execute;
 mod validate;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use futures_util::future::try_join_all;
 use graph_core::{
@@ -33,11 +33,19 @@ use crate::{
 /// let node = ToolNode::new([ping]).errors(ToolErrors::answer_all());
 /// # let _ = node;
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolNode {
     tools: Arc<[Tool]>,
     errors: ToolErrors,
+    /// The first wrapper is the outermost.
+    wrappers: Vec<ToolWrapper>,
     handler: ToolHandler,
+}
+
+impl fmt::Debug for ToolNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolNode").field("tools", &self.tools).finish_non_exhaustive()
+    }
 }
 
 /// A tool call sent to the node, with the state that the tool may read.
@@ -61,31 +69,31 @@ pub enum ToolResults {
 impl ToolNode {
     /// Creates a node with these tools. If two tools have the same name, the later one takes the place of the earlier.
     pub fn new(tools: impl IntoIterator<Item = Tool>) -> Self {
-        Self::build(unique(tools).into(), ToolErrors::default(), &[])
+        Self::build(unique(tools).into(), ToolErrors::default(), Vec::new())
     }
 
     /// Sets which errors the node answers with a message to the model instead of failing.
     #[must_use]
     pub fn errors(self, errors: ToolErrors) -> Self {
-        Self {
-            errors: errors.clone(),
-            handler: execute::handler(self.tools.clone(), errors),
-            ..self
-        }
+        Self::build(self.tools, errors, self.wrappers)
     }
 
-    /// Wraps the execution of each call. Call this method after [`errors`](Self::errors).
+    /// Wraps the execution of each call. The first wrapper is the outermost.
     #[must_use]
-    pub fn wrap(self, wrapper: ToolWrapper) -> Self {
-        Self { handler: self.handler.wrapped_by(wrapper), ..self }
+    pub fn wrap(mut self, wrapper: ToolWrapper) -> Self {
+        self.wrappers.push(wrapper);
+        Self::build(self.tools, self.errors, self.wrappers)
     }
 
-    /// Creates a node with wrappers, the first of which is the outermost.
-    pub(crate) fn build(tools: Arc<[Tool]>, errors: ToolErrors, wrappers: &[ToolWrapper]) -> Self {
+    pub(crate) fn build(
+        tools: Arc<[Tool]>,
+        errors: ToolErrors,
+        wrappers: Vec<ToolWrapper>,
+    ) -> Self {
         let innermost = execute::handler(tools.clone(), errors.clone());
         let wrap = |inner: ToolHandler, it: &ToolWrapper| inner.wrapped_by(it.clone());
         let handler = wrappers.iter().rev().fold(innermost, wrap);
-        Self { tools, errors, handler }
+        Self { tools, errors, wrappers, handler }
     }
 
     /// Returns the tools.
@@ -217,10 +225,18 @@ impl ToolResults {
         Self::Commands(flat.into_iter().filter_map(command).collect())
     }
 
+    /// Sends the messages to the message stream, except those of commands to a parent graph.
     async fn stream(&self, context: &Context) {
-        if let Self::Messages(messages) = self {
-            for message in messages {
-                context.message(Message::Tool(message.clone())).await;
+        let messages: Vec<Message> = match self {
+            Self::Messages(messages) => messages.iter().cloned().map(Message::Tool).collect(),
+            Self::Commands(commands) => {
+                let own = commands.iter().filter(|it| !it.parent);
+                own.flat_map(Command::written_messages).collect()
+            }
+        };
+        for message in messages {
+            if !matches!(message, Message::Remove { .. }) {
+                context.message(message).await;
             }
         }
     }

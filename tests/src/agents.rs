@@ -31,11 +31,11 @@ use serde_json::Value;
 /// Time after which a case is aborted.
 const CASE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Reads a file that contains one case per line.
-pub fn read(path: &Path) -> io::Result<Vec<AgentCase>> {
+/// Reads a file that contains one case per line. A line that is not a valid case becomes an error.
+pub fn read(path: &Path) -> io::Result<Vec<Result<AgentCase, serde_json::Error>>> {
     let text = fs::read_to_string(path)?;
     let lines = text.lines().filter(|it| !it.trim().is_empty());
-    lines.map(|line| serde_json::from_str(line).map_err(io::Error::other)).collect()
+    Ok(lines.map(serde_json::from_str).collect())
 }
 
 /// Runs a case. Returns one answer per call, or a description of why there are none.

@@ -2,7 +2,7 @@
 //!
 //! The conformance driver reads cases (`fixtures/conformance/FORMAT.md`), runs each case on the engine, and reports
 //! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on
-//! the saver, so a case can be run with each [`SaverKind`].
+//! the saver, so a case can be run with each [`SaverKind`]. The module [`agents`] does the same for agents.
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 

@@ -194,7 +194,7 @@ impl Agent {
         }
         graph = self.add_model_node(graph, &schema, &client_tools);
         if has_tools {
-            let node = ToolNode::build(client_tools, ToolErrors::default(), &wrappers);
+            let node = ToolNode::build(client_tools, ToolErrors::default(), wrappers);
             graph = add_tool_node(graph, node, &schema);
         }
         for middleware in &self.middleware {

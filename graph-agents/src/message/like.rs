@@ -28,8 +28,10 @@ pub fn message_from_json(value: Value) -> Result<Message, AgentError> {
         Value::String(text) => Ok(Message::human(text)),
         Value::Array(pair) => match <[Value; 2]>::try_from(pair) {
             Ok([Value::String(role), content]) => from_role(&role, content, Map::new()),
-            Ok(pair) => Err(unsupported(&Value::from(pair.to_vec()))),
-            Err(items) => Err(unsupported(&Value::Array(items))),
+            _ => Err(AgentError::named(
+                "NotImplementedError",
+                "Message as a sequence must be (role string, template)",
+            )),
         },
         Value::Object(mut object) => {
             let whole = object.clone();
@@ -50,10 +52,16 @@ pub fn message_from_json(value: Value) -> Result<Message, AgentError> {
 }
 
 fn unsupported(value: &Value) -> AgentError {
-    AgentError::named(
-        "NotImplementedError",
-        format!("Unsupported message type: {}", notation::python(value)),
-    )
+    let class = match value {
+        Value::Null => "NoneType",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float",
+        Value::Number(_) => "int",
+        Value::String(_) => "str",
+        Value::Array(_) => "list",
+        Value::Object(_) => "dict",
+    };
+    AgentError::named("NotImplementedError", format!("Unsupported message type: <class '{class}'>"))
 }
 
 fn from_role(

@@ -1,6 +1,7 @@
 //! Review of tool calls by a person.
 
 mod decision;
+mod kind;
 mod rule;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use crate::{
     tool::{ToolAnswer, ToolHandler, ToolRequest},
 };
 
-pub use decision::DecisionKind;
+pub use kind::DecisionKind;
 pub use rule::ReviewRule;
 
 const EDITS: &str = "hitl_edited_tool_calls";

@@ -50,7 +50,7 @@ pub enum ToolAnswer {
     /// A command.
     Command(Command),
     /// Several messages and commands.
-    Many(Vec<ToolAnswer>),
+    Many(Vec<Self>),
 }
 
 impl From<ToolMessage> for ToolAnswer {

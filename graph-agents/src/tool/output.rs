@@ -24,7 +24,7 @@ pub enum ToolOutput {
     /// A command. Its update must contain the answer to the call.
     Command(Command),
     /// Several commands and messages, exactly one of which is the answer to the call.
-    Many(Vec<ToolOutput>),
+    Many(Vec<Self>),
 }
 
 /// A type that a tool can return: a serialisable value, a [`ToolOutput`], a [`Command`], or a `Result` of these.

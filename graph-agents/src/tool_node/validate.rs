@@ -81,7 +81,7 @@ fn check_input_kind(
 
 /// Sets the name of the messages that answer the call. Returns their number.
 fn name_answers(mut command: Command, call: &ToolCall) -> (Command, usize) {
-    let Some(mut messages) = written_messages(&command) else { return (command, 0) };
+    let mut messages = command.written_messages();
     let mut answers = 0;
     for message in &mut messages {
         if let Message::Tool(message) = message
@@ -100,17 +100,10 @@ fn name_answers(mut command: Command, call: &ToolCall) -> (Command, usize) {
     (command, answers)
 }
 
-fn written_messages(command: &Command) -> Option<Vec<Message>> {
-    match command.update.as_ref()? {
-        CommandUpdate::Fields(update) => Some(update.written_messages().unwrap_or_default()),
-        CommandUpdate::Messages(messages) => Some(messages.clone()),
-    }
-}
-
 fn needs_answer(command: &Command) -> bool {
     let removes_all =
         |messages: Vec<Message>| matches!(&*messages, [Message::Remove { id }] if id == REMOVE_ALL);
-    !command.parent && written_messages(command).is_some_and(|it| !removes_all(it))
+    !command.parent && command.update.is_some() && !removes_all(command.written_messages())
 }
 
 fn missing_answer(command: &Command, call: &ToolCall) -> AgentError {
@@ -122,7 +115,7 @@ fn missing_answer(command: &Command, call: &ToolCall) -> AgentError {
             "`Command(update={\"messages\": [ToolMessage(\"Success\", tool_call_id=tool_call_id), ...]}, ...)`"
         }
     };
-    let messages = written_messages(command).unwrap_or_default();
+    let messages = command.written_messages();
     AgentError::value(format!(
         "Expected to have a matching ToolMessage in Command.update for tool '{}', got: {}. Every tool call (LLM \
          requesting to call a tool) in the message history MUST have a corresponding ToolMessage. You can fix it by \

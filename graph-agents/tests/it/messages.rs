@@ -58,7 +58,7 @@ async fn typed_state_keeps_the_conversation_of_a_thread() {
     let thread = graph.thread("t", ());
     for text in ["one", "two"] {
         let input = MessagesState { messages: vec![Message::human(text)] };
-        thread.run(input).await.unwrap();
+        let _ = thread.run(input).await.unwrap();
     }
     let state = thread.state().await.unwrap().unwrap().values;
     let texts: Vec<_> = state.messages.iter().map(Message::text).collect();

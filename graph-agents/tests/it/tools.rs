@@ -53,7 +53,8 @@ async fn call(tool: graph_agents::Tool, args: Value) -> Result<ToolMessage, Node
         .state_field(StateField::new("city", JsonFieldKind::Last))
         .compile()?;
     let outcome = agent.run("hi").await?;
-    Ok(outcome.messages.iter().find_map(|it| it.as_tool()).unwrap().clone())
+    let message = outcome.messages.iter().find_map(|it| it.as_tool());
+    Ok(message.expect("the tool was called").clone())
 }
 
 #[test]

@@ -27,8 +27,17 @@ pub trait JsonReducer: fmt::Debug + Send + Sync {
     ) -> Result<Option<Change>, FieldError>;
 }
 
+impl PartialEq for dyn JsonReducer {
+    /// Returns whether both are the same object.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self, other)
+    }
+}
+
+impl Eq for dyn JsonReducer {}
+
 /// The kind of a field of a JSON state: its reducer, initial value and lifetime.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JsonFieldKind {
     /// Keeps the last value. Two writers in one step are a conflict.

@@ -116,7 +116,7 @@ pub(super) struct Labels {
 impl Labels {
     pub(super) fn new(case: &AgentCase) -> Self {
         let mut given = BTreeSet::new();
-        collect_ids(&Value::from(case.left.clone()), &mut given);
+        collect_ids(&case.left, &mut given);
         collect_ids(&Value::from(case.folds.clone()), &mut given);
         Self { given, assigned: Vec::new() }
     }

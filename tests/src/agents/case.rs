@@ -17,8 +17,8 @@ pub struct AgentCase {
     pub expect: Vec<Value>,
     #[serde(default)]
     pub unordered: bool,
-    #[serde(default)]
-    pub left: Vec<Value>,
+    #[serde(default = "empty_list")]
+    pub left: Value,
     #[serde(default)]
     pub folds: Vec<Value>,
     #[serde(default)]
@@ -51,6 +51,10 @@ pub struct AgentCase {
     pub checkpointer: Option<bool>,
 }
 
+fn empty_list() -> Value {
+    Value::Array(Vec::new())
+}
+
 /// The kind of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -65,7 +69,6 @@ pub enum Kind {
 
 /// An agent as data.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct AgentSpec {
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
@@ -89,7 +92,6 @@ pub struct AgentSpec {
 
 /// The options of a supervisor.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SupervisorSpec {
     #[serde(default)]
     pub output_mode: Option<String>,
@@ -111,7 +113,6 @@ pub struct SupervisorSpec {
 
 /// A tool as data.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ToolSpec {
     #[serde(default)]
     pub name: String,
@@ -139,7 +140,6 @@ pub struct ToolSpec {
 
 /// A response format as data.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ResponseSpec {
     #[serde(default)]
     pub strategy: Option<String>,
@@ -154,7 +154,6 @@ pub struct ResponseSpec {
 
 /// A schema of a response as data.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SchemaSpec {
     pub name: String,
     #[serde(default)]

@@ -19,6 +19,11 @@ pub(super) fn run_error(error: &RunError) -> Value {
                  setting the `recursion_limit` config key."
             ),
         ),
+        RunError::EmptyInput => shown("EmptyInputError", "Received no input for __start__"),
+        RunError::AmbiguousResume { .. } => shown(
+            "RuntimeError",
+            "When there are multiple pending interrupts, you must specify the interrupt id when resuming.",
+        ),
         other => shown("Error", &other.to_string()),
     }
 }

@@ -46,8 +46,10 @@ pub(super) async fn answers(case: &AgentCase) -> Vec<Value> {
 /// Folds updates into a list of messages, one answer per fold.
 fn reduce(case: &AgentCase) -> Vec<Value> {
     let mut labels = answer::Labels::new(case);
-    let left = messages_from_json(input_messages(Value::from(case.left.clone())));
-    let mut messages = left.expect("the left side is valid");
+    let mut messages = match messages_from_json(input_messages(case.left.clone())) {
+        Ok(messages) => messages,
+        Err(error) => return vec![json!({"error": agent_error(&error)})],
+    };
     let mut answers = Vec::new();
     for fold in &case.folds {
         let update = messages_from_json(input_messages(fold.clone()));
@@ -82,7 +84,7 @@ fn input_messages(messages: Value) -> Value {
         Value::Object(mut object) => match object.remove("like") {
             Some(like) => like,
             None => {
-                if let Some(usage) = object.get("usage").and_then(|it| usage(it)) {
+                if let Some(usage) = object.get("usage").and_then(usage) {
                     object.insert("usage".to_owned(), json!(usage));
                 }
                 Value::Object(object)

@@ -55,6 +55,14 @@ fn report(options: &Options) -> io::Result<bool> {
     let mut families: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for file in &options.files {
         for case in read(file)? {
+            let case = match case {
+                Ok(case) => case,
+                Err(error) => {
+                    println!("a line of {} is not a valid case: {error}", file.display());
+                    families.entry("invalid".to_owned()).or_default().0 += 1;
+                    continue;
+                }
+            };
             if options.case.as_ref().is_none_or(|it| *it == case.id) {
                 let family = families.entry(case.family.clone()).or_default();
                 family.0 += 1;

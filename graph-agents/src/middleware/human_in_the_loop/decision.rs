@@ -3,39 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::{kind::DecisionKind, rule::ReviewRule};
 use crate::{
     AgentError,
     message::{ToolCall, ToolMessage},
     notation,
 };
-
-/// A kind of decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DecisionKind {
-    /// The call runs.
-    Approve,
-    /// Another call runs in its place.
-    Edit,
-    /// The call does not run, and the model is told so.
-    Reject,
-    /// The reviewer answers in place of the tool.
-    Respond,
-}
-
-impl DecisionKind {
-    /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Approve, Self::Edit, Self::Reject, Self::Respond];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Edit => "edit",
-            Self::Reject => "reject",
-            Self::Respond => "respond",
-        }
-    }
-}
 
 /// The answer to a review of several calls.
 #[derive(Debug, Deserialize)]
@@ -73,7 +46,7 @@ impl Decision {
     pub(super) fn read(
         value: &Value,
         call: &ToolCall,
-        rule: &super::rule::ReviewRule,
+        rule: &ReviewRule,
     ) -> Result<Self, AgentError> {
         let decision = Self::deserialize(value).ok();
         let complete = |it: &Self| it.r#type != DecisionKind::Edit || it.edited_action.is_some();

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::decision::DecisionKind;
+use super::kind::DecisionKind;
 use crate::message::ToolCall;
 
 /// How calls of a tool are reviewed.
