@@ -243,7 +243,7 @@ impl DebateHost {
         let (deps, the_move) = (cx.deps(), debate.the_move);
         let spec = self.sandbox_spec(the_move);
         let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
-        let graph = start(self.graph_run(the_move, saver.clone(), deps));
+        let graph = start(self.graph_run(debate, saver.clone(), deps));
         let input = Value::Object(self.initial_state(debate, deps)?);
         let (sender, events) = mpsc::unbounded_channel();
         let mut quota = EventQuota::new(&deps.config, self.traces.is_some());
@@ -292,7 +292,13 @@ impl DebateHost {
     }
 
     /// Builds the graph run of a debate. Its thread is stored in the database of the consulting run.
-    fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>, deps: &Deps) -> GraphRun {
+    fn graph_run(
+        &self,
+        debate: DebateRequest<'_>,
+        saver: Arc<dyn Checkpointer>,
+        deps: &Deps,
+    ) -> GraphRun {
+        let DebateRequest { the_move, findings, .. } = debate;
         // The longest debate has one additional step for baseline scoring. The limit is one step higher than that.
         let steps = u32::try_from(deps.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
         let modes = if self.traces.is_some() {
@@ -302,7 +308,7 @@ impl DebateHost {
         };
         GraphRun::new(debate::GRAPH)
             .thread(the_move.move_id.to_string(), saver)
-            .call_policy(call_policy::call_policy(deps, the_move))
+            .call_policy(call_policy::call_policy(deps, the_move, findings))
             .stream_modes(modes)
             .step_limit(steps)
     }

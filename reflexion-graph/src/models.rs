@@ -63,9 +63,6 @@ pub enum ModelError {
     /// The provider is unknown or not configured.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The built-in script is invalid.
-    #[error(transparent)]
-    Script(#[from] llm::ScriptError),
     /// The provider has no default model.
     #[error("provider `{0}` has no default model; specify one with --model")]
     NoModel(String),
@@ -110,7 +107,7 @@ impl ModelChoice {
     pub fn build(&self) -> Result<Llm, ModelError> {
         if self.is_scripted() {
             self.check()?;
-            return Ok(offline::model()?);
+            return Ok(offline::model());
         }
         Ok(self
             .connect()?
