@@ -1,6 +1,8 @@
 //! Findings of the offline board.
 
-use super::writer::Writer;
+use minijinja::context;
+
+use super::writer::{TEXTS, Writer};
 use crate::{
     data::{
         Company, ForumThread, Item, NewsItem, Note, PredictionMarket, Rating, Sentiment, Source,
@@ -15,64 +17,10 @@ use crate::{
 
 /// A finding that the company data supports.
 struct Candidate {
-    /// Name by which [`TENSIONS`] refer to the finding.
+    /// Name by which the texts about tensions refer to the finding.
     label: &'static str,
     draft: FindingDraft,
 }
-
-/// Pairs of findings that may contradict each other, and what to say about them.
-const TENSIONS: [(&str, &str, &[&str]); 7] = [
-    (
-        "Revenue growth (YoY)",
-        "Accounts receivable",
-        &[
-            "Sales and receivables move together, so part of the growth is sold on credit.",
-            "Revenue growth and cash collection tell different stories.",
-        ],
-    ),
-    (
-        "Gross margin",
-        "Operating margin",
-        &[
-            "The two margins tell different stories about profitability.",
-            "Gross profitability and operating profitability point in different directions.",
-        ],
-    ),
-    (
-        "Free cash flow",
-        "Shareholder payout",
-        &[
-            "Cash that is paid out to shareholders cannot be invested.",
-            "Free cash flow and shareholder payouts compete for the same money.",
-        ],
-    ),
-    (
-        "Net debt",
-        "Return on equity",
-        &["Leverage and return on equity point in different directions."],
-    ),
-    (
-        "favourable report",
-        "critical report",
-        &[
-            "Two publications read the same figures in opposite ways.",
-            "The favourable and the critical report refer to the same quarter.",
-        ],
-    ),
-    (
-        "buy",
-        "sell",
-        &[
-            "One firm sees value where another sees a risk.",
-            "The price targets of the two firms cannot both be right.",
-        ],
-    ),
-    (
-        "competitor",
-        "prediction market",
-        &["Competitors act as if demand were strong, while prediction markets are sceptical."],
-    ),
-];
 
 /// Drafts the findings, most important first. Leaves out findings that the text does not support, because the text may be
 /// only a part of the document.
@@ -96,9 +44,10 @@ pub(super) fn draft(
         let position = candidates.iter().position(|it| it.label == label)?;
         u8::try_from(position + 1).ok()
     };
-    let tensions = TENSIONS.iter().filter_map(|(one, other, texts)| {
+    let tensions = TEXTS.tensions.iter().filter_map(|it| {
+        let [one, other] = &it.between;
         let between = vec![position(one)?, position(other)?];
-        Some(TensionDraft { between, text: (*writer.pick(texts)).to_owned() })
+        Some(TensionDraft { between, text: writer.fill(&it.text, &context! {})? })
     });
     let tensions = tensions.take(writer.number(1, 3) as usize).collect();
     FindingsDraft { findings: candidates.into_iter().map(|it| it.draft).collect(), tensions }
@@ -155,10 +104,7 @@ fn financial(company: &Company, writer: &Writer) -> Vec<Candidate> {
     };
     let guidance = |idx| note(&company.guidance, idx, Kind::Guidance, "Management Guidance");
     let metric = |idx| note(&company.metrics, idx, Kind::Other, "Key Business Metrics");
-    let no_segments = || {
-        let claim = "Revenue by segment is not available from this source.";
-        not_available(Kind::Growth, claim, "Revenue by Segment")
-    };
+    let no_segments = || not_available(Kind::Growth, "Revenue by Segment");
     let candidates = [
         ratio("Revenue growth (YoY)", Kind::Growth, 3),
         ratio("Gross margin", Kind::Margin, 3),
@@ -335,40 +281,13 @@ fn trend(company: &Company, writer: &Writer) -> Vec<Candidate> {
         news.markets.get(2).map(market),
     ];
     let absent = [
-        (
-            news.items.is_empty(),
-            Kind::Event,
-            "Press coverage is not available from this source, so no report confirms or contradicts the financial \
-             statements.",
-            "Recent News Coverage",
-        ),
-        (
-            news.competitors.is_empty(),
-            Kind::Competitor,
-            "Competitor activity is not available from this source.",
-            "Competitor Activity",
-        ),
-        (
-            news.ratings.is_empty(),
-            Kind::Analyst,
-            "Analyst ratings are not available from this source.",
-            "Analyst Ratings",
-        ),
-        (
-            news.threads.is_empty(),
-            Kind::Sentiment,
-            "The views of private investors are not available from this source.",
-            "Social Sentiment",
-        ),
-        (
-            news.markets.is_empty(),
-            Kind::Prediction,
-            "Prediction market data is not available from this source.",
-            "Prediction Market Signals",
-        ),
+        (news.items.is_empty(), Kind::Event, "Recent News Coverage"),
+        (news.competitors.is_empty(), Kind::Competitor, "Competitor Activity"),
+        (news.ratings.is_empty(), Kind::Analyst, "Analyst Ratings"),
+        (news.threads.is_empty(), Kind::Sentiment, "Social Sentiment"),
+        (news.markets.is_empty(), Kind::Prediction, "Prediction Market Signals"),
     ];
-    let absent = absent.into_iter().filter(|it| it.0);
-    let absent = absent.map(|(_, kind, claim, section)| not_available(kind, claim, section));
+    let absent = absent.into_iter().filter(|it| it.0).map(|it| not_available(it.1, it.2));
     let title = format!("News and sentiment: {} ({})", company.name, company.ticker);
     let claim = format!("The document has the title \u{201c}{title}\u{201d}.");
     let title = Candidate::new(Kind::Other, claim, "Opening", title);
@@ -422,8 +341,9 @@ fn rated(rating: &Rating) -> Candidate {
     Candidate::new(Kind::Analyst, claim, "Analyst Ratings", quote)
 }
 
-fn not_available(kind: Kind, claim: &str, section: &str) -> Candidate {
-    Candidate::new(kind, claim.to_owned(), section, "Not available from this source")
+fn not_available(kind: Kind, section: &str) -> Candidate {
+    let claim = format!("The section \u{201c}{section}\u{201d} is not available from this source.");
+    Candidate::new(kind, claim, section, "Not available from this source")
 }
 
 /// Returns the first line of the user's documents about a subject.

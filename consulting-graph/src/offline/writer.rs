@@ -19,7 +19,17 @@ use crate::{data::SeededRng, finding::Kind, moves::Risk};
 pub(super) struct Texts {
     /// Lists of phrases, by name.
     pub(super) phrases: BTreeMap<String, Vec<String>>,
+    pub(super) tensions: Vec<TensionText>,
     pub(super) moves: Vec<MoveText>,
+}
+
+/// Text about two findings that contradict each other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TensionText {
+    /// Labels of the findings.
+    pub(super) between: [String; 2],
+    pub(super) text: String,
 }
 
 /// Texts of a move.
@@ -153,7 +163,8 @@ mod tests {
             let parts = [title, thesis, argument, downside, mitigation, falsifier, kpi];
             parts.into_iter().chain(it.steps.iter().flatten())
         });
-        for text in texts.phrases.values().flatten().chain(moves) {
+        let tensions = texts.tensions.iter().map(|it| &it.text);
+        for text in texts.phrases.values().flatten().chain(tensions).chain(moves) {
             let checked = Environment::new().template_from_str(text).map(drop);
             assert!(checked.is_ok(), "{text}: {checked:?}");
         }
