@@ -1,7 +1,5 @@
 //! Moves of the offline board.
 
-use std::cmp::Reverse;
-
 use minijinja::{Value, context};
 
 use super::writer::{MoveText, TEXTS, Writer};
@@ -39,22 +37,19 @@ fn hasty_move(writer: &Writer) -> MoveDraft {
     }
 }
 
-/// Chooses one of the analyst's moves, preferably one whose findings all exist.
+/// Chooses one of the analyst's moves, preferably one whose findings all exist. An analyst without moves of its own
+/// chooses from all moves.
 fn choose(
     analyst: &str,
     risk: Risk,
     evidence: &MoveEvidence<'_>,
     writer: &Writer,
 ) -> Option<&'static MoveText> {
-    let by_author = |author: &str| -> Vec<&'static MoveText> {
-        TEXTS.moves.iter().filter(|it| it.author == author && it.risk == risk).collect()
-    };
-    let own = by_author(analyst);
-    let moves = if own.is_empty() { by_author("") } else { own };
+    let has_own = TEXTS.moves.iter().any(|it| it.author == analyst);
+    let fits = |it: &&MoveText| it.risk == risk && (it.author == analyst || !has_own);
+    let moves: Vec<&'static MoveText> = TEXTS.moves.iter().filter(fits).collect();
     let order = writer.order(&format!("{risk:?}"), moves.len()).into_iter().map(|it| moves[it]);
-    let known =
-        |it: &&MoveText| it.findings.iter().filter(|it| evidence.get(**it).is_some()).count();
-    order.min_by_key(|it| Reverse(known(it)))
+    order.min_by_key(|it| it.findings.iter().filter(|kind| evidence.get(**kind).is_none()).count())
 }
 
 /// Writes a move. `turn` is its position in the answer, so that its phrases differ from those of the other moves.
@@ -64,12 +59,10 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
     let phrase = |list: &str| writer.phrase_at(turn, list, &names);
     let any = |inference, idx: usize| evidence.any(inference, idx + 2 * turn, writer);
     // Findings on other topics stand in for missing ones.
-    let used = [Inference::F1, Inference::F1, Inference::F2, Inference::F2];
-    let mut used = used.iter().enumerate().map(|(idx, inference)| {
-        let kind = text.findings.get(idx).copied();
-        kind.and_then(|it| evidence.get(it)).or_else(|| any(*inference, idx))
+    let [first, second, outside, against] = [0, 1, 2, 3].map(|idx| {
+        let inference = if idx < 2 { Inference::F1 } else { Inference::F2 };
+        evidence.get(text.findings[idx]).or_else(|| any(inference, idx))
     });
-    let [first, second, outside, against] = [(); 4].map(|()| used.next().flatten());
     let also = [Inference::F1, Inference::F2].map(|it| any(it, 4));
     let market = any(Inference::F2, 5);
     let cite = |it: Option<&Finding>| it.map(citation).unwrap_or_default();
@@ -83,9 +76,7 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
             cite(second),
             phrase("taken_together")
         ),
-        format!("{} {}. {}", fill(&text.argument), cite(market), phrase("outside_view"))
-            .trim()
-            .to_owned(),
+        format!("{} {}. {}", fill(&text.argument), cite(market), phrase("outside_view")),
         format!(
             "{} {}. {} {} {} and {}.",
             phrase("objection"),

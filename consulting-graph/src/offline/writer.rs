@@ -36,17 +36,14 @@ pub(super) struct TensionText {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MoveText {
-    /// Name of the analyst. Empty if the move is for analysts without moves of their own.
-    #[serde(default)]
+    /// Name of the analyst.
     pub(super) author: String,
     pub(super) risk: Risk,
     pub(super) title: String,
     pub(super) thesis: String,
     /// Topics of the findings that the move rests on: two of F1, then two of F2.
-    #[serde(default)]
-    pub(super) findings: Vec<Kind>,
+    pub(super) findings: [Kind; 4],
     /// Sentence that leads from the company to its market.
-    #[serde(default)]
     pub(super) argument: String,
     /// Action, owner and timeframe of each step.
     pub(super) steps: Vec<[String; 3]>,
