@@ -204,8 +204,18 @@ async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_at
     let prose = scripted([prose.into()], critic(true));
     assert!(session(Job::new("x"), prose).await.outcome.unwrap().success);
 
-    let answers = ["I would rather not.".into(), "No.".into(), program("print(2)")];
-    let words = scripted(answers, critic(true));
+    let words = Llm::new(Scripted::new("test", |request: &Request| {
+        let prompt = request.prompt().to_lowercase();
+        if prompt.contains("attempt 1 of") {
+            "I would rather not.".into()
+        } else if prompt.contains("return only the json") {
+            "No.".into()
+        } else if wants_program(request) {
+            program("print(2)")
+        } else {
+            critic(true)
+        }
+    }));
     let session = session(Job::new("x"), words).await;
     let outcome = session.outcome.unwrap();
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
