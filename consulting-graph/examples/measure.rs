@@ -46,7 +46,7 @@ async fn measure(latency: Duration) -> Result<(), Box<dyn Error>> {
     let run = Run::create(&dir, run_config())?;
     let busy_time = Arc::new(Mutex::new(BusyTime::default()));
     let model =
-        SimulatedModel { scripted: offline::model(7)?, latency, busy_time: busy_time.clone() };
+        SimulatedModel { scripted: offline::model(7), latency, busy_time: busy_time.clone() };
     let options =
         ResumeOptions { model_override: Some(Llm::new(model)), ..ResumeOptions::default() };
     let started = Instant::now();

@@ -22,6 +22,9 @@ pub struct ModelCall {
     pub move_id: Option<String>,
     /// Debate round, starting at 1. Zero outside of debates.
     pub round: u32,
+    /// Id of the decision maker that a critic's call replies to. `None` for all other calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<String>,
     /// Prompt and settings.
     pub request: Request,
 }

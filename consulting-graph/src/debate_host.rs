@@ -244,7 +244,7 @@ impl DebateHost {
         let the_move = debate.the_move;
         let spec = self.sandbox_spec(the_move);
         let saver = Arc::new(MonitoredSaver::new(self.saver.clone()));
-        let graph = start(self.graph_run(the_move, saver.clone()));
+        let graph = start(self.graph_run(debate, saver.clone()));
         let input = Value::Object(self.initial_state(debate)?);
         let (sender, events) = mpsc::unbounded_channel();
         let mut quota = EventQuota::new(&self.config, MAX_GUESTS, self.traces.is_some());
@@ -289,7 +289,8 @@ impl DebateHost {
     }
 
     /// Builds the graph run of a debate. Its thread is stored in the database of the consulting run.
-    fn graph_run(&self, the_move: &Move, saver: Arc<dyn Checkpointer>) -> GraphRun {
+    fn graph_run(&self, debate: DebateRequest<'_>, saver: Arc<dyn Checkpointer>) -> GraphRun {
+        let DebateRequest { the_move, findings, .. } = debate;
         // The longest debate has one additional step for baseline scoring. The limit is one step higher than that.
         let steps = u32::try_from(self.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
         let modes = if self.traces.is_some() {
@@ -299,7 +300,7 @@ impl DebateHost {
         };
         GraphRun::new(debate::GRAPH)
             .thread(the_move.move_id.to_string(), saver)
-            .call_policy(call_policy::call_policy(&self.models, &self.config, the_move))
+            .call_policy(call_policy::call_policy(&self.models, &self.config, the_move, findings))
             .stream_modes(modes)
             .step_limit(steps)
     }

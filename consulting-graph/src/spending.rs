@@ -87,7 +87,7 @@ impl SpendingMeter {
 mod tests {
     use std::{fs::OpenOptions, io::Write};
 
-    use llm::{Llm, RecordMode, Recording, Rule, Script, Scripted};
+    use llm::{Llm, RecordMode, Recording, Scripted};
 
     use super::SpendingMeter;
 
@@ -99,8 +99,7 @@ mod tests {
         assert_eq!(meter.read().calls, 0);
 
         let recording = Recording::open(&path, RecordMode::ReplayOrRecord).unwrap();
-        let script = Script::new("parrot").rule(Rule::text("Hello!"));
-        let llm = Llm::new(Scripted::new(script).unwrap()).record(&recording);
+        let llm = Llm::new(Scripted::new("parrot", |_| "Hello!")).record(&recording);
         let usage = llm.generate("Hello?").await.unwrap().usage.unwrap();
         assert!(usage.input > 0 && usage.output > 0);
         let spending = meter.read();

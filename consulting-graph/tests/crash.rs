@@ -4,9 +4,10 @@
     reason = "helper functions of tests are not covered by the allow-in-tests setting"
 )]
 
+mod canned;
+
 use std::{path::Path, process::Stdio};
 
-use consulting_graph::offline;
 use llm::testkit::FakeProvider;
 use tokio::process::{Child, Command};
 
@@ -45,7 +46,7 @@ async fn report(folder: &Path) -> String {
 async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
-    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(canned::model()).await.unwrap();
     let calls_file = folder.path().join("run/calls.jsonl");
     provider.sync_with_recording(&calls_file);
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
@@ -58,7 +59,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
-    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(canned::model()).await.unwrap();
     provider.sync_with_recording(&folder.path().join("run/calls.jsonl"));
     // Kills the run whenever a call reaches the provider, before the provider answers.
     let mut child = run(folder.path(), &provider);

@@ -4,11 +4,12 @@
     reason = "helper functions of tests are not covered by the allow-in-tests setting"
 )]
 
+mod canned;
 mod document;
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use consulting_graph::{config::DEFAULT, offline};
+use consulting_graph::config::DEFAULT;
 use llm::testkit::FakeProvider;
 use reqwest::{Client, Method, Response};
 use rustix::process::{Pid, kill_process};
@@ -167,7 +168,7 @@ async fn collect(
 async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     const KILLS: usize = 10;
     let folder = TempDir::new().unwrap();
-    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(canned::model()).await.unwrap();
     let mut server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let port = server.address.rsplit(':').next().unwrap().parse().unwrap();
     // Counts the calls of an uninterrupted run.
@@ -178,9 +179,9 @@ async fn a_server_killed_ten_times_repeats_no_call_and_loses_no_event() {
     assert_eq!(status, "complete");
     let calls = provider.answered();
 
-    // Starts a new provider, because the scripted model may answer a repeated request differently.
+    // Starts a new provider, which counts the calls of the second run only.
     server.child.kill().await.unwrap();
-    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(canned::model()).await.unwrap();
     server = Server::start(folder.path(), port, "", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     provider.sync_with_recording(&folder.path().join(format!("runs/{id}/calls.jsonl")));
@@ -331,7 +332,7 @@ async fn reviewed_moves_are_debated_and_never_become_markup() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_runs_resume_and_a_lost_registry_is_rebuilt() {
     let folder = TempDir::new().unwrap();
-    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(canned::model()).await.unwrap();
     let server = Server::start(folder.path(), 0, "", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     let (status, stopped) = server.post(&format!("/api/runs/{id}/cancel"), json!({})).await;
@@ -509,7 +510,7 @@ async fn responses_contain_no_host_paths_and_report_missing_directories() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_stops_the_server_immediately() {
     let folder = TempDir::new().unwrap();
-    let provider = FakeProvider::start(offline::model(7).unwrap()).await.unwrap();
+    let provider = FakeProvider::start(canned::model()).await.unwrap();
     let mut server = Server::start(folder.path(), 0, "--grace 1000", Some(&provider)).await;
     let (id, ()) = tokio::join!(server.analyze(json!({ "ticker": "NVDA" })), provider.hold(1));
     server.interrupt();

@@ -17,7 +17,7 @@ use std::{
     process::ExitCode,
 };
 
-use llm::{Backoff, Budget, Llm, Piece, Request, Rule, Script, Scripted, create_provider};
+use llm::{Backoff, Budget, Llm, Piece, Request, Scripted, create_provider};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -34,7 +34,7 @@ async fn ask() -> Result<(), Box<dyn Error>> {
     let question = env::args().nth(1).unwrap_or_else(|| "Why is the sky blue?".to_owned());
     let model = match env::var("PROVIDER") {
         Ok(provider) => create_provider(&provider, None, env::var("MODEL").ok().as_deref())?,
-        Err(_) => scripted()?,
+        Err(_) => scripted(),
     };
     let budget = Budget::of_tokens(20_000);
     let llm = model.budget(&budget).retry(Backoff::default());
@@ -59,9 +59,8 @@ async fn ask() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn scripted() -> Result<Llm, Box<dyn Error>> {
+fn scripted() -> Llm {
     let answer =
-        "{I am a script|This is a script} without an answer to that. Set PROVIDER to ask a model.";
-    let script = Script::new("parrot").rule(Rule::text(answer));
-    Ok(Llm::new(Scripted::new(script)?))
+        |_: &Request| "This is a script without an answer to that. Set PROVIDER to ask a model.";
+    Llm::new(Scripted::new("parrot", answer))
 }

@@ -5,11 +5,11 @@
 //! model. Applications use [`Llm`], a handle that is cheap to clone and has methods that add these layers.
 //!
 //! ```
-//! use llm::{Backoff, Budget, Llm, RateLimit, RateLimiter, Rule, Script, Scripted};
+//! use llm::{Backoff, Budget, Llm, RateLimit, RateLimiter, Scripted};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 //! // For a real provider: `create_provider("anthropic", None, None)?`, with the API key in ANTHROPIC_API_KEY.
-//! let model = Llm::new(Scripted::new(Script::new("parrot").rule(Rule::text("Because of the air.")))?);
+//! let model = Llm::new(Scripted::new("parrot", |_| "Because of the air."));
 //! let (limiter, budget) = (RateLimiter::new(RateLimit::new(8)), Budget::of_tokens(20_000));
 //! let llm = model.rate_limit(&limiter).budget(&budget).retry(Backoff::default());
 //!
@@ -29,6 +29,7 @@
 #[cfg(feature = "local")]
 pub use crate::local::LocalModel;
 pub use crate::{
+    attachment::Attachment,
     catalog::{Catalog, CatalogEntry, Prices},
     error::{Error, ErrorKind, Phase},
     layer::{
@@ -39,7 +40,7 @@ pub use crate::{
     model_id::ModelId,
     request::{Effort, Request, Schema, Tool, ToolChoice},
     response::{Finish, Money, Response, Usage},
-    scripted::{Rule, Script, ScriptError, Scripted},
+    scripted::{Reply, Scripted},
     stream::ResponseStream,
     structured::{
         Adjustment, JsonError, Parsed, Rung, Structured, UnreadableError, read_json, read_json_as,
@@ -53,6 +54,7 @@ pub use crate::{
 #[cfg(feature = "http")]
 pub use secrecy::{ExposeSecret, SecretString};
 
+mod attachment;
 mod catalog;
 #[cfg(feature = "http")]
 mod codec;
@@ -72,7 +74,7 @@ pub mod overflow;
 mod provider;
 mod request;
 mod response;
-pub mod scripted;
+mod scripted;
 mod stream;
 mod structured;
 #[cfg(feature = "testkit")]

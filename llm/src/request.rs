@@ -1,9 +1,11 @@
 //! Requests, in a form that is independent of the provider.
 
+use std::any::Any;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Message, message::is_false};
+use crate::{Message, Role, attachment::Attachment, message::is_false};
 
 /// A request to a model.
 ///
@@ -50,6 +52,9 @@ pub struct Request {
     /// Whether to set a cache breakpoint after the tools and the system prompt; see [`Message::cache`].
     #[serde(default, skip_serializing_if = "is_false")]
     pub cache_system: bool,
+    /// Value for models inside the process; see [`attach`](Self::attach).
+    #[serde(skip)]
+    pub attachment: Attachment,
 }
 
 /// A tool that the model may call.
@@ -125,6 +130,7 @@ impl Request {
             effort: None,
             cache_key: None,
             cache_system: false,
+            attachment: Attachment::default(),
         }
     }
 
@@ -198,6 +204,32 @@ impl Request {
     pub fn cache_system(mut self) -> Self {
         self.cache_system = true;
         self
+    }
+
+    /// Attaches a value, which replaces the one attached before. Only models inside the process can read it: it is
+    /// neither serialised nor sent to a provider, and it affects no recording or cache key.
+    ///
+    /// ```
+    /// use llm::Request;
+    ///
+    /// let request = Request::new("How long is the Rhine?").attach(1233_u32);
+    /// assert_eq!(request.attached::<u32>(), Some(&1233));
+    /// assert_eq!(request, Request::new("How long is the Rhine?"));
+    /// ```
+    pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.attachment = Attachment::new(value);
+        self
+    }
+
+    /// Returns the attached value if it has this type.
+    pub fn attached<T: Any>(&self) -> Option<&T> {
+        self.attachment.get()
+    }
+
+    /// Returns the text of the last user message.
+    pub fn prompt(&self) -> String {
+        let mut messages = self.messages.iter().rev();
+        messages.find(|it| it.role == Role::User).map(Message::text).unwrap_or_default()
     }
 }
 

@@ -67,7 +67,7 @@ impl Llm {
     /// [`JsonError::Unreadable`], and its response contains the tool calls.
     ///
     /// ```
-    /// use llm::{Llm, Rule, Rung, Script, Scripted, scripted::ViolationKind};
+    /// use llm::{Llm, Rung, Scripted};
     /// use serde::Deserialize;
     /// use serde_json::json;
     ///
@@ -83,8 +83,7 @@ impl Llm {
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// // A model that adds prose around its JSON and writes strings where a list and a number are expected.
     /// let answer = json!({"code": "print(1)", "dependencies": "numpy", "reasoning": "-", "confidence": "0.9"});
-    /// let script = Script::new("coder").rule(Rule::json(answer).violation(ViolationKind::Prose));
-    /// let llm = Llm::new(Scripted::new(script)?);
+    /// let llm = Llm::new(Scripted::new("coder", move |_| format!("Here it is: {answer} Enjoy!")));
     /// let generated = llm.generate_json::<GeneratedCode>("Write a program that prints 1.").await?;
     /// assert_eq!(generated.value.dependencies, ["numpy"]);
     /// assert_eq!(generated.value.confidence, 0.9);

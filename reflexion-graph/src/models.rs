@@ -58,8 +58,6 @@ impl RunBudget {
 pub enum ModelError {
     #[error(transparent)]
     Setup(#[from] SetupError),
-    #[error(transparent)]
-    Script(#[from] llm::ScriptError),
     #[error("provider `{0}` has no default model; specify one with --model")]
     NoModel(String),
     #[error(
@@ -101,7 +99,7 @@ impl ModelChoice {
     pub fn build(&self) -> Result<Llm, ModelError> {
         if self.is_scripted() {
             self.check()?;
-            return Ok(offline::model()?);
+            return Ok(offline::model());
         }
         Ok(self
             .connect()?

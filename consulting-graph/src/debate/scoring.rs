@@ -109,8 +109,13 @@ async fn score(
     let metrics = metrics(debate);
     // Uses the last round of this conversation, which may have ended before the other conversations.
     let rounds = conversation.log.last().map_or(0, |it| it.round);
-    let turn =
-        Turn { participant: &scorer, group: Group::Scoring, key: &persona.id, round: rounds };
+    let turn = Turn {
+        participant: &scorer,
+        group: Group::Scoring,
+        key: &persona.id,
+        round: rounds,
+        reply_to: None,
+    };
     let request = |log: &[TranscriptItem<'_>]| {
         let request = match time {
             ScoringTime::Before => {

@@ -31,7 +31,13 @@ pub(super) async fn critic_round_1(
     let mut round = RoundUpdate::start(debate, 1, RoundStatus::CriticResponding, cx).await;
     let critic = &debate.terms.critic;
     let request = prompt::critic_opening(&critic.persona, &debate.brief, &debate.terms.fence);
-    let turn = Turn { participant: critic, group: Group::Critic, key: "opening", round: 1 };
+    let turn = Turn {
+        participant: critic,
+        group: Group::Critic,
+        key: "opening",
+        round: 1,
+        reply_to: None,
+    };
     let outcome = turn.run(debate, cx, |_| request.clone(), &[]).await?;
     for conversation in debate.conversations() {
         round.record_turn(&conversation, Speaker::Critic, &outcome);
@@ -87,6 +93,7 @@ async fn maker_turn<'a>(
         group: Group::DecisionMakers,
         key: &persona.id,
         round,
+        reply_to: None,
     };
     let request = |log: &[TranscriptItem<'_>]| {
         prompt::maker_reply(persona, &debate.brief, &debate.terms.fence, log, round)
@@ -103,7 +110,8 @@ async fn critic_turn<'a>(
 ) -> Result<(Conversation<'a>, TurnOutcome), NodeError> {
     let (critic, maker, round) =
         (&debate.terms.critic, &conversation.maker.persona, debate.current_round + 1);
-    let turn = Turn { participant: critic, group: Group::Critic, key: &maker.id, round };
+    let (key, reply_to) = (&maker.id, Some(&*maker.id));
+    let turn = Turn { participant: critic, group: Group::Critic, key, round, reply_to };
     let request = |log: &[TranscriptItem<'_>]| {
         let fence = &debate.terms.fence;
         prompt::critic_reply(&critic.persona, &debate.brief, fence, maker, log, round)
@@ -118,6 +126,8 @@ pub(super) struct Turn<'a> {
     /// Key that distinguishes the calls of one node in the journal.
     pub(super) key: &'a str,
     pub(super) round: u32,
+    /// Id of the decision maker that the critic replies to.
+    pub(super) reply_to: Option<&'a str>,
 }
 
 pub(super) struct TurnOutcome {
@@ -167,6 +177,7 @@ impl Turn<'_> {
             group: self.group,
             move_id: Some(debate.brief.move_id.clone()),
             round: self.round,
+            reply_to: self.reply_to.map(str::to_owned),
             request,
         };
         cx.deps().call(cx, self.key, call).await

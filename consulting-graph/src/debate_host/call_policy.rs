@@ -9,19 +9,30 @@ use serde_json::Value;
 use crate::{
     call::{CallOutcome, LLM, ModelCall},
     config::{Config, Group},
+    finding::Findings,
     models::Models,
     moves::Move,
+    offline::{DebatedMove, Task, Work},
 };
 
 /// Returns the call policy of one debate.
-pub(super) fn call_policy(models: &Arc<Models>, config: &Config, the_move: &Move) -> CallPolicy {
+pub(super) fn call_policy(
+    models: &Arc<Models>,
+    config: &Config,
+    the_move: &Move,
+    findings: &[Findings],
+) -> CallPolicy {
     let models = models.clone();
     let participants = Arc::new(config.clone());
     let move_id = the_move.move_id.to_string();
+    let debated = Arc::new(DebatedMove::new(the_move, findings));
     let handler = move |_: String, request: Value| {
         let (models, config, move_id) = (models.clone(), participants.clone(), move_id.clone());
+        let debated = debated.clone();
         async move {
-            let call = authorize(request, &models, &config, move_id)?;
+            let mut call = authorize(request, &models, &config, move_id)?;
+            let task = task(&call, &config, debated);
+            call.request = call.request.attach(task);
             let outcome = models.call(&call).await;
             match outcome {
                 CallOutcome::Failed(it) if it.kind.ends_run() => {
@@ -66,4 +77,17 @@ fn authorize(
     call.request.max_tokens = call.request.max_tokens.min(settings.max_tokens);
     call.request.tools.clear();
     Ok(call)
+}
+
+/// Describes an authorized call for the offline board. The guest cannot do so, because attachments do not leave their
+/// process.
+fn task(call: &ModelCall, config: &Config, debated: Arc<DebatedMove>) -> Task {
+    let maker = config.decision_makers.iter().find(|it| it.id == call.agent_id);
+    let (agent, round) = (maker.unwrap_or(&config.critic).clone(), call.round);
+    let work = match call.group {
+        Group::DecisionMakers => Work::MakerTurn { debated, round },
+        Group::Scoring => Work::Scores { debated, metrics: config.metrics.clone(), round },
+        _ => Work::CriticTurn { debated, maker: call.reply_to.clone(), round },
+    };
+    Task { agent, work }
 }

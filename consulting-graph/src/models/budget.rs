@@ -164,7 +164,7 @@ impl Model for TurnModel {
 
 #[cfg(test)]
 mod tests {
-    use llm::{Llm, Money, RecordMode, Recording, Rule, Script, Scripted};
+    use llm::{Llm, Money, RecordMode, Recording, Scripted};
 
     use super::{Limit, RunBudget};
 
@@ -183,8 +183,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls.jsonl");
         let open = |mode| Recording::open(&path, mode).unwrap();
-        let script = Script::new("parrot").rule(Rule::text("Hello!"));
-        let llm = Llm::new(Scripted::new(script).unwrap());
+        let llm = Llm::new(Scripted::new("parrot", |_| "Hello!"));
         let llm = llm.record(&open(RecordMode::Record));
         let usage = llm.generate("Hello?").await.unwrap().usage.unwrap();
         let limit = Limit { tokens: Some(2 * (usage.input + usage.output)), money: None };

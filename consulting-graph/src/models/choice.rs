@@ -1,6 +1,6 @@
 //! Selection of the model for each agent.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use llm::{
     Catalog, Llm, ModelId, Provider, Recording, Scripted, SetupError, Usage,
@@ -50,8 +50,6 @@ pub enum ModelChoiceError {
         "cannot enforce --max-cost, because the price of {0} is unknown; use --max-tokens instead"
     )]
     UnknownPrice(ModelId),
-    #[error(transparent)]
-    Script(#[from] llm::ScriptError),
     #[error("provider `{0}` has no default model; select one with --model")]
     MissingModel(String),
     #[error("cannot use local model {}: {problem}", path.display())]
@@ -154,7 +152,8 @@ impl ModelChoice {
             return Ok(recording.model(id.clone()));
         }
         if self.is_scripted() {
-            return Ok(offline::model_with_delay(self.seed, self.answer_ms)?);
+            let delay = Duration::from_millis(self.answer_ms);
+            return Ok(offline::Board { delay, ..offline::Board::new(self.seed) }.model());
         }
         if id.provider == LOCAL {
             return open_local(id);

@@ -18,6 +18,7 @@ use crate::{
     event::{Layer, PipelineEvent},
     finding::Findings,
     moves::{self, Author, Move, MoveDraft, MovesDraft, violations},
+    offline::{Task, Work},
     prompt,
 };
 
@@ -74,7 +75,9 @@ pub(super) async fn analyst_agent(
     let documents: Vec<String> = findings.iter().map(document).collect();
     let [f1, f2] = [0, 1].map(|it| documents.get(it).map_or("", String::as_str));
     let request = prompt::analyst(persona, &ticker, per_analyst, f1, f2, fence);
-    let request = request.schema(llm::Schema::of::<MovesDraft>());
+    let work = Work::Moves { findings: findings.clone() };
+    let task = Task { agent: persona.clone(), work };
+    let request = request.schema(llm::Schema::of::<MovesDraft>()).attach(task);
     let proposed = propose(cx, persona, request, &findings).await?;
     let author = Author { number, agent_id: &persona.id, persona: &persona.name };
     let (moves, missing) = moves::assign_ids(author, &ticker, per_analyst, proposed.drafts);

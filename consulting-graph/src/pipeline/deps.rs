@@ -40,7 +40,8 @@ pub(super) async fn call_model(
 ) -> Result<CallOutcome, NodeError> {
     let models = &cx.deps().models;
     let request = models.call_settings(group, &persona.id).apply(request);
-    let call = ModelCall { agent_id: persona.id.clone(), group, move_id: None, round: 0, request };
+    let agent_id = persona.id.clone();
+    let call = ModelCall { agent_id, group, move_id: None, round: 0, reply_to: None, request };
     // Failures are not journaled, so that a resumed run makes the call again.
     let mut failure = None;
     let answer = cx.task(LLM, (&persona.id, key), async {

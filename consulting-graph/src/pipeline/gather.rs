@@ -13,6 +13,7 @@ use crate::{
     config::{Group, Persona},
     data::{Company, Subject, Ticker, render},
     event::{Layer, PipelineEvent},
+    offline::{Task, Work},
     prompt,
 };
 
@@ -89,7 +90,11 @@ async fn narrate(
         Subject::Trend => render::news(company),
     };
     let fence = &cx.deps().fence;
-    let request = prompt::synthesizer(persona, &company.ticker, subject, &data, fence);
+    let request =
+        prompt::synthesizer(persona, &company.ticker, subject, &data, fence).attach(Task {
+            agent: persona.clone(),
+            work: Work::Document { subject, data: data.clone() },
+        });
     Ok(match call_model(cx, Group::Synthesizers, persona, "document", request).await? {
         CallOutcome::Answered(answer) if !answer.text.trim().is_empty() => {
             Narration { text: answer.text, usage: Some(answer.usage), problem: None }

@@ -1,5 +1,7 @@
 //! Layer 1: draws findings from the documents.
 
+use std::sync::Arc;
+
 use graph_core::{Context, NodeError, Route};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,9 @@ pub(super) struct Document {
     /// Whether the data source has no data for this document. If so, every section of the document says that it has no
     /// data, and no findings are drawn from the document.
     is_empty: bool,
+    /// The company data that the document was written from, for the offline board.
+    #[serde(default)]
+    company: Option<Company>,
 }
 
 #[derive(Route)]
@@ -40,6 +45,7 @@ pub(super) fn layer_1_dispatch(run: &PipelineState) -> Layer1 {
         ticker: run.company_ticker.clone(),
         text: text.to_owned(),
         is_empty,
+        company: run.company.clone(),
     };
     let has_no_news = run.company.as_ref().is_some_and(has_no_news);
     Layer1::Documents(vec![
@@ -58,7 +64,7 @@ pub(super) async fn inference_agent(
     document: Document,
     cx: &Context<Deps>,
 ) -> Result<PipelineStateUpdate, NodeError> {
-    let Document { inference, ticker, text, is_empty } = document;
+    let Document { inference, ticker, text, is_empty, company } = document;
     let ticker = Ticker::parse(&ticker).map_err(NodeError::terminal)?;
     let config = &cx.deps().config;
     let persona = match inference {
@@ -71,11 +77,9 @@ pub(super) async fn inference_agent(
     let FindingsResult { draft, calls, failure } = if is_empty {
         FindingsResult::default()
     } else {
-        request_findings(
-            cx,
-            &InferenceTask { persona, inference, ticker: &ticker, document: &text },
-        )
-        .await?
+        let company = company.map(Arc::new);
+        let task = InferenceTask { persona, inference, ticker: &ticker, document: &text, company };
+        request_findings(cx, &task).await?
     };
     if let Some(reason) = failure {
         sender.agent_failed(LAYER, persona, &reason).await;

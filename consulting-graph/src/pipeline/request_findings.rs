@@ -1,6 +1,8 @@
 //! Asks an inference agent for the findings in a document. The document is sent as a whole, or in pieces if it does not
 //! fit the agent's context window or the configuration sets `chunk_lines`.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
 use llm::{Request, Schema};
@@ -9,8 +11,9 @@ use super::deps::{Deps, call_model};
 use crate::{
     call::{Answer, CallOutcome, CallUsage},
     config::{Group, Persona},
-    data::Ticker,
+    data::{Company, Ticker},
     finding::{self, FindingsDraft, Inference},
+    offline::{Task, Work},
     prompt::{self, Chunk},
 };
 
@@ -26,6 +29,8 @@ pub(super) struct InferenceTask<'a> {
     pub(super) inference: Inference,
     pub(super) ticker: &'a Ticker,
     pub(super) document: &'a str,
+    /// The company data that the document was written from, for the offline board.
+    pub(super) company: Option<Arc<Company>>,
 }
 
 /// Findings drawn from a document.
@@ -105,7 +110,10 @@ impl InferenceTask<'_> {
     fn request(&self, cx: &Context<Deps>, text: &str, piece: Option<Chunk>) -> Request {
         let (persona, fence) = (self.persona, &cx.deps().fence);
         let request = prompt::inference(persona, self.ticker, self.inference, text, piece, fence);
-        request.schema(Schema::of::<FindingsDraft>())
+        let request = request.schema(Schema::of::<FindingsDraft>());
+        let Some(company) = self.company.clone() else { return request };
+        let (agent, inference, text) = (persona.clone(), self.inference, text.to_owned());
+        request.attach(Task { agent, work: Work::Findings { inference, company, text } })
     }
 
     async fn ask(

@@ -44,7 +44,7 @@ impl std::fmt::Debug for ReactingModel {
 pub(crate) fn reacting_model(
     react: impl Fn(u64, &Request) -> Reaction + Send + Sync + 'static,
 ) -> Option<Llm> {
-    let (scripted, calls) = (offline::model(7).unwrap(), AtomicU64::new(0));
+    let (scripted, calls) = (offline::model(7), AtomicU64::new(0));
     Some(Llm::new(ReactingModel { scripted, calls, react: Box::new(react) }))
 }
 

@@ -1,25 +1,26 @@
-//! Tests of the scripted model, which call it with the prompts of a run but without the pipeline graph.
+//! Tests of the offline board, which call it with the prompts and tasks of a run but without the pipeline graph.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::Arc,
 };
 
 use consulting_graph::{
     citation::CitationChecker,
-    config::{Config, DEFAULT, Persona},
+    config::{Config, DEFAULT, Metric, Persona},
     data::{Company, Subject, Ticker, edgar, folder, render, synthetic},
     fence::Fence,
     finding::{self, Findings, Inference},
     moves::{self, Author, Move, Risk},
-    offline,
+    offline::{self, DebatedMove, Task, Work},
     prompt::{self, Brief},
     score::{MakerScore, ScoreSource},
     transcript::{ConversationEntry, Speaker, append_to_log, rounds},
     watch::{ObservationKind, observe},
 };
 use llm::{
-    Llm, Model, Request, Role,
+    Llm, Model, Request,
     overflow::{Round, TranscriptItem},
 };
 
@@ -53,11 +54,12 @@ fn whole(log: &[Round]) -> Vec<TranscriptItem<'_>> {
 impl Study {
     fn new(seed: u64, nonce: &str, company: Company) -> Self {
         let config = Config::parse(DEFAULT).unwrap();
-        Self { llm: offline::model(seed).unwrap(), config, fence: Fence::new(nonce), company }
+        Self { llm: offline::model(seed), config, fence: Fence::new(nonce), company }
     }
 
-    async fn ask(&self, request: Request) -> String {
-        self.llm.generate(request.max_tokens(8192)).await.unwrap().text()
+    async fn ask(&self, agent: &Persona, request: Request, work: Work) -> String {
+        let request = request.max_tokens(8192).attach(Task { agent: agent.clone(), work });
+        self.llm.generate(request).await.unwrap().text()
     }
 
     async fn document(&self, subject: Subject) -> String {
@@ -68,7 +70,8 @@ impl Study {
             Subject::Trend => (&self.config.synthesizers.news, render::news(&self.company)),
         };
         let ticker = &self.company.ticker;
-        self.ask(prompt::synthesizer(persona, ticker, subject, &data, &self.fence)).await
+        let request = prompt::synthesizer(persona, ticker, subject, &data, &self.fence);
+        self.ask(persona, request, Work::Document { subject, data }).await
     }
 
     async fn infer(&self, inference: Inference, document: &str) -> Findings {
@@ -78,7 +81,9 @@ impl Study {
         };
         let ticker = &self.company.ticker;
         let request = prompt::inference(persona, ticker, inference, document, None, &self.fence);
-        let draft = finding::read(&self.ask(request).await);
+        let (company, text) = (Arc::new(self.company.clone()), document.to_owned());
+        let work = Work::Findings { inference, company, text };
+        let draft = finding::read(&self.ask(persona, request, work).await);
         let problems = finding::violations(&draft, document);
         assert!(problems.is_empty(), "{ticker} {inference}: {problems:?}");
         Findings::from_draft(inference, ticker.clone(), draft)
@@ -89,12 +94,14 @@ impl Study {
         let persona = &self.config.analysts[usize::from(number) - 1];
         let ticker = &self.company.ticker;
         let [f1, f2] = [0, 1].map(|it: usize| findings[it].markdown());
+        let work = Work::Moves { findings: findings.to_vec() };
         let first = prompt::analyst(persona, ticker, 3, &f1, &f2, &self.fence);
-        let mut answer = self.ask(first.clone()).await;
+        let mut answer = self.ask(persona, first.clone(), work.clone()).await;
         let problems = moves::violations(&moves::read(&answer), findings);
         let needs_retry = problems.iter().any(moves::MoveViolation::requires_retry);
         if needs_retry {
-            answer = self.ask(prompt::analyst_retry(&first, &answer, &problems)).await;
+            let retry = prompt::analyst_retry(&first, &answer, &problems);
+            answer = self.ask(persona, retry, work).await;
         }
         let drafts = moves::read(&answer);
         assert_eq!(moves::violations(&drafts, findings), [], "{ticker}, {}", persona.id);
@@ -118,54 +125,80 @@ impl Study {
         Layers { documents, findings, moves, retries }
     }
 
-    async fn opening(&self, brief: &Brief) -> String {
-        self.ask(prompt::critic_opening(&self.config.critic, brief, &self.fence)).await
+    async fn opening(&self, subject: &DebateSubject) -> String {
+        let critic = &self.config.critic;
+        let request = prompt::critic_opening(critic, &subject.brief, &self.fence);
+        let debated = subject.debated.clone();
+        self.ask(critic, request, Work::CriticTurn { debated, maker: None, round: 1 }).await
     }
 
     /// Runs ten rounds between the critic and one decision maker.
     async fn debate(
         &self,
         maker: &Persona,
-        brief: &Brief,
+        subject: &DebateSubject,
         opening: &str,
     ) -> Vec<ConversationEntry> {
-        let (critic, fence) = (&self.config.critic, &self.fence);
+        let (critic, fence, brief) = (&self.config.critic, &self.fence, &subject.brief);
         let mut log = append_to_log(&[], Speaker::Critic, opening, 1);
         for round in 1..=10 {
+            let debated = subject.debated.clone();
             if round > 1 {
                 let log_rounds = rounds(&log);
                 let request =
                     prompt::critic_reply(critic, brief, fence, maker, &whole(&log_rounds), round);
-                log = append_to_log(&log, Speaker::Critic, &self.ask(request).await, round);
+                let (debated, maker) = (debated.clone(), Some(maker.id.clone()));
+                let work = Work::CriticTurn { debated, maker, round };
+                let turn = self.ask(critic, request, work).await;
+                log = append_to_log(&log, Speaker::Critic, &turn, round);
             }
             let log_rounds = rounds(&log);
             let request = prompt::maker_reply(maker, brief, fence, &whole(&log_rounds), round);
             let speaker = Speaker::DecisionMaker(maker.id.clone());
-            log = append_to_log(&log, speaker, &self.ask(request).await, round);
+            let turn = self.ask(maker, request, Work::MakerTurn { debated, round }).await;
+            log = append_to_log(&log, speaker, &turn, round);
         }
         log
     }
 
     /// Returns the scores as the program reads them: parsed, repaired or neutral.
-    async fn score(&self, maker: &Persona, brief: &Brief, log: &[Round]) -> MakerScore {
+    async fn score(&self, maker: &Persona, subject: &DebateSubject, log: &[Round]) -> MakerScore {
         let metrics = &self.config.metrics;
-        let first = prompt::score(maker, brief, &self.fence, &whole(log), metrics, 10);
-        let answer = self.ask(first.clone()).await;
+        let first = prompt::score(maker, &subject.brief, &self.fence, &whole(log), metrics, 10);
+        let work = scores(subject, metrics, 10);
+        let answer = self.ask(maker, first.clone(), work.clone()).await;
         let ids = self.config.metric_ids();
         if let Some(score) = MakerScore::parse(&answer, &ids) {
             return score;
         }
-        let repaired = self.ask(prompt::repair(&first, &answer, metrics)).await;
+        let repaired = self.ask(maker, prompt::repair(&first, &answer, metrics), work).await;
         MakerScore::repaired(&repaired, &ids).unwrap_or_else(|| MakerScore::neutral(&ids))
     }
 }
 
-#[test]
-fn the_script_is_valid_and_has_its_name() {
-    assert_eq!(
-        offline::model(0).unwrap().id().to_string(),
-        format!("scripted/{}", offline::MODEL_NAME)
-    );
+/// A debated move, in the forms that prompts and tasks need.
+struct DebateSubject {
+    brief: Brief,
+    debated: Arc<DebatedMove>,
+}
+
+impl DebateSubject {
+    fn new(the_move: &Move, findings: &[Findings]) -> Self {
+        let debated = Arc::new(DebatedMove::new(the_move, findings));
+        Self { brief: Brief::new(the_move, findings), debated }
+    }
+}
+
+fn scores(subject: &DebateSubject, metrics: &[Metric], round: u32) -> Work {
+    Work::Scores { debated: subject.debated.clone(), metrics: metrics.to_vec(), round }
+}
+
+#[tokio::test]
+async fn calls_without_a_task_fail() {
+    let llm = offline::model(0);
+    assert_eq!(llm.id().to_string(), format!("scripted/{}", offline::MODEL_NAME));
+    let error = llm.generate("What is the weather like?").await.unwrap_err();
+    assert!(error.message.contains("configure a provider"), "{error}");
 }
 
 #[tokio::test]
@@ -239,10 +272,10 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
     let evidence = CitationChecker::new(&layers.findings, &documents);
     let (mut flags, mut turns, mut repeated, mut scores) = (0, 0, 0, BTreeMap::new());
     for the_move in [&layers.moves[2], &layers.moves[6]] {
-        let brief = Brief::new(the_move, &layers.findings);
-        let opening = study.opening(&brief).await;
+        let subject = DebateSubject::new(the_move, &layers.findings);
+        let opening = study.opening(&subject).await;
         for maker in &study.config.decision_makers {
-            let log = study.debate(maker, &brief, &opening).await;
+            let log = study.debate(maker, &subject, &opening).await;
             let distinct_turns: BTreeSet<&str> = log.iter().map(|it| it.content.as_str()).collect();
             assert!(distinct_turns.len() >= 19, "turns repeat: {log:#?}");
             assert!(log.iter().any(|it| it.content.contains(&the_move.draft.title)), "{log:#?}");
@@ -254,7 +287,7 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
             turns += log.len();
             let seen = observe(the_move.move_id, "i1", &log);
             repeated += seen.iter().filter(|it| it.kind == ObservationKind::Repetition).count();
-            let score = study.score(maker, &brief, &rounds(&log)).await;
+            let score = study.score(maker, &subject, &rounds(&log)).await;
             assert_ne!(score.score_source, ScoreSource::Default, "all scores are readable");
             scores.insert((the_move.move_id, maker.id.clone()), score);
         }
@@ -266,17 +299,18 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
     assert!(distinct.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
 }
 
-/// Repeated scoring requests for one move get independent random answers.
+/// Boards with different seeds get the same scoring request.
 #[tokio::test]
 async fn some_scores_deviate_from_the_requested_format() {
-    let study = Study::new(1, "7f3a", invented("NVDA"));
+    let mut study = Study::new(1, "7f3a", invented("NVDA"));
     let layers = study.layers().await;
-    let brief = Brief::new(&layers.moves[0], &layers.findings);
-    let maker = &study.config.decision_makers[0];
+    let subject = DebateSubject::new(&layers.moves[0], &layers.findings);
+    let maker = study.config.decision_makers[0].clone();
     let mut sources: BTreeMap<String, u32> = BTreeMap::new();
     let mut adjusted = 0;
-    for _ in 0..300 {
-        let score = study.score(maker, &brief, &[]).await;
+    for seed in 0..300 {
+        study.llm = offline::model(seed);
+        let score = study.score(&maker, &subject, &[]).await;
         adjusted += u32::from(!score.adjustments.is_empty());
         *sources.entry(format!("{:?}", score.score_source)).or_default() += 1;
     }
@@ -293,10 +327,10 @@ async fn answers_depend_on_the_seed_but_not_on_the_nonce() {
     let run_with = async |seed, nonce| {
         let study = Study::new(seed, nonce, invented("ACME"));
         let layers = study.layers().await;
-        let brief = Brief::new(&layers.moves[4], &layers.findings);
-        let opening = study.opening(&brief).await;
-        let log = study.debate(&study.config.decision_makers[1], &brief, &opening).await;
-        let score = study.score(&study.config.decision_makers[1], &brief, &rounds(&log)).await;
+        let subject = DebateSubject::new(&layers.moves[4], &layers.findings);
+        let opening = study.opening(&subject).await;
+        let log = study.debate(&study.config.decision_makers[1], &subject, &opening).await;
+        let score = study.score(&study.config.decision_makers[1], &subject, &rounds(&log)).await;
         (layers.moves, log, score)
     };
     let first = run_with(5, "7f3a").await;
@@ -308,11 +342,11 @@ async fn answers_depend_on_the_seed_but_not_on_the_nonce() {
 async fn decision_makers_use_distinct_phrases() {
     let study = Study::new(2, "7f3a", invented("NVDA"));
     let layers = study.layers().await;
-    let brief = Brief::new(&layers.moves[0], &layers.findings);
-    let opening = study.opening(&brief).await;
+    let subject = DebateSubject::new(&layers.moves[0], &layers.findings);
+    let opening = study.opening(&subject).await;
     let mut known: BTreeSet<String> = BTreeSet::new();
     for maker in &study.config.decision_makers {
-        let log = study.debate(maker, &brief, &opening).await;
+        let log = study.debate(maker, &subject, &opening).await;
         let own = log.iter().filter(|it| it.role != Speaker::Critic);
         let last_words: BTreeSet<String> = own
             .filter_map(|it| it.content.rsplit(". ").next().map(str::to_owned))
@@ -330,12 +364,11 @@ async fn decision_makers_use_distinct_phrases() {
 async fn custom_metrics_are_scored() {
     let study = Study::new(1, "7f3a", invented("NVDA"));
     let maker = &study.config.decision_makers[0];
-    let brief = Brief { document: "# m1: Try it\n".to_owned(), ..Brief::default() };
+    let subject = DebateSubject::new(&crate::sample::the_move(), &[]);
     let mut metrics = study.config.metrics.clone();
     metrics[0].id = "courage".to_owned();
     let ids: Vec<&str> = metrics.iter().map(|it| it.id.as_str()).collect();
-    let request = prompt::baseline(maker, &brief, &study.fence, &metrics);
-    assert_eq!(request.messages.last().unwrap().role, Role::User);
-    let answer = study.ask(request.schema(consulting_graph::score::request_schema(&ids))).await;
+    let request = prompt::baseline(maker, &subject.brief, &study.fence, &metrics);
+    let answer = study.ask(maker, request, scores(&subject, &metrics, 0)).await;
     assert!(MakerScore::parse(&answer, &ids).is_some(), "{answer}");
 }

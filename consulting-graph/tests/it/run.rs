@@ -17,7 +17,7 @@ use consulting_graph::{
     run::{ForkPoint, ResumeOptions, Run, RunConfig, RunError, RunOutcome},
 };
 use graph_trace::{Detail, TextOptions, Trace};
-use llm::{Llm, Script, Scripted};
+use llm::Llm;
 use sandbox_vm::Isolation;
 
 /// Returns the configuration of a run with this number of analysts, each of whom proposes one move, and this number of
@@ -116,13 +116,9 @@ async fn a_default_run_has_the_documented_results() {
     assert!(log.starts_with("**[Round 1] CRITIC:**\n"), "{log}");
 }
 
-/// Returns the scripted model without its deliberate mistakes.
+/// Returns the offline board without its deliberate mistakes.
 fn model_without_mistakes() -> Option<Llm> {
-    let mut script: toml::Table = toml::from_str(offline::SCRIPT).unwrap();
-    let rules = script["rules"].as_array_mut().unwrap();
-    rules.retain(|it| it.get("when").is_none_or(|it| it.get("chance").is_none()));
-    let script: Script = script.try_into().unwrap();
-    Some(Llm::new(Scripted::new(script.seed(7)).unwrap()))
+    Some(offline::Board { mistakes: false, ..offline::Board::new(7) }.model())
 }
 
 #[tokio::test(flavor = "multi_thread")]

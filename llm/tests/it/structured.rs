@@ -1,9 +1,6 @@
 //! Tests of structured output: the methods that parse a value from a reply.
 
-use llm::{
-    ErrorKind, Finish, JsonError, Llm, Request, Rule, Rung, Script, Scripted, read_json,
-    scripted::ViolationKind,
-};
+use llm::{ErrorKind, Finish, JsonError, Llm, Reply, Request, Rung, Scripted, read_json};
 use proptest::prelude::*;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -324,21 +321,21 @@ fn values_out_of_range_of_their_type_are_rejected() {
     assert_eq!(read_json::<u64>("18446744073709551615").unwrap().value, u64::MAX);
 }
 
-fn model(rules: impl IntoIterator<Item = Rule>) -> Llm {
-    let script = rules.into_iter().fold(Script::new("judge"), Script::rule);
-    Llm::new(Scripted::new(script).expect("the script is valid"))
+fn model(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Llm {
+    Llm::new(Scripted::replies("judge", replies))
 }
 
-fn braces(json: &str) -> String {
-    json.replace('{', "{{").replace('}', "}}")
+/// A model that gives the first reply, and the second one if it is asked again because of `problem`.
+fn repairing(first: impl Into<Reply>, problem: &'static str, second: impl Into<Reply>) -> Llm {
+    let (first, second) = (first.into(), second.into());
+    Llm::new(Scripted::new("judge", move |request: &Request| {
+        if request.prompt().contains(problem) { second.clone() } else { first.clone() }
+    }))
 }
 
 #[tokio::test]
 async fn unreadable_reply_is_repaired_by_a_second_call() {
-    let llm = model([
-        Rule::text(braces(OWN)).when_prompt("not of type integer*return only the json"),
-        Rule::text(braces(&OWN.replace('3', "\"high\""))),
-    ]);
+    let llm = repairing(OWN.replace('3', "\"high\""), "not of type integer", OWN);
     let once = llm.generate(Request::new("Judge.")).await.unwrap().usage.unwrap();
     let judged = llm.generate_json::<Score>("Judge.").await.unwrap();
     assert_eq!((judged.value.impact, judged.rung), (3, Rung::Repaired));
@@ -348,19 +345,16 @@ async fn unreadable_reply_is_repaired_by_a_second_call() {
 
 #[tokio::test]
 async fn truncated_reply_is_requested_shorter() {
-    let llm = model([
-        Rule::text(braces(OWN)).when_prompt("cut off*be shorter"),
-        Rule::text("word ".repeat(300)),
-    ]);
+    let llm = repairing("word ".repeat(300), "cut off", OWN);
     let judged = llm.generate_json::<Score>(Request::new("Judge.").max_tokens(100)).await.unwrap();
     assert_eq!((judged.rung, judged.response.finish), (Rung::Repaired, Finish::Stop));
 }
 
 #[tokio::test]
 async fn value_from_truncated_reply_has_a_note() {
-    let reply = format!("{} That is, {}", braces(OWN), "word ".repeat(300));
+    let reply = format!("{OWN} That is, {}", "word ".repeat(300));
     let request = Request::new("Judge.").max_tokens(100);
-    let judged = model([Rule::text(reply)]).generate_json::<Score>(request).await.unwrap();
+    let judged = model([reply]).generate_json::<Score>(request).await.unwrap();
     assert_eq!((judged.value.impact, judged.rung), (3, Rung::JsonExtracted));
     assert_eq!(judged.notes, ["the reply was truncated after this value"]);
 }
@@ -386,7 +380,10 @@ fn member_of_truncated_object_is_not_the_answer() {
 
 #[tokio::test]
 async fn tool_calls_are_not_repaired() {
-    let llm = model([Rule::tool("look_up", serde_json::json!({ "id": "F1-07" }))]);
+    let llm = model([Reply::ToolCall {
+        name: "look_up".to_owned(),
+        arguments: serde_json::json!({ "id": "F1-07" }),
+    }]);
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err();
     let JsonError::Unreadable { error: unreadable, response } = error else { panic!("{error}") };
     assert_eq!(response.tool_calls().next().unwrap().name, "look_up");
@@ -395,7 +392,7 @@ async fn tool_calls_are_not_repaired() {
 
 #[tokio::test]
 async fn default_is_the_last_resort() {
-    let llm = model([Rule::text("No."), Rule::text("No.")]);
+    let llm = model(["No."; 4]);
     let five = Score {
         impact: 5,
         feasibility: 5,
@@ -416,17 +413,14 @@ async fn default_is_the_last_resort() {
         "{error}"
     );
 
-    let llm = model([Rule::failure(ErrorKind::Overloaded)]);
+    let llm = model([ErrorKind::Overloaded]);
     let error = llm.generate_json_or("Judge.", five).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Overloaded);
 }
 
 #[tokio::test]
 async fn failed_repair_reports_both_problems() {
-    let llm = model([
-        Rule::failure(ErrorKind::Unreachable).when_prompt("return only"),
-        Rule::schema().violation(ViolationKind::Empty),
-    ]);
+    let llm = model([Reply::from(""), Reply::from(ErrorKind::Unreachable)]);
     let error = llm.generate_json::<Score>("Judge.").await.unwrap_err().to_string();
     assert!(error.contains("the reply is empty") && error.contains("cannot connect"), "{error}");
 }

@@ -66,7 +66,7 @@ async fn wait_until_exited(tree: &[(u32, String)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_killed_at_every_call_repeats_no_completed_call() {
-    let provider = provider(offline::model().unwrap()).await;
+    let provider = provider(offline::model()).await;
     let dir = tempfile::tempdir().unwrap();
     let task = "Read data from users.json and print usernames";
     let begin = [
@@ -135,8 +135,8 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_within_an_unfinished_node_are_journaled() {
-    let words = llm::Rule::text("I would rather not.").when_prompt("This is attempt 1 of");
-    let provider = provider(scripted([words, program("print(6 * 7)")])).await;
+    let answers = ["I would rather not.".into(), program("print(6 * 7)")];
+    let provider = provider(scripted(answers, critic(true))).await;
     let dir = tempfile::tempdir().unwrap();
     // The first answer cannot be parsed; the process is killed during the second call.
     let held = provider.hold(2);
@@ -155,7 +155,7 @@ async fn answers_within_an_unfinished_node_are_journaled() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spending_before_a_crash_counts_against_the_budget() {
     // Each call uses about a thousand tokens and reserves up to four thousand more.
-    let provider = provider(scripted([program("raise ValueError('no')"), critic(true)])).await;
+    let provider = provider(scripted([program("raise ValueError('no')")], critic(true))).await;
     let dir = tempfile::tempdir().unwrap();
     let line = ["run", "x", "--provider", "openai-compatible", "--model", "coder", "--pool", "1"];
     let budget = ["--quiet", "--out", "session", "--max-tokens", BUDGET];

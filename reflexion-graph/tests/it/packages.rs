@@ -2,6 +2,7 @@
 
 use std::{fs, process::Command};
 
+use llm::{ErrorKind, Llm, Reply, Request, Scripted};
 use reflexion_graph::{
     Job, Limits,
     execution::Status,
@@ -113,13 +114,21 @@ async fn files_with_another_hash_are_rejected_before_anything_runs() {
 #[tokio::test]
 async fn unavailable_packages_are_reported_to_the_critic() {
     let code = serde_json::json!({ "code": "import numpy", "dependencies": ["numpy"] });
-    let needy = llm::Rule::json(code).when_schema("GeneratedCode").when_prompt("attempt 1 of");
     let diagnosis = serde_json::json!({ "diagnosis": "no such package", "should_retry": true });
-    let critic = llm::Rule::json(diagnosis)
-        .when_schema("Critique")
-        .when_prompt("dependency unavailable: numpy; only the standard library is available");
-    let told = sessions::program("print('without')").when_prompt("no such package");
-    let session = session(Job::new("x"), sessions::scripted([needy, critic, told])).await;
+    let told = "dependency unavailable: numpy; only the standard library is available";
+    let llm = Llm::new(Scripted::new("test", move |request: &Request| {
+        let prompt = request.prompt();
+        if !sessions::wants_program(request) && prompt.contains(told) {
+            Reply::from(diagnosis.clone())
+        } else if prompt.contains("attempt 1 of") {
+            Reply::from(code.clone())
+        } else if prompt.contains("no such package") {
+            sessions::program("print('without')")
+        } else {
+            Reply::from(ErrorKind::BadRequest)
+        }
+    }));
+    let session = session(Job::new("x"), llm).await;
     let outcome = session.outcome.unwrap();
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
     let first = &session.history[0];

@@ -13,7 +13,7 @@ use crate::executor;
 async fn summary(problems: &[Problem], strategy: Strategy, samples: usize) -> Summary {
     let (executor, _folder) =
         executor(ExecutorOptions { pool: 3, cpus: 2.0, ..ExecutorOptions::default() }).await;
-    let llm = offline::model_for(problems).unwrap();
+    let llm = offline::model_for(problems);
     let deps = Deps::new(llm, executor.clone());
     // Only the one program that never ends exceeds this timeout.
     let limits = Limits { timeout: 8.0, ..Limits::default() };

@@ -41,12 +41,8 @@ async fn requests(programs: &[&str]) -> Vec<Request> {
 }
 
 async fn requests_for(job: Job, programs: &[&str]) -> Vec<Request> {
-    let rules = programs
-        .iter()
-        .enumerate()
-        .map(|(idx, code)| program(code).when_prompt(format!("This is attempt {} of", idx + 1)));
     let recorded = Arc::new(Mutex::new(Vec::new()));
-    let inner = scripted(rules.chain([critic(true)]));
+    let inner = scripted(programs.iter().map(|it| program(it)), critic(true));
     let llm = Llm::new(RecordingModel { inner, recorded: recorded.clone() });
     session(job.max_attempts(programs.len() as u32), llm).await;
     recorded.lock().unwrap().clone()

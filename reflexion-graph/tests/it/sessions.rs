@@ -1,7 +1,9 @@
 //! Tests sessions in real sandboxes: the example tasks, and all outcomes of the loop.
 
+use std::sync::Mutex;
+
 use graph_core::RunOptions;
-use llm::{Llm, Rule, Script, Scripted, scripted::ViolationKind};
+use llm::{ErrorKind, Llm, Reply, Request, Scripted};
 use reflexion_graph::{
     Job, Session,
     execution::Status,
@@ -15,27 +17,40 @@ use serde_json::json;
 
 use crate::session;
 
-pub(crate) fn program(code: &str) -> Rule {
-    let code = code.replace('{', "{{").replace('}', "}}");
-    Rule::json(json!({ "code": code, "dependencies": [], "reasoning": "-", "confidence": 0.5 }))
-        .when_schema("GeneratedCode")
+pub(crate) fn program(code: &str) -> Reply {
+    json!({ "code": code, "dependencies": [], "reasoning": "-", "confidence": 0.5 }).into()
 }
 
-pub(crate) fn critic(should_retry: bool) -> Rule {
+pub(crate) fn critic(should_retry: bool) -> Reply {
     let critique = json!({ "diagnosis": "it is wrong", "fix_suggestion": "fix it",
         "should_retry": should_retry, "confidence": 0.5 });
-    Rule::json(critique).when_schema("Critique")
+    critique.into()
 }
 
-pub(crate) fn scripted(rules: impl IntoIterator<Item = Rule>) -> Llm {
-    let script = rules.into_iter().fold(Script::new("test"), Script::rule);
-    Llm::new(Scripted::new(script).unwrap())
+pub(crate) fn wants_program(request: &Request) -> bool {
+    request.schema.as_ref().is_some_and(|it| it.name == "GeneratedCode")
+}
+
+/// Creates a model with one reply per request for a program and one reply for all requests for a critique. The last
+/// reply for a program is repeated.
+pub(crate) fn scripted(programs: impl IntoIterator<Item = Reply>, critique: Reply) -> Llm {
+    let mut programs: Vec<Reply> = programs.into_iter().collect();
+    programs.reverse();
+    let programs = Mutex::new(programs);
+    Llm::new(Scripted::new("test", move |request: &Request| {
+        let mut left = programs.lock().unwrap();
+        match left.len() {
+            _ if !wants_program(request) => critique.clone(),
+            1 => left[0].clone(),
+            _ => left.pop().unwrap(),
+        }
+    }))
 }
 
 #[tokio::test]
 async fn first_attempt_succeeds() {
     let job = Job::new("Calculate fibonacci(10)").expect("55");
-    let session = session(job, offline::model().unwrap()).await;
+    let session = session(job, offline::model()).await;
     let outcome = session.outcome.unwrap();
     assert!(outcome.success);
     assert_eq!((outcome.attempts, &*outcome.output), (1, "55\n"));
@@ -48,7 +63,7 @@ async fn first_attempt_succeeds() {
 #[tokio::test]
 async fn failure_is_criticised_and_corrected() {
     let job = Job::new("Read data from users.json and print usernames");
-    let session = session(job, offline::model().unwrap()).await;
+    let session = session(job, offline::model()).await;
     let outcome = session.outcome.unwrap();
     assert!(outcome.success);
     assert_eq!((outcome.attempts, &*outcome.output), (2, "alice\nbob\ncharlie\n"));
@@ -70,7 +85,7 @@ async fn session_ends_after_the_last_attempt_or_when_the_critic_gives_up() {
     for (should_retry, attempts, message) in
         [(true, 4, "max retries exceeded"), (false, 1, "given up")]
     {
-        let llm = scripted([program("raise ValueError('no')"), critic(should_retry)]);
+        let llm = scripted([program("raise ValueError('no')")], critic(should_retry));
         let session = session(Job::new("x").max_attempts(4), llm).await;
         let outcome = session.outcome.unwrap();
         assert!(!outcome.success && outcome.message.starts_with(message), "{outcome:?}");
@@ -85,7 +100,7 @@ async fn session_ends_after_the_last_attempt_or_when_the_critic_gives_up() {
 
 #[tokio::test]
 async fn exit_code_0_is_not_sufficient_for_success() {
-    let wrong = || scripted([program("def double(n): return n + 2\nprint(54)"), critic(true)]);
+    let wrong = || scripted([program("def double(n): return n + 2\nprint(54)")], critic(true));
     let last = |session: reflexion_graph::Session| session.history.last().unwrap().clone();
     let ended = last(session(Job::new("x").max_attempts(1).expect("55"), wrong()).await);
     assert_eq!((ended.execution.status, ended.execution.exit_code), (Status::WrongOutput, Some(0)));
@@ -105,7 +120,7 @@ async fn exit_code_0_is_not_sufficient_for_success() {
         "def double(n): raise SystemExit",
     ] {
         let job = Job::new("x").max_attempts(1).tests("assert double(1) == 2\n");
-        let ended = last(session(job, scripted([program(end), critic(true)])).await);
+        let ended = last(session(job, scripted([program(end)], critic(true))).await);
         assert!(ended.failure.is_some(), "{end}");
     }
 }
@@ -118,7 +133,7 @@ async fn programs_may_exit_and_tests_may_use_unittest() {
         ("import sys\ndef double(n): return 2 * n\nsys.exit()", true),
         ("def double(n): return n", false),
     ] {
-        let llm = scripted([program(code), critic(true)]);
+        let llm = scripted([program(code)], critic(true));
         let ended = session(Job::new("x").max_attempts(1).tests(tests), llm).await;
         assert_eq!(ended.outcome.unwrap().success, success, "{:?}", ended.history);
         // The failure is the assertion, although the framework prints a summary after it.
@@ -134,7 +149,7 @@ async fn complete_output_is_compared() {
     let right = format!("{}a{}", "x".repeat(20_000), "x".repeat(20_000));
     for (middle, success) in [("a", true), ("b", false)] {
         let code = format!("print('x' * 20_000 + '{middle}' + 'x' * 20_000)");
-        let llm = scripted([program(&code), critic(true)]);
+        let llm = scripted([program(&code)], critic(true));
         let ended = session(Job::new("x").max_attempts(1).expect(&right), llm).await;
         let outcome = ended.outcome.unwrap();
         assert_eq!(outcome.success, success);
@@ -150,7 +165,7 @@ async fn complete_output_is_compared() {
 #[tokio::test]
 async fn session_ends_when_its_budget_is_spent() {
     use llm::Budget;
-    let failing = || scripted([program("raise ValueError('no')"), critic(true)]);
+    let failing = || scripted([program("raise ValueError('no')")], critic(true));
     // Without a limit, the session makes six calls. Each call reserves the maximum number of tokens and uses fewer.
     let (executor, _folder) = crate::small_executor().await;
     let run = async |tokens: u64| {
@@ -185,15 +200,22 @@ async fn session_ends_when_its_budget_is_spent() {
 
 #[tokio::test]
 async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_attempt() {
-    let prose = scripted([program("print(1)").violation(ViolationKind::Prose)]);
+    let prose = r#"Here it is: {"code": "print(1)", "reasoning": "-"} Say so if you want another."#;
+    let prose = scripted([prose.into()], critic(true));
     assert!(session(Job::new("x"), prose).await.outcome.unwrap().success);
 
-    let words = scripted([
-        Rule::text("I would rather not.").when_prompt("attempt 1 of"),
-        Rule::text("No.").when_prompt("Return only the JSON"),
-        critic(true),
-        program("print(2)"),
-    ]);
+    let words = Llm::new(Scripted::new("test", |request: &Request| {
+        let prompt = request.prompt().to_lowercase();
+        if prompt.contains("attempt 1 of") {
+            "I would rather not.".into()
+        } else if prompt.contains("return only the json") {
+            "No.".into()
+        } else if wants_program(request) {
+            program("print(2)")
+        } else {
+            critic(true)
+        }
+    }));
     let session = session(Job::new("x"), words).await;
     let outcome = session.outcome.unwrap();
     assert_eq!((outcome.success, outcome.attempts), (true, 2));
@@ -205,10 +227,9 @@ async fn imperfect_json_is_repaired_and_an_answer_without_a_program_fails_the_at
 
 #[tokio::test]
 async fn rate_limited_calls_are_retried() {
-    use llm::{Backoff, ErrorKind};
-    let failing = Rule::failure(ErrorKind::RateLimited).first_occurrences(2);
-    let llm = scripted([failing, program("print(1)")])
-        .retry(Backoff::new(3).first_wait(std::time::Duration::from_millis(5)));
+    let limited = || ErrorKind::RateLimited.into();
+    let llm = scripted([limited(), limited(), program("print(1)")], critic(true))
+        .retry(llm::Backoff::new(3).first_wait(std::time::Duration::from_millis(5)));
     assert!(session(Job::new("x"), llm).await.outcome.unwrap().success);
 }
 
@@ -251,8 +272,16 @@ async fn sandbox_failure_is_reported_to_the_critic() {
     let language = Box::new(FailsOnce(true.into()));
     let options = Options { pool: 1, language, ..Options::default() };
     let (executor, _folder) = crate::executor(options).await;
-    let critic = critic(true).when_prompt("internal error: the sandbox failed");
-    let deps = graph::Deps::new(scripted([program("print(1)"), critic]), executor.clone());
+    let llm = Llm::new(Scripted::new("test", |request: &Request| {
+        if wants_program(request) {
+            program("print(1)")
+        } else if request.prompt().contains("internal error: the sandbox failed") {
+            critic(true)
+        } else {
+            ErrorKind::BadRequest.into()
+        }
+    }));
+    let deps = graph::Deps::new(llm, executor.clone());
     let session = Session { job: Job::new("x"), ..Session::default() };
     let ended =
         graph::without_checkpointer().unwrap().invoke(session, deps, RunOptions::new()).await;
@@ -277,14 +306,14 @@ async fn replay_calls_no_model_and_runs_no_program() {
     let job = Job::new("Read data from users.json and print usernames");
     let input = Session { job, ..Session::default() };
     let path = dir.path().join("recording.jsonl");
-    let model = offline::model().unwrap();
+    let model = offline::model();
     let recorded =
         record_to(&graph, input.clone(), deps(model), RunOptions::new(), &path).await.unwrap();
     assert_eq!(executor.stats().executions, 2);
 
     // This model returns no program. It has the same name as the recorded model, because the recording identifies
     // models by name.
-    let mute = Llm::new(Scripted::new(Script::new("coder").rule(Rule::text("?"))).unwrap());
+    let mute = Llm::new(Scripted::new("coder", |_| "?"));
     let recording = Recording::read(&path).unwrap();
     let replayed = recording.replay_on(&graph, input, deps(mute), RunOptions::new()).await;
     replayed.check().unwrap();

@@ -9,8 +9,8 @@ use std::{
 };
 
 use llm::{
-    Budget, Catalog, Error, ErrorKind, Llm, Money, Phase, Request, Response, Rule, Script,
-    Scripted, Usage, overflow::estimate_tokens,
+    Budget, Catalog, Error, ErrorKind, Llm, Money, Phase, Request, Response, Scripted, Usage,
+    overflow::estimate_tokens,
 };
 use proptest::prelude::*;
 use tokio::{
@@ -147,8 +147,7 @@ async fn unreported_usage_is_charged_in_full() {
 
 #[tokio::test]
 async fn free_models_fit_any_budget() {
-    let script = Script::new("parrot").rule(Rule::text("here"));
-    let llm = Llm::new(Scripted::new(script).unwrap());
+    let llm = Llm::new(Scripted::new("parrot", |_| "here"));
     let budget = Budget::of_money(Money::ZERO);
     llm.budget(&budget).generate("?").await.unwrap();
     assert_eq!(budget.spent().money, Money::ZERO);

@@ -4,7 +4,6 @@ use app_support::{files, program::print, terminal::replace_invisible};
 use reflexion_graph::{
     bench::{self, Options, Problem, Summary},
     graph::Deps,
-    models::ModelError,
     offline,
 };
 use serde_json::json;
@@ -47,7 +46,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<CommandStatus, CliError> {
     let choice = setup::model_choice(&args.model)?;
     let llm = if choice.is_scripted() {
         eprintln!("{}", view::SCRIPTED_NOTICE);
-        offline::model_for(&problems).map_err(ModelError::from)?
+        offline::model_for(&problems)
     } else {
         choice.build()?
     };

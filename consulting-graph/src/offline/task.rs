@@ -1,0 +1,90 @@
+//! What a call asks the offline board for.
+
+use std::sync::Arc;
+
+use crate::{
+    config::{Metric, Persona},
+    data::{Company, Subject},
+    finding::{Finding, Findings, Inference},
+    moves::{Move, MoveDraft},
+};
+
+/// A call as typed data. The pipeline attaches it to the request, whose prompt asks for the same in words. Only the
+/// offline board reads it.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Agent that makes the call.
+    pub agent: Persona,
+    /// What the agent is asked for.
+    pub work: Work,
+}
+
+/// What an agent is asked for.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// Write one of the two source documents.
+    Document {
+        /// Subject of the document.
+        subject: Subject,
+        /// The data that the document is based on, as Markdown.
+        data: String,
+    },
+    /// Derive findings from a source document.
+    Findings {
+        /// Set that the findings belong to.
+        inference: Inference,
+        /// The company that the document describes.
+        company: Arc<Company>,
+        /// The document, or a part of it.
+        text: String,
+    },
+    /// Propose moves.
+    Moves {
+        /// The findings to base the moves on.
+        findings: Vec<Findings>,
+    },
+    /// Attack a move.
+    CriticTurn {
+        /// The move.
+        debated: Arc<DebatedMove>,
+        /// Id of the decision maker that the critic replies to. `None` in the opening, which is for all of them.
+        maker: Option<String>,
+        /// Round of the debate, starting at 1.
+        round: u32,
+    },
+    /// Defend a move.
+    MakerTurn {
+        /// The move.
+        debated: Arc<DebatedMove>,
+        /// Round of the debate, starting at 1.
+        round: u32,
+    },
+    /// Score a move.
+    Scores {
+        /// The move.
+        debated: Arc<DebatedMove>,
+        /// Metrics to score.
+        metrics: Vec<Metric>,
+        /// Number of completed rounds. Zero before the debate.
+        round: u32,
+    },
+}
+
+/// A move under debate, with the findings that it cites.
+#[derive(Debug, Clone)]
+pub struct DebatedMove {
+    /// The move.
+    pub draft: MoveDraft,
+    /// The findings that the move cites.
+    pub evidence: Vec<Finding>,
+}
+
+impl DebatedMove {
+    /// Collects the findings that a move cites.
+    pub fn new(the_move: &Move, findings: &[Findings]) -> Self {
+        let draft = the_move.draft.clone();
+        let cited = draft.cited_findings().into_iter();
+        let evidence = cited.filter_map(|id| findings.iter().find_map(|it| it.get(id)).cloned());
+        Self { evidence: evidence.collect(), draft }
+    }
+}

@@ -1,0 +1,169 @@
+//! Chooses and fills the texts of one answer.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, LazyLock, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use minijinja::{Environment, UndefinedBehavior, Value, value::Rest};
+use serde::Deserialize;
+
+use crate::{data::SeededRng, finding::Kind, moves::Risk};
+
+/// The texts of the board, which are minijinja templates.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Texts {
+    /// Lists of phrases, by name.
+    pub(super) phrases: BTreeMap<String, Vec<String>>,
+    pub(super) tensions: Vec<TensionText>,
+    pub(super) moves: Vec<MoveText>,
+}
+
+/// Text about two findings that contradict each other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TensionText {
+    /// Labels of the findings.
+    pub(super) between: [String; 2],
+    pub(super) text: String,
+}
+
+/// Texts of a move.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MoveText {
+    /// Name of the analyst.
+    pub(super) author: String,
+    pub(super) risk: Risk,
+    pub(super) title: String,
+    pub(super) thesis: String,
+    /// Topics of the findings that the move rests on: two of F1, then two of F2.
+    pub(super) findings: [Kind; 4],
+    /// Sentence that leads from the company to its market.
+    pub(super) argument: String,
+    /// Action, owner and timeframe of each step.
+    pub(super) steps: Vec<[String; 3]>,
+    pub(super) downside: String,
+    pub(super) mitigation: String,
+    pub(super) falsifier: String,
+    pub(super) kpi: String,
+}
+
+/// The texts in `config/board.toml`.
+pub(super) static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
+    toml::from_str(include_str!("../../config/board.toml")).expect("the built-in texts are valid")
+});
+
+/// Chooses and fills the texts of one answer. The choices depend only on the arguments of [`new`](Self::new).
+pub(super) struct Writer {
+    environment: Environment<'static>,
+    rng: Arc<Mutex<SeededRng>>,
+    /// Seed for the order of the phrases in each list.
+    topic: String,
+    turn: usize,
+    mistakes: bool,
+}
+
+impl Writer {
+    /// Creates a writer. The phrases of each list are shuffled once per topic, and each turn starts one phrase later, so
+    /// phrases rarely repeat although no state is kept between calls. All other choices also depend on the question.
+    pub(super) fn new(topic: String, turn: u32, question: &str, mistakes: bool) -> Self {
+        let rng = SeededRng::from_text(&format!("{topic}\n{turn}\n{question}"));
+        let rng = Arc::new(Mutex::new(rng));
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let shared = rng.clone();
+        environment.add_function("number", move |low, high| draw(&shared, low, high));
+        let shared = rng.clone();
+        environment.add_function("pick", move |texts: Rest<String>| {
+            texts.get(index(&shared, texts.len())).cloned().unwrap_or_default()
+        });
+        Self { environment, rng, topic, turn: turn as usize, mistakes }
+    }
+
+    /// Makes a template function that returns another one of the texts on each call.
+    pub(super) fn add_texts(&mut self, function: &'static str, texts: Vec<String>) {
+        let order = self.order(&format!("{function} {}", self.turn), texts.len());
+        let used = AtomicUsize::new(0);
+        let next = move || {
+            let place = used.fetch_add(1, Ordering::Relaxed) % order.len().max(1);
+            order.get(place).map(|it| texts[*it].clone()).unwrap_or_default()
+        };
+        self.environment.add_function(function, next);
+    }
+
+    /// Draws a number from `low` to `high`, both inclusive.
+    pub(super) fn number(&self, low: i64, high: i64) -> i64 {
+        draw(&self.rng, low, high)
+    }
+
+    /// Draws one of several items.
+    pub(super) fn pick<'a, T>(&self, items: &'a [T]) -> &'a T {
+        &items[index(&self.rng, items.len())]
+    }
+
+    /// Draws whether the answer contains a mistake that occurs in one of a thousand answers this often.
+    pub(super) fn makes_mistake(&self, per_mille: i64) -> bool {
+        self.mistakes && self.number(1, 1000) <= per_mille
+    }
+
+    /// Fills a template. Returns `None` if it uses a name that is missing.
+    pub(super) fn fill(&self, template: &str, names: &Value) -> Option<String> {
+        self.environment.render_str(template, names).ok()
+    }
+
+    /// Fills the phrase of a list for this turn. A phrase that cannot be filled is skipped.
+    pub(super) fn phrase(&self, list: &str, names: &Value) -> String {
+        self.phrase_at(self.turn, list, names)
+    }
+
+    /// Fills the phrase of a list for another turn.
+    pub(super) fn phrase_at(&self, turn: usize, list: &str, names: &Value) -> String {
+        let phrases = TEXTS.phrases.get(list).map_or(&[][..], Vec::as_slice);
+        let order = self.order(list, phrases.len());
+        let rotated = order.iter().cycle().skip(turn).take(order.len());
+        rotated.map(|it| &phrases[*it]).find_map(|it| self.fill(it, names)).unwrap_or_default()
+    }
+
+    /// Returns the numbers below `n` in an order that depends on the topic and the name.
+    pub(super) fn order(&self, name: &str, n: usize) -> Vec<usize> {
+        let mut rng = SeededRng::from_text(&format!("{}\n{name}", self.topic));
+        let mut order: Vec<usize> = (0..n).collect();
+        for last in (1..n).rev() {
+            order.swap(last, (rng.next_u64() % (last as u64 + 1)) as usize);
+        }
+        order
+    }
+}
+
+fn draw(rng: &Mutex<SeededRng>, low: i64, high: i64) -> i64 {
+    rng.lock().unwrap_or_else(PoisonError::into_inner).between(low, high)
+}
+
+fn index(rng: &Mutex<SeededRng>, n: usize) -> usize {
+    draw(rng, 0, n.saturating_sub(1) as i64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_texts_are_valid_templates() {
+        let texts = &*TEXTS;
+        let moves = texts.moves.iter().flat_map(|it| {
+            let MoveText { title, thesis, argument, downside, mitigation, falsifier, kpi, .. } = it;
+            let parts = [title, thesis, argument, downside, mitigation, falsifier, kpi];
+            parts.into_iter().chain(it.steps.iter().flatten())
+        });
+        let tensions = texts.tensions.iter().map(|it| &it.text);
+        for text in texts.phrases.values().flatten().chain(tensions).chain(moves) {
+            let checked = Environment::new().template_from_str(text).map(drop);
+            assert!(checked.is_ok(), "{text}: {checked:?}");
+        }
+    }
+}
