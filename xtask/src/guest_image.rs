@@ -13,6 +13,10 @@ use crate::{
 /// Environment variable that enables static linking. Guests contain no shared libraries.
 const STATIC: (&str, &str) = ("RUSTFLAGS", "-C target-feature=+crt-static");
 
+/// Environment variable that reduces optimisation. Agents spend their time waiting, so building them quickly matters
+/// more.
+const LITTLE_OPTIMISATION: (&str, &str) = ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     run_all(root, &Plan { steps: vec![agents(), images()], skipped: vec![] })
 }
@@ -22,14 +26,19 @@ const TARGET: &str = "--release --target x86_64-unknown-linux-gnu";
 /// Returns the step that builds the agents. A VM without a guest kernel needs nothing else.
 pub(crate) fn agents() -> Step {
     let build = format!("build -p sandbox-vm -p sandbox-testkit --bins {TARGET}");
-    Step::cargo("agents for VMs", &build).env(STATIC.0, STATIC.1)
+    static_step("agents for VMs", &build)
 }
 
 /// Returns the step that builds the kernel and the images.
 pub(crate) fn images() -> Step {
     let build = format!("run -q -p sandbox-vm --bin sandbox-vm {TARGET} -- image build");
-    let step = Step::cargo("kernel and images for VMs", &build).env(STATIC.0, STATIC.1);
-    step.args([image_dir()])
+    static_step("kernel and images for VMs", &build).args([image_dir()])
+}
+
+/// Returns a step that builds statically linked programs. All these steps share one build.
+fn static_step(name: &'static str, args: &str) -> Step {
+    let step = Step::cargo(name, args).env(STATIC.0, STATIC.1);
+    step.env(LITTLE_OPTIMISATION.0, LITTLE_OPTIMISATION.1)
 }
 
 /// Returns the directory in which the programs in this checkout look for images.
