@@ -4,13 +4,14 @@
 use crate::step::{Depth, Skipped, Step, output_of, succeeds};
 
 /// The crates that are published, in dependency order.
-const LIBRARIES: [&str; 8] = [
+const LIBRARIES: [&str; 9] = [
     "graph-macros",
     "graph-core",
     "checkpoint-testkit",
     "graph-trace",
     "graph-store",
     "llm",
+    "graph-agents",
     "sandbox-vm",
     "graph-server",
 ];
