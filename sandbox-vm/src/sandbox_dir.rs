@@ -30,10 +30,12 @@ use self::{
 };
 use crate::{Error, cgroup::Cgroup, limits::Limits, sync::lock};
 
+#[cfg(feature = "docker")]
+pub(crate) use self::state_dir::CONTAINER_PREFIX;
 pub use self::{leftover::Leftover, reaper::remove_orphans};
 pub(crate) use self::{
     reaper::{remove_all_orphans, wait_for_exit},
-    state_dir::{CONTAINER_PREFIX, check_private_dir, create_private_dir, default_state_dir},
+    state_dir::{check_private_dir, create_private_dir, default_state_dir},
 };
 
 /// The directory of one sandbox. Dropping it removes the directory and every leftover on its list that still exists.

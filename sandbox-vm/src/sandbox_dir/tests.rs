@@ -253,7 +253,7 @@ fn directory_stays_while_a_leftover_cannot_be_removed() {
     let state = tempfile::tempdir().unwrap();
     let sandbox_dir = sandbox_dir(state.path());
     let host = format!("unix://{}", state.path().join("no-engine").display());
-    let name = format!("{}{}", super::CONTAINER_PREFIX, sandbox_dir.id());
+    let name = format!("{}{}", super::state_dir::CONTAINER_PREFIX, sandbox_dir.id());
     sandbox_dir.record_leftovers(Leftover::Container { host, name }).unwrap();
     let dir = sandbox_dir.path().to_owned();
     drop(sandbox_dir);
