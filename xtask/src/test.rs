@@ -116,8 +116,8 @@ fn deny() -> [Step; 2] {
 }
 
 /// Crates that contain example programs.
-const PACKAGES: [&str; 6] =
-    ["graph-core", "graph-store", "graph-trace", "llm", "sandbox-vm", "draft-gate"];
+const PACKAGES: [&str; 7] =
+    ["graph-core", "graph-store", "graph-trace", "llm", "graph-agents", "sandbox-vm", "draft-gate"];
 
 fn examples(root: &Path) -> Result<Vec<String>, Error> {
     let mut examples = vec![];
