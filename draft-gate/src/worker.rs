@@ -226,7 +226,8 @@ impl Worker<'_> {
     /// Fails if this worker has too many undecided drafts. Requesting an undecided draft again is always allowed.
     fn check_draft_quota(&self, locked: &LockedGate<'_>, name: &str) -> Result<(), Error> {
         let names = locked.gate.issued.names()?;
-        // The owner of a draft is stored only in its record, so the records are read only if the limit may be exceeded.
+        // Counting this worker's drafts requires reading the records of all drafts, so count only if the limit may be
+        // exceeded.
         if names.len() < MAX_OPEN_DRAFTS || names.iter().any(|it| it == name) {
             return Ok(());
         }
@@ -366,7 +367,7 @@ impl Worker<'_> {
         decode_text(content.bytes, &issued.name)
     }
 
-    /// Returns one of this worker's drafts that is not submitted yet.
+    /// Returns the record of a draft that was issued to this worker. Fails if the draft is already submitted.
     fn open_draft(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
         let issued = self.issued(locked, draft_path)?;
         match issued.set {

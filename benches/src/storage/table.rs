@@ -103,7 +103,7 @@ fn remarks(rows: &[timed::Row]) -> String {
     rows.iter().flat_map(|it| floors(it).into_iter().chain(default_sync(it))).collect()
 }
 
-/// Formats a line for each floor of a row.
+/// Formats one line per floor of a row. A floor is a lower bound for the cost of our saver.
 fn floors(row: &timed::Row) -> Vec<String> {
     let Some(ours) = &row.ours else { return Vec::new() };
     let (name, bytes) = (row.workload.name(), group_digits(row.load.message));
@@ -241,7 +241,8 @@ mod tests {
             workload,
             load: workload.loads()[load],
             ours: Some(ours(micros)),
-            // The fastest round alone would violate a limit that the median meets.
+            // For `sqlite-one`, the median meets the limit and the fastest round does not, which shows that the verdict
+            // uses the median.
             langgraph: Some(Cost { median: 1_800e3, min: 300e3 }),
             default_sync: None,
         };

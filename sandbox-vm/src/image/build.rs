@@ -13,8 +13,8 @@ use super::{
 
 /// A meta package that depends on the current kernel for cloud machines, which has few drivers, virtio among them.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
-/// Packages that CPython and its standard library need, without the interpreter itself: its package name contains its
-/// version.
+/// Packages that CPython and its standard library need. The packages of the interpreter itself are not listed here,
+/// because their names contain its version.
 const PYTHON_LIBRARIES: [&str; 13] = [
     "libc6",
     "libgcc-s1",
@@ -80,8 +80,8 @@ pub enum BuildError {
 /// Builds the kernel and all images in a directory and returns the packages that they were built from.
 ///
 /// Downloaded packages are kept in the directory, so a later build downloads only what has changed. If the packages,
-/// the files and the way to build them are unchanged, nothing is built. Concurrent builds in one directory wait for
-/// each other, and readers of the directory always see complete files.
+/// the built files and the code that builds them are unchanged, nothing is built. Concurrent builds in one directory
+/// wait for each other, and readers of the directory always see complete files.
 pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     create_dir(dir)?;
     let _lock = lock(&dir.join("lock"))?;
@@ -120,7 +120,8 @@ pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     let text =
         serde_json::to_vec_pretty(&manifest).expect("a map of strings can be written as JSON");
     write(&temporary_path(dir, MANIFEST), &text)?;
-    // Rename all files only now, the manifest last: a build that failed halfway does not pass as complete.
+    // Rename all files only now, and the manifest last, so that a build that failed halfway is not mistaken for a
+    // complete one.
     for name in files.iter().map(|(name, _)| *name).chain([MANIFEST]) {
         let path = dir.join(name);
         fs::rename(temporary_path(dir, name), &path)
@@ -154,7 +155,7 @@ fn recipe() -> String {
     sha256(parts.concat().as_bytes())
 }
 
-/// Returns the path of a file until it is complete.
+/// Returns the temporary path at which a file is written until it is complete.
 fn temporary_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.new"))
 }
@@ -174,13 +175,14 @@ fn unpack(packages: &[Package], downloads: &Path, tree: PathBuf) -> Result<PathB
     Ok(tree)
 }
 
-/// The directories of every guest, and the modules that its agent loads.
+/// Returns an archive with the directories that every guest has and the kernel modules that its agent loads.
 fn base_image(kernel_tree: &Path) -> Result<Archive, BuildError> {
     let mut archive = Archive::default();
     for dir in ["dev", "proc", "sys", "tmp", "workspace", "modules"] {
         archive.directory(dir);
     }
-    // The kernel opens it for the first process before anything is mounted.
+    // The image has to contain this device, because the kernel opens it for the first process before anything is
+    // mounted.
     archive.character_device("dev/console", 5, 1);
     for module in MODULES {
         let path = find_file(kernel_tree, &format!("{module}.ko"))?;

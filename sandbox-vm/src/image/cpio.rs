@@ -78,7 +78,8 @@ impl Archive {
         self.files += 1;
         let size = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let name_size = u32::try_from(path.len() + 1).unwrap_or(u32::MAX);
-        // Inode, mode, owner, group, links, time, size, device (2), special device (2), size of the name, checksum.
+        // The header fields: inode, mode, owner, group, number of links, time, size, device (major, minor), device that
+        // a device file represents (major, minor), size of the name, checksum.
         let fields = [self.files, mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0];
         self.bytes.extend_from_slice(b"070701");
         for field in fields {

@@ -64,7 +64,7 @@ fn read_u32(image: &[u8], at: usize) -> Result<usize, KernelError> {
 mod tests {
     use super::*;
 
-    /// An image with `payload` as its compressed part and `size` as its stated decompressed size.
+    /// Returns a kernel image with `payload` as its compressed part and `size` as its stated decompressed size.
     fn image(payload: &[u8], size: u32) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[0x1f1] = 1;
@@ -76,7 +76,7 @@ mod tests {
         image
     }
 
-    /// One block of five literals: "hello".
+    /// LZ4 data with one block, which contains five literals: "hello".
     const HELLO: &[u8] = b"\x02\x21\x4c\x18\x06\0\0\0\x50hello";
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) fn decompress(compressed: &[u8], size: usize) -> Result<Vec<u8>, &'st
     Ok(out)
 }
 
-/// A block is a sequence of literals and copies of earlier output.
+/// Decompresses a block, which is a sequence of literals and of copies of earlier output.
 fn decompress_block(block: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), &'static str> {
     let start = out.len();
     let mut input = Input { rest: block };
@@ -60,8 +60,8 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// Reads a length: four bits of the token; 15 means that bytes to add follow, up to and including the first below
-    /// 255.
+    /// Returns the length that starts with `nibble`, four bits of the token. If `nibble` is 15, further bytes are read
+    /// and added to it. The last of these bytes is the first one that is not 255.
     fn length(&mut self, nibble: u8) -> Result<usize, &'static str> {
         let mut length = usize::from(nibble);
         if nibble == 15 {
@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn overlapping_copies_and_long_lengths_are_decoded() {
-        // "ab", then 4 + 15 + 3 bytes copied from two bytes back, then the last literal.
+        // The literals "ab", then a copy of 22 bytes that starts two bytes back, then the literal "!". The length of a
+        // copy is the minimum (4) plus the nibble (15) plus one further byte (3).
         let block = b"\x2fab\x02\x00\x03\x10!";
         assert_eq!(decompress(&compressed(block), 100).unwrap(), b"abababababababababababab!");
     }
