@@ -22,7 +22,7 @@ pub struct DirLock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds a conflicting lock. The field is the directory.
-    #[error("another process is using {}", .0.display())]
+    #[error("another process is using {}; wait until it finishes, or stop it", .0.display())]
     Held(PathBuf),
     /// The lock file cannot be opened or locked.
     #[error(transparent)]

@@ -44,7 +44,9 @@ pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     n_omitted += keep_most_severe(&mut findings);
     if n_omitted > 0 {
         let (noun, verb) = if n_omitted == 1 { ("finding", "is") } else { ("findings", "are") };
-        let text = format!("{n_omitted} more {noun}, none more severe, {verb} omitted");
+        let text = format!(
+            "{n_omitted} more {noun} {verb} omitted; none is more severe than those listed"
+        );
         findings.push(Finding::new("left-out", Severity::Note, text));
     }
     findings

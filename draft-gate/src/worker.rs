@@ -238,7 +238,9 @@ impl Worker<'_> {
         if n_open < MAX_OPEN_DRAFTS {
             return Ok(());
         }
-        let reason = format!("you have {n_open} undecided drafts; submit some of them first");
+        let reason = format!(
+            "you have {n_open} undecided drafts, and at most {MAX_OPEN_DRAFTS} are allowed; submit some, or wait until submitted ones are decided"
+        );
         Err(Error::NotAllowed { reason })
     }
 

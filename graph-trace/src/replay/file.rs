@@ -69,7 +69,7 @@ impl CallOutcome {
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
-    #[error("{path}: {source}")]
+    #[error("cannot read or write recording {path}: {source}")]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -85,11 +85,11 @@ pub enum RecordingError {
         source: serde_json::Error,
     },
     /// The file is truncated.
-    #[error("the recording is incomplete, because the run was aborted; record it again")]
+    #[error("the recording is incomplete, because the run was aborted; record the run again")]
     Incomplete,
     /// The file has an unsupported format version.
     #[error(
-        "the recording has format version {0}, but only version {VERSION} is supported; record it again"
+        "the recording has format version {0}, but only version {VERSION} is supported; record the run again"
     )]
     Version(u32),
     /// The trace cannot be encoded as JSON.

@@ -188,7 +188,7 @@ pub enum ReadError {
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The channel failed.
-    #[error("the channel failed: {0}")]
+    #[error("the channel between host and guest failed: {0}")]
     Io(#[from] std::io::Error),
 }
 
