@@ -16,20 +16,20 @@ use crate::{lines::LineReader, terminal::escape_invisible_json};
 
 /// An event that can be logged.
 pub trait LoggedEvent: Serialize + DeserializeOwned {
-    /// Returns when the event is logged although the log already contains an equal event.
+    /// Returns the condition under which the event is logged although the log already contains an equal event.
     fn repetition(&self) -> Repetition {
         Repetition::Never
     }
 }
 
-/// When an event is logged although the log already contains an equal event.
+/// Condition under which an event is logged although the log already contains an equal event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repetition {
     /// The event happens once in a run. An equal event is a duplicate.
     Never,
-    /// The event is a duplicate only if the last logged event is equal.
+    /// The same event may occur again after other events. It is a duplicate only if it equals the last logged event.
     AfterOtherEvents,
-    /// Every event is logged, because a resumed run may fail for the same reason again.
+    /// The event is always logged. An example is a failure: a resumed run may fail again for the same reason.
     Always,
 }
 

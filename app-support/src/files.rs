@@ -28,8 +28,8 @@ pub fn create_dir(dir: &Path) -> Result<(), FileError> {
     fs::create_dir_all(dir).map_err(FileError::at(dir))
 }
 
-/// Returns whether a directory is empty. A missing directory is empty, and so is a path that is not a directory: the
-/// caller creates the directory, which reports the problem.
+/// Returns whether `dir` is empty or does not exist. Also returns `true` for a path that is not a directory; the
+/// caller's attempt to create the directory then reports the error.
 pub fn is_empty_dir(dir: &Path) -> bool {
     fs::read_dir(dir).map_or(true, |mut it| it.next().is_none())
 }
@@ -39,7 +39,7 @@ pub fn read(path: &Path) -> Result<String, FileError> {
     fs::read_to_string(path).map_err(FileError::at(path))
 }
 
-/// Writes a file that cannot be derived from other files, and syncs it to disk.
+/// Writes a file and syncs it to disk. Use it for files that cannot be regenerated from other files.
 pub fn write_synced(path: &Path, text: &str) -> Result<(), FileError> {
     let written = write_temp(path, text).and_then(|(file, temp)| {
         file.sync_all()?;
@@ -48,13 +48,13 @@ pub fn write_synced(path: &Path, text: &str) -> Result<(), FileError> {
     written.map_err(FileError::at(path))
 }
 
-/// Writes a file that can be derived again, without syncing it.
+/// Writes a file without syncing it to disk. Use it only for files that can be regenerated.
 pub fn write_unsynced(path: &Path, text: &str) -> Result<(), FileError> {
     let written = write_temp(path, text).and_then(|(_, temp)| fs::rename(temp, path));
     written.map_err(FileError::at(path))
 }
 
-/// Writes the text to a temporary file next to `path`. The caller renames it.
+/// Writes the text to a temporary file next to `path`. The caller must rename the temporary file to `path`.
 fn write_temp(path: &Path, text: &str) -> io::Result<(File, PathBuf)> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");

@@ -1,4 +1,4 @@
-//! What the bundled programs share: a run in its directory, and text that is safe to print.
+//! Code that the bundled programs share: the files of a run, text that is safe to print, and command-line support.
 //!
 //! | topic | module |
 //! |---|---|

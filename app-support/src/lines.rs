@@ -26,8 +26,8 @@ impl LineReader {
         self.position
     }
 
-    /// Returns the new complete lines, without their newlines. Reads about `max_bytes` bytes; more only if the first
-    /// new line is longer. A missing file has no lines.
+    /// Returns the complete lines after the last line that was read, without their newlines. Reads at most `max_bytes`
+    /// bytes or, if these contain no newline, the whole rest of the file. A missing file has no lines.
     pub fn read(&mut self, max_bytes: u64) -> io::Result<Vec<Vec<u8>>> {
         let mut file = match File::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

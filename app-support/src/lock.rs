@@ -8,7 +8,8 @@ use std::{
 
 use crate::files::FileError;
 
-/// Name of the lock file. The file is never deleted. The lock is released at the latest when the process ends.
+/// Name of the lock file. The file is never deleted, so its existence does not mean that the directory is locked: the
+/// lock is released at the latest when the process ends.
 const LOCK_FILE: &str = "lock";
 
 /// A lock on a directory, released on drop.
@@ -21,7 +22,7 @@ pub struct DirLock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds a conflicting lock. The field is the directory.
-    #[error("another process is using {}", .0.display())]
+    #[error("another process is using {}; wait until it finishes, or stop it", .0.display())]
     Held(PathBuf),
     /// The lock file cannot be opened or locked.
     #[error(transparent)]
@@ -38,7 +39,7 @@ impl DirLock {
     }
 
     /// Takes a shared lock, which keeps other processes from taking the exclusive lock. Returns `None` if there is no
-    /// lock file, because a directory that was never locked needs no lock.
+    /// lock file, because in that case no process has ever taken the exclusive lock.
     pub fn shared(dir: &Path) -> Result<Option<Self>, LockError> {
         let path = dir.join(LOCK_FILE);
         let file = match File::open(&path) {

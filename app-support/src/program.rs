@@ -22,14 +22,14 @@ pub fn print(text: &str) -> Result<(), FileError> {
     }
 }
 
-/// Logs to stderr, at `level` unless `RUST_LOG` sets other levels.
+/// Starts logging to stderr, at `level` unless `RUST_LOG` sets other levels.
 pub fn init_logging(level: LevelFilter) {
     let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal());
-    // This does not panic, because no other subscriber was installed before.
+    // `init` panics if another subscriber is already installed, but programs install no other one.
     subscriber.init();
 }
 

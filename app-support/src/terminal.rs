@@ -1,7 +1,7 @@
 //! Makes text from models, providers and sandboxes safe to print to a terminal.
 
 /// Returns whether a character controls the terminal, is invisible, changes the text direction, or can hide
-/// instructions (Unicode tag characters). Tabs and newlines are control characters too.
+/// instructions (Unicode tag characters). Returns `true` for tabs and newlines too.
 pub fn is_invisible(char: char) -> bool {
     char.is_control()
         || matches!(char,
@@ -13,7 +13,7 @@ pub fn is_invisible(char: char) -> bool {
             | '\u{e0000}'..='\u{e01ef}')
 }
 
-/// Removes invisible characters, except for tabs and newlines. Line separators become newlines.
+/// Removes invisible characters, except for tabs and newlines. Unicode line and paragraph separators become newlines.
 pub fn strip_invisible(text: &str) -> String {
     let line = |it: char| if matches!(it, '\u{2028}' | '\u{2029}') { '\n' } else { it };
     text.chars().map(line).filter(|it| matches!(it, '\n' | '\t') || !is_invisible(*it)).collect()
@@ -33,7 +33,8 @@ pub fn replace_invisible_in_lines(text: &str) -> String {
 pub fn escape_invisible_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for it in json.chars() {
-        // In pretty-printed JSON, all of these characters except newlines occur only inside strings.
+        // Newlines are the only invisible characters outside the strings of pretty-printed JSON. All others are inside
+        // strings, where they can be escaped.
         if it != '\n' && is_invisible(it) {
             for unit in it.encode_utf16(&mut [0; 2]) {
                 escaped.push_str(&format!("\\u{unit:04x}"));

@@ -1,4 +1,4 @@
-//! The same workloads implemented directly on tokio, as a lower bound for the cost of an engine.
+//! The workloads of the module `engine`, implemented directly on tokio, as a lower bound for the cost of an engine.
 
 use std::{future::Future, hint::black_box, pin::Pin, sync::Arc};
 
@@ -69,8 +69,8 @@ pub fn chain(nodes: usize) -> Vec<Node<Counter, u64>> {
     (0..nodes).map(|_| tick()).collect()
 }
 
-/// Runs a loop that appends to a list. The stopwatch measures the time from the end of the first step to the end of
-/// the last.
+/// Runs a loop that appends to a list. The stopwatch measures the time from the end of the first step to the end of the
+/// last step.
 pub async fn run_append(log: Log, watch: &Stopwatch) -> usize {
     let write = node(|log: Arc<Log>| async move { vec![log.lines.len() as u64] });
     let mut state = Arc::new(log);

@@ -14,7 +14,7 @@ use crate::measure::Stopwatch;
 /// Step limit that is larger than the number of steps in any workload.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// A counter, which is the smallest possible state.
+/// State of the loop and of the chain: a counter.
 #[derive(State, Clone, Debug, Default)]
 pub struct Counter {
     pub count: u64,
@@ -66,7 +66,7 @@ pub async fn run_checkpointed_loop(graph: &CompiledGraph<Counter>, steps: u64) -
     exit.expect("the run succeeds").into_state().count
 }
 
-/// A state that sums up many parts.
+/// State of the fan-out: the sum of many parts.
 #[derive(State, Clone, Debug, Default)]
 pub struct Sum {
     /// Number of parts to send.
@@ -148,8 +148,8 @@ enum Page {
     Full,
 }
 
-/// Builds a loop that appends to a list. The stopwatch measures the time from the end of the first step to the end
-/// of the last.
+/// Builds a loop that appends to a list. The stopwatch measures the time from the end of the first step to the end of
+/// the last step.
 pub fn append_graph(watch: Stopwatch) -> CompiledGraph<Log> {
     growing(watch).compile().expect("the graph is valid")
 }

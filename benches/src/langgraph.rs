@@ -1,7 +1,7 @@
 //! Runs LangGraph in a child process, which executes workloads on request.
 //!
-//! The process runs during the whole benchmark, so that its rounds alternate with ours and the cost of its imports
-//! is paid only once.
+//! The process runs during the whole benchmark, so that its rounds alternate with those of the engine and Python's
+//! imports are executed only once.
 
 use std::{
     env, fmt,
@@ -53,7 +53,7 @@ pub struct Savers {
 }
 
 impl Savers {
-    /// Returns whether LangGraph's default is less durable than our saver.
+    /// Returns whether SQLite syncs less often with LangGraph's default settings than with our saver.
     pub fn syncs_less(&self) -> bool {
         self.synchronous < FULL_SYNC
     }
@@ -120,7 +120,8 @@ impl LangGraph {
 
 impl Drop for LangGraph {
     fn drop(&mut self) {
-        // The process has no state to save and may be in the middle of a long run.
+        // Kill the process instead of waiting for it, because it may be in the middle of a long run and has no state to
+        // save.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -144,7 +145,7 @@ pub fn find() -> Option<PathBuf> {
     candidates.into_iter().find(|it| has(it, "import langgraph.graph"))
 }
 
-/// Returns whether LangGraph's savers are installed for this interpreter too.
+/// Returns whether this interpreter has LangGraph's savers, which are separate packages.
 pub fn is_complete(python: &Path) -> bool {
     has(python, "import langgraph.checkpoint.sqlite, langgraph.checkpoint.postgres, psycopg_pool")
 }
@@ -166,8 +167,8 @@ fn has(python: &Path, imports: &str) -> bool {
     command.status().is_ok_and(|it| it.success())
 }
 
-/// Runs a command and fails if it fails. Its output is redirected to stderr, so that it does not appear in the
-/// table.
+/// Runs a command. Returns an error if the command fails. Redirects the command's output to stderr, because stdout is
+/// for the results.
 fn succeed(command: &mut Command) -> io::Result<()> {
     let status = command.stdout(io::stderr()).status()?;
     if status.success() {
@@ -176,8 +177,8 @@ fn succeed(command: &mut Command) -> io::Result<()> {
     Err(io::Error::other(format!("`{command:?}` failed: {status}")))
 }
 
-/// Returns the virtual environment. Its location is derived from the path of this program, which is in a profile's
-/// directory inside the target directory.
+/// Returns the directory of the virtual environment, which is in the target directory. This program is in a profile
+/// directory such as `target/release`, so the target directory is the parent of that directory.
 fn venv() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     Some(program.ancestors().nth(2)?.join("langgraph-venv"))

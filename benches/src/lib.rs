@@ -1,5 +1,5 @@
-//! Benchmarks. They compare the engine with plain tokio and with LangGraph, compare stored threads with LangGraph's
-//! savers, and measure the overhead of the layers of `llm`.
+//! Benchmarks. They compare the engine with plain tokio and with LangGraph, compare our savers with LangGraph's, and
+//! measure the overhead of the layers of `llm`.
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 

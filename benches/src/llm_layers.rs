@@ -46,7 +46,7 @@ pub struct Row {
     pub cost: Cost,
 }
 
-/// Measures all layers. The layers take turns.
+/// Measures all layers. In each round, the layers take turns.
 pub fn measure(rounds: usize, runtime: &Handle) -> io::Result<Vec<Row>> {
     let dir = Arc::new(tempfile::tempdir()?);
     let mut sides: Vec<(&str, Side)> = stacks(&dir)
@@ -166,7 +166,7 @@ struct CallCount {
     calls: u32,
 }
 
-/// Runs the same calls in a single node that journals them in memory.
+/// Runs all calls of a run in a single graph node, which journals them in memory.
 fn run_journaled(runtime: Handle) -> Run {
     async fn call_model(
         _: &CallCount,

@@ -14,7 +14,7 @@ const MIN_ROUND: Duration = Duration::from_millis(10);
 /// Maximum number of runs per round.
 const MAX_RUNS_PER_ROUND: u128 = 1_000;
 
-/// One side of a comparison, with its samples.
+/// One of the implementations that are compared, with its samples.
 pub struct Side {
     run: Run,
     steps: usize,
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Side {
 }
 
 impl Side {
-    /// Runs the side twice to warm up, and determines how many runs a round needs.
+    /// Runs the implementation twice to warm up, and determines how many runs a round needs.
     pub fn warmed_up(mut run: Run, steps: usize) -> Self {
         let once = run().min(run()).as_nanos().max(1);
         let runs = (MIN_ROUND.as_nanos() / once).clamp(1, MAX_RUNS_PER_ROUND);
@@ -83,7 +83,7 @@ pub struct Cost {
 /// A stopwatch that the measured run itself starts and stops. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
-    // The mutex is locked only twice per run.
+    // Locked only twice per run, so the mutex adds almost no cost to the measured time.
     shared: Arc<Mutex<Interval>>,
 }
 

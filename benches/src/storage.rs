@@ -1,7 +1,7 @@
-//! Stored threads. The same workload runs on our savers and on LangGraph's, and is compared with the cost of the
-//! fsyncs alone.
+//! Benchmarks of stored threads. The same workload runs on our savers and on LangGraph's. The cost of our savers is
+//! also compared with the cost of the fsyncs alone.
 //!
-//! On each side, every step is on disk before the next one starts.
+//! With both kinds of savers, every step is on disk before the next one starts.
 
 mod chat;
 mod counting_hook;

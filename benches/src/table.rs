@@ -137,7 +137,7 @@ fn slower(workload: Workload, rows: &[Row]) -> Option<String> {
     let Ratio { medians, mins } = ratios.reduce(|a, b| a.with(b, f64::max))?;
     let (name, verdict) = (workload.name(), verdict(medians <= limit));
     Some(format!(
-        "{name}: at most {limit} times slower than tokio: {verdict} ({medians:.2}; fastest rounds {mins:.2})\n"
+        "{name}: takes at most {limit} times as long as tokio: {verdict} ({medians:.2}; fastest rounds {mins:.2})\n"
     ))
 }
 
@@ -243,9 +243,9 @@ checkpointed-loop    1,000      2,346  1,173         -      -      -      -     
     #[test]
     fn verdict_uses_the_worst_size() {
         let expect = "\
-loop: at most 5 times slower than tokio: met (2.40; fastest rounds 2.40)
+loop: takes at most 5 times as long as tokio: met (2.40; fastest rounds 2.40)
 loop: at least 1,000 times faster than LangGraph: met (3,333; fastest rounds 3,333)
-fan-out: at most 2 times slower than tokio: not met (2.25; fastest rounds 2.25)
+fan-out: takes at most 2 times as long as tokio: not met (2.25; fastest rounds 2.25)
 ";
         assert_eq!(verdicts(&rows()), expect);
     }

@@ -1,7 +1,7 @@
 //! The conformance suite for implementations of [`Checkpointer`].
 //!
-//! Each check needs its own empty saver, because checks list all threads, delete runs in all threads, and assume that
-//! there is no other writer.
+//! In this module, a saver is an implementation of `Checkpointer`. Each check needs its own empty saver, because checks
+//! list all threads, delete runs in all threads, and assume that there is no other writer.
 
 #[macro_use]
 mod check;

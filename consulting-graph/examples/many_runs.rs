@@ -4,8 +4,8 @@
 //! cargo run --release -p consulting-graph --example many_runs
 //! ```
 //!
-//! Every client must receive every event of its run, in order. The delay of an event is measured from its first arrival
-//! at any reader, including one inside the server process.
+//! Every client must receive every event of its run, in order. Each run also has one reader inside the server process.
+//! The delay of an event is measured from its first arrival at any reader of the run.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{

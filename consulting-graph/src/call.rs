@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Group;
 
-/// Name of model calls in the journal and in the call policy of a guest.
+/// Name of model calls. It identifies them in the journal, which stores the answers of completed calls for restarts,
+/// and in the call policy, which lists the calls that a guest may make.
 pub const LLM: &str = "llm";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

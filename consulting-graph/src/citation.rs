@@ -29,9 +29,9 @@ pub struct CitationChecker {
 #[derive(Debug, Clone)]
 struct FindingNumbers {
     id: FindingId,
-    /// Numbers that the data contains too.
+    /// Numbers that the finding states and the data contains.
     backed: Vec<Quantity>,
-    /// Numbers that only the finding states.
+    /// Numbers that the finding states but the data does not contain.
     claimed: Vec<Quantity>,
 }
 
@@ -258,8 +258,8 @@ impl CitationChecker {
         }
         let claimed = among(|it| &it.claimed);
         Some(match (backed.is_empty(), claimed.is_empty()) {
-            // A number that was rounded twice may no longer match the data. It is still accepted if a finding states a
-            // matching number that the data contains.
+            // The claim may round a number that a finding had already rounded. Such a claim may not match the data, but
+            // it is accepted, because the number in the finding matches both the claim and the data.
             (false, _) if cited.is_empty() => return None,
             (false, _) => Reason::InOtherFindings { findings: backed },
             (true, false) => Reason::OnlyInFindings { findings: claimed },

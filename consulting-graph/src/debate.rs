@@ -81,7 +81,8 @@ enum Opened {
     No,
 }
 
-/// Ends the debate if the critic's opening failed, because there is nothing to answer or score.
+/// Selects the node after the critic's opening: normally the answers of the decision makers. If the opening failed, the
+/// debate ends, because there is nothing to answer or score.
 fn is_open(debate: &SandboxState) -> Opened {
     if debate.current_round == 0 { Opened::No } else { Opened::Yes }
 }

@@ -98,7 +98,7 @@ impl DebateTraces {
 pub(crate) struct DebateRequest<'a> {
     pub(crate) the_move: &'a Move,
     pub(crate) findings: &'a [Findings],
-    /// Record of where the debate ran, if the debate had finished before the run was resumed.
+    /// Record of where the debate ran. `None` unless the debate had finished before the run was resumed.
     pub(crate) isolation: Option<&'a IsolationRecord>,
 }
 
@@ -170,8 +170,8 @@ impl DebateHost {
             },
         });
         result.status_updates.extend(self.budget_event(&result));
-        // A debate that finished in an earlier process did not send its events to this process. The event log drops
-        // events that it already contains.
+        // Sends all events of the debate again, because a debate that finished in an earlier process has sent no events
+        // to this process. The event log drops the events that it already contains.
         for event in &result.status_updates {
             cx.emit(event).await;
         }
@@ -208,8 +208,8 @@ impl DebateHost {
         let mut sent = Vec::new();
         let mut sandboxes = &self.sandboxes;
         let mut created = sandboxes.create_if_not_exists(self.sandbox_spec(the_move)).await;
-        // Falls back only while no guest exists, because a guest must not be able to influence whether its debate is
-        // isolated.
+        // Falls back only if the sandbox cannot be created. At this point no guest exists yet, so no guest can
+        // influence whether its debate is isolated.
         if let (Err(error), Some(fallback)) = (&created, &self.fallback) {
             let (backend, reason) = (fallback.backend().to_owned(), error.to_string());
             sent.push(PipelineEvent::SandboxDegraded { backend, reason });
@@ -257,10 +257,10 @@ impl DebateHost {
         let (exit, ()) = join(running, self.forward_events(the_move, input, events, cx)).await;
         if let Some(sandbox) = sandboxes.get(&spec.name) {
             self.copy_files(the_move, &sandbox).await;
-            // The sandbox is not reused by another debate.
+            // Each debate has its own sandbox, so this sandbox is no longer needed.
             sandbox.delete().await;
         }
-        // A failure of the run's own storage aborts the run; it is not a failure of this debate.
+        // A failure of the storage of the run (its database or its recording) aborts the run, not only this debate.
         if let Some(failure) = saver.storage_failure() {
             return Err(NodeError::terminal(failure.clone()));
         }
@@ -291,7 +291,7 @@ impl DebateHost {
     /// Builds the graph run of a debate. Its thread is stored in the database of the consulting run.
     fn graph_run(&self, debate: DebateRequest<'_>, saver: Arc<dyn Checkpointer>) -> GraphRun {
         let DebateRequest { the_move, findings, .. } = debate;
-        // The longest debate has one additional step for baseline scoring. The limit is one step higher than that.
+        // Adds one step for baseline scoring, which `steps_per_debate` does not count, and one step as a margin.
         let steps = u32::try_from(self.config.steps_per_debate()).unwrap_or(u32::MAX - 2) + 2;
         let modes = if self.traces.is_some() {
             StreamMode::DEBUG.to_vec()

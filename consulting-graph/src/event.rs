@@ -157,8 +157,9 @@ impl Layer {
 }
 
 impl LoggedEvent for PipelineEvent {
-    /// A resumed run may fail for the same reason as before or complete with the same result, and readers of the log
-    /// have to learn about that.
+    /// Returns in which cases an event is logged although the log already contains an equal one. The end of a run may
+    /// have to be logged again, because a resumed run may fail for the same reason as before or complete with the same
+    /// result.
     fn repetition(&self) -> Repetition {
         match self {
             Self::PipelineError { .. } => Repetition::Always,

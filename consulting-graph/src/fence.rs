@@ -20,8 +20,8 @@ impl Fence {
         Self { nonce: nonce.chars().filter(char::is_ascii_alphanumeric).collect() }
     }
 
-    /// Encloses a text in the tags. First changes any part of the text that looks like one of the tags. `what`
-    /// describes the text in the opening tag.
+    /// Encloses a text in the tags. First changes any part of the text that looks like one of the tags. The opening tag
+    /// contains `what`, a description of the text.
     pub fn wrap(&self, what: &str, text: &str) -> String {
         let what: String =
             what.chars().filter(|it| it.is_alphanumeric() || " .,-_".contains(*it)).collect();

@@ -166,8 +166,8 @@ fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 
-/// Wraps a model in its layers, which are from the inside out: rate limiter, budget, retries, reserve for scoring
-/// (debate turns only) and recording.
+/// Wraps a model in layers. From the inside out, the layers are the rate limiter, the budget, retries, the reserve for
+/// scoring (only for debate turns) and the recording.
 fn with_layers(
     bare: Llm,
     limiter: &RateLimiter,

@@ -29,7 +29,8 @@ pub struct Plan {
     pub roles: Vec<Estimate>,
     /// The total for all roles.
     pub all: Estimate,
-    /// Number of calls on the critical path, if the number of concurrent calls were not limited.
+    /// Number of calls on the critical path, that is, calls that would wait for each other even without a limit on
+    /// concurrent calls.
     pub steps: u64,
     /// Estimated duration of the run in seconds.
     pub seconds: f64,
@@ -88,7 +89,8 @@ impl Plan {
                 }
             }
         }
-        // Scoring calls continue the decision makers' conversations, but are listed as a separate role.
+        // Sorts the roles by group, because the scoring calls belong to the conversations of the decision makers but
+        // are listed as a separate role after all decision makers.
         roles.sort_by_key(|it| it.0);
         let roles: Vec<Estimate> = roles.into_iter().map(|it| it.1).collect();
         let mut all = Estimate::zero("all");

@@ -105,7 +105,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, Guarded), ServeErro
     new_run::validate(&options.config, &options.choice, options.max_limit)?;
     let io_error = |source| ServeError::Io { path: options.runs_dir.clone(), source };
     fs::create_dir_all(&options.runs_dir).map_err(io_error)?;
-    // A second server would treat the runs of this one as abandoned.
+    // Locks the directory, because a second server would treat the runs of this server as abandoned.
     let lock = DirLock::exclusive(&options.runs_dir).map_err(|error| match error {
         LockError::Held(dir) => ServeError::DirLocked(dir),
         LockError::File(FileError { path, source }) => ServeError::Io { path, source },

@@ -6,7 +6,8 @@ use app_support::lines::LineReader;
 use llm::{Catalog, ModelId, Money, Response, Usage};
 use serde::Deserialize;
 
-/// Maximum number of bytes that [`SpendingMeter::read`] normally reads, so that the caller does not notice a delay.
+/// Approximate maximum number of bytes that [`SpendingMeter::read`] reads per call, so that the caller does not notice
+/// a delay. A line that is longer is still read as a whole.
 const MAX_READ: u64 = 1 << 20;
 
 /// Calls, tokens and money spent.
@@ -29,7 +30,8 @@ pub struct SpendingMeter {
     spending: Spending,
 }
 
-/// A recorded call, which is one line of the recording. The header line has neither of these fields and is skipped.
+/// A recorded call, which is one line of the recording. The header line of the recording has neither field, so it does
+/// not deserialize to this type and is skipped.
 #[derive(Deserialize)]
 struct Line {
     call: Call,

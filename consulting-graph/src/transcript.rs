@@ -68,7 +68,7 @@ pub(crate) fn format_turn(round: u32, speaker: &str, text: &str) -> String {
     format!("**[Round {round}] {label}:**\n{text}")
 }
 
-/// Groups the turns in the log by round. Logs are shortened by whole rounds to fit a context window.
+/// Groups the turns in the log by round, because logs that exceed a context window are shortened by whole rounds.
 pub fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
     let entry = |it: &ConversationEntry| Entry::new(it.role.to_string(), &*it.content);
     let round = |it: &[ConversationEntry]| {

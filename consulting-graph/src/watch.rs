@@ -175,8 +175,8 @@ pub struct Compression {
     pub unresolved: bool,
 }
 
-/// Measures how closely the scores are clustered. `noise` is the noise of a total score as computed by
-/// [`severity`](crate::rank::severity). Returns `None` if there are no scores.
+/// Measures how closely the scores are clustered. `noise` is the standard deviation of a move's total score, as
+/// estimated by [`severity`](crate::rank::severity). Returns `None` if there are no scores.
 pub fn compression(scores: &[MoveScore], noise: f64) -> Option<Compression> {
     let given: Vec<u8> = scores
         .iter()

@@ -239,8 +239,8 @@ fn plans_estimate_calls_and_cost() {
     let workspace = Workspace::new();
     let (out, _) = check(&workspace.run("plan NVDA --rounds 3 --json"), 0);
     let plan: Value = serde_json::from_str(&out).unwrap();
-    // Expects calls for two documents, two inferences, five analysts, and 15 debates with one opening and 3 · (3 + 2 +
-    // 1) further calls each.
+    // Expects calls for two documents, two inferences, five analysts and 15 debates. Each debate has one opening and,
+    // for each of three decision makers, three answers, two replies of the critic and one scoring call.
     assert_eq!(plan["all"]["calls"], 2 + 2 + 5 + 15 * (1 + 18));
     assert!(plan["all"]["dollars"].as_f64().unwrap() > 0.0);
     let (out, _) = check(&workspace.run("plan NVDA"), 0);

@@ -52,7 +52,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
     let calls = provider.answered();
-    // Expects calls for 2 documents, 2 inferences, 2 analysts, 19 calls per debate, and possibly retries.
+    // Expects calls for 2 documents, 2 inferences and 2 analysts, 19 calls in each of 2 debates, and possibly retries.
     let events = std::fs::read_to_string(folder.path().join("run/events.jsonl")).unwrap();
     assert!((44..=50).contains(&calls), "{calls} calls:\n{events}");
     let expected = report(folder.path()).await;
@@ -75,7 +75,7 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
         child.kill().await.unwrap();
         provider.wait_for_disconnect().await;
         kills += 1;
-        // After the restart, the provider answers this call and holds the next one.
+        // When the resumed run repeats this call, the provider answers it and holds the next one.
         child = start(&["resume", "run"], folder.path(), &provider);
     };
     let output = child.wait_with_output().await.unwrap();

@@ -15,7 +15,7 @@ use std::{
 
 use draft_gate::{Decision, DraftRequest, Gate, Submission};
 
-/// Number of files. The drafts cycle through them.
+/// Number of files in the workspace. The drafts edit them in turn.
 const FILES: usize = 50;
 
 /// Number of syncs that accepting a draft needs.
@@ -68,7 +68,7 @@ fn process_draft(gate: &Gate, number: usize, body: &str) -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// Measures the time for the same number of plain syncs.
+/// Measures the time for `SYNCS` syncs of a plain file.
 fn measure_syncs(file: &mut File) -> io::Result<Duration> {
     let start = Instant::now();
     for _ in 0..SYNCS {

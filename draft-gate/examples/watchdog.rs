@@ -1,4 +1,4 @@
-//! A worker adds a flag to a program. The gate accepts small changes and asks a person about large ones.
+//! A worker adds a flag to a program. A person reviews the change before the gate applies it.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::{error::Error, sync::Arc};
@@ -27,7 +27,7 @@ async fn implement(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, Node
     Ok(Job::update().set(submitted.set))
 }
 
-/// If the change is escalated, the run is interrupted here. The person's verdict resumes it.
+/// Judges the change. If the gate escalates it, the run is interrupted here until a person's verdict resumes the run.
 async fn review(job: &Job, cx: &Context<Arc<Gate>>) -> Result<JobUpdate, NodeError> {
     let judgement = graph::judge(cx, cx.deps(), &job.set).await?;
     Ok(Job::update().decision(format!("{:?}", judgement.decision)))

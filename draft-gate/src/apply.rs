@@ -37,7 +37,7 @@ impl LockedGate<'_> {
             match is_done.and_then(|it| if it { self.apply_step(&step.reversed()) } else { Ok(()) })
             {
                 Ok(()) => {}
-                // If another program has changed the file in the meantime, keep its content.
+                // If another program has changed the file in the meantime, keep that program's content.
                 Err(Error::Conflict { path }) => changed_by_others.push(path),
                 Err(error) => {
                     return Err(Error::RollbackFailed {
@@ -76,7 +76,8 @@ impl LockedGate<'_> {
         for dir in dirs {
             match self.gate.root.subdir(dir) {
                 Ok(dir) => dir.sync()?,
-                // A directory that is missing or no longer safe to open contains none of the gate's files.
+                // A directory that is missing or no longer safe to open contains none of the gate's files and needs no
+                // sync.
                 Err(error) if error.is_violation() || matches!(error, Error::Missing { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -84,8 +85,8 @@ impl LockedGate<'_> {
         Ok(())
     }
 
-    /// Returns whether the step's new content is in place. Anything but a regular file counts as neither the old nor
-    /// the new content.
+    /// Returns whether the step's new content is in place. Returns `false` for anything but a regular file and for a
+    /// file that is too large.
     fn is_done(&self, step: &Step) -> Result<bool, Error> {
         match self.gate.root.read(step.path.as_str(), blob::MAX_BYTES) {
             Ok(content) => Ok(content.map(|it| Digest::of(&it.bytes)) == step.new),

@@ -53,8 +53,8 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogVerification {
     pub lines: u64,
-    /// Hash of the last line, which covers all lines. Store it elsewhere to be able to detect that the log was
-    /// rewritten.
+    /// Hash of the last line. Because of the hash chain, it depends on all lines, so a copy that is stored elsewhere
+    /// reveals whether the log was rewritten.
     pub head: Option<Digest>,
 }
 
@@ -121,8 +121,8 @@ impl Log<'_> {
         self.verify_lines().map_err(|it| self.with_advice(it))
     }
 
-    /// Replaces the advice in the error if the end of the log is intact, because in that case acknowledging a loss
-    /// would not help.
+    /// If the end of the log is intact, replaces the advice in the error (to acknowledge a loss) with the advice to
+    /// restore the earlier lines, because acknowledging a loss fixes only the end of the log.
     fn with_advice(&self, error: Error) -> Error {
         match error {
             Error::CorruptLog { fault, .. } if self.verified_end().is_ok() => {
@@ -223,7 +223,8 @@ impl Log<'_> {
         String::from_utf8(bytes).map_err(|_| corrupt_log("it is not UTF-8".to_owned()))
     }
 
-    /// Checks the end of the log against `head.json` and returns it. Removes an incomplete last line that a crash left.
+    /// Returns the end of the log after checking it against `head.json`. Removes an incomplete last line that a crash
+    /// left.
     fn verified_end(&self) -> Result<LogHead, Error> {
         let head = LogHead::load(self.gate)?;
         let Some((text, length)) = self.tail()? else {

@@ -13,7 +13,7 @@ pub(crate) const MAX_BYTES: u64 = 16 << 20;
 pub(crate) fn put(blobs: &Dir, bytes: &[u8]) -> Result<Digest, Error> {
     let digest = Digest::of(bytes);
     let name = digest.to_string();
-    // Compare the content too, because a power failure can leave a name without its content.
+    // Compare the content too, because a power failure can leave a directory entry without its data.
     let is_stored = blobs.read(&name, MAX_BYTES)?.is_some_and(|it| Digest::of(&it.bytes) == digest);
     if !is_stored {
         blobs.replace(&name, bytes.to_vec(), Durability::ProcessCrash)?;

@@ -2,9 +2,9 @@
 //! followed.
 //!
 //! There is no gap between checking a path and using it. The kernel resolves each path in one call (`openat2`) that
-//! rejects symbolic links, magic links, mount points and `..`. An opened file must be a regular file with one link.
-//! Files are written under a temporary name and renamed into place. If a directory is moved away during a write, this
-//! is detected and the write is undone.
+//! rejects symbolic links, magic links, mount points and `..`. An opened file must be a regular file with one hard
+//! link. Files are written under a temporary name and renamed into place. If a directory is moved away during a write,
+//! the gate detects the move and undoes the write.
 
 mod in_place;
 mod permissions;
@@ -81,8 +81,7 @@ impl Dir {
         let fd = self
             .open(beneath, FOLDER, Mode::empty())
             .map_err(|it| self.errno_error("open", path, it))?;
-        // Store the full path, not the escaped form used in messages, because it is opened again to check that the
-        // directory is still in place.
+        // Store the full path, not the escaped form used in messages, because `is_in_place` opens this path again.
         let path = match (self.path.as_str(), path) {
             ("", path) => path.to_owned(),
             (dir, "") => dir.to_owned(),
@@ -111,7 +110,8 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Reads a regular file that has one link and at most `limit` bytes. Returns `None` if nothing exists at the path.
+    /// Reads a regular file that has one hard link and at most `limit` bytes. Returns `None` if nothing exists at the
+    /// path.
     pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Option<Content>, Error> {
         // `NONBLOCK` is needed because opening a pipe that has no writer would block forever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
@@ -147,7 +147,7 @@ impl Dir {
         let mode = Mode::from_raw_mode(content.mode);
         let fd = self.open(name, flags, mode).map_err(|it| self.errno_error("create", name, it))?;
         let write = || -> io::Result<()> {
-            // The umask may have cleared some of the mode bits.
+            // Set the mode again, because the umask may have cleared some of its bits when the file was created.
             rustix::fs::fchmod(&fd, mode)?;
             if !self.is_in_place() {
                 return Err(io::Error::other("the directory was moved away"));

@@ -48,7 +48,8 @@ impl Default for Constraints {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Rules {
-    /// Maximum share of a file's lines that may be removed, from 0 to 1; larger shares are escalated.
+    /// Maximum share of a file's lines that may be removed, from 0 to 1. A change set that removes a larger share of a
+    /// file is escalated.
     pub(crate) max_deletion_ratio: f64,
     pub(crate) max_draft_bytes: u64,
     /// Maximum number of files per change set; larger sets are escalated.
@@ -185,7 +186,8 @@ fn is_similar(one: &str, other: &str) -> bool {
 
 /// Returns whether a pattern matches a path. A pattern that matches a directory also matches everything in it.
 ///
-/// This is not a general glob, in which names such as `[id].tsx` would be patterns and not match themselves.
+/// Only `*` and `**` are special. In a general glob, a file name such as `[id].tsx` would be a pattern that does not
+/// match the file itself.
 fn matches_pattern(pattern: &str, path: &str) -> bool {
     let pattern: Vec<&str> = pattern.split('/').filter(|it| !it.is_empty() && *it != ".").collect();
     let path: Vec<&str> = path.split('/').collect();

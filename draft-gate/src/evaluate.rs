@@ -99,7 +99,7 @@ fn path_clashes(files: &[ProposedFile]) -> Vec<Finding> {
         .filter(|it| it.new.is_some())
         .map(|it| (format!("{}/", it.change.path.as_str().to_lowercase()), it))
         .collect();
-    // With a trailing slash, the files in a directory sort directly after the directory.
+    // With a trailing slash, a path sorts directly before all paths beneath it, so paths that clash are adjacent.
     created.sort_by(|one, other| one.0.cmp(&other.0));
     let clash = |pair: &[(String, &ProposedFile)]| {
         let path = &pair[0].1.change.path;

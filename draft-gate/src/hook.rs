@@ -1,4 +1,5 @@
-//! A hook that is called before every write and sync. Tests use it to kill the process or to fail at that point.
+//! A hook that is called before every write and sync. Tests use it to kill the process or to simulate a failure at that
+//! point.
 
 use std::{fmt, sync::Arc};
 

@@ -45,7 +45,7 @@ const MAX_FINDINGS: usize = 50;
 const MANAGER_INBOX: &str = "floor manager";
 
 impl Gate {
-    /// Returns the messages about submissions and escalations to the floor manager, oldest first.
+    /// Returns the floor manager's messages, which are about submissions and escalations, oldest first.
     pub fn manager_inbox(&self) -> Result<Vec<Message>, Error> {
         self.messages(MANAGER_INBOX)
     }
@@ -76,7 +76,7 @@ impl LockedGate<'_> {
         message.findings.truncate(MAX_FINDINGS);
         let mut line = serde_json::to_vec(&message).expect("plain data");
         line.push(b'\n');
-        // The newline separates the message from an incomplete line that a crash may have left.
+        // A leading newline separates the message from an incomplete line that a crash may have left.
         line.insert(0, b'\n');
         let append = |inbox: &str| {
             self.gate.inboxes.append(&format!("{inbox}.ndjson"), &line, Durability::ProcessCrash)
@@ -89,7 +89,8 @@ impl LockedGate<'_> {
     }
 
     /// Removes inboxes that have received no message since `time` (in seconds since the Unix epoch). Truncates long
-    /// inboxes to the part that is still returned. Returns the number of removed and truncated inboxes.
+    /// inboxes to their newest messages, because older ones are never returned. Returns the number of removed and
+    /// truncated inboxes.
     pub(crate) fn prune_inboxes(&self, time: i64) -> Result<usize, Error> {
         let inboxes = &self.gate.inboxes;
         let mut n_pruned = 0;

@@ -2,14 +2,15 @@
 //!
 //! A decision is executed in this order:
 //!
-//! 1. Before any file is changed, the content that a rollback needs is synced, and then the journal. Up to this point, a
-//!    power failure leaves all files unchanged.
+//! 1. Before any file is changed, the content that a rollback needs is synced, and then the journal. Up to this point,
+//!    a power failure leaves all files unchanged.
 //! 2. The files are exchanged, and their directories are synced. Until the next step, recovery completes the decision
 //!    or rolls it back.
 //! 3. The log line commits the decision. From now on, recovery changes no file.
-//! 4. The message is sent, and the drafts and the set are removed, without syncing. If a power failure reverts this,
-//!    recovery repeats it, because the journal still exists. Finally the journal is atomically moved to `decided`. If a
-//!    power failure restores sets or drafts after that, their entry in `decided` shows that they are stale.
+//! 4. The message is sent, and the drafts and the set are removed, without syncing. If a power failure reverts these
+//!    changes, recovery repeats them, because the journal still exists. Finally the journal is atomically moved to
+//!    `decided`. If a power failure restores sets or drafts after that, their entry in `decided` shows that they are
+//!    stale.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ impl Verdict {
     }
 }
 
-/// Name of the log event for a decision that was rolled back.
+/// Name of the log event for a decision that was rolled back. The name is part of the log format and cannot change.
 pub(crate) const ROLLED_BACK: &str = "taken_back";
 
 /// Replaces, creates or deletes one file.
@@ -147,7 +148,8 @@ impl LockedGate<'_> {
                 None => {
                     self.clean_up_temp_files(&journal)?;
                     if let Err(error) = self.apply(&journal) {
-                        // The decision was rolled back. The set is pending again, and judging it reports the cause.
+                        // If the journal was removed, the decision was rolled back. The set is pending again, and
+                        // judging it reports the cause, so the error can be ignored here.
                         if self.gate.journal.has(&name) { return Err(error) } else { continue }
                     }
                     self.finish(&journal, IsLogged::NotYet)?;

@@ -36,7 +36,7 @@ impl WorkspacePath {
         &self.0
     }
 
-    /// Returns the path of the parent directory, which is empty for the workspace root.
+    /// Returns the path of the parent directory. The path is empty if the parent is the workspace root.
     pub fn parent(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(parent, _)| parent)
     }
@@ -65,7 +65,7 @@ impl fmt::Display for WorkspacePath {
     }
 }
 
-/// Validates paths that were stored earlier in the same way as all other paths.
+/// Validates a stored path in the same way as a path that a worker provided.
 impl<'de> Deserialize<'de> for WorkspacePath {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)

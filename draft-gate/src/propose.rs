@@ -106,7 +106,7 @@ impl LockedGate<'_> {
         Ok(file)
     }
 
-    /// Counts the parent directories of a file that do not exist yet.
+    /// Counts how many parent directories of a file do not exist yet.
     fn missing_folders(&self, path: &WorkspacePath) -> usize {
         let mut n_missing = 0;
         let mut dir = path.parent();

@@ -15,7 +15,7 @@ use crate::{
     error::Error,
 };
 
-/// Runs each check in its own jail, on a copy of the project, without network access.
+/// Runs each check in its own sandbox (a jail), on a copy of the project, without network access.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct SandboxChecks;
@@ -27,7 +27,8 @@ pub fn enter_guest() {
 }
 
 impl SandboxChecks {
-    /// Creates a runner that uses this program as the guest in its jails. `main` must call [`enter_guest`] first.
+    /// Creates a runner that starts the current program again as the guest in each sandbox. `main` must call
+    /// [`enter_guest`] first.
     pub fn new() -> Self {
         Self
     }

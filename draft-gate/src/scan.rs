@@ -25,7 +25,7 @@ const MAX_FINDINGS: usize = 20;
 /// Maximum length, in bytes, of an ordinary line. Longer lines are escalated, and scanned in chunks of this size.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Overlap of consecutive chunks, in bytes. No key is longer than this.
+/// Overlap of consecutive chunks, in bytes. No key is longer, so every key is completely within at least one chunk.
 const CHUNK_OVERLAP: usize = 1 << 10;
 
 /// Scans the lines of a file and returns the findings, most severe first.
@@ -44,7 +44,9 @@ pub fn scan(lines: &[(u32, String)]) -> Vec<Finding> {
     n_omitted += keep_most_severe(&mut findings);
     if n_omitted > 0 {
         let (noun, verb) = if n_omitted == 1 { ("finding", "is") } else { ("findings", "are") };
-        let text = format!("{n_omitted} more {noun}, none more severe, {verb} omitted");
+        let text = format!(
+            "{n_omitted} more {noun} {verb} omitted; none is more severe than those listed"
+        );
         findings.push(Finding::new("left-out", Severity::Note, text));
     }
     findings

@@ -15,7 +15,8 @@ use crate::{
 /// Maximum number of drafts in a change set, whatever the contract allows.
 const MAX_CHANGES: usize = 200;
 
-/// Maximum total size, in bytes, of the drafts in a change set. It is limited because all drafts are compared at once.
+/// Maximum total size, in bytes, of the drafts in a change set. It is limited because all drafts of a set are compared
+/// with their files at once.
 pub(crate) const MAX_BYTES: u64 = 16 << 20;
 
 impl LockedGate<'_> {
@@ -58,7 +59,7 @@ impl LockedGate<'_> {
         self.gate.sets.has(set) || self.gate.decided.has(set)
     }
 
-    /// Removes the task's record of an incomplete set if it belongs to `set`, which is now decided.
+    /// Removes the record of the task's incomplete set if that set is `set`, which is now decided.
     pub(crate) fn remove_incomplete(
         &self,
         worker: &str,

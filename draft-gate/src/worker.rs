@@ -226,7 +226,8 @@ impl Worker<'_> {
     /// Fails if this worker has too many undecided drafts. Requesting an undecided draft again is always allowed.
     fn check_draft_quota(&self, locked: &LockedGate<'_>, name: &str) -> Result<(), Error> {
         let names = locked.gate.issued.names()?;
-        // The owner of a draft is stored only in its record, so the records are read only if the limit may be exceeded.
+        // Counting this worker's drafts requires reading the records of all drafts, so count only if the limit may be
+        // exceeded.
         if names.len() < MAX_OPEN_DRAFTS || names.iter().any(|it| it == name) {
             return Ok(());
         }
@@ -237,7 +238,9 @@ impl Worker<'_> {
         if n_open < MAX_OPEN_DRAFTS {
             return Ok(());
         }
-        let reason = format!("you have {n_open} undecided drafts; submit some of them first");
+        let reason = format!(
+            "you have {n_open} undecided drafts, and at most {MAX_OPEN_DRAFTS} are allowed; submit some, or wait until submitted ones are decided"
+        );
         Err(Error::NotAllowed { reason })
     }
 
@@ -366,7 +369,7 @@ impl Worker<'_> {
         decode_text(content.bytes, &issued.name)
     }
 
-    /// Returns one of this worker's drafts that is not submitted yet.
+    /// Returns the record of a draft that was issued to this worker. Fails if the draft is already submitted.
     fn open_draft(&self, locked: &LockedGate<'_>, draft_path: &str) -> Result<DraftRecord, Error> {
         let issued = self.issued(locked, draft_path)?;
         match issued.set {

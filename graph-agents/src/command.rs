@@ -32,7 +32,7 @@ impl Update {
         Self::default()
     }
 
-    /// Writes a field, replacing an earlier write. A value that cannot be serialised is written as null.
+    /// Writes a field, replacing an earlier write to that field. A value that cannot be serialised is written as null.
     pub fn set(mut self, field: impl Into<String>, value: impl Serialize) -> Self {
         let (field, value) = (field.into(), serde_json::to_value(value).unwrap_or_default());
         match self.fields.iter_mut().find(|it| it.0 == field) {
@@ -42,7 +42,8 @@ impl Update {
         self
     }
 
-    /// Adds messages to the conversation, replaces them by id, or removes them.
+    /// Adds messages to the conversation. A message that has the id of an existing message replaces that message, or
+    /// deletes it if the new message is a [`Message::Remove`].
     pub fn messages<M: Into<Message>>(self, messages: impl IntoIterator<Item = M>) -> Self {
         let mut messages: Vec<Message> = messages.into_iter().map(Into::into).collect();
         messages.iter_mut().for_each(Message::ensure_id);
@@ -98,7 +99,7 @@ pub enum JumpTo {
 }
 
 impl JumpTo {
-    /// Returns the value that is written to the state.
+    /// Returns the text that stands for this place in the state field `jump_to`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::End => "end",
@@ -107,7 +108,7 @@ impl JumpTo {
         }
     }
 
-    /// Reads the value that is written to the state.
+    /// Parses a value of the state field `jump_to`.
     pub fn from_value(value: &Value) -> Option<Self> {
         [Self::End, Self::Model, Self::Tools].into_iter().find(|it| value == it.as_str())
     }

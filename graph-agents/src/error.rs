@@ -9,7 +9,7 @@ use crate::notation;
 /// An error with a name.
 ///
 /// Models, retry rules and error handlers see the name, so the errors of this crate have the names of LangChain's
-/// classes. Tools can choose their own: `AgentError::named("ConnectionError", "no route to host")`.
+/// classes. Tools can choose other names: `AgentError::named("ConnectionError", "no route to host")`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AgentError {
@@ -18,7 +18,7 @@ pub struct AgentError {
 }
 
 impl AgentError {
-    /// Name of an error whose message a tool wants its caller to see.
+    /// Name of the errors that [`AgentError::tool`] creates.
     pub const TOOL_EXCEPTION: &'static str = "ToolException";
     /// Name of the error returned when a model calls a tool with invalid arguments.
     pub const TOOL_INVOCATION: &'static str = "ToolInvocationError";

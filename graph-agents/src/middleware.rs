@@ -1,4 +1,4 @@
-//! Middleware: hooks into an agent's loop, and ready-made ones.
+//! Middleware: the interface for hooks into an agent's loop, and ready-made implementations.
 //!
 //! | middleware | purpose |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Models as agents call them.
+//! The model interface of agents, and its implementations.
 
 mod chat;
 mod llm_model;

@@ -18,7 +18,8 @@ pub fn python_object(object: &Map<String, Value>) -> String {
     out
 }
 
-/// Formats a string as Python's `repr` does: in single quotes, unless it contains one and no double quote.
+/// Formats a string as Python's `repr` does: in double quotes if the text contains a single quote and no double quote,
+/// otherwise in single quotes.
 pub fn python_str(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::from(quote);

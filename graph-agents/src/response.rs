@@ -14,22 +14,23 @@ use crate::{AgentError, model::OutputSchema};
 /// How an agent obtains a structured response.
 #[derive(Clone, Debug)]
 pub struct ResponseFormat {
-    /// The alternatives. By provider, only the first is used.
+    /// Alternative schemas. `Strategy::Provider` uses only the first one.
     pub schemas: Vec<ResponseSchema>,
-    /// By provider or by tool.
+    /// Whether the response is obtained through the provider or through a tool call.
     pub strategy: Strategy,
-    /// What happens when the model's data does not match the schema. Used by tool only.
+    /// What happens when the model's data does not match the schema. Applies only to `Strategy::Tool`.
     pub errors: OutputErrors,
-    /// Text of the tool message that confirms a response. `None`: a text with the value. Used by tool only.
+    /// Text of the tool message that confirms a response. `None`: a text that contains the response. Applies only to
+    /// `Strategy::Tool`.
     pub tool_message: Option<String>,
-    /// Whether the provider must follow the schema exactly. Used by provider only.
+    /// Whether the provider must follow the schema exactly. Applies only to `Strategy::Provider`.
     pub strict: Option<bool>,
 }
 
 /// How a structured response is obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// By provider if the model supports it, otherwise by tool.
+    /// `Provider` if the model supports it, otherwise `Tool`.
     #[default]
     Auto,
     /// The provider restricts the response to the schema.
@@ -41,24 +42,25 @@ pub enum Strategy {
 /// A schema of a structured response.
 #[derive(Clone)]
 pub struct ResponseSchema {
-    /// Name of the schema, and of the tool.
+    /// Name of the schema. A structured-output tool has the same name.
     pub name: String,
     /// Description of the schema for the model.
     pub description: String,
     /// The JSON Schema.
     pub schema: Value,
-    /// Whether the data is validated and converted.
+    /// Whether the model's data is validated against the schema and converted to its types.
     pub checked: bool,
     /// Formats a response for the message that confirms it.
     pub format: Arc<dyn Fn(&Value) -> String + Send + Sync>,
 }
 
-/// What happens when the model's data does not match the schema, or when it returns several responses.
+/// What happens when the model's data does not match the schema, or when the model returns several responses.
 #[derive(Clone)]
 pub struct OutputErrors(Arc<dyn Fn(&AgentError) -> Option<String> + Send + Sync>);
 
 impl OutputErrors {
-    /// Tells the model the text that the function returns. The run fails if it returns `None`.
+    /// Sends the model the text that the function returns, so that it tries again. If the function returns `None`, the
+    /// run fails.
     pub fn retry_with(
         answer: impl Fn(&AgentError) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
@@ -70,7 +72,7 @@ impl OutputErrors {
         Self::retry_with(|_| None)
     }
 
-    /// Returns the text that the model is told by default.
+    /// Returns the text that is sent to the model by default.
     pub fn default_text(error: &AgentError) -> String {
         format!("Error: {error}\n Please fix your mistakes.")
     }
@@ -116,7 +118,7 @@ impl ResponseFormat {
         self
     }
 
-    /// Returns the strategy for a model with or without native support.
+    /// Returns the strategy to use. `native`: whether the model's provider can restrict responses to a schema.
     pub(crate) fn resolve(&self, native: bool) -> Strategy {
         match self.strategy {
             Strategy::Auto if native => Strategy::Provider,

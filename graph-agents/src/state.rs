@@ -56,7 +56,7 @@ impl AgentState {
         &self.inner.messages
     }
 
-    /// Returns the value of a field, or `None` if it has none.
+    /// Returns the value of a field, or `None` if the field has no value.
     pub fn get(&self, field: &str) -> Option<&Value> {
         match &self.inner.fields {
             Source::Input(input) => input.get(field),
@@ -64,7 +64,7 @@ impl AgentState {
         }
     }
 
-    /// Returns the value of a field as `T`, or `None` if the field has no value or another type.
+    /// Returns the value of a field as `T`, or `None` if the field has no value or its value is not a `T`.
     pub fn get_as<T: DeserializeOwned>(&self, field: &str) -> Option<T> {
         T::deserialize(self.get(field)?).ok()
     }
@@ -108,7 +108,7 @@ impl StateField {
         Self::new(name, kind).visible(false, false)
     }
 
-    /// Sets whether the field is part of a run's input and output.
+    /// Sets whether the field is part of a run's input, and whether it is part of a run's output.
     #[must_use]
     pub fn visible(mut self, input: bool, output: bool) -> Self {
         self.input = input;

@@ -106,7 +106,7 @@ impl ToolNode {
         self.tools.iter().find(|it| it.name() == name)
     }
 
-    /// Runs as a node of a graph with a JSON state: on the state, or on a call that was sent to the node.
+    /// Runs as a node of a graph with a JSON state. The input is the state, or a tool call that was sent to the node.
     pub async fn run(
         &self,
         input: JsonInput,

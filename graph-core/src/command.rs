@@ -22,7 +22,7 @@ pub use crate::goto::{Goto, Gotos};
 
 /// A node's return value that updates the state, chooses the nodes to run next, or both.
 ///
-/// The node's own edges are followed as well.
+/// The run follows the node's own edges in addition to the chosen targets.
 pub struct Command<S: State, R = NoRoute> {
     update: Option<S::Update>,
     route: Option<R>,

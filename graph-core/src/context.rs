@@ -268,6 +268,6 @@ pub struct ResumeValueError {
 pub struct JournalError {
     /// Name and key of the call.
     pub key: String,
-    /// Description of the mismatch.
+    /// Description of the problem.
     pub problem: String,
 }

@@ -79,7 +79,7 @@ impl NodeError {
         }
     }
 
-    /// Returns the underlying error, if it has this type.
+    /// Returns the underlying error, if it has the type `E`.
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         self.source().and_then(|it| (it as &(dyn std::error::Error + 'static)).downcast_ref())
     }
@@ -140,7 +140,7 @@ impl<T, E: Into<BoxError>> Terminal<T> for Result<T, E> {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A node failed with an error that was neither retried nor handled.
+    /// A node failed, and neither a retry nor an error handler recovered from the failure.
     #[error("node `{node}` failed in step {step}: {error}")]
     Node {
         /// Name of the node.
@@ -257,7 +257,7 @@ impl From<UnknownTargetError> for RunError {
 }
 
 impl RunError {
-    /// Returns the node's error, if it has this type.
+    /// Returns the error of the node that failed, if that error has the type `E`.
     pub fn node_error<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {
             Self::Node { error, .. } => {

@@ -11,7 +11,7 @@ use std::{
 #[derive(Clone)]
 pub struct Label(Name);
 
-/// A name that is cheap to clone, because every task has a copy of its node's name.
+/// A name that is cheap to clone. Every task holds a clone of its node's name.
 #[derive(Clone)]
 enum Name {
     Static(&'static str),

@@ -26,7 +26,8 @@ mod on {
         debug_span!("graph.superstep", namespace, step)
     }
 
-    /// `id` computes the task's id, which costs a hash. It is called only if the span is enabled.
+    /// Creates the span of a task. `id` computes the task's id, which costs a hash, and is called only if the span is
+    /// enabled.
     pub(crate) fn task<T: Display>(node: &str, step: i64, id: impl FnOnce() -> T) -> Span {
         let span = debug_span!("graph.task", node, step, task = Empty);
         if !span.is_disabled() {

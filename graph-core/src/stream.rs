@@ -231,7 +231,7 @@ impl Values {
         self.output
     }
 
-    /// Returns the state, if it has this type and the run belongs to this process.
+    /// Returns the state, if it has the type `S` and the run belongs to this process.
     ///
     /// While an event holds the state, the run copies the state instead of changing it in place.
     pub fn get<S: State>(&self) -> Option<&S> {
@@ -336,7 +336,7 @@ impl EventSender {
         self.modes & mode as u8 != 0
     }
 
-    /// Sends an event, unless its stream mode was not requested.
+    /// Sends an event if its stream mode was requested.
     pub(crate) async fn send(&self, origin: EventOrigin, kind: EventKind) {
         if !self.accepts(kind.mode()) {
             return;
@@ -355,8 +355,8 @@ impl EventSender {
             parent_task: self.parent_task,
             kind,
         };
-        // If the reader is gone, the run is being dropped. Yielding lets a task on another worker thread be aborted
-        // here, before it stores results that were never reported.
+        // If the reader has been dropped, the run is being dropped too. Yielding lets the runtime abort this task,
+        // which may run on another worker thread, before the task stores results that were never reported.
         if self.events.send(event).await.is_err() {
             tokio::task::yield_now().await;
         }

@@ -54,8 +54,8 @@ pub(crate) fn check_lifetimes(
     generics.lifetimes().next().is_none()
 }
 
-/// Adds the bounds that `State` and `Route` require to all parameters, so that the generated code causes no errors in
-/// addition to the reported ones.
+/// Adds the bounds that `State` and `Route` require to all generic parameters. Without the bounds, the generated code
+/// would cause further errors, in addition to those that are reported.
 pub(crate) fn add_required_bounds(generics: &mut Generics) {
     for param in &mut generics.params {
         match param {

@@ -26,12 +26,13 @@ use syn::{DeriveInput, parse_macro_input};
 /// | none | replaces the value | are a conflict |
 /// | `#[reduce(append)]` | appends to the list or `String` | are all appended |
 /// | `#[reduce(add)]` | adds to the value | are all added |
-/// | `#[reduce(max)]`, `#[reduce(min)]` | replaces the value if the written one is greater or smaller | keep the greatest or smallest |
+/// | `#[reduce(max)]` | replaces the value if the written one is greater | keep the greatest |
+/// | `#[reduce(min)]` | replaces the value if the written one is smaller | keep the smallest |
 /// | `#[reduce(merge)]` | merges into the map or set | are all merged |
 /// | `#[reduce(upsert(id))]` | replaces items of the `Vec` that have the same `id`, appends others | are all applied |
-/// | `#[reduce(any)]` | sets the value for one step | keep the last one in task order |
-/// | `#[reduce(topic)]` | collects items in the `Vec` for one step; `topic(keep)` keeps them | are all collected |
-/// | `#[reduce(ephemeral)]` | sets the value for one step | are a conflict |
+/// | `#[reduce(any)]` | sets the value; a step without a write clears it | keep the last one in task order |
+/// | `#[reduce(topic)]` | collects items in the `Vec`; a step without a write clears it, except for `topic(keep)` | are all collected |
+/// | `#[reduce(ephemeral)]` | sets the value; a step without a write clears it | are a conflict |
 /// | `#[reduce(untracked)]` | replaces the value; checkpoints never contain it | are a conflict |
 /// | `#[reduce(with = function)]` | calls `fn(&mut T, T)` | are all applied |
 /// | `#[reduce(MyReducer)]` | calls the `Reducer` implementation of the type | are all applied |
@@ -42,7 +43,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// and the output. A field with `#[state(private)]` is part of neither. `#[state(rename = "name")]` sets the name used
 /// in checkpoints and streams. `#[state(version = 2)]` on the struct sets the version of the stored format.
 ///
-/// Declare the bounds of type parameters on the struct itself, because the update type needs the bounds as well.
+/// Declare the bounds of type parameters on the struct itself, so that the generated update type has the same bounds.
 #[proc_macro_derive(State, attributes(state, reduce))]
 pub fn derive_state(input: TokenStream) -> TokenStream {
     state::derive(parse_macro_input!(input as DeriveInput)).into()

@@ -45,8 +45,8 @@ pub(crate) fn replace_self(tokens: TokenStream, name: &TokenStream) -> TokenStre
 
 /// Returns a span for generated code whose errors should point to `code`, which is the user's code.
 ///
-/// Names are still resolved at the derive's call site. Without that, code passed through a `macro_rules!` macro would
-/// be resolved in another scope.
+/// Names in the generated code are still resolved at the derive's call site. Otherwise they would be resolved in
+/// another scope if `code` was passed through a `macro_rules!` macro.
 pub(crate) fn span_of(code: &impl Spanned) -> Span {
     code.span().resolved_at(Span::call_site())
 }

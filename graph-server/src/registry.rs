@@ -61,7 +61,7 @@ impl Registry {
     }
 
     fn init(connection: Connection) -> Result<Self, RegistryError> {
-        // A status that a client has seen must survive a power failure.
+        // `synchronous` is `FULL`, because a status that a client has seen must survive a power failure.
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 10000;",
         )?;

@@ -18,8 +18,8 @@ struct BodyRef<'a> {
 /// A checkpoint body that was read from the database.
 #[derive(Deserialize)]
 pub(crate) struct Body {
-    /// The same id as in the row's key, so that a bit flip in the key cannot turn the row into a different
-    /// checkpoint.
+    /// The same id as in the row's key. `decode` compares the two, so that a bit flip in the key cannot turn the row
+    /// into a different checkpoint.
     id: CheckpointId,
     pub(crate) header: Header,
     pub(crate) cursor: FrontierRecord,

@@ -78,7 +78,8 @@ impl EncodedRecords {
         let row = |record: &TaskRecord| {
             let slot = record.event.slot();
             let what = || format!("the record of node `{}` ({slot})", record.node);
-            // The body includes the checkpoint's id, which is otherwise stored only in the row's key.
+            // The body includes the checkpoint's id, so that `decode_record` can verify that the row belongs to that
+            // checkpoint.
             let body = codec.encode(what, &(key.id, record))?;
             let keeps_first = record.event.keeps_first();
             Ok(EncodedRecord { task: record.task, slot, keeps_first, body })

@@ -72,7 +72,7 @@ pub(crate) async fn prepare(
 }
 
 impl PreparedOp {
-    /// Returns whether the operation changes items. Extending the lifetime of an item does not count.
+    /// Returns whether the operation is a put or a delete. Reads can extend lifetimes, but are not writes.
     pub(crate) fn is_write(&self) -> bool {
         matches!(self, Self::Put(_) | Self::Delete(_))
     }

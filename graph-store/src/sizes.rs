@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-/// Amount of stored data, either of one thread or of the whole database. Only the latter includes items and cached
-/// results.
+/// Amount of stored data, either of one thread or of the whole database. For one thread, the numbers of items and
+/// cached results are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Sizes {

@@ -82,7 +82,7 @@ pub struct Debugger<S: State, C = ()> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
-    /// The thread could not be read.
+    /// The engine returned an error when the history of the thread was read.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The current branch has no checkpoint for this step.
@@ -179,7 +179,7 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
     /// Changes the current state. The nodes that run next stay the same.
     pub async fn edit(&mut self, update: S::Update) -> Result<(), RunError> {
         self.load_state().await?.ok_or(RunError::EmptyInput)?;
-        // A run that is drained before it begins only applies the command.
+        // A drained run executes no further steps. This run is drained before it begins, so it only applies the update.
         let control = RunControl::new();
         control.drain();
         let options = self.thread.options().clone().control(control);

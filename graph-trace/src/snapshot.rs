@@ -171,7 +171,8 @@ impl Snapshot {
             Format::Text => trace.text(TextOptions::new(self.detail)),
             Format::Json => {
                 let mut trace = trace.reduced(self.detail);
-                // These values change with every version, even if the run stays the same.
+                // Removes the hash of the graph and the version of the engine, which may change although the run stays
+                // the same.
                 (trace.header.graph, trace.header.engine) = Default::default();
                 serde_json::to_string_pretty(&trace).unwrap_or_else(|error| error.to_string())
             }

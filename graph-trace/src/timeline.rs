@@ -128,7 +128,7 @@ fn draw_bars(lines: &[Line], total: Duration, width: usize, out: &mut String) {
     }
 }
 
-/// Returns the index of the cell that contains a time, out of `n_cells` cells.
+/// Returns the index of the cell (a column of the bars) that contains a time, out of `n_cells` cells.
 fn cell(time: Duration, total: Duration, n_cells: usize) -> usize {
     let share = time.as_secs_f64() / total.as_secs_f64().max(1e-9);
     (share * n_cells as f64).round() as usize

@@ -153,7 +153,7 @@ pub struct FailedAttempt {
 /// An external call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EffectTrace {
-    /// Name and key of the call.
+    /// Full key of the call: its name, followed by the key that the caller passed.
     pub key: String,
     /// Result of the call.
     pub result: Value,

@@ -132,8 +132,7 @@ async fn an_edit_only_changes_the_state() {
     debugger.start(tea()).await.unwrap();
     debugger.step().await.unwrap();
     debugger.step().await.unwrap();
-    // Two nodes ran last. An edit on behalf of one of them would have to specify the node, and would trigger the
-    // join again.
+    // Two nodes ran last. Unlike `edit_as`, `edit` need not specify one of them and does not trigger the join again.
     debugger.edit(Essay::update().topic("coffee")).await.unwrap();
     assert_eq!(debugger.state().unwrap().topic, "coffee");
     assert_eq!(debugger.next(), ["bind"]);

@@ -51,7 +51,7 @@ async fn write(part: u32, cx: &Context) -> Result<EssayUpdate, NodeError> {
 async fn never(_: &Essay) {}
 
 async fn name(_: &Essay) -> EssayUpdate {
-    // This number cannot be represented as a floating-point number.
+    // JavaScript's numbers are floating-point numbers, which cannot represent this integer exactly.
     Essay::update().title("On tea").extra(json!({ "large": 9007199254740993_u64 }))
 }
 
@@ -247,7 +247,7 @@ async fn hostile_values_are_rendered_as_text() {
         browser.press("ArrowDown");
         browser
             .eval("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
-        // Expanded elements may contain further collapsed elements.
+        // Gives the page time to fill the expanded elements, which happens only when they are opened.
         browser.eval("new Promise((done) => setTimeout(done, 20))");
     }
     browser.press("ArrowUp");

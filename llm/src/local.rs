@@ -114,8 +114,9 @@ impl LocalModel {
     /// Sets the number of conversations whose KV caches are kept. Four by default.
     ///
     /// If a request starts with the same tokens as a kept conversation, only the rest of the request has to be
-    /// processed; see [`Usage::cached`](crate::Usage::cached). The cache of a conversation grows by doubling. Qwen2.5
-    /// needs 25 kB per token with 0.5 billion parameters, and 57 kB per token with 1.5 billion.
+    /// processed; see [`Usage::cached`](crate::Usage::cached). The capacity of a cache doubles when the cache is full.
+    /// The cache of Qwen2.5 needs 25 kB per token for the model with 0.5 billion parameters, and 57 kB per token for
+    /// the model with 1.5 billion.
     pub fn conversations(mut self, count: usize) -> Self {
         self.settings.conversations = count.max(1);
         self

@@ -104,7 +104,7 @@ impl Llm {
             Err(problem) => problem,
         };
         if response.tool_calls().next().is_some() {
-            // The reply is not final, because the caller has to run the tools first.
+            // No second call is made: the reply is not final, because the caller has to run the tools first.
             return Err(JsonError::Unreadable { error: problem, response: Box::new(response) });
         }
         let repair = repair_request(request, &response, &problem);
@@ -155,7 +155,7 @@ fn with_schema_prompt(mut request: Request, schema: &Schema) -> Request {
     request.schema(schema.clone())
 }
 
-/// Returns the request that asks the model to fix its reply. It continues the conversation.
+/// Returns the request for the second call. It continues the conversation and asks the model to fix its reply.
 fn repair_request(request: Request, response: &Response, problem: &UnreadableError) -> Request {
     let cut = match response.finish {
         Finish::Length => " It was cut off because it was too long: be shorter.",

@@ -37,8 +37,8 @@ struct Shared {
     answered: watch::Sender<usize>,
     /// Number of the call to hold, starting at 1. All earlier calls are answered.
     held_call: watch::Sender<usize>,
-    /// Position of the call that is being held, starting at 1. 0 if that call has not arrived yet, or if its caller has
-    /// disconnected.
+    /// Number of the call that is being held, starting at 1. 0 if the call to hold has not arrived yet, or if its
+    /// caller has disconnected.
     waiting_call: watch::Sender<usize>,
     /// Path of the caller's recording.
     // A std mutex suffices, because it is locked only to copy the value and never across an await.
@@ -100,7 +100,7 @@ impl FakeProvider {
         self.shared.held_call.send_replace(usize::MAX);
     }
 
-    /// Waits until the caller of the held call has disconnected. The held call does not count as answered.
+    /// Waits until the caller of the held call has disconnected. Such a call does not count as answered.
     ///
     /// # Panics
     ///

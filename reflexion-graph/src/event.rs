@@ -13,8 +13,8 @@ use crate::{
 /// An event with its sequence number.
 pub type NumberedEvent = event_log::NumberedEvent<Progress>;
 
-/// A progress event of a session. Except for `Error`, no event occurs twice in a session. A second event that is equal
-/// to an earlier one is therefore a duplicate, for example after a restart.
+/// A progress event of a session. Except for `Error`, no event occurs twice in a session. An event that is equal to an
+/// earlier one is therefore a duplicate, which is sent if a step runs again after a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -207,7 +207,7 @@ impl Executor {
     ) -> Result<Execution, ExecutorError> {
         let language = self.language();
         sandbox.fs().write(language.file(), code).await?;
-        // No program can guess the proof.
+        // The proof is random, because a program that could guess it could pretend that its tests completed.
         let proof = random_hex(16)?;
         let program = match &job.tests {
             None => language.run(),

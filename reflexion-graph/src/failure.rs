@@ -1,4 +1,4 @@
-//! Classifies the failures of attempts, compares them, and detects that the loop is stuck.
+//! Classifies the failures of attempts, compares them, and detects when further attempts repeat the same failure.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ pub enum Class {
     Timeout,
     /// The program ran out of memory.
     Memory,
-    /// The program exceeded another resource limit.
+    /// The program exceeded a resource limit other than time or memory.
     Resources,
     /// A package is not available.
     Dependency,
@@ -116,8 +116,8 @@ impl Failure {
         };
         let error = match status {
             Status::Timeout => "execution timed out".to_owned(),
-            // For these statuses, the error output states the cause. For the others, the exceeded limit is the cause,
-            // whatever the program printed before.
+            // For these statuses, the error output states the cause. For all other statuses, the status itself is the
+            // cause, whatever the program printed before.
             Status::Error
             | Status::WrongOutput
             | Status::TestsCutShort
@@ -182,7 +182,7 @@ pub struct Lesson<'a> {
     pub failure: &'a Failure,
 }
 
-/// Groups the attempts by failure. The groups are sorted by their newest attempts, oldest first.
+/// Groups the attempts by failure. The groups are sorted by the number of their newest attempt, in ascending order.
 pub(crate) fn lessons(attempts: &[Attempt]) -> Vec<Lesson<'_>> {
     let mut lessons: Vec<Lesson<'_>> = Vec::new();
     for newest in attempts {

@@ -312,7 +312,7 @@ async fn request_json<T: JsonSchema + DeserializeOwned>(
                 responses.push(*response);
             }
             Err(JsonError::Call(error)) if error.kind == ErrorKind::Budget => {
-                // The part of the message after the semicolon is advice for developers.
+                // Omit the part of the message after the semicolon, because it is advice for developers.
                 let why = error.message.split(';').next().unwrap_or_default().to_owned();
                 return Ok(ModelReply { value: None, responses, refused: Some(why) });
             }

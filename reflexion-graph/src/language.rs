@@ -54,8 +54,8 @@ pub struct Python;
 /// Python code that runs the program and then its tests. It reads the tests and the proof from standard input, so that
 /// the program cannot find them in a file.
 ///
-/// If the program exits the process during its tests, no proof is written. The test framework itself may exit the
-/// process, as `unittest.main` does.
+/// If the program exits the process while its tests run, no proof is written. The test framework itself may exit with
+/// code 0, as `unittest.main` does; the proof is written in that case.
 const HARNESS: &str = r#"
 import linecache, sys, traceback, types
 proof, tests = sys.stdin.read().split("\n", 1)

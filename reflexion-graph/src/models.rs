@@ -109,7 +109,7 @@ impl ModelChoice {
 
     fn connect(&self) -> Result<Llm, ModelError> {
         let provider = Provider::new(&self.provider).map_err(|error| match error {
-            // Add the scripted model, which can be selected like a provider.
+            // Add the scripted model to the known names in the error, because it can be selected like a provider.
             SetupError::Unknown { name, known } => {
                 SetupError::Unknown { name, known: format!("{known}, {}", Scripted::PROVIDER) }
             }

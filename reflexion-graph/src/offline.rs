@@ -54,7 +54,8 @@ fn answer(request: &Request, problems: &[Problem]) -> Value {
     json!(problem.or_else(|| fibonacci(&prompt)).or_else(|| users(&prompt)).unwrap_or_else(unknown))
 }
 
-/// Returns the prepared program for the attempt that the prompt asks for. The last program is repeated.
+/// Returns the prepared program for the attempt that the prompt asks for. If there are more attempts than programs,
+/// returns the last program.
 fn prepared_answer(problem: &Problem, prompt: &str) -> Option<GeneratedCode> {
     if !prompt.contains(&format!("Task: {}\n", problem.task.trim())) {
         return None;
@@ -80,7 +81,8 @@ fn fibonacci(prompt: &str) -> Option<GeneratedCode> {
     Some(program(&code, reasoning, 0.95))
 }
 
-/// The first program expects a file. The second one knows that the sandbox contains no files.
+/// Returns a program for the example task that reads `users.json`. The program of the first attempt fails, because it
+/// expects that file; the program of the next attempt contains sample data instead.
 fn users(prompt: &str) -> Option<GeneratedCode> {
     if !prompt.starts_with("Task: Read data from users.json and print usernames") {
         return None;

@@ -126,7 +126,8 @@ fn failures(history: &[Attempt], from_scratch: bool) -> String {
             text += &fenced("critique", &cut(&critique.diagnosis, QUOTED_OUTPUT));
             text += &fenced("suggested fix", &cut(&critique.fix_suggestion, QUOTED_OUTPUT));
         }
-        // A model that sees the failing program tends to repeat it.
+        // A model that sees the failing program tends to repeat it, so omit the program if the model should start from
+        // scratch.
         if !from_scratch {
             text += &fenced("program", &cut(&lesson.newest.generated.code, QUOTED_CODE));
         }

@@ -108,7 +108,10 @@ impl Wheels {
         let list: List = toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
         for wheel in &list.wheel {
             if Path::new(&wheel.file).file_name().is_none_or(|it| it != wheel.file.as_str()) {
-                return Err(invalid(format!("`{}` is not a plain file name", wheel.file)));
+                return Err(invalid(format!(
+                    "`{}` is not a plain file name; remove any directory from it",
+                    wheel.file
+                )));
             }
             let name = normalize_name(&wheel.name);
             let is_name = |it: char| it.is_ascii_alphanumeric() || it == '-';

@@ -14,7 +14,7 @@ pub const PROGRAM: &str = "/agent";
 /// The back end under test and its sandboxes, as passed to a check.
 #[derive(Clone, Debug)]
 pub struct TestContext {
-    /// Manager of the sandboxes. It knows only the back end under test.
+    /// Manager that creates the sandboxes. Its only back end is the one under test.
     pub sandboxes: Sandboxes,
     /// Capability report of the back end under test.
     pub capabilities: Report,

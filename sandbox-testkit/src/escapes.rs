@@ -38,7 +38,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check!("escape: dangerous system calls are blocked", [Programs, FilteredCalls], system_calls),
 ];
 
-/// Makes every attempt in a guest and fails unless all of them are blocked.
+/// Runs each attempt to escape in a guest, and fails unless all attempts are blocked.
 async fn assert_all_blocked(cx: &TestContext, attempts: &[&[&str]]) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
     let mut succeeded = Vec::new();
@@ -213,7 +213,7 @@ async fn no_capabilities(cx: TestContext) -> Result<(), Failure> {
     ] {
         ensure!(value(name) == Some(expected), "{name} is {:?}, expected {expected}", value(name));
     }
-    // A kernel that does not support ambient capabilities does not print this line.
+    // A kernel that does not support ambient capabilities does not print the line `CapAmb`.
     ensure!(value("CapAmb").is_none_or(|it| it == none), "CapAmb is {:?}", value("CapAmb"));
     Ok(())
 }

@@ -58,8 +58,8 @@ pub struct Debate {
     pub verdict: String,
 }
 
-/// Builds the debate graph. Its dependency is an optional host. Without a host, the speakers answer
-/// themselves.
+/// Builds the debate graph. The graph's dependency is an optional host, which answers the speakers' prompts. Without a
+/// host, the speakers answer their prompts themselves.
 pub fn debate(
     saver: Arc<dyn Checkpointer>,
 ) -> Result<CompiledGraph<Debate, Option<Host>>, BuildError> {
@@ -189,7 +189,7 @@ async fn call(caller: u32, cx: &Context<Host>) -> Result<ParallelCallsUpdate, No
     Ok(ParallelCalls::update().answers([answer]))
 }
 
-/// Tries to read a thread other than the run's own.
+/// Tries to read the newest checkpoint of a thread other than the run's own thread.
 async fn read_foreign_thread(
     order: &Order,
     cx: &Context<Arc<dyn Checkpointer>>,

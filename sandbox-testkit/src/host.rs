@@ -12,7 +12,8 @@ use sandbox_vm::{
 
 use crate::graphs::agent;
 
-/// Environment variable with the path of the program that containers run, if it is not this program.
+/// Environment variable with the path of the program that containers run as their agent. If it is not set, containers
+/// run this program.
 #[cfg(feature = "docker")]
 const AGENT_VARIABLE: &str = "SANDBOX_VM_AGENT";
 
@@ -28,8 +29,8 @@ pub(crate) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
         for number in 0..count {
             let spec = Spec::new(format!("live-{number}")).image(image.clone());
             let sandbox = sandboxes.create_if_not_exists(spec).await.map_err(io::Error::other)?;
-            // Some sandboxes are busy, and some never respond again. An in-process graph that never yields would block
-            // this process too, so the `in-process` back end is excluded.
+            // Some sandboxes run a program, some run a graph that never yields, and the others are idle. The
+            // `in-process` back end does not run the graph, because the graph would block this process too.
             match number % 3 {
                 0 if has_programs => run_program(sandbox),
                 1 if backend != "in-process" => run_graph(&sandbox).await?,

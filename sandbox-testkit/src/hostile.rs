@@ -187,8 +187,8 @@ fn endless_output() -> io::Result<()> {
     }
 }
 
-/// Fails if a file or directory is empty. An empty replacement for a hidden file reveals nothing, so the attempt counts
-/// as blocked.
+/// Returns an error if a file or directory is empty (`None`). The attempt then counts as blocked, because an empty
+/// replacement for a hidden file reveals nothing.
 fn non_empty<T>(found: Option<T>) -> io::Result<()> {
     found.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
@@ -350,7 +350,7 @@ fn trace(process: &str) -> io::Result<()> {
     Ok(nix::sys::ptrace::attach(nix::unistd::Pid::from_raw(pid(process)?))?)
 }
 
-/// Looks for a process whose id is too large for a guest.
+/// Looks for a process of the host. Its id would be larger than any id in a guest.
 fn find_host_process() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let id = entry?.file_name().to_string_lossy().parse::<u32>();
@@ -361,7 +361,7 @@ fn find_host_process() -> io::Result<()> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Looks for an environment variable of the host in the guest's first process.
+/// Looks for an environment variable of the host in the environment of the guest's first process.
 fn find_init_variable(name: &str) -> io::Result<()> {
     let variables = fs::read("/proc/1/environ")?;
     let prefix = format!("{name}=");
@@ -410,7 +410,7 @@ fn link_out(path: &str) -> io::Result<()> {
         let _ = fs::remove_file(name);
         std::os::unix::fs::symlink(target, name)?;
     }
-    // Inside the guest, too, the link must not lead to the host's file.
+    // When the guest itself opens the link, the link must not lead to the host's file either.
     fs::File::open("link")?.read_to_string(&mut text)?;
     if text.contains("secret of the host") { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
 }

@@ -65,8 +65,9 @@ async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure>
     match sandbox.termination_reason() {
         Some(_) => Ok(()),
         None => {
-            // A later failure must not be attributed to the limit. Retry, because killed processes may take a moment to
-            // disappear and count against the process limit until then.
+            // Run a program that fails by itself. Its failure must not be attributed to the limit that was exceeded
+            // earlier. Retry, because killed processes may take a moment to disappear and count against the process
+            // limit until then.
             let mut tries = 0;
             let output = loop {
                 match sandbox.exec(program(cx, "exit").arg("3")).await {
@@ -136,7 +137,7 @@ async fn cpu_time_of_all(cx: TestContext) -> Result<(), Failure> {
 async fn cpu_share(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(spec(&cx).cpus(0.2)).await?;
     let limits = ExecLimits { wall: Duration::from_secs(2), ..ExecLimits::default() };
-    // Use the host's measurement, because a guest's kernel also counts time in which it was not scheduled.
+    // Use the host's measurement, because a guest's own kernel also counts time in which the guest was not scheduled.
     let before = sandbox.usage().await;
     let output = sandbox.exec(program(&cx, "spin").limits(limits)).await?;
     ensure!(output.status == Status::Limit(ExceededLimit::Wall), "{output:?}");

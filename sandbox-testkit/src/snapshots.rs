@@ -71,7 +71,7 @@ async fn busy(cx: TestContext) -> Result<(), Failure> {
 async fn fresh_clock_and_random(cx: TestContext) -> Result<(), Failure> {
     let (sandbox, snapshot, _dir) = take_snapshot(&cx).await?;
     sandbox.delete().await;
-    // A clock that is not set after the restore is behind by at least this much.
+    // Wait, so that the clock of a restored guest is at least this far behind unless the restore sets the clock.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mut numbers = Vec::new();
     for name in ["first", "second"] {

@@ -271,7 +271,8 @@ impl CallPolicy {
         Ok(())
     }
 
-    /// Returns the call's journal entry, answered or in flight, or starts the call if it has no entry.
+    /// Returns a receiver for the answer to a call. Starts the call unless the journal already has an entry for it,
+    /// whether answered or still in flight.
     fn find_or_start(
         &self,
         id: &CallId,

@@ -35,7 +35,7 @@ const PREFIX: &str = "sandbox-vm-";
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Control group of one guest. It is not removed on drop, only by [`remove`](Self::remove) or, after a crash, by the
-/// reaper.
+/// process that removes orphaned sandbox directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Cgroup {
     /// Directory of the group for each controller. In version 2, all controllers have the same directory.

@@ -151,7 +151,7 @@ pub enum ServeError {
     #[error("the host violated the protocol: {0}")]
     Protocol(#[from] ProtocolError),
     /// The channel failed.
-    #[error("the channel failed: {0}")]
+    #[error("the channel between host and guest failed: {0}")]
     Io(#[from] io::Error),
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn exact_memory(set: ProcessSet) -> u64 {
 /// memory that the process may share with other processes.
 fn non_file_memory(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    // gVisor's kernel does not provide these lines.
+    // gVisor's kernel does not provide these lines, so fall back to `statm`.
     sum_kilobytes(&status, &["RssAnon:", "RssShmem:"])
         .or_else(|| private_memory(&fs::read_to_string(format!("/proc/{pid}/statm")).ok()?))
 }
@@ -155,8 +155,8 @@ struct Stat {
 const PF_KTHREAD: i64 = 0x0020_0000;
 
 impl Stat {
-    /// Parses the content of `/proc/PID/stat`. The program name in it may contain anything, including brackets and
-    /// spaces.
+    /// Parses the content of `/proc/PID/stat`. The program name in it may contain spaces and parentheses, so the fields
+    /// are counted from the last closing parenthesis.
     fn parse(line: &str) -> Option<Self> {
         let (_, rest) = line.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();

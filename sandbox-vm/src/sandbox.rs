@@ -226,8 +226,8 @@ impl Sandbox {
         }
     }
 
-    /// Converts a failed request to an error. Terminates the guest if it has exited, violated the protocol or timed
-    /// out.
+    /// Converts a failed request to an error. Terminates the sandbox if its guest has exited, violated the protocol or
+    /// timed out.
     pub(crate) async fn handle_failure(&self, error: RequestError) -> Error {
         let name = self.name().to_owned();
         match error {

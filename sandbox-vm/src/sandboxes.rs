@@ -138,7 +138,7 @@ impl Sandboxes {
             self.shared.create(&spec, &origin)
         };
         let sandbox = slot.get_or_try_init(create).await?.clone();
-        // Another caller may have created a sandbox with this name first.
+        // If `create` was not called, another caller has created a sandbox with this name first.
         if is_new { Ok(sandbox) } else { Err(name_taken) }
     }
 

@@ -120,7 +120,7 @@ impl Session {
         match answer.await.map_err(|_| RequestError::Timeout(timeout))?? {
             Incoming::Reply(payload) => Ok(self.decode_reply(&payload)?),
             Incoming::Failure(fault) => Err(RequestError::Fault(fault)),
-            // The receive window of this request allows no other message.
+            // No other message can arrive, because the receive window of this request is empty.
             _ => Err(ProtocolError::UnexpectedMessage("a message before the reply").into()),
         }
     }
@@ -147,7 +147,8 @@ impl Session {
         let (queue, incoming) = mpsc::unbounded_channel();
         self.shared.requests().open.insert(id, OpenRequest::new(queue, window));
         let exchange = Exchange { session: self.clone(), id, incoming, is_finished: false };
-        // Check this after the queue is registered, because `close` first sets the reason and then removes all queues.
+        // Check this only after the queue is registered. `close` first sets the reason and then removes all queues, so
+        // a queue that is registered after that would never be removed.
         if let Some(closed) = self.closed() {
             return Err(RequestError::Closed(closed));
         }
@@ -191,7 +192,7 @@ impl Session {
         self.shared.closed.get().cloned()
     }
 
-    /// Closes the session because a message from the guest violated `rule`.
+    /// Closes the session because of a protocol violation by the guest, which `rule` describes.
     pub(crate) fn close_for_violation(&self, rule: &'static str) {
         self.shared.close(CloseReason::Protocol(ProtocolError::UnexpectedMessage(rule)));
     }

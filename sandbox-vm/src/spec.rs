@@ -110,7 +110,7 @@ impl Spec {
         self
     }
 
-    /// Returns an error if the spec is invalid for every back end.
+    /// Returns an error if no back end can accept the spec.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let problem = if self.name.is_empty() || self.name.len() > 128 {
             "its name must have 1 to 128 characters"

@@ -45,7 +45,7 @@ pub fn run(case: &AgentCase) -> Result<Vec<Value>, String> {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("the process can open a file descriptor for the runtime");
-        // If the case has timed out, the receiver has been dropped.
+        // Ignore the error, because the receiver has been dropped if the case has timed out.
         let _ = sender.send(runtime.block_on(script::answers(&case)));
     });
     match answers.recv_timeout(CASE_TIMEOUT) {

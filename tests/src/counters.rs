@@ -51,7 +51,7 @@ impl Counters {
         known.unwrap_or_else(|| error::code_of_text(text).to_owned())
     }
 
-    // A std mutex, because it is never held across an await.
+    // A std mutex suffices, because it is never held across an await.
     fn lock(&self) -> MutexGuard<'_, CounterState> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -96,7 +96,7 @@ pub fn run(case: &Case, saver: SaverKind) -> Result<Vec<Value>, CaseError> {
             let saver = saver.open().await?;
             Ok(script::answers(&case, &saver.checkpointer).await)
         });
-        // If the case has timed out, the receiver has been dropped.
+        // Ignore the error, because the receiver has been dropped if the case has timed out.
         let _ = sender.send(answers);
     });
     match answers.recv_timeout(CASE_TIMEOUT) {

@@ -76,7 +76,8 @@ pub struct Server {
     n_databases: AtomicU64,
     /// The watchdog. It is in a mutex so that no other command can come between a stop and the start that follows it.
     watchdog: Mutex<Watchdog>,
-    /// Directory of the server. It is declared after the watchdog, which normally deletes the directory itself.
+    /// Directory of the server. It is declared after the watchdog so that it is dropped last. By then, the watchdog has
+    /// normally deleted the directory.
     dir: TempDir,
 }
 
@@ -220,7 +221,7 @@ impl Server {
             if start.expect("the watchdog lives as long as the server") {
                 return;
             }
-            // Another connection may occupy the server's port for a moment.
+            // Retry, because another connection may occupy the server's port for a moment.
             thread::sleep(Duration::from_millis(200));
         }
         panic!("{}", log.failure("restart"));

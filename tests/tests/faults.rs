@@ -88,7 +88,7 @@ fn flipped_bit_in_the_file_never_returns_wrong_data() {
     // Closing the last connection copies the write-ahead log into the file.
     assert!(!with_suffix(&path, "-wal").exists());
     let file = fs::read(&path).unwrap();
-    // The page size is stored in the file header.
+    // Number of bits in a page. The file header contains the page size in bytes.
     let page = u64::from(u16::from_be_bytes([file[16], file[17]])) * 8;
     let bits = file.len() as u64 * 8;
     let mut rng = Rng::with_seed(crashed.seed);
@@ -165,7 +165,8 @@ fn server_crash_causes_an_error_and_no_data_loss() {
             // The worker finished before the crash, or it reconnected.
             WorkerOutcome::Finished(report) => assert_eq!(report.job, expected.job, "{what}"),
             WorkerOutcome::Failed(stderr) => {
-                // If the server crashes right after the lease was acquired, the lease may be lost.
+                // If the server crashes right after the lease was acquired, the lease may be lost. The error then says
+                // that the thread was taken by another run.
                 let named = ["PostgreSQL", "database", "taken by another run"]
                     .iter()
                     .any(|it| stderr.contains(it));

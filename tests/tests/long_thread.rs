@@ -33,8 +33,8 @@ async fn prune_and_read_newest(saver: &impl Checkpointer) {
     assert_eq!(head.values["topic"], "rows");
 }
 
-/// Checks the number of rows. The field that is set once and the header have one row each, in addition to the rows of
-/// the growing field.
+/// Checks the number of rows. The growing field needs at most 200 rows per compaction level, and every level compacts
+/// 200 rows of the level below. The field that is set once and the header add one row each.
 fn check(sizes: &Sizes) {
     let levels = 1.0 + (steps() as f64).ln() / 200_f64.ln();
     assert!(sizes.links as f64 <= 200.0 * levels + 2.0, "{} rows", sizes.links);

@@ -88,8 +88,8 @@ async fn occupied_lease_lock_is_retried() {
     let (one, two) = (saver(&url).await, saver(&url).await);
     let _lease = one.lease("t").await.unwrap();
     let mut head = put(&one, step("t", None)).await.unwrap();
-    // This client waits for the lock and acquires it when the session ends. It behaves like a stale session that
-    // the server has not detected yet.
+    // This client waits for the lock of the lease and acquires it when the session of the lease ends. It behaves like a
+    // stale session that the server has not detected yet.
     let pool = Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).build().unwrap();
     let client = pool.get().await.unwrap();
     let queued = tokio::spawn(async move {
@@ -152,7 +152,7 @@ async fn cached_base_is_validated() {
     let (one, two) = (saver(&url).await, saver(&url).await);
     let first = step("t", None);
     let id = put(&one, first.clone()).await.unwrap();
-    // The thread is replaced with a thread that has the same name and checkpoint id but different links.
+    // Replaces the thread with one that has the same name and checkpoint id, but different links (stored changes).
     two.delete_thread("t").await.unwrap();
     let mut other = first;
     other.changes = vec![extend(json!("other"))];
@@ -283,13 +283,13 @@ async fn long_list_is_read_from_few_rows_and_stored_at_most_twice() {
     assert!(sizes.link_bytes < 2 * 2_000 * 120, "{sizes:?}");
     assert_eq!(sizes, saver.sizes().await.unwrap());
 
-    // A listing reads each link once and returns the values at each step.
+    // A listing reads each link (stored change) once and returns the values at each step.
     let found = saver.list(&HistoryQuery::new("t", "").limit(3)).await.unwrap();
     let lengths: Vec<_> =
         found.iter().map(|it| it.values["log"].as_array().unwrap().len()).collect();
     assert_eq!(lengths, [2_000, 1_999, 1_998]);
 
-    // Pruning removes the rows of the other checkpoints.
+    // Pruning removes the rows of all checkpoints except the newest one.
     saver.prune(&["t".to_owned()], Keep::Newest(1)).await.unwrap();
     let left = saver.thread_sizes("t").await.unwrap();
     assert!(left.checkpoints == 1 && left.links <= 210, "{left:?}");
@@ -316,7 +316,8 @@ async fn one_or_many_steps_take_one_statement() {
         saver.write(writes).await.unwrap();
         last = id;
     }
-    // Each connection prepares the statement once, and sequential steps use the same connection.
+    // The 20 steps take one statement each. The statement is prepared only once per connection, and sequential steps
+    // use the same connection.
     assert_eq!(statements(&server) - before, 20);
 
     let before = statements(&server);
@@ -331,7 +332,7 @@ async fn one_or_many_steps_take_one_statement() {
         writes.push(CheckpointWrite::Put(Box::new(next)));
     }
     saver.write(writes.clone()).await.unwrap();
-    // At the 200th change, one additional statement merges links.
+    // One statement stores all writes. At the 200th change, one additional statement compacts links.
     assert!(statements(&server) - before <= 2);
     let found = saver.list(&HistoryQuery::new("t", "")).await.unwrap();
     assert_eq!(found.len(), 321);
@@ -445,7 +446,7 @@ async fn broken_connection_during_a_write_is_retried() {
     let url = server.fresh_database();
     let saver = saver(&url).await;
     let first = put(&saver, step("t", None)).await.unwrap();
-    // The values of a sequence are not rolled back with a transaction.
+    // The sequence counts all attempts, because its value is not rolled back with a failed transaction.
     server.sql(&url, "CREATE SEQUENCE breaks");
     on_every_link(
         server,
@@ -547,7 +548,7 @@ async fn jit_is_disabled_for_our_connections() {
     let Some(server) = postgres::shared() else { return };
     let url = server.fresh_database();
     let saver = saver(&url).await;
-    // A function that `copy_thread` calls records the setting of the connection.
+    // Replaces a function that `copy_thread` calls with one that records the JIT setting of the connection.
     let record_jit = "CREATE TABLE seen (jit text);
                 CREATE OR REPLACE FUNCTION graph_store.need_read_committed() RETURNS void
                 LANGUAGE sql AS $$INSERT INTO public.seen VALUES (current_setting('jit'))$$";

@@ -155,8 +155,8 @@ fn stopped_and_resumed_run_has_the_same_result() {
     check(64, &strategy, |(spec, mut disruptions, durability, delays)| {
         if spec.has_stateless_subgraph() || (durability == Durability::Exit && spec.has_subgraphs())
         {
-            // A graph that starts over whenever it reaches its step limit would never complete if the runs were too
-            // short.
+            // Part of such a graph starts over in each run, so a low limit on the steps of a run could prevent the
+            // graph from ever completing.
             disruptions.retain(|it| !matches!(it, Disruption::Limit(_)));
         }
         let expected = observe(&spec, &stored(Durability::Sync));
@@ -260,7 +260,8 @@ fn replay_from_any_checkpoint_has_the_same_result() {
         (specs(Profile::RESUMABLE_STATEFUL), vec(any::<prop::sample::Index>(), 3), delays());
     check(64, &strategy, |(mut spec, picks, delays)| {
         if spec.has_stateful_subgraph() {
-            // After an interrupt is answered, a graph with a stateful subgraph resumes from its newest checkpoint.
+            // After an interrupt is answered, a graph with a stateful subgraph resumes from its newest checkpoint, so a
+            // replay with interrupts can have a different result.
             spec.remove_interrupts();
         }
         let setting = Setting { delays, ..stored(Durability::Async) };
@@ -268,7 +269,8 @@ fn replay_from_any_checkpoint_has_the_same_result() {
         on(None, async {
             let (expected, _) = session.drive(&[]).await;
             if expected.outcome != "done" {
-                // Error messages contain the step number, which is different in a replay.
+                // Failed runs are not replayed, because error messages contain the step number, which is different in a
+                // replay.
                 return Ok(());
             }
             let first = checkpoints(&session.thread()).await;

@@ -189,7 +189,7 @@ impl RacerProcess {
 
 impl Drop for RacerProcess {
     fn drop(&mut self) {
-        // The process may already have exited.
+        // Ignore errors, because the process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

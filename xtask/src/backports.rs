@@ -1,4 +1,4 @@
-//! Determines a package source for Debian backports, based on the mirror that the system already uses.
+//! Determines an apt package source for Debian backports, based on the mirror that the system already uses.
 
 use std::{fs, path::Path};
 
@@ -54,8 +54,8 @@ impl Format {
         format!("{BACKPORTS}.{extension}")
     }
 
-    /// Returns a copy of the first binary package source for `suite`. In the copy, the suite is replaced with the
-    /// backports suite.
+    /// Returns a copy of the first `deb` entry for `suite` in an apt sources file, with the backports suite in place of
+    /// `suite`.
     fn copy(self, text: &str, suite: &str) -> Option<String> {
         match self {
             Self::Lines => text.lines().find_map(|it| copy_line(it, suite)),
@@ -113,7 +113,7 @@ fn copy_paragraph(lines: &[&str], suite: &str) -> Option<String> {
     wanted.then(|| copied.collect())
 }
 
-/// Returns whether the address is a network mirror. Installation media contain no backports.
+/// Returns whether the address is a network mirror and not an installation medium, which contains no backports.
 fn is_mirror(address: &str) -> bool {
     !address.starts_with("cdrom:")
 }

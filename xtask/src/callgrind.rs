@@ -1,4 +1,4 @@
-//! `cargo xtask callgrind`: compares the instruction counts of the hot paths with a committed baseline.
+//! `cargo xtask callgrind`: compares the instruction counts of the hot paths with those in `benches/callgrind.txt`.
 //!
 //! Instruction counts vary far less between runs than execution times do, so even small regressions are visible.
 
@@ -23,7 +23,7 @@ pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
     match baseline {
         Baseline::Bless => write(&path, &format_counts(&measure(root)?)),
         Baseline::Compare => {
-            // Read the baseline first, because measuring takes minutes.
+            // Read the baseline first, so that an invalid one is reported before the measurement, which takes minutes.
             let before = parse_counts(&read_baseline(&path)?)?;
             let rows = compare(&before, &measure(root)?);
             print!("\n{}", table(&rows));
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path, baseline: Baseline) -> Result<(), Error> {
     }
 }
 
-/// Determines how the committed counts are used.
+/// Whether to compare with the instruction counts stored in the repository or to replace them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Baseline {
     Compare,
@@ -79,8 +79,8 @@ fn measure(root: &Path) -> Result<Counts, Error> {
     if counts.is_empty() { Err(Error::NoScenarios) } else { Ok(counts) }
 }
 
-/// Returns the target directory. It is derived from the path of this program, which is in one of the profile
-/// directories.
+/// Returns the target directory. This program is in a profile directory such as `target/debug`, so the target directory
+/// is the parent of that directory.
 fn target_dir() -> Result<PathBuf, Error> {
     let exe = env::current_exe().map_err(|_| Error::NotRunByCargo)?;
     exe.ancestors().nth(2).map(PathBuf::from).ok_or(Error::NotRunByCargo)
@@ -126,8 +126,8 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the total instruction count. It is the first number after `summary:` or `totals:`, even if other events
-/// were counted too.
+/// Returns the total instruction count of a Callgrind profile. It is the first number after `summary:` or `totals:`;
+/// the counts of other events, if any, follow it.
 fn parse_profile(text: &str) -> Option<u64> {
     let after = |key| text.lines().find_map(|line| line.strip_prefix(key));
     after("summary:").or_else(|| after("totals:"))?.split_whitespace().next()?.parse().ok()

@@ -1,7 +1,7 @@
 //! `cargo xtask guest-image`: builds the guest agents, the kernel and the images for VMs.
 //!
-//! Agents are statically linked. `sandbox-vm image build` builds the kernel and the images from Debian packages. It
-//! also works outside a checkout.
+//! Agents are statically linked. `sandbox-vm image build` builds the kernel and the images from Debian packages; that
+//! command also works outside a checkout.
 
 use std::{env, path::Path};
 
@@ -10,11 +10,11 @@ use crate::{
     step::{Plan, Step, run_all},
 };
 
-/// Environment variable that enables static linking. Guests contain no shared libraries.
+/// Environment variable that enables static linking, which is needed because guests contain no shared libraries.
 const STATIC: (&str, &str) = ("RUSTFLAGS", "-C target-feature=+crt-static");
 
-/// Environment variable that reduces optimisation. Agents spend their time waiting, so building them quickly matters
-/// more.
+/// Environment variable that reduces optimisation. Agents spend most of their time waiting, so a short build matters
+/// more than fast code.
 const LITTLE_OPTIMISATION: (&str, &str) = ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
 
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
@@ -35,7 +35,8 @@ pub(crate) fn images() -> Step {
     static_step("kernel and images for VMs", &build).args([image_dir()])
 }
 
-/// Returns a step that builds statically linked programs. All these steps share one build.
+/// Returns a step that builds statically linked programs. All such steps use the same compiler flags, so dependencies
+/// that they share are built only once.
 fn static_step(name: &'static str, args: &str) -> Step {
     let step = Step::cargo(name, args).env(STATIC.0, STATIC.1);
     step.env(LITTLE_OPTIMISATION.0, LITTLE_OPTIMISATION.1)
@@ -43,7 +44,7 @@ fn static_step(name: &'static str, args: &str) -> Step {
 
 /// Returns the directory in which the programs in this checkout look for images.
 fn image_dir() -> String {
-    // The path of the current program is `target/debug/xtask`.
+    // This program is `target/debug/xtask`, so its second ancestor is the target directory.
     let program = env::current_exe().unwrap_or_default();
     let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
     target.join("guest-image").display().to_string()

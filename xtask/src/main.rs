@@ -110,8 +110,8 @@ fn run(action: Action) -> Result<(), Error> {
 
 /// Returns the workspace root.
 ///
-/// The path is read at run time, because a compiled-in path would be wrong if two checkouts share a target
-/// directory.
+/// The path is read from the environment at run time, because a compiled-in path would be wrong if two checkouts share
+/// a target directory.
 fn root() -> Result<PathBuf, Error> {
     let package =
         env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).ok_or(Error::NotRunByCargo)?;

@@ -28,16 +28,18 @@ pub(crate) struct Need {
 enum Install {
     /// A system package, which is installed with root privileges.
     System(&'static str),
-    /// A system package from Debian backports. The script receives the package source, if it is not configured yet.
+    /// A system package from Debian backports. The script receives an apt source for backports as arguments, unless one
+    /// is already configured.
     Backport(&'static str),
-    /// A directory in [`peers::dir`]. The script receives its path as the first argument.
+    /// The program is installed into a directory in [`peers::dir`]. The script receives the path of that directory as
+    /// its first argument.
     Directory {
         name: &'static str,
         script: &'static str,
-        /// A command that succeeds if the script can be run.
+        /// Program and arguments of a command that succeeds if the script can be run.
         installer: (&'static str, &'static [&'static str]),
     },
-    /// The program cannot be installed by a script, because it is a property of the machine.
+    /// No script installs it, because it is a property of the machine, such as KVM support, or a system service.
     Never,
 }
 
@@ -48,7 +50,8 @@ pub(crate) const NEEDS: [Need; 10] = [
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
         require: "GRAPH_REQUIRE_POSTGRES",
         is_guaranteed: true,
-        // Prevents the package from starting a permanent database server. The tests start their own servers.
+        // The script keeps the package from starting a permanent database server, because the tests start their own
+        // servers.
         install: Install::System(
             "\
 export DEBIAN_FRONTEND=noninteractive
@@ -103,8 +106,8 @@ apt-get install -y --no-install-recommends chromium",
         name: "gVisor for the tests",
         skipped: Skipped::new("gVisor tests", "sudo apt-get install runsc (Debian 12: -t bookworm-backports)"),
         require: "GRAPH_REQUIRE_GVISOR",
-        // Not every system has a gVisor package, and on Debian 12 only the version from backports works. If gVisor
-        // is installed but broken, its tests fail regardless of the variable.
+        // Not every system has a gVisor package, and on Debian 12 only the version from backports works. If gVisor is
+        // installed but broken, its tests fail even if `GRAPH_REQUIRE_GVISOR` is not set.
         is_guaranteed: false,
         install: Install::Backport(
             "\
@@ -251,8 +254,8 @@ impl Need {
         }
     }
 
-    /// Sets the environment variable that makes tests fail instead of being skipped, if the program is or will be
-    /// installed.
+    /// Makes the tests fail instead of being skipped if the program does not work. Does so only if the program is
+    /// already installed, or if it is installable and its installation script guarantees that it works.
     pub(crate) fn require(&self, availability: Availability, tests: Step) -> Step {
         match availability {
             Availability::Installed => tests.env(self.require, "1"),
@@ -261,8 +264,9 @@ impl Need {
         }
     }
 
-    /// Returns the tests that are skipped, if any. If the installation script does not guarantee that the program
-    /// works, availability is checked again after all steps.
+    /// Returns the tests to report as skipped, or `None` if the program is or will certainly be available. If the
+    /// installation script does not guarantee that the program works, the summary checks again after all steps and
+    /// reports the tests only if the program is still unavailable.
     pub(crate) fn skipped(&self, availability: Availability) -> Option<Skipped> {
         match availability {
             Availability::Missing => Some(self.skipped),

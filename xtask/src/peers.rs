@@ -1,11 +1,12 @@
 //! Third-party servers and clients that the tests use, with their pinned versions and installation scripts.
 //!
-//! Each program is installed into a directory whose name contains its version. As its last action, the script
-//! renames the directory into place. An existing directory is therefore complete and is never downloaded again.
+//! Each program is installed into a directory whose name contains the program's version. As its last action, the
+//! installation script renames the directory into place. An existing directory is therefore complete and is never
+//! downloaded again.
 
 use std::{env, path::PathBuf};
 
-/// Directory of aimock, a server that implements the wire formats of all six providers.
+/// Directory of aimock, a server that implements the wire formats of the six LLM providers that the tests use.
 pub(crate) const AIMOCK: &str = "aimock-1.43.0";
 
 /// Directory of llama.cpp's server and of a model that is small enough for every test run.
@@ -57,7 +58,7 @@ pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);
     }
-    // The path of the current program is `target/debug/xtask`.
+    // This program is `target/debug/xtask`, so its second ancestor is the target directory.
     let program = env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(PathBuf::new, |target| target.join("peers"))
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask run-tests`: builds all tests in one step and runs two test programs at a time.
 //!
-//! `cargo test` runs test programs one after the other. Many of ours spend most of their time waiting, for emulated VMs,
-//! browsers or servers, so running two at a time takes far less time even on two cores. cargo-nextest offers the same,
-//! but would have to be compiled first on every new machine.
+//! `cargo test` runs test programs one after the other. Many test programs of this workspace mostly wait for emulated
+//! VMs, browsers or servers, so running two at a time takes far less time even on two cores. cargo-nextest can also run
+//! several at a time, but would have to be compiled first on every new machine.
 
 use std::{
     collections::VecDeque,

@@ -20,11 +20,11 @@ pub(crate) fn run_all(root: &Path, plan: &Plan) -> Result<(), Error> {
     outcome
 }
 
-/// Determines which tests are run.
+/// Selects which tests are run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Depth {
     Usual,
-    /// Runs all tests, including long property tests, kill tests and tests with local models.
+    /// All tests, including long property tests, tests that kill processes, and tests with local models.
     Nightly,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 pub(crate) struct Skipped {
     pub(crate) title: &'static str,
     pub(crate) fix: &'static str,
-    /// Returns whether the tool is available now. Evaluated after all steps, because a step may have installed the tool.
+    /// Returns whether the tool is available now. Called after all steps, because a step may have installed the tool.
     pub(crate) is_available: fn() -> bool,
 }
 
@@ -146,8 +146,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Formats the result of each step. `durations` contains the durations of the successful steps. The next step
-/// failed, and the remaining steps did not run.
+/// Formats the result of each step. `durations` contains the durations of the successful steps. If there are more steps
+/// than durations, the first step without a duration failed, and the steps after it did not run.
 fn summary(plan: &Plan, durations: &[Duration]) -> String {
     let mut text = "Summary\n".to_owned();
     for (step_idx, step) in plan.steps.iter().enumerate() {

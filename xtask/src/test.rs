@@ -24,12 +24,12 @@ pub(crate) fn run(root: &Path, depth: Depth) -> Result<(), Error> {
 
 /// Properties of the checkout and of the machine that determine the plan.
 struct Machine {
-    /// Names of the example programs in all crates.
+    /// Names of the example programs to run.
     examples: Vec<String>,
     cargo_deny: bool,
     /// Whether the minimum supported Rust version can be checked.
     minimum_rust: bool,
-    /// Whether the web page can be built.
+    /// Whether the web page of `consulting serve` can be built.
     node: bool,
     /// Availability of each entry of [`NEEDS`].
     needs: [Availability; NEEDS.len()],
@@ -115,7 +115,7 @@ fn deny() -> [Step; 2] {
     ]
 }
 
-/// Crates that contain example programs.
+/// Crates whose example programs are run.
 const PACKAGES: [&str; 7] =
     ["graph-core", "graph-store", "graph-trace", "llm", "graph-agents", "sandbox-vm", "draft-gate"];
 

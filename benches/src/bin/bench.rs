@@ -183,7 +183,7 @@ fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Measures one row of the table. In each round, all sides take turns.
+/// Measures one row of the table. In each round, the engine, the baseline and LangGraph take turns.
 fn row(
     workload: Workload,
     size: Size,

@@ -32,7 +32,7 @@ impl CountingHook {
         self.commits.load(Relaxed)
     }
 
-    /// Returns the size of all writes in bytes, encoded as JSON.
+    /// Returns the total size of all writes when encoded as JSON, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
@@ -88,7 +88,7 @@ mod tests {
         let counting_hook = Arc::new(CountingHook::before(Arc::new(MemorySaver::new())));
         let load = StorageLoad { threads: 2, steps: 10, message: 100 };
         chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;
-        // Each thread stores its input and START, in addition to its steps.
+        // Each of the two threads stores its ten steps, its input and START.
         assert_eq!(counting_hook.hook().commits(), 2 * (10 + 2));
         assert!(counting_hook.hook().bytes() > 2 * 10 * 100, "{}", counting_hook.hook().bytes());
     }

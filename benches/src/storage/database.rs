@@ -1,4 +1,4 @@
-//! The databases for one row: one for us and one for LangGraph, on the same disk or server.
+//! The databases for one row of the results: one for us and one for LangGraph, on the same disk or server.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ pub(crate) struct Databases<'a> {
     created: usize,
 }
 
-/// Two empty databases, one for each side.
+/// Two empty databases, one for our saver and one for LangGraph.
 #[derive(Debug)]
 pub(crate) struct Pair {
     /// Our saver, which uses its own database.
@@ -31,7 +31,7 @@ pub(crate) struct Pair {
     pub(crate) langgraph: String,
     /// Directory on the disk that contains both databases.
     pub(crate) dir: PathBuf,
-    /// URL of an empty database on the same server, if there is a server.
+    /// URL of a third, empty database on the server that contains both databases; `None` if there is no server.
     pub(crate) server: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Databases<'a> {
     }
 
     fn on_server(&mut self) -> io::Result<Option<Pair>> {
-        // Test servers run with `fsync=off` by default.
+        // Enable fsync, because test servers run with `fsync=off` by default.
         let start = || Server::with_settings(&[("fsync", "on")]).map_err(|it| it.to_string());
         let Ok(server) = self.server.get_or_insert_with(start) else { return Ok(None) };
         let url = server.fresh_database();

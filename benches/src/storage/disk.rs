@@ -11,7 +11,7 @@ pub(crate) fn scratch_dir() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("bench-storage-").tempdir_in(target)
 }
 
-/// Describes the file system that contains a directory. The report needs it because an fsync costs nothing on an
+/// Describes the file system that contains a directory. The report states it, because an fsync costs nothing on an
 /// in-memory file system.
 pub(crate) fn describe(dir: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();

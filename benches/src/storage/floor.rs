@@ -1,5 +1,5 @@
-//! The floor, which is the cost of writing the same bytes to a plain file with the same fsyncs and doing nothing
-//! else.
+//! The floor of a run, which is a lower bound for its cost: writing the bytes of all commits to a plain file, with one
+//! fsync per commit, and doing nothing else.
 
 use std::{
     fs::{File, OpenOptions},
@@ -27,8 +27,8 @@ pub(crate) struct Floor {
 /// Determines whether the file is allocated in advance or grows with each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileSpace {
-    /// The file already has its full length and is overwritten, like a write-ahead log after it was copied into the
-    /// database. In this case an fsync has the lowest cost.
+    /// The file already has its full length and is overwritten, as a write-ahead log is after its contents were copied
+    /// into the database. In this case an fsync has the lowest cost.
     Preallocated,
     /// The file grows, so each fsync also stores the new length.
     Growing,

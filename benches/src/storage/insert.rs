@@ -1,5 +1,5 @@
-//! The floor on a server, which is the cost of an `INSERT` of the same bytes. The server commits and syncs each
-//! `INSERT`.
+//! The floor of a run on a server: one `INSERT` of the same number of bytes for each commit. The server commits and
+//! syncs each `INSERT`.
 
 use std::{
     io,

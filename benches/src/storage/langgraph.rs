@@ -58,7 +58,7 @@ struct Bytes {
     bytes: u64,
 }
 
-/// Runs a load once, under a new thread name, and returns the duration.
+/// Runs a workload once, with a new LangGraph thread id, and returns the duration.
 pub(crate) fn run(
     langgraph: &mut LangGraph,
     (store, at): (Store, &str),
@@ -79,7 +79,7 @@ pub(crate) fn run(
     Duration::try_from_secs_f64(seconds).map_err(io::Error::other)
 }
 
-/// Runs a load once in a new SQLite file and returns the file's size.
+/// Runs a workload once in a new SQLite file and returns the file's size.
 pub(crate) fn size(langgraph: &mut LangGraph, at: &str, load: StorageLoad) -> io::Result<u64> {
     let workload = "storage-size";
     let name = "thread".to_owned();

@@ -15,8 +15,8 @@ use crate::langgraph::LangGraph;
 /// Size of the message that each step appends, in bytes.
 pub(crate) const MESSAGE: usize = 1_024;
 
-/// The measured numbers of steps, each with whether LangGraph can run that many. LangGraph stores the whole list at
-/// every step.
+/// The measured numbers of steps, each with whether LangGraph is measured too. LangGraph stores the whole list at every
+/// step, so its file would be too large for the longer threads.
 const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), (100_000, false)];
 
 /// The file sizes for one number of steps.
@@ -49,11 +49,12 @@ pub(crate) fn rows(
 }
 
 fn ours(path: &Path, load: StorageLoad, runtime: &Handle) -> io::Result<u64> {
-    // The sync mode does not affect the contents of the file.
+    // Use the faster sync mode, because the sync mode does not affect the contents of the file.
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let saver = SqliteSaver::new(&settings.open(path).map_err(io::Error::other)?);
     runtime.block_on(chat::run(&chat::graph(Arc::new(saver)), "thread", load));
-    // Copies the write-ahead log into the file. The log is counted too, in case it is still in use.
+    // Copy the write-ahead log into the file. If the log cannot be emptied because it is still in use, its size counts
+    // too.
     let connection = Connection::open(path).map_err(io::Error::other)?;
     let checkpoint = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     checkpoint.map_err(io::Error::other)?;
@@ -66,7 +67,7 @@ fn langgraph_size(dir: &Path, load: StorageLoad, langgraph: &mut Option<LangGrap
     child.savers()?;
     let path = dir.join(format!("their-size-{}.db", load.steps));
     let size = langgraph::size(child, path.to_str()?, load);
-    // The file is half a gigabyte after a thousand steps.
+    // Delete the file immediately, because it has half a gigabyte after a thousand steps.
     let _ = fs::remove_file(&path);
     match size {
         Ok(size) => Some(size),

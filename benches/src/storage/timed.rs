@@ -1,4 +1,4 @@
-//! Measures times. Our saver, the floors and LangGraph take turns.
+//! Measures the time per step. Our saver, its lower bounds (floors) and LangGraph take turns.
 
 use std::{io, path::Path, sync::Arc, time::Instant};
 
@@ -40,7 +40,7 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct OurCosts {
     pub(crate) cost: Cost,
-    /// Costs of the fsyncs alone. The limit applies to the first entry.
+    /// Costs of the floors per step. The limit on the ratio of our cost to the floor applies to the first entry.
     pub(crate) floors: Vec<(Kind, Cost)>,
     /// Number of fsyncs per step.
     pub(crate) commits_per_step: f64,
@@ -101,7 +101,8 @@ impl Sides {
                     floor("heavy", actual, FileSpace::Preallocated)?,
                 ));
             }
-            // The system does not report how many bytes were written.
+            // The system does not report how many bytes were written, so there is no floor with the same number of
+            // bytes.
             (None, None) => {}
         }
         floors.push((Kind::InPlace, floor("kept", commits, FileSpace::Preallocated)?));
@@ -233,8 +234,8 @@ impl LangGraphSide {
         }
     }
 
-    /// Returns the cost with our durability, followed by the cost with LangGraph's default settings if they are
-    /// weaker.
+    /// Returns the cost with the same durability as ours, followed by the cost with LangGraph's default settings if
+    /// these are less durable.
     fn costs(&self) -> [Option<Cost>; 2] {
         let cost = |index: usize| self.samples.get(index).and_then(|(_, it)| it.cost());
         [cost(0), cost(1)]
@@ -257,7 +258,7 @@ mod tests {
         let mut sides = Sides::new(&pair, load, runtime.handle()).unwrap();
         sides.round(0);
         let costs = sides.costs().unwrap();
-        // Both threads store their input and START, in addition to their steps.
+        // Each of the two threads stores its five steps, its input and START, which makes 14 commits for 10 steps.
         assert_eq!(costs.commits_per_step, 14.0 / 10.0);
         // SQLite writes whole pages, which are larger than the data.
         #[cfg(target_os = "linux")]

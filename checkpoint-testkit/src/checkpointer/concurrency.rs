@@ -68,8 +68,8 @@ async fn one_initial(saver: Saver) -> CheckResult {
     expect_eq("the number of winners", won.len(), 1)
 }
 
-/// Stores all drafts concurrently and returns those that were stored. The others must be rejected because the head
-/// moved.
+/// Stores all drafts concurrently and returns those that were stored. All other drafts must be rejected because the
+/// head moved.
 async fn winners(saver: &Saver, drafts: Vec<Draft>) -> CheckResult<Vec<Draft>> {
     let writers = drafts.into_iter().map(|draft| {
         let saver = saver.clone();

@@ -79,7 +79,7 @@ async fn records_stay(saver: Saver) -> CheckResult {
     expect_eq("the records", read(&saver, chain[1]).await?.records, vec![record("t", done(1))])
 }
 
-/// Records whose checkpoint is not stored yet are kept, because another run may be in progress.
+/// Records whose checkpoint is not stored yet are kept, because they may belong to another run that is in progress.
 async fn early_records_stay(saver: Saver) -> CheckResult {
     first().thread("other").run("b").put(&saver).await?;
     let head = first().run("a").put(&saver).await?;

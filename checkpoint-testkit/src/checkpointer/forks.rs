@@ -1,4 +1,5 @@
-//! Forks and copies: the base of a checkpoint may be neither its parent nor the head.
+//! Forks and copies: the base of a checkpoint (the one that its changes are relative to) may be neither its parent nor
+//! the head.
 
 use graph_core::checkpoint::{Change, Source};
 use serde_json::json;

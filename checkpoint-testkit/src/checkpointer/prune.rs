@@ -220,7 +220,8 @@ async fn forks_survive(saver: Saver) -> CheckResult {
     expect_values(&saver, next, json!({"list": [0, 1, 3], "a": 1})).await
 }
 
-/// The newest checkpoints are kept even if their step numbers are lower, because a fork restarts the step numbers.
+/// Pruning keeps the newest checkpoints even if their step numbers are lower than those of older ones. A fork has a
+/// lower step number, because its steps continue from the forked checkpoint.
 async fn by_age(saver: Saver) -> CheckResult {
     let chain = chain(&saver, 4).await?;
     let draft = after(chain[3]).based_on(chain[0]).header(|it| it.step = 0);
@@ -241,7 +242,7 @@ async fn records_stay(saver: Saver) -> CheckResult {
     Ok(())
 }
 
-/// Records whose checkpoint is not stored yet are kept, because a run may be in progress while its thread is pruned.
+/// Records whose checkpoint is not stored yet are kept, because they may belong to a run that is still in progress.
 async fn early_records_stay(saver: Saver) -> CheckResult {
     let chain = five(&saver).await?;
     let draft = after(chain[4]);

@@ -9,7 +9,8 @@ use crate::report::{CheckFailure, run_check};
 
 /// Declares the checks of a module as `"name" => settings, function(arguments)`.
 ///
-/// `function` is an async function that takes the fixture and the arguments; `settings` prepares the store's settings.
+/// `function` is an async function that takes a `Fixture` and the arguments; `settings` is a function that prepares the
+/// store's settings.
 macro_rules! checks {
     ($($name:literal => $settings:expr, $check:ident($($arg:expr),*),)+) => {
         pub(super) const CHECKS: &[$crate::store::check::Check] = &[

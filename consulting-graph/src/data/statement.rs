@@ -68,7 +68,7 @@ impl Period {
             Some(at) => {
                 let digit = letters[at + 1..].chars().next().ok_or_else(error)?;
                 let quarter = digit.to_digit(10).ok_or_else(error)?;
-                // The letter and the digit are ASCII, so both take one byte.
+                // Removes the `Q` and the digit after it. Both are ASCII, so they take one byte each.
                 (Some(quarter), format!("{}{}", &letters[..at], &letters[at + 2..]))
             }
         };

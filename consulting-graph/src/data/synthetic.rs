@@ -95,8 +95,8 @@ fn annuals(quarters: &[Quarter]) -> Vec<Statement> {
     years.filter(|it| it.len() == 4).filter_map(books::annual).collect()
 }
 
-/// Splits each quarter's revenue according to weights that change from quarter to quarter. The last part absorbs the
-/// rounding error.
+/// Splits each quarter's revenue into one part per name. Each weight is a pair: the weight in the first quarter, and
+/// its change from quarter to quarter. The last part absorbs the rounding error.
 fn split(quarters: &[Quarter], names: &[&str], weights: &[(i64, i64)]) -> Vec<Split> {
     let parts_of = |(idx, quarter): (usize, &Quarter)| {
         let age = i64::try_from(idx).unwrap_or(0);
@@ -120,7 +120,7 @@ fn prices(company: &Company, rng: &mut SeededRng) -> Vec<Price> {
     let newest = company.quarters.last();
     let sales = newest.and_then(|it| it.get(Item::Revenue)).unwrap_or(0);
     let shares = newest.and_then(|it| it.get(Item::DilutedShares)).unwrap_or(1).max(1);
-    // The market capitalisation is two to nine times annual sales.
+    // In tenths: the market capitalisation is two to nine times the annual sales.
     let multiple = rng.between(20, 90);
     let mut cents = (sales.saturating_mul(4) / shares).max(1) * multiple * 10;
     let mut prices = Vec::new();

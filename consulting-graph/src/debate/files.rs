@@ -27,7 +27,7 @@ pub(crate) fn log_names(makers: usize) -> Vec<String> {
 }
 
 /// Writes all transcripts as Markdown and JSON. Blocks the calling OS thread, which is acceptable because the files are
-/// small and in memory. A guest may have only one OS thread anyway.
+/// small and in memory. A guest may have only one OS thread, so there may be no other thread for this work.
 pub(super) fn write_logs(
     workspace: &Path,
     logs: &BTreeMap<String, Vec<ConversationEntry>>,

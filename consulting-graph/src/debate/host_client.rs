@@ -36,8 +36,8 @@ impl HostClient {
         Self(Arc::new(NoHost))
     }
 
-    /// Makes a model call through the host. The answer is journaled, so a node that runs again after a crash reads it
-    /// from the journal and does not repeat the call.
+    /// Makes a model call through the host. The answer is stored in the journal of the thread. A node that runs again
+    /// after a crash reads the answer from the journal and does not repeat the call.
     pub(super) async fn call(
         &self,
         cx: &Context<Self>,

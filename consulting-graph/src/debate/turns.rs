@@ -123,10 +123,10 @@ async fn critic_turn<'a>(
 pub(super) struct Turn<'a> {
     pub(super) participant: &'a Participant,
     pub(super) group: Group,
-    /// Key that distinguishes the calls of one node in the journal.
+    /// Key that distinguishes the calls of one node in the journal, which stores their answers for restarts.
     pub(super) key: &'a str,
     pub(super) round: u32,
-    /// Id of the decision maker that the critic replies to.
+    /// Id of the decision maker that the critic replies to. `None` for all other turns.
     pub(super) reply_to: Option<&'a str>,
 }
 

@@ -21,7 +21,8 @@ pub async fn open_sandboxes(isolation: Isolation, name: Option<&str>) -> Result<
     candidates.fold(Sandboxes::builder().isolation(isolation), add_backend).open().await
 }
 
-/// Adds the named back end to the builder. Its guests execute this program itself, which contains the debate graph.
+/// Adds the named back end to the builder. The guests of the back end execute this same program, which contains the
+/// debate graph.
 fn add_backend(opening: SandboxesBuilder, name: &str) -> SandboxesBuilder {
     match name {
         "microvm" => opening.backend(MicroVm::this_program()),

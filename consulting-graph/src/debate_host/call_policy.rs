@@ -44,7 +44,8 @@ pub(super) fn call_policy(
         }
     };
     let makers = config.decision_makers.len() as u64;
-    // Adds one baseline scoring call per decision maker and one retry of each scoring call.
+    // Adds three calls per decision maker: the baseline scoring call, its retry, and the retry of the final scoring
+    // call.
     let calls = config.calls_per_move() + 3 * makers;
     CallPolicy::new(handler).allow(LLM).budget(calls).max_request(4 << 20)
 }
@@ -79,8 +80,8 @@ fn authorize(
     Ok(call)
 }
 
-/// Describes an authorized call for the offline board. The guest cannot do so, because attachments do not leave their
-/// process.
+/// Describes an authorized call as a [`Task`], from which the offline board (the scripted model) answers. The guest
+/// cannot attach the task to its request, because attachments are not sent to other processes.
 fn task(call: &ModelCall, config: &Config, debated: Arc<DebatedMove>) -> Task {
     let maker = config.decision_makers.iter().find(|it| it.id == call.agent_id);
     let (agent, round) = (maker.unwrap_or(&config.critic).clone(), call.round);

@@ -1,5 +1,5 @@
-//! Limits the events accepted from guests. A guest could send events without end, but the queue of events that are not
-//! written yet must stay bounded.
+//! Limits the events accepted from guests. Without the limit, a guest could send any number of events, and the queue of
+//! events that are not yet written would grow without bound.
 
 use graph_core::{Event, EventKind};
 use serde_json::Value;
@@ -22,7 +22,8 @@ pub(super) struct EventQuota {
 }
 
 impl EventQuota {
-    /// Creates the quota of one debate. Each round has four events, and each replacement guest may send them again.
+    /// Creates the quota of one debate. A guest sends four events per round. A guest that replaces a crashed one may
+    /// send the events of all rounds again.
     pub(super) fn new(config: &Config, max_guests: u32, is_traced: bool) -> Self {
         let rounds = usize::try_from(config.rounds).unwrap_or(usize::MAX);
         let remaining = rounds.saturating_mul(4 * max_guests as usize);

@@ -21,7 +21,8 @@ pub(super) enum DebateStatus {
 }
 
 /// Returns the status of the debate about a move. If the debate ended without a score, deletes its thread, so that the
-/// debate starts over. Recorded answers are reused and not paid for again. Only the failed calls are repeated.
+/// debate starts over. The new debate reads the recorded answers, which are not paid for again, and repeats only the
+/// failed calls.
 pub(super) async fn reset_failed_debate(
     saver: &Arc<dyn Checkpointer>,
     move_id: MoveId,

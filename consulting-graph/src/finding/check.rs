@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::draft::{FindingDraft, FindingsDraft};
 use crate::markdown;
 
-/// Number of findings that an inference should produce.
+/// Number of findings that an inference agent should produce from its document.
 pub(super) const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=14;
 
 /// A defect of a findings draft. Findings and tensions are identified by their position in their list, counted from 1.

@@ -45,8 +45,9 @@ pub fn chunks(document: &str, lines: usize) -> Vec<String> {
     chunks
 }
 
-/// Merges the drafts from several chunks. Sorts the findings by strength, strongest first, and drops those beyond the
-/// maximum number that an inference should produce. Keeps a tension only if all findings that it refers to are kept.
+/// Merges the drafts from several chunks. Sorts the findings by strength, strongest first, and drops the weakest ones
+/// if there are more than an inference agent should produce. Keeps a tension only if all findings that it refers to are
+/// kept.
 pub fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
     let mut all = Vec::new();
     let mut tensions = Vec::new();

@@ -75,7 +75,7 @@ pub fn parse(text: &str) -> FindingsDraft {
         let place = headings
             .iter()
             .position(|it| find_citations(it.title).iter().any(|(_, it)| it.as_ref() == Ok(id)));
-        // If no heading has this id, the number in the id is taken as a position in the list.
+        // If no heading contains this id, the number in the id is used as the position of the finding, counted from 1.
         place.map_or(Some(id.number), |it| u8::try_from(it + 1).ok())
     };
     let tensions =

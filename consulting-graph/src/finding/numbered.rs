@@ -29,7 +29,7 @@ pub struct Finding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tension {
     pub between: Vec<FindingId>,
-    /// How they contradict each other.
+    /// How the findings contradict each other.
     pub text: String,
 }
 

@@ -26,11 +26,12 @@ impl From<SetupError> for ModelChoiceError {
     }
 }
 
-/// Provider and model for all agents whose configuration does not specify a model from another provider.
+/// The user's choice of provider and model. If the configuration names a model of another provider for an agent or its
+/// group, the agent keeps that model, unless the choice selects the scripted model or sets `model`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelChoice {
     pub provider: String,
-    /// Model that replaces the configured ones.
+    /// Name of the model that replaces the configured models of all agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub seed: u64,
@@ -142,7 +143,8 @@ impl ModelChoice {
         CallSettings { temperature: set.temperature, max_tokens: set.max_tokens, window }
     }
 
-    /// Builds the model without layers. In a replay, the model reads from the recording and needs no API key.
+    /// Builds the model without layers such as retries and the budget. In a replay, the model reads its answers from
+    /// the recording and needs no API key.
     pub(super) fn build_model(
         &self,
         id: &ModelId,

@@ -15,7 +15,7 @@ use crate::{
     finding::{Direction, Finding},
 };
 
-/// Ranges of scores for moves of increasing quality.
+/// Lowest and highest score for moves of increasing quality.
 const QUALITIES: [(i64, i64); 5] = [(3, 5), (4, 6), (5, 7), (6, 8), (7, 9)];
 
 /// Writes a turn of the critic: the opening for all decision makers, or a reply to one of them.
@@ -68,8 +68,8 @@ pub(super) fn maker_turn(
     say(&writer, &[&open, argument, "settles", &close], &names)
 }
 
-/// Writes the scores of a decision maker. About one answer in fifteen does not have the requested form. Moves differ in
-/// quality, which is the same for all decision makers.
+/// Writes the scores of a decision maker. About one answer in fifteen does not have the requested form. `quality` is
+/// the seed for the quality of the move, which is the same for all decision makers.
 pub(super) fn scores(
     debated: &DebatedMove,
     metrics: &[Metric],
@@ -81,7 +81,7 @@ pub(super) fn scores(
     let names = context! { worry => latest_concern(messages), ..names(debated) };
     let view = writer.phrase(if is_baseline { "first_view" } else { "verdict" }, &names);
     let score = |metric: &Metric| {
-        // A move that is easy is not necessarily good.
+        // A feasible move is not necessarily a good one, so the quality for this metric is drawn separately.
         let is_ease = metric.id == "feasibility";
         let mut rng = SeededRng::from_text(&format!("{quality}\n{is_ease}"));
         let (low, high) = QUALITIES[rng.between(0, 4) as usize];
@@ -110,13 +110,13 @@ pub(super) fn scores(
     }
 }
 
-/// Fills one phrase of each list.
+/// Fills in one phrase from each list and joins the phrases.
 fn say(writer: &Writer, lists: &[&str], names: &Value) -> String {
     let phrases: Vec<String> = lists.iter().map(|it| writer.phrase(it, names)).collect();
     phrases.join(" ")
 }
 
-/// Lets templates cite the evidence of the move.
+/// Adds template functions that cite the findings on which the move is based.
 fn add_evidence(writer: &mut Writer, debated: &DebatedMove) {
     let cite = |direction: Option<Direction>| -> Vec<String> {
         let fits =
@@ -135,7 +135,7 @@ fn add_evidence(writer: &mut Writer, debated: &DebatedMove) {
     writer.add_texts("cited", or(ids, &|| vec!["no finding".to_owned()]));
 }
 
-/// Returns the parts of the move that templates use. Templates that use a missing part are skipped.
+/// Returns the parts of the move that templates can refer to. A template that refers to a missing part is skipped.
 fn names(debated: &DebatedMove) -> Value {
     let draft = &debated.draft;
     let part = |text: &str| match text.trim_end_matches('.') {
@@ -153,7 +153,7 @@ fn names(debated: &DebatedMove) -> Value {
     }
 }
 
-/// Returns the prefix of the phrase lists for a decision maker.
+/// Returns the prefix of the names of the phrase lists for a decision maker.
 fn style(maker: &str) -> &'static str {
     match maker {
         "Growth Strategist" => "growth",
@@ -163,7 +163,7 @@ fn style(maker: &str) -> &'static str {
     }
 }
 
-/// Returns everything that decision makers may propose.
+/// Returns all remedies that decision makers may propose.
 fn remedies(writer: &Writer, names: &Value) -> Vec<String> {
     let lists = TEXTS.phrases.iter().filter(|it| it.0.ends_with("_maker_remedy"));
     lists.flat_map(|it| it.1).filter_map(|it| writer.fill(it, names)).collect()
@@ -174,7 +174,7 @@ fn latest_concern(messages: &[Message]) -> String {
     latest(messages, concerns).unwrap_or_else(|| "the risk".to_owned())
 }
 
-/// Returns the phrase that the latest message with one of the phrases contains.
+/// Finds the latest message that contains one of `phrases`, and returns that phrase.
 fn latest(messages: &[Message], phrases: &[String]) -> Option<String> {
     messages.iter().rev().find_map(|message| {
         let text = message.text();

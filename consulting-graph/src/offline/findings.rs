@@ -22,8 +22,8 @@ struct Candidate {
     draft: FindingDraft,
 }
 
-/// Drafts the findings, most important first. Leaves out findings that the text does not support, because the text may be
-/// only a part of the document.
+/// Drafts the findings, most important first. `text` may be only a part of the document, so findings that quote other
+/// parts are omitted.
 pub(super) fn draft(
     inference: Inference,
     company: &Company,
@@ -85,17 +85,17 @@ impl Candidate {
     }
 }
 
-/// Returns the direction of a finding that is either good or bad.
+/// Returns the direction of a finding that is good or bad for the company, but never neutral.
 fn good_if(is_good: bool) -> Direction {
     if is_good { Direction::Positive } else { Direction::Negative }
 }
 
-/// Returns the direction of a finding that is bad or says little.
+/// Returns the direction of a finding that is bad for the company or neutral, but never good.
 fn bad_if(is_bad: bool) -> Direction {
     if is_bad { Direction::Negative } else { Direction::Mixed }
 }
 
-/// Returns what the financial data supports, most important first.
+/// Returns the findings that the financial data supports, most important first.
 fn financial(company: &Company, writer: &Writer) -> Vec<Candidate> {
     let ratios = ratio_table::table(company);
     let ratio = |name: &str, kind, strength| {
@@ -137,7 +137,8 @@ fn financial(company: &Company, writer: &Writer) -> Vec<Candidate> {
     candidates.into_iter().flatten().collect()
 }
 
-/// Returns the finding about a ratio: compared with the sector, if its figure is known.
+/// Returns the finding about a ratio. For most ratios, the finding compares the company with its sector if the sector's
+/// figure is known.
 fn ratio_finding(ratio: &Ratio, kind: Kind, writer: &Writer) -> Candidate {
     let Ratio { name, period, value, sector, .. } = ratio;
     let (amount, is_negative) = (amount(*value), amount(*value) < 0.0);
@@ -168,7 +169,7 @@ fn ratio_finding(ratio: &Ratio, kind: Kind, writer: &Writer) -> Candidate {
             (claim, bad_if(amount < 1.0))
         }
         (_, Some(sector)) => {
-            // Figures that are displayed as equal are treated as equal.
+            // Two figures count as equal if they are displayed as the same text.
             let is_below =
                 amount < self::amount(*sector) && value.to_string() != sector.to_string();
             let position = if is_below { "below" } else { "at or above" };
@@ -195,7 +196,7 @@ fn amount(value: Value) -> f64 {
     }
 }
 
-/// Returns the change of a balance sheet item in the last year.
+/// Returns the finding about the change of a balance sheet item in the last year.
 fn balance(company: &Company, item: Item, strength: u8) -> Option<Candidate> {
     let [.., before, after] = company.annuals.as_slice() else { return None };
     let (from, to) = (before.get(item)?, after.get(item)?);
@@ -210,7 +211,7 @@ fn balance(company: &Company, item: Item, strength: u8) -> Option<Candidate> {
     Some(candidate.label(label).strength(strength).direction(direction))
 }
 
-/// Returns the revenue of the first and the last segment.
+/// Returns the finding about the revenue of the first and the last segment.
 fn segments(split: &Split) -> Option<Candidate> {
     let [lead, .., young] = split.parts.as_slice() else { return None };
     let (period, [lead_share, young_share]) =
@@ -219,7 +220,7 @@ fn segments(split: &Split) -> Option<Candidate> {
     let claim = format!(
         "{lead} contributed {lead_share} of revenue in {period}, and {young} {young_share}."
     );
-    // The names are separated, because the moves quote them.
+    // The separators are needed, because the moves extract the names of the segments from the quotation.
     let quote = format!("{period} | {lead} | {lead_share} | {young} | {young_share}");
     Some(Candidate::new(Kind::Growth, claim, "Revenue by Segment", quote).strength(2))
 }
@@ -242,7 +243,7 @@ fn note(notes: &[Note], idx: usize, kind: Kind, section: &str) -> Option<Candida
     Some(Candidate::new(kind, format!("{text}."), section, text))
 }
 
-/// Returns what the news supports, most important first.
+/// Returns the findings that the news supports, most important first.
 fn trend(company: &Company, writer: &Writer) -> Vec<Candidate> {
     let news = company.news.clone().unwrap_or_default();
     let report = |sentiment, kind, direction| {
@@ -252,7 +253,7 @@ fn trend(company: &Company, writer: &Writer) -> Vec<Candidate> {
     let competitor = |idx: usize| {
         let it = news.competitors.get(idx)?;
         let (name, text) = (&it.name, it.text.trim_end_matches('.'));
-        // The name is separated, because the moves quote it.
+        // The colon is needed, because the moves extract the name of the competitor from the quotation.
         let quote = format!("{name}: {text}");
         let claim = format!("{name} {text}.");
         Some(Candidate::new(Kind::Competitor, claim, "Competitor Activity", quote))
@@ -346,7 +347,7 @@ fn not_available(kind: Kind, section: &str) -> Candidate {
     Candidate::new(kind, claim, section, "Not available from this source")
 }
 
-/// Returns the first line of the user's documents about a subject.
+/// Returns a finding that quotes the first non-empty line of the user's first document about a subject.
 fn document_line(company: &Company, subject: Subject) -> Option<Candidate> {
     let document = company.documents.iter().find(|it| it.about == subject)?;
     let (number, line) = (1..).zip(document.text.lines()).find(|it| !it.1.trim().is_empty())?;

@@ -8,7 +8,8 @@ use crate::{
     moves::{MoveDraft, MovesDraft, Risk, Step},
 };
 
-/// Drafts one move per risk level. One analyst in eight first gives an insufficient answer and is asked again.
+/// Drafts one move per risk level. About one analyst in eight gives an insufficient first answer, so that the pipeline
+/// asks again.
 pub(super) fn draft(
     analyst: &str,
     findings: &[Findings],
@@ -37,8 +38,8 @@ fn hasty_move(writer: &Writer) -> MoveDraft {
     }
 }
 
-/// Chooses one of the analyst's moves, preferably one whose findings all exist. An analyst without moves of its own
-/// chooses from all moves.
+/// Chooses a prepared move with this risk by the analyst, preferably one for whose topics findings exist. For an
+/// analyst without prepared moves, chooses from the moves of all analysts.
 fn choose(
     analyst: &str,
     risk: Risk,
@@ -52,13 +53,14 @@ fn choose(
     order.min_by_key(|it| it.findings.iter().filter(|kind| evidence.get(**kind).is_none()).count())
 }
 
-/// Writes a move. `turn` is its position in the answer, so that its phrases differ from those of the other moves.
+/// Writes a move. `turn` is the position of the move in the answer. It selects the phrases, so that the moves in one
+/// answer use different phrases.
 fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Writer) -> MoveDraft {
     let names = evidence.names();
     let fill = |template: &str| writer.fill(template, &names).unwrap_or_default();
     let phrase = |list: &str| writer.phrase_at(turn, list, &names);
     let any = |inference, idx: usize| evidence.any(inference, idx + 2 * turn, writer);
-    // Findings on other topics stand in for missing ones.
+    // If there is no finding on a topic, a finding on another topic is used instead.
     let [first, second, outside, against] = [0, 1, 2, 3].map(|idx| {
         let inference = if idx < 2 { Inference::F1 } else { Inference::F2 };
         evidence.get(text.findings[idx]).or_else(|| any(inference, idx))
@@ -114,7 +116,7 @@ fn write(text: &MoveText, evidence: &MoveEvidence<'_>, turn: usize, writer: &Wri
     }
 }
 
-/// Returns the claim of a finding with its id, without the full stop.
+/// Returns the claim of a finding without its full stop, followed by the id of the finding in brackets.
 pub(super) fn citation(finding: &Finding) -> String {
     format!("{} [{}]", finding.draft.claim.trim_end_matches('.'), finding.id)
 }
@@ -134,8 +136,8 @@ impl<'a> MoveEvidence<'a> {
         self.findings.iter().find(|it| it.draft.kind == kind).copied()
     }
 
-    /// Returns one of the findings of a set, or of the other set if this one is empty. Another `idx` returns another
-    /// finding.
+    /// Returns one of the findings of a set, or one of all findings if the set is empty. `idx` selects the finding;
+    /// consecutive values select different findings.
     fn any(&self, inference: Inference, idx: usize, writer: &Writer) -> Option<&'a Finding> {
         let of_set: Vec<_> =
             self.findings.iter().filter(|it| it.id.inference == inference).collect();
@@ -144,7 +146,8 @@ impl<'a> MoveEvidence<'a> {
         order.get(idx % order.len().max(1)).map(|it| *some[*it])
     }
 
-    /// Returns the names that titles and theses use. The quotations list the segments and name the competitor.
+    /// Returns the names of segments and of a competitor, which the templates of moves refer to. The names are
+    /// extracted from the quotations in the findings.
     fn names(&self) -> Value {
         let quote = |section: &str| {
             let mut evidence = self.findings.iter().flat_map(|it| &it.draft.evidence);

@@ -1,4 +1,4 @@
-//! What a call asks the offline board for.
+//! Tasks: model calls as typed data, from which the offline board answers.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use crate::{
     moves::{Move, MoveDraft},
 };
 
-/// A call as typed data. The pipeline attaches it to the request, whose prompt asks for the same in words. Only the
-/// offline board reads it.
+/// A model call as typed data. The pipeline attaches a task to each request. The prompt of the request describes the
+/// same task in words. Only the offline board reads the attached task.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// Agent that makes the call.
     pub agent: Persona,
-    /// What the agent is asked for.
+    /// Work that the agent is asked to do.
     pub work: Work,
 }
 
-/// What an agent is asked for.
+/// Work that an agent is asked to do.
 #[derive(Debug, Clone)]
 pub enum Work {
     /// Write one of the two source documents.
@@ -35,7 +35,7 @@ pub enum Work {
         inference: Inference,
         /// The company that the document describes.
         company: Arc<Company>,
-        /// The document, or a part of it.
+        /// The text of the source document, or of one chunk if the document was split.
         text: String,
     },
     /// Propose moves.
@@ -47,7 +47,8 @@ pub enum Work {
     CriticTurn {
         /// The move.
         debated: Arc<DebatedMove>,
-        /// Id of the decision maker that the critic replies to. `None` in the opening, which is for all of them.
+        /// Id of the decision maker that the critic replies to. `None` in the opening statement, which addresses all
+        /// decision makers.
         maker: Option<String>,
         /// Round of the debate, starting at 1.
         round: u32,

@@ -1,4 +1,4 @@
-//! Chooses and fills the texts of one answer.
+//! Chooses the texts of one answer and fills them in.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ pub(super) struct Texts {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TensionText {
-    /// Labels of the findings.
+    /// Labels of the two findings.
     pub(super) between: [String; 2],
     pub(super) text: String,
 }
@@ -41,9 +41,9 @@ pub(super) struct MoveText {
     pub(super) risk: Risk,
     pub(super) title: String,
     pub(super) thesis: String,
-    /// Topics of the findings that the move rests on: two of F1, then two of F2.
+    /// Topics of the findings that the move is based on: two topics from F1, then two from F2.
     pub(super) findings: [Kind; 4],
-    /// Sentence that leads from the company to its market.
+    /// Sentence that links the company's situation to its market. A finding about the market follows.
     pub(super) argument: String,
     /// Action, owner and timeframe of each step.
     pub(super) steps: Vec<[String; 3]>,
@@ -58,19 +58,20 @@ pub(super) static TEXTS: LazyLock<Texts> = LazyLock::new(|| {
     toml::from_str(include_str!("../../config/board.toml")).expect("the built-in texts are valid")
 });
 
-/// Chooses and fills the texts of one answer. The choices depend only on the arguments of [`new`](Self::new).
+/// Chooses the texts of one answer and fills them in. The choices depend only on the arguments of [`new`](Self::new).
 pub(super) struct Writer {
     environment: Environment<'static>,
     rng: Arc<Mutex<SeededRng>>,
-    /// Seed for the order of the phrases in each list.
+    /// Seed that determines the order of the phrases in each list.
     topic: String,
     turn: usize,
     mistakes: bool,
 }
 
 impl Writer {
-    /// Creates a writer. The phrases of each list are shuffled once per topic, and each turn starts one phrase later, so
-    /// phrases rarely repeat although no state is kept between calls. All other choices also depend on the question.
+    /// Creates a writer for one answer. The topic determines the order of the phrases in each list, and each turn
+    /// starts one phrase later in that order. Phrases therefore rarely repeat, although no state is kept between calls.
+    /// All other random choices depend on the topic, the turn and the question.
     pub(super) fn new(topic: String, turn: u32, question: &str, mistakes: bool) -> Self {
         let rng = SeededRng::from_text(&format!("{topic}\n{turn}\n{question}"));
         let rng = Arc::new(Mutex::new(rng));
@@ -85,7 +86,8 @@ impl Writer {
         Self { environment, rng, topic, turn: turn as usize, mistakes }
     }
 
-    /// Makes a template function that returns another one of the texts on each call.
+    /// Adds a template function that returns one of the texts on each call. It returns every text once before it
+    /// repeats any.
     pub(super) fn add_texts(&mut self, function: &'static str, texts: Vec<String>) {
         let order = self.order(&format!("{function} {}", self.turn), texts.len());
         let used = AtomicUsize::new(0);
@@ -106,22 +108,23 @@ impl Writer {
         &items[index(&self.rng, items.len())]
     }
 
-    /// Draws whether the answer contains a mistake that occurs in one of a thousand answers this often.
+    /// Randomly decides whether the answer contains a mistake that occurs in `per_mille` of 1000 answers. Always
+    /// returns `false` if mistakes are disabled.
     pub(super) fn makes_mistake(&self, per_mille: i64) -> bool {
         self.mistakes && self.number(1, 1000) <= per_mille
     }
 
-    /// Fills a template. Returns `None` if it uses a name that is missing.
+    /// Fills in a template. Returns `None` if the template uses a name that is missing from `names`.
     pub(super) fn fill(&self, template: &str, names: &Value) -> Option<String> {
         self.environment.render_str(template, names).ok()
     }
 
-    /// Fills the phrase of a list for this turn. A phrase that cannot be filled is skipped.
+    /// Selects a phrase from a list by this writer's turn and fills it in. Phrases that use a missing name are skipped.
     pub(super) fn phrase(&self, list: &str, names: &Value) -> String {
         self.phrase_at(self.turn, list, names)
     }
 
-    /// Fills the phrase of a list for another turn.
+    /// Like [`phrase`](Self::phrase), but selects the phrase by the given turn.
     pub(super) fn phrase_at(&self, turn: usize, list: &str, names: &Value) -> String {
         let phrases = TEXTS.phrases.get(list).map_or(&[][..], Vec::as_slice);
         let order = self.order(list, phrases.len());
@@ -129,7 +132,7 @@ impl Writer {
         rotated.map(|it| &phrases[*it]).find_map(|it| self.fill(it, names)).unwrap_or_default()
     }
 
-    /// Returns the numbers below `n` in an order that depends on the topic and the name.
+    /// Returns the numbers below `n` in a random order that depends only on the topic and `name`.
     pub(super) fn order(&self, name: &str, n: usize) -> Vec<usize> {
         let mut rng = SeededRng::from_text(&format!("{}\n{name}", self.topic));
         let mut order: Vec<usize> = (0..n).collect();

@@ -29,8 +29,8 @@ pub struct Deps {
     pub review: bool,
 }
 
-/// Makes a model call for an agent outside of debates. The answer is journaled, so a node that runs again after a crash
-/// reads it from the journal and does not repeat the call.
+/// Makes a model call for an agent outside of debates. The answer is stored in the journal of the thread. A node that
+/// runs again after a crash reads the answer from the journal and does not repeat the call.
 pub(super) async fn call_model(
     cx: &Context<Deps>,
     group: Group,

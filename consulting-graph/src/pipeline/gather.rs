@@ -19,7 +19,7 @@ use crate::{
 
 const LAYER: Layer = Layer::Number(0);
 
-/// Reads and computes the company data, then asks both synthesizers concurrently to turn it into documents.
+/// Reads the company data, then asks both synthesizers concurrently to write documents about it.
 pub(super) async fn layer_0_gather(
     run: &PipelineState,
     cx: &Context<Deps>,

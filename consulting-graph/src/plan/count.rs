@@ -7,9 +7,9 @@ use crate::config::Group;
 
 /// Returns the token usage of each call of a conversation.
 ///
-/// Providers cache prompts separately for each model and answer schema. A call with another schema, such as a scoring
-/// call, therefore does not benefit from the earlier calls. `shortest` is the length of the shortest prefix that is
-/// cached.
+/// Providers cache prompts separately for each model and answer schema. A scoring call has another schema than the
+/// turns before it, so it does not benefit from their cached prompts. `shortest` is the length in tokens of the
+/// shortest prefix that is cached.
 pub(super) fn usages<'a>(
     calls: &'a [Call],
     model: impl Fn(Group, &str) -> ModelId,
@@ -38,7 +38,7 @@ fn cached_prefix(earlier: &Request, later: &Request) -> u64 {
     cacheable_prefix(earlier, earlier.messages.iter().zip(&later.messages).take_while(same).count())
 }
 
-/// Returns the number of tokens up to the last cacheable message among the first `n`.
+/// Returns the number of tokens up to and including the last cacheable message among the first `n` messages.
 fn cacheable_prefix(request: &Request, n: usize) -> u64 {
     match request.messages[..n].iter().rposition(|it| it.cache) {
         Some(last) => tokens_up_to(request, last + 1),

@@ -56,8 +56,8 @@ pub fn parse_amount(cell: &str) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// Parses the number whose first digit is at `start`. Returns the position at which to continue, and the number unless
-/// it is certainly not a claim. The flag is true if the number is bare, that is, has neither unit nor scale.
+/// Parses the number whose first digit is at `start`. Returns the position at which to continue and, unless the number
+/// is certainly not a claim, the number with a flag. The flag is true if the number has neither unit nor scale.
 fn parse_number(text: &str, start: usize) -> (usize, Option<(Quantity, bool)>) {
     let (digits_end, written, decimals) = digits(text, start);
     if let Some(end) = date_or_rating_end(text, digits_end) {

@@ -22,7 +22,8 @@ pub struct Severity {
     pub metrics: BTreeMap<String, f64>,
     /// Total score of each move after removing the effects of scorers and metrics.
     pub adjusted: BTreeMap<MoveId, f64>,
-    /// Noise of a single score: the standard deviation of the residuals.
+    /// Noise of a single score: the standard deviation of the residuals, that is, the differences between the scores
+    /// and the model.
     pub residual: f64,
     /// Noise of a total score: the standard deviation of the sum of all scores for a move.
     pub noise: f64,
@@ -35,7 +36,7 @@ struct Cell<'a> {
     value: f64,
 }
 
-/// Fits the model. Returns `None` if fewer than two moves have scores by all scorers.
+/// Fits the model. Returns `None` if fewer than two moves have a complete set of scores.
 pub fn severity(scores: &[MoveScore]) -> Option<Severity> {
     let cells: Vec<(MoveId, Vec<Cell<'_>>)> =
         scores.iter().map(|it| (it.move_id, read_cells(it))).collect();

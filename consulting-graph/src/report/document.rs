@@ -16,7 +16,7 @@ pub(super) enum Block {
         header: Vec<String>,
         lines: Vec<Vec<String>>,
     },
-    /// A chart. Another block shows the same data as a table.
+    /// A chart. Another block of the report shows the same data as a table, so renderers may omit the chart.
     Chart(Chart),
     /// A long text, quoted verbatim.
     Quote(String),
@@ -33,7 +33,7 @@ impl Block {
     }
 }
 
-/// Returns the text of a cell without a value.
+/// Returns the text of a table cell that has no value.
 pub(super) fn dash() -> String {
     "-".to_owned()
 }

@@ -19,7 +19,7 @@ use crate::{
 /// The outcome of a run with its evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What the run produced.
+    /// Everything that the run produced.
     pub outcome: Outcome,
     pub ranking: Ranking,
     pub robustness: Robustness,

@@ -18,7 +18,7 @@ fn block(block: &Block) -> String {
         Block::Text(text) => format!("{}\n", escape(text)),
         Block::List(points) => points.iter().map(|it| format!("- {}\n", escape_line(it))).collect(),
         Block::Table { header, lines } => table(header, lines),
-        // Another block shows the same data as a table.
+        // Omitted, because another block of the report shows the same data as a table.
         Block::Chart(_) => String::new(),
         Block::Quote(text) => escape(text).lines().map(|it| format!("> {it}\n")).collect(),
         Block::Collapsed { title, blocks } => {

@@ -1,4 +1,4 @@
-//! What a run produced.
+//! Everything that a run produced.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Helpers for creating runs: secrets, and checks and changes of the configuration.
+//! Helpers for creating runs: they validate the configuration, change its number of rounds and create the nonce.
 
 use app_support::run_id::{RandomError, random_hex};
 use llm::{RecordMode, Recording};

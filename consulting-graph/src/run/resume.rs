@@ -107,7 +107,7 @@ impl Run {
             let Some(interrupt) = exit.interrupts().first() else {
                 return Err(RunError::Internal("the pipeline stopped before its end".to_owned()));
             };
-            // In a replay, the reviewer's decision was copied from the original run.
+            // A replay reads the reviewer's decision that was copied from the original run, so it does not wait here.
             let Some(review) = self.stored_review()? else {
                 let review = serde_json::from_value(interrupt.value.clone());
                 return Ok(RunOutcome::AwaitingReview(
@@ -118,7 +118,8 @@ impl Run {
         }
     }
 
-    /// Stores the review decision, if there is one, and returns the pipeline's input for its current state.
+    /// Stores the review decision, if there is one. Returns the input with which the pipeline continues from its
+    /// current state.
     fn input(
         &self,
         head: Option<&ThreadState<PipelineState>>,

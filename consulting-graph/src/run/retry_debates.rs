@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::{error::RunError, resources::RunResources, threads::find_checkpoint};
 use crate::{debate_host::IsolationRecord, moves::MoveId, pipeline::PipelineState, score::Mark};
 
-/// If a complete run has incomplete debates, rewinds its pipeline to before the debates and deletes the threads of the
-/// incomplete ones, so that they are repeated. Returns whether there are incomplete debates.
+/// If a complete run has incomplete debates, rewinds its pipeline to the checkpoint before the debates and deletes the
+/// threads of the incomplete debates, so that they are repeated. Returns whether there are incomplete debates.
 ///
 /// A debate is incomplete if it left its move without a score. If the spending limit was raised, a debate is also
 /// incomplete if it ended early because the budget was exhausted. Repeated debates read the answers that were already
-/// paid for from the recording, and all other debates are kept. Therefore the result is the same as without the
-/// interruption, and the same as in a replay.
+/// paid for from the recording, and all complete debates are kept. The result is therefore the same as that of an
+/// uninterrupted run, and a replay reproduces it.
 pub(super) async fn reset_incomplete_debates(
     resources: &RunResources,
     state: &PipelineState,

@@ -67,7 +67,7 @@ fn lenient_schema(metrics: &[&str]) -> Schema {
 fn score_source(read: &Parsed<Value>, is_quoting: bool) -> ScoreSource {
     match read.rung {
         Rung::Schema | Rung::Json if is_quoting => ScoreSource::JsonExtracted,
-        // The requested schema requires the reasoning under its first name.
+        // The schema in the request requires the reasoning under the first of the accepted names.
         Rung::Schema if read.value.get(REASONING_FIELDS[0]).is_some() => ScoreSource::Schema,
         Rung::Schema | Rung::Json => ScoreSource::Json,
         Rung::JsonExtracted => ScoreSource::JsonExtracted,

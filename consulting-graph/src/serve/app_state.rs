@@ -143,13 +143,13 @@ impl AppState {
             (run_id.clone(), Handle::current(), self.runner.max_limit);
         let permit = self.forking.clone().acquire_owned().await;
         let permit = permit.map_err(|error| Problem::internal(&error))?;
-        // Forking copies databases and recordings, so it may block.
+        // Forking copies databases and recordings, so it runs on a blocking thread.
         blocking(move || {
             let _permit = permit;
             let run = Run::open(from).map_err(http_problem)?;
             let fork = run.fork(dir, new_id, at, request.only, &request.set);
             let mut fork = runtime.block_on(fork).map_err(http_problem)?;
-            // The limit of the request takes precedence over the limit of the origin.
+            // The limit in the request takes precedence over the limit of the run that is forked.
             let limit = limit.limit().or(fork.manifest().limit).capped_at(max_limit);
             fork.store_limit(limit).map_err(http_problem)
         })
@@ -166,7 +166,7 @@ impl AppState {
         let dir = self.runner.run_dir(&id);
         let started = self.service.start(NewRun { id, subject, input: json!(stored_input) }).await;
         if started.is_err() {
-            // Removes the run directory, because no client knows the run yet.
+            // The run could not be started and no client knows its id, so its directory is not needed.
             let _ = std::fs::remove_dir_all(dir);
         }
         Ok(started?)

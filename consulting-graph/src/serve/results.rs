@@ -1,5 +1,5 @@
-//! Results of a run for clients. They consist of the report and additional fields, which are named as in the pipeline's
-//! documentation.
+//! Results of a run for clients: the fields of the report, and additional fields with the ranked moves, the findings as
+//! Markdown and the transcripts.
 
 use std::{fs, io, path::Path};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::wire::FileInfo;
 use crate::{moves::MoveId, rank::Ranked, report::Report};
 
-/// Returns the result of a complete run. `None` if it has no report.
+/// Returns the result of a complete run, or `None` if the run directory contains no report.
 pub(super) fn result(dir: &Path) -> io::Result<Option<Map<String, Value>>> {
     let text = match fs::read_to_string(dir.join("report.json")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -8,8 +8,8 @@ use std::{
 
 use crate::spending::{Spending, SpendingMeter};
 
-/// Maximum number of cached meters. If there are more, the least recently used meter is evicted. A new meter for the
-/// same recording reads it from the start.
+/// Maximum number of cached meters. If there are more, the least recently used meter is evicted. If its recording is
+/// requested again, a new meter reads the recording from the start.
 const MAX_METERS: usize = 64;
 
 /// Spending meters by recording. Each meter has its own lock, so reading a long recording does not block reads of the

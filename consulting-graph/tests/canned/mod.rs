@@ -1,5 +1,6 @@
-//! A model with fixed answers to the prompts of a run, for tests in which a provider answers over HTTP. The offline board
-//! cannot answer there, because it answers from data that does not leave the process.
+//! A model with fixed answers to the prompts of a run, for tests in which a provider answers over HTTP. The offline
+//! board cannot be that provider, because it answers from typed data that is attached to a request and not sent over
+//! HTTP.
 
 use llm::{Llm, Reply, Request, Scripted};
 use serde_json::{Value, json};

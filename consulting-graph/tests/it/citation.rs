@@ -123,7 +123,7 @@ fn documents_and_findings_are_checked_against_the_data() {
     }
 }
 
-/// Returns findings that quote a document line by line.
+/// Returns one finding for each list item of a document. The text of the item is the claim of the finding.
 fn findings_of(document: &str) -> Findings {
     let lines =
         document.lines().filter(|it| it.starts_with("- ")).map(|it| it.trim_start_matches("- "));
@@ -135,7 +135,7 @@ fn findings_of(document: &str) -> Findings {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Documents without errors raise no flags; a planted number does.
+    /// A move that repeats the claim of a finding raises no flag. A move with a wrong number raises one.
     #[test]
     fn planted_numbers_are_found(ticker in "[A-Z]{2,4}", line in 0_usize..20, off in 3_i64..900) {
         let ticker = consulting_graph::data::Ticker::parse(&ticker).unwrap();

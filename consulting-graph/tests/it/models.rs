@@ -50,7 +50,7 @@ pub(crate) fn reacting_model(
 
 #[async_trait]
 impl Model for ReactingModel {
-    // Differs from the model names in the run's configuration.
+    // Not one of the models in the run's configuration. The run still records the calls under the configured models.
     fn id(&self) -> ModelId {
         ModelId::new("test", "model")
     }
@@ -229,8 +229,8 @@ async fn documents_are_read_in_pieces_if_configured() {
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_that_exceed_the_context_window_are_read_in_pieces() {
     let folder = tempfile::tempdir().unwrap();
-    // Number of tokens reserved for the answer, out of the 131,072 in this model's context window, and whether the
-    // document is then read in pieces.
+    // The context window of this model has 131,072 tokens. The first value is the number of tokens reserved for the
+    // answer, and the second is whether the document is then read in pieces.
     for (answer_tokens, in_pieces) in [(4096, false), (121_500, true)] {
         let mut run_config = run_config(1, 1);
         let mut table: toml::Table = run_config.config_toml.parse().unwrap();

@@ -26,7 +26,7 @@ use llm::{
 
 use crate::sample::date;
 
-/// Model, configuration and company data of a run without the graph.
+/// Model, configuration and company data for calling the offline board without the pipeline graph.
 struct Study {
     llm: Llm,
     config: Config,
@@ -299,7 +299,7 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
     assert!(distinct.iter().flat_map(|it| it.values()).all(|it| (2..=10).contains(it)));
 }
 
-/// Boards with different seeds get the same scoring request.
+/// Sends the same scoring request to boards with different seeds and counts the formats of the answers.
 #[tokio::test]
 async fn some_scores_deviate_from_the_requested_format() {
     let mut study = Study::new(1, "7f3a", invented("NVDA"));

@@ -20,8 +20,9 @@ fn near(value: f64, expected: f64, share: f64) {
     assert!((value / expected - 1.0).abs() <= share, "{value} is not near {expected}");
 }
 
-/// Checks the debates about 15 moves against estimates with assumed sizes: a persona of 260 tokens, a move of 900, a
-/// turn of 500, and 80 for the rest of a prompt. The real prompts are slightly longer.
+/// Compares the plan for the debates about 15 moves with numbers computed from assumed sizes: 260 tokens for a persona,
+/// 900 for a move, 500 for a turn, and 80 for everything else in a prompt. The real prompts are slightly longer, so the
+/// numbers only have to be close.
 #[test]
 fn the_default_run_has_the_expected_cost() {
     let plan = plan(Assumptions::default());
@@ -41,8 +42,8 @@ fn the_default_run_has_the_expected_cost() {
 fn prompt_caching_reduces_the_cost() {
     let debates =
         |plan: Plan, of: fn(&Estimate) -> f64| -> f64 { plan.roles.iter().skip(3).map(of).sum() };
-    // Each turn extends the previous prompt of its agent, so most of it is cached. Scoring prompts have another format,
-    // so they are not cached.
+    // Each prompt for a turn extends the previous prompt of the same agent, so most of the prompt is cached. Scoring
+    // calls request a different answer format, so nothing is cached for them.
     let plan_of =
         |min_cached_tokens| plan(Assumptions { min_cached_tokens, ..Assumptions::default() });
     near(debates(plan_of(4096), |it| it.cached_tokens as f64), 3.73e6, 0.05);

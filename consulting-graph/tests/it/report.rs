@@ -167,7 +167,7 @@ fn text_from_models_never_becomes_markup() {
     for mark in ["](", "]:", "://", "www."] {
         assert!(!report.markdown().contains(mark), "{mark}");
     }
-    // The attack adds no HTML elements to the page.
+    // The page contains only kinds of HTML elements that it also has without the attack.
     let elements = |page: &str| -> BTreeSet<String> {
         page.split('<')
             .skip(1)

@@ -158,7 +158,8 @@ async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
         finish(&run, ResumeOptions { model_override, limit: limited(30), ..resume_options() })
             .await;
     assert_eq!(report.json(), expected);
-    // A debate that is resumed is scored again at its new end, so only its earlier scoring calls were paid for in vain.
+    // A debate that the limit cut short is now debated to its last round and scored again. Only its earlier scoring
+    // calls, one for each of three decision makers, were paid for in vain.
     let more = before + answered.count() - all_calls;
     assert!(more <= cut_short * 3, "{more} of {cut_short}");
     check_replay(&run, &folder.path().join("replay of the whole"), &report).await;

@@ -79,7 +79,7 @@ async fn a_default_run_has_the_documented_results() {
     let outcome = run.resume(options, count).await.unwrap();
     let RunOutcome::Complete { report, traces, .. } = outcome else { panic!("{outcome:?}") };
 
-    // Expects 924 calls, plus retries.
+    // Expects 924 calls (9 before the debates, and 61 for each of 15 moves), plus retries.
     let calls: u64 = report.outcome.spending.iter().map(|it| it.calls).sum();
     let recording = std::fs::read_to_string(folder.path().join("calls.jsonl")).unwrap();
     let retry_prompts = ["Your scores could not be read.", "This answer cannot be used yet:"];
@@ -342,7 +342,7 @@ async fn spending_limits_are_stored_inherited_and_replayed() {
     let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
     assert_eq!(replayed.report.json(), report.json());
 
-    // A fork inherits the limit, but only its own calls count towards it, so the rest of the debate fits.
+    // A fork inherits the limit, but only its own calls count towards it, so the limit suffices for more of the debate.
     let run = Run::open(run.dir()).unwrap();
     assert_eq!(run.manifest().limit, limit);
     let at = "m1:r2".parse().unwrap();

@@ -92,7 +92,7 @@ fn quoted_scores_are_ignored() {
         &format!("<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>\n{own}"),
         "3 3 3 3 by JsonExtracted",
     );
-    // Quoted scores after the answer are ignored too.
+    // Quoted scores are also ignored if they follow the decision maker's own scores.
     check(
         &format!("{own}\n<untrusted-9 of=\"move\">\n{theirs}\n</untrusted-9>"),
         "3 3 3 3 by JsonExtracted",

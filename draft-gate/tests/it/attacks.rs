@@ -400,7 +400,8 @@ fn concurrent_drafts_of_one_file_do_not_overwrite_each_other() {
         .collect();
     let decisions: Vec<_> = judged.into_iter().map(|it| it.join().unwrap()).collect();
     let n_accepted = decisions.iter().filter(|it| **it == Decision::Accept).count();
-    // The accepted drafts were based on the current file. The conflict rule applied to the others.
+    // A draft is accepted only if the file has not changed since the draft was requested. The conflict rule escalates
+    // all other drafts.
     assert!(n_accepted >= 1);
     assert_eq!(ws.count("accepted"), n_accepted);
     assert_eq!(ws.count("escalated"), 6 - n_accepted);

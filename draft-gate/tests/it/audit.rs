@@ -205,7 +205,7 @@ fn accepting_a_draft_needs_fourteen_syncs() {
     let count = |path: &str| seen.iter().filter(|it| *it == path).count();
     assert_eq!(count("_handoff/transition.ndjson"), 4, "{seen:?}");
     assert_eq!(count("_handoff/gate/head.json"), 4, "{seen:?}");
-    // The other syncs are the old content and its name, the journal and its name, and the new file and its name.
+    // The other six syncs are those of the old content, the journal and the new file, each with its directory.
     assert_eq!(seen.len(), 8 + 6, "{seen:?}");
 }
 

@@ -83,7 +83,8 @@ fn unchecked_states_are_not_accepted() {
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
-/// A check that changes another file during each of its first runs, as a concurrently accepted set would.
+/// A check that passes, but writes the file `.0` during each of its first `.1` runs, as a concurrently accepted set
+/// would.
 #[derive(Debug)]
 struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
 
@@ -97,7 +98,7 @@ impl ProjectChecks for ChangesBeside {
     }
 }
 
-/// The results of checks must be ignored if they belong to another project state.
+/// The results of checks must be ignored if the project was changed while the checks ran.
 #[test]
 fn checks_count_only_for_the_project_they_saw() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;

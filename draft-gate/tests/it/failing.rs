@@ -82,7 +82,7 @@ fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
         (judgement.decision, judgement.findings[0].rule.as_str()),
         (Decision::Escalate, "apply")
     );
-    // The reason is stored, so that later reviews show it.
+    // The cause of the failure is stored: a later review shows it even after the cause is removed.
     fs::remove_file(ws.path("deep")).unwrap();
     assert_eq!(gate.find_pending("").unwrap(), bad);
     let seen = gate.inspect(&bad).unwrap();
@@ -322,7 +322,7 @@ fn directories_created_before_a_crash_are_synced() {
     }
 }
 
-/// Violations that are detected only when a set is judged must be counted too.
+/// Violations that are detected only when a set is judged must be counted in the statistics too.
 #[test]
 fn violations_detected_at_judgement_are_counted() {
     let ws = TestWorkspace::new();

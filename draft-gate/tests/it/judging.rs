@@ -192,8 +192,8 @@ fn concurrent_changes_follow_the_conflict_setting() {
             r#"{{"draft_gate": {{"on_conflict": "{rule}"}}}}"#
         ));
         let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &ours);
-        // The file is changed between request and submission. The conflict is detected because the hash at the time of
-        // the request counts.
+        // Change the file between request and submission. This is a conflict, because a draft is based on the file as
+        // it was when the draft was requested.
         let meanwhile = if clash { OLD.replace("six", "6") } else { theirs.clone() };
         ws.put("src/a.py", &meanwhile);
         let judgement = ws.gate.judge(&ws.submit(&draft).set).unwrap();
@@ -254,7 +254,7 @@ fn checks_without_a_runner_are_escalated() {
     check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "checks");
 }
 
-/// If another program saves the file between the last read and the exchange, its edit must be restored.
+/// If another program saves the file between the last read and the exchange, that program's version must be restored.
 #[test]
 fn concurrent_edits_are_restored() {
     let ws = TestWorkspace::new();

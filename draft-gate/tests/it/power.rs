@@ -91,7 +91,7 @@ fn write(
         if names.contains_key(id) || dirs.contains_key(id) {
             write(*id, names, contents, dirs, &to);
         } else {
-            // A name whose content was lost becomes an empty file.
+            // A directory entry that survives the power failure without its data becomes an empty file.
             fs::write(to, contents.get(id).map_or(&[][..], Vec::as_slice)).unwrap();
         }
     }

@@ -59,7 +59,7 @@ fn files_are_created_only_inside_the_workspace() {
                     prop_assert_eq!(ws.text(&path), "made\n");
                     made.borrow_mut().insert(path);
                 }
-                // A rejection changes at most the log.
+                // A rejection adds no file; at most, it appends to the log.
                 Err(_) => prop_assert_eq!(files(&ws.path("")).len(), before),
             }
             ws.check_outside();

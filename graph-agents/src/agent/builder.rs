@@ -70,7 +70,7 @@ impl Agent {
         Self::with_shared_model(Arc::new(model))
     }
 
-    /// Creates an agent with a model that is shared.
+    /// Creates an agent with a model that other agents may share.
     pub fn with_shared_model(model: SharedModel) -> Self {
         Self {
             model,
@@ -87,7 +87,7 @@ impl Agent {
         }
     }
 
-    /// Sets the name, which is written on the agent's messages.
+    /// Sets the name of the agent, which its messages also carry.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -116,12 +116,12 @@ impl Agent {
         self
     }
 
-    /// Adds middleware. The first one is the outermost.
+    /// Adds middleware. The first one added is the outermost.
     pub fn middleware(self, middleware: impl Middleware + 'static) -> Self {
         self.shared_middleware(Arc::new(middleware))
     }
 
-    /// Adds middleware that is shared.
+    /// Adds middleware that other agents may share. The first one added is the outermost.
     pub fn shared_middleware(mut self, middleware: Arc<dyn Middleware>) -> Self {
         self.middleware.push(middleware);
         self
@@ -138,7 +138,7 @@ impl Agent {
         self
     }
 
-    /// Adds a field to the state.
+    /// Adds a field to the state, replacing a field with the same name.
     pub fn state_field(mut self, field: StateField) -> Self {
         self.fields.push(field);
         self
@@ -161,7 +161,7 @@ impl Agent {
         self.shared_checkpointer(Arc::new(checkpointer))
     }
 
-    /// Sets a checkpointer that is shared.
+    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.checkpointer = Some(checkpointer);
         self
@@ -240,13 +240,14 @@ impl Agent {
             .with_output(names(|it| it.output))
     }
 
-    /// Returns the tools that the agent executes: those of the middleware, then its own.
+    /// Returns the tools that the agent executes: those of the middleware, then those added with `tools`.
     fn all_tools(&self) -> Vec<Tool> {
         let added = self.middleware.iter().flat_map(|it| it.tools());
         added.chain(self.tools.iter().cloned()).collect()
     }
 
-    /// Returns the names of the structured-output tools.
+    /// Returns the names of the structured-output tools, through whose arguments the model returns a structured
+    /// response.
     fn response_tools(&self) -> Vec<String> {
         let native = self.model.profile().structured_output;
         match &self.response {

@@ -13,7 +13,7 @@ use crate::{
     state::{MESSAGES, STRUCTURED_RESPONSE},
 };
 
-/// Maximum number of steps of a run, unless the run's options set another one.
+/// Maximum number of steps of a run, unless the run's options set a different maximum.
 const STEP_LIMIT: u32 = 9_999;
 
 /// A compiled agent: a graph with a JSON state, and typed methods to run it. Cheap to clone.
@@ -72,7 +72,7 @@ impl CompiledAgent {
         self.schema.input(input)
     }
 
-    /// Runs the agent once. An agent with a checkpointer needs a [`thread`](Self::conversation) instead.
+    /// Runs the agent once. An agent with a checkpointer needs a [`conversation`](Self::conversation) instead.
     pub async fn run(&self, messages: impl Into<NewMessages>) -> Result<AgentOutcome, RunError> {
         let input = self.input(messages)?;
         AgentOutcome::new(self.graph.invoke(input, (), Self::run_options()).await?)

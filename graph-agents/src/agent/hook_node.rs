@@ -12,7 +12,7 @@ use crate::{
     middleware::{Hooks, Middleware},
 };
 
-/// A hook that is a node.
+/// A middleware hook that runs as a node of the agent's graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hook {
     BeforeAgent,
@@ -67,7 +67,8 @@ pub(super) async fn run_hook(
     Ok(JsonReturn::Update(update.into_json(schema).map_err(NodeError::terminal)?))
 }
 
-/// Sends the messages of an update to the message stream, except those that are known or were streamed before.
+/// Sends the messages of an update to the message stream, except those that the state already contains or that were
+/// streamed before.
 pub(super) async fn stream_messages(
     update: &Update,
     known: &[Message],

@@ -21,14 +21,14 @@ use crate::{
     response::Strategy,
 };
 
-/// The innermost model call.
+/// The model call itself, inside all wrappers of the middleware.
 #[derive(Clone, Debug)]
 pub(super) struct ModelCall {
-    /// Name of the agent, which is written on its messages.
+    /// Name of the agent, which its messages also carry.
     pub(super) name: Option<String>,
     /// Names of the tools that the agent can execute.
     pub(super) registered: BTreeSet<String>,
-    /// Whether all tools of a request must be registered.
+    /// Whether a request is rejected if it contains a tool that is not in `registered`. Provider tools are exempt.
     pub(super) checks_tools: bool,
 }
 

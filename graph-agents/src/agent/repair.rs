@@ -2,7 +2,8 @@
 
 use crate::message::{InvalidToolCall, Message, ToolCall, ToolMessage};
 
-/// Adds an error result for each malformed tool call that has an id and no result. Returns `None` if there is none.
+/// Adds an error result for each malformed tool call that has an id and no result. Returns `None` if there is no such
+/// call.
 ///
 /// Providers reject a conversation in which a tool call has no result.
 pub(super) fn repair(messages: &[Message]) -> Option<Vec<Message>> {

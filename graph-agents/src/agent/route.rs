@@ -11,7 +11,7 @@ use crate::{
     tool_node::SentCall,
 };
 
-/// The places that the loop can continue at.
+/// The nodes at which a run can continue after the model or after the tools.
 #[derive(Clone, Debug)]
 pub(super) struct Destinations {
     /// Node at which each round starts.
@@ -46,7 +46,8 @@ fn has_response(state: &AgentState) -> bool {
     state.get(STRUCTURED_RESPONSE).is_some_and(|it| !it.is_null())
 }
 
-/// Chooses the next nodes after the model: one task per unanswered tool call, the end, or another round.
+/// Chooses the next nodes after the model: one task of the node `tools` per unanswered tool call, the exit, or another
+/// round of the loop.
 pub(super) fn after_model(
     state: &AgentState,
     to: &Destinations,
@@ -76,7 +77,8 @@ pub(super) fn after_model(
     }
 }
 
-/// Chooses the next node after the model of an agent without tools but with structured output by tool.
+/// Chooses the next node after the model, for an agent that has no tools and receives its structured response through a
+/// tool call.
 pub(super) fn after_response(state: &AgentState, to: &Destinations) -> Vec<Goto> {
     match jump(state) {
         Some(jump) => vec![to.resolve(jump)],
@@ -85,7 +87,8 @@ pub(super) fn after_response(state: &AgentState, to: &Destinations) -> Vec<Goto>
     }
 }
 
-/// Chooses the next node after the tools: another round, or the end after a tool that returns directly.
+/// Chooses the next node after the tools: the exit if all tools that ran return directly or if a structured response
+/// was given, otherwise another round of the loop.
 pub(super) fn after_tools(
     state: &AgentState,
     to: &Destinations,
@@ -94,7 +97,8 @@ pub(super) fn after_tools(
 ) -> Vec<Goto> {
     let Some((newest, answers)) = last_ai(state.messages()) else { return vec![to.loop_entry()] };
     let executed_name = |id: &str, name: &str| -> String {
-        // A reviewer may have replaced the tool; then the name on the result counts.
+        // A reviewer may have replaced the call with one of another tool; the name on the result is that of the tool
+        // that ran.
         let answer = answers.iter().find(|it| it.tool_call_id == id);
         answer.and_then(|it| it.name.clone()).unwrap_or_else(|| name.to_owned())
     };

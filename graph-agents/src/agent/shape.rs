@@ -20,9 +20,10 @@ const END_NAME: &str = "__end__";
 pub(super) struct Shape {
     before_agent: Vec<HookNode>,
     before_model: Vec<HookNode>,
-    /// In list order. They run in reverse order, so the first one decides where the loop continues.
+    /// Hooks in the order of the middleware. They run in reverse order, so the first one runs last and decides where
+    /// the loop continues.
     after_model: Vec<HookNode>,
-    /// In list order. They run in reverse order.
+    /// Hooks in the order of the middleware. They run in reverse order.
     after_agent: Vec<HookNode>,
     has_tools: bool,
     /// Whether the loop may end after the tools.
@@ -31,7 +32,7 @@ pub(super) struct Shape {
     has_response: bool,
     /// Names of the structured-output tools.
     response_tools: Arc<Vec<String>>,
-    /// Names of the tools, and whether they end the loop.
+    /// Name of each tool, and whether the loop ends after it.
     return_direct: Arc<Vec<(String, bool)>>,
     needs_state: bool,
 }
@@ -137,7 +138,8 @@ impl Shape {
         graph.json_branch(hook.name.clone(), branch.destinations(unique(targets)))
     }
 
-    /// Adds the edges that leave the model, or the last hook after it, and the edges that leave the tools.
+    /// Adds the edges that leave the model (or `deciding`, the last of the after-model hooks to run, if there is one),
+    /// and the edges that leave the tools.
     fn loop_exit(&self, mut graph: Graph, deciding: Option<&HookNode>) -> Graph {
         let to = self.destinations();
         let from = deciding.map_or(MODEL, |it| it.name.as_str()).to_owned();

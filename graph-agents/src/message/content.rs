@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub enum Content {
     /// A text.
     Text(String),
-    /// Blocks, such as `{"type": "text", "text": ".."}`. A string counts as a text block.
+    /// Blocks, such as `{"type": "text", "text": ".."}`. A plain string in the list is treated as a text block.
     Blocks(Vec<Value>),
 }
 

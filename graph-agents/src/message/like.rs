@@ -1,4 +1,6 @@
 //! Short forms of messages in JSON: a text, a pair of role and text, an object with a role.
+//!
+//! Errors that LangChain also reports have LangChain's wording, including its Python terms.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Conversion between these messages and those of the crate `llm`.
+//! Conversion between the messages of this crate and those of the crate `llm`.
 
 use llm::{Part, Role};
 use serde_json::Value;

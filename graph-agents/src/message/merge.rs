@@ -7,9 +7,10 @@ use crate::AgentError;
 
 /// Merges an update into a list of messages, like LangGraph's `add_messages`.
 ///
-/// Messages without an id get one, on both sides. A message with a known id replaces the message that has it; others
-/// are appended. A removal drops all messages with its id, and is an error if the id is unknown. After a marker that
-/// removes all messages, the rest of the update is the new list.
+/// Messages without an id get one, both in the list and in the update. A message of the update replaces the message of
+/// the list that has the same id. A message with a new id is appended. A removal drops all messages with its id, and is
+/// an error if no message has that id. If the update contains a marker that removes all messages, the messages after
+/// the marker are the new list.
 ///
 /// ```
 /// use graph_agents::{Message, add_messages};
@@ -33,7 +34,7 @@ pub fn add_messages(
 pub(super) trait Item {
     /// Returns the id. Items of an update always have one.
     fn id(&self) -> Option<&str>;
-    /// Returns whether the item removes others.
+    /// Returns whether the item is a marker that removes other items.
     fn is_removal(&self) -> bool;
 }
 

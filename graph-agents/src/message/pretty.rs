@@ -36,7 +36,7 @@ fn write_message(out: &mut String, message: &Message) -> std::fmt::Result {
     Ok(())
 }
 
-/// Formats messages as Python's `repr` of LangChain's classes, for error texts.
+/// Formats messages like Python's `repr` of LangChain's message objects, for error texts.
 pub(crate) fn python_messages(messages: &[Message]) -> String {
     let texts: Vec<_> = messages.iter().map(python_message).collect();
     format!("[{}]", texts.join(", "))

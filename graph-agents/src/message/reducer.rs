@@ -17,7 +17,7 @@ use super::{
 /// Reducer of message lists: `#[reduce(Messages)] messages: Vec<Message>`.
 ///
 /// Follows the rules of [`add_messages`](super::add_messages), except that the removal of an unknown id is ignored.
-/// Checkpoints store the new messages, not the whole list.
+/// Where possible, a checkpoint stores only the messages of the update, not the whole list.
 #[derive(Debug)]
 pub struct Messages;
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::content::Content;
 use crate::id::new_id;
 
-/// Id of the removal that removes all messages.
+/// Id in a [`Message::Remove`] that removes all messages.
 pub const REMOVE_ALL: &str = "__remove_all__";
 
 /// One message of a conversation.
@@ -176,7 +176,7 @@ impl Message {
         }
     }
 
-    /// Returns the message with this id.
+    /// Sets the id.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.set_id(id.into());

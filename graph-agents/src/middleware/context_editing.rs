@@ -1,4 +1,4 @@
-//! Clears old tool results for the model.
+//! Clears old tool results from the conversation that is sent to the model.
 
 use async_trait::async_trait;
 use graph_core::NodeError;
@@ -15,11 +15,11 @@ use crate::{
 pub struct ClearToolUses {
     /// Number of tokens above which results are cleared.
     pub trigger: usize,
-    /// Number of tokens after which clearing stops. 0: all results but the kept ones are cleared.
+    /// Number of saved tokens at which clearing stops. 0: clears all results except those to keep.
     pub clear_at_least: usize,
     /// Number of newest results that are kept.
     pub keep: usize,
-    /// Whether the arguments of the calls are cleared as well.
+    /// Whether the arguments of a call are cleared together with its result.
     pub clear_tool_inputs: bool,
     /// Tools whose results are kept.
     pub exclude_tools: Vec<String>,
@@ -65,7 +65,8 @@ impl ClearToolUses {
         }
     }
 
-    /// Clears a result. Returns `false` if the tool is excluded or the nearest AI message does not contain the call.
+    /// Clears a result. Returns `false` if the tool is excluded or the last AI message before the result does not
+    /// contain the call.
     fn clear(&self, messages: &mut [Message], index: usize) -> bool {
         let (before, rest) = messages.split_at_mut(index);
         let Some(Message::Tool(result)) = rest.first_mut() else { return false };

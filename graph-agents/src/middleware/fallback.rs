@@ -9,7 +9,7 @@ use crate::{
     model::{ModelAnswer, ModelHandler, ModelRequest, SharedModel},
 };
 
-/// Tries other models, in order, when the model fails. The error of the last model counts.
+/// Tries other models, in order, when the model fails. If all models fail, returns the error of the last one.
 #[derive(Clone, Debug)]
 pub struct ModelFallback {
     models: Vec<SharedModel>,

@@ -15,9 +15,9 @@ use crate::{
 
 /// Hooks into an agent's loop. Implement the methods that [`hooks`](Self::hooks) declares.
 ///
-/// The first four hooks are nodes of the agent's graph, named after the middleware and the hook: they can interrupt the
-/// run, fail, and are checkpointed one by one. The wrappers run inside the nodes `model` and `tools`; the first
-/// middleware is the outermost.
+/// The first four hooks are nodes of the agent's graph, named after the middleware and the hook. Such a hook can
+/// interrupt the run or fail it, and a checkpointer stores a checkpoint after it. The wrappers run inside the nodes
+/// `model` and `tools`; the first middleware is the outermost.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -101,7 +101,7 @@ pub trait Middleware: fmt::Debug + Send + Sync {
     }
 }
 
-/// The hooks that a middleware implements. A node hook lists the places that it may jump to.
+/// The hooks that a middleware implements. Each hook that runs as a node lists the places that it may jump to.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Hooks {

@@ -53,7 +53,7 @@ impl HumanInTheLoop {
         }
     }
 
-    /// Sets the first line of descriptions.
+    /// Sets the first line of the descriptions that the reviewer sees.
     #[must_use]
     pub fn description_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
@@ -67,7 +67,7 @@ impl HumanInTheLoop {
         self
     }
 
-    /// Reviews each call in its own task. Calls without a rule run at once.
+    /// Reviews each call in its own task, so that calls without a rule run without waiting for a review.
     #[must_use]
     pub fn per_call(mut self) -> Self {
         self.per_call = true;
@@ -128,7 +128,7 @@ impl HumanInTheLoop {
         Ok(self.with_notice(next.call(request).await?, &edited))
     }
 
-    /// Reviews a call in its own task.
+    /// Interrupts the run to ask the reviewer about one call, and then executes or answers the call as decided.
     async fn review_call(
         &self,
         rule: &ReviewRule,

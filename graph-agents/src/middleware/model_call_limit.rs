@@ -16,7 +16,7 @@ const RUN_COUNT: &str = "run_model_call_count";
 
 /// Limits the number of model calls per thread and per run.
 ///
-/// Retries inside a model call count once.
+/// A model call counts once, even if middleware retries it.
 #[derive(Clone, Debug)]
 pub struct ModelCallLimit {
     thread_limit: Option<u64>,
@@ -25,7 +25,7 @@ pub struct ModelCallLimit {
 }
 
 impl ModelCallLimit {
-    /// Creates a limit. At least one of the two limits is required.
+    /// Creates the middleware. At least one of the two limits is required.
     pub fn new(thread_limit: Option<u64>, run_limit: Option<u64>) -> Result<Self, AgentError> {
         if thread_limit.is_none() && run_limit.is_none() {
             return Err(AgentError::value(
@@ -42,7 +42,7 @@ impl ModelCallLimit {
         self
     }
 
-    /// Returns a description of the limits that are reached, or `None` if there is none.
+    /// Returns a description of the limits that have been reached, or `None` if no limit has been reached.
     fn reached(&self, state: &AgentState) -> Option<String> {
         let limits =
             [("thread", THREAD_COUNT, self.thread_limit), ("run", RUN_COUNT, self.run_limit)];

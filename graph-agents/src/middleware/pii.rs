@@ -124,13 +124,14 @@ impl Pii {
         }
     }
 
-    /// Returns the text without personal data, or `None` if there is none.
+    /// Returns the text with its personal data replaced, or `None` if the text contains no personal data.
     fn clean(&self, text: &str) -> Result<Option<String>, AgentError> {
         let found = (self.detector)(text);
         if found.is_empty() {
             return Ok(None);
         }
         if self.strategy == PiiStrategy::Block {
+            // This is the wording of LangChain's error.
             let text =
                 format!("Detected {} instance(s) of {} in text content", found.len(), self.kind);
             return Err(AgentError::named("PIIDetectionError", text));
@@ -156,7 +157,7 @@ impl Pii {
         error.map_or(Ok(cleaned), Err)
     }
 
-    /// Cleans the messages at these positions. Returns an update with all messages if one changed.
+    /// Replaces personal data in the messages at these positions. Returns an update with all messages if one changed.
     fn clean_messages(
         &self,
         messages: &[Message],

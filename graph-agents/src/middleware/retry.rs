@@ -13,26 +13,26 @@ use crate::{
     tool::{ToolAnswer, ToolHandler, ToolRequest},
 };
 
-/// When and how often a failed call is repeated.
+/// When and how often a failed call is retried.
 #[derive(Clone)]
 pub struct RetryOptions {
-    /// Number of repetitions after the first attempt.
+    /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
     /// Selects the errors that are worth another attempt. Other errors are returned at once.
     pub retry_on: Arc<dyn Fn(&NodeError) -> bool + Send + Sync>,
-    /// What happens when all attempts failed.
+    /// Action to take after the last attempt has failed.
     pub on_failure: OnFailure,
-    /// Factor by which the delay grows with each attempt. 0 keeps it constant.
+    /// Factor by which the delay grows with each retry. 0 keeps it constant.
     pub backoff_factor: f64,
-    /// Delay before the first repetition.
+    /// Delay before the first retry.
     pub initial_delay: Duration,
-    /// Maximum delay.
+    /// Maximum delay, before jitter.
     pub max_delay: Duration,
-    /// Whether the delay varies by up to a quarter.
+    /// Whether each delay is changed at random, by at most a quarter.
     pub jitter: bool,
 }
 
-/// What happens when all attempts failed.
+/// Action to take after the last attempt of a call has failed.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum OnFailure {
@@ -68,7 +68,7 @@ impl Default for RetryOptions {
     }
 }
 
-/// Returns whether an error is worth another attempt, as far as it says so itself.
+/// Returns whether a retry may succeed: true unless the error is terminal, or is a model error that is not retryable.
 fn is_retryable(error: &NodeError) -> bool {
     !error.is_terminal() && error.downcast_ref::<llm::Error>().is_none_or(llm::Error::is_retryable)
 }
@@ -90,7 +90,8 @@ enum Outcome {
 }
 
 impl RetryOptions {
-    /// Decides what follows a failed attempt, the first of which is 1. Returns `None` to try again, after a delay.
+    /// Decides what follows the failed attempt number `attempt`, counted from 1. If the call is to be retried, waits
+    /// for the delay and returns `None`.
     async fn after_failure(
         &self,
         attempt: u32,
@@ -136,14 +137,14 @@ impl RetryOptions {
 /// Returns a random number in `0.0..1.0`.
 fn random_fraction() -> f64 {
     let mut bytes = [0; 4];
-    // Without random bytes, the delay is merely not varied.
+    // If there are no random bytes, 0.5 leaves the delay unchanged, because jitter is symmetric.
     if getrandom::fill(&mut bytes).is_err() {
         return 0.5;
     }
     f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// Repeats failed model calls.
+/// Retries failed model calls.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRetry {
     options: RetryOptions,
@@ -187,7 +188,7 @@ impl Middleware for ModelRetry {
     }
 }
 
-/// Repeats failed tool calls.
+/// Retries failed tool calls.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRetry {
     options: RetryOptions,
@@ -200,7 +201,7 @@ impl ToolRetry {
         Self { options, tools: None }
     }
 
-    /// Repeats only calls of these tools.
+    /// Retries only calls of these tools.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.tools = Some(names.into_iter().map(Into::into).collect());

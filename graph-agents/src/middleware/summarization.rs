@@ -25,7 +25,7 @@ pub enum Size {
     Messages(usize),
     /// Number of tokens.
     Tokens(usize),
-    /// Share of the number of tokens that the model accepts.
+    /// Number of tokens, as a fraction of the maximum that the model accepts.
     Fraction(f64),
 }
 
@@ -43,7 +43,7 @@ pub struct Summarization {
 }
 
 impl Summarization {
-    /// Creates the middleware with the model that writes summaries. Add a trigger, or it never does anything.
+    /// Creates the middleware with the model that writes summaries. It does nothing until a trigger is added.
     pub fn new(model: SharedModel) -> Self {
         Self {
             model,
@@ -55,7 +55,7 @@ impl Summarization {
         }
     }
 
-    /// Summarises when the conversation reaches this size. If there are several triggers, one is enough.
+    /// Summarises when the conversation reaches this size. If there are several triggers, any one of them suffices.
     #[must_use]
     pub fn trigger(self, size: Size) -> Self {
         self.trigger_all([size])
@@ -82,7 +82,7 @@ impl Summarization {
         self
     }
 
-    /// Sets the prompt. `{messages}` stands for the messages.
+    /// Sets the prompt for the summary. `{messages}` is replaced with the messages to summarise.
     #[must_use]
     pub fn prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = prompt.into();

@@ -40,7 +40,7 @@ pub enum ToolLimitExit {
 }
 
 impl ToolCallLimit {
-    /// Creates a limit. At least one of the two limits is required.
+    /// Creates the middleware. At least one of the two limits is required.
     pub fn new(thread_limit: Option<u64>, run_limit: Option<u64>) -> Result<Self, AgentError> {
         match (thread_limit, run_limit) {
             (None, None) => Err(AgentError::value(

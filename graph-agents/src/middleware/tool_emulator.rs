@@ -1,4 +1,4 @@
-//! Lets a model play the tools.
+//! Lets a model answer in place of tools.
 
 use async_trait::async_trait;
 use graph_core::NodeError;

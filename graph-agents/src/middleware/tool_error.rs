@@ -1,4 +1,4 @@
-//! Answers errors of tools.
+//! Turns errors of tools into answers to the model.
 
 use std::{fmt, sync::Arc};
 
@@ -20,7 +20,7 @@ pub struct ToolErrorAnswers {
 }
 
 impl ToolErrorAnswers {
-    /// Creates the middleware from a function that returns the answer, or `None` to let the error pass.
+    /// Creates the middleware from a function that returns the answer to the model, or `None` to return the error.
     pub fn new(answer: impl Fn(&NodeError) -> Option<String> + Send + Sync + 'static) -> Self {
         Self { answer: Arc::new(answer), tools: None }
     }

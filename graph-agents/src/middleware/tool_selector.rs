@@ -30,7 +30,7 @@ pub struct ToolSelector {
     on_parsing_failure: OnParsingFailure,
 }
 
-/// What happens when the choice cannot be read.
+/// Action to take if the model's selection of tools cannot be parsed.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum OnParsingFailure {
@@ -98,7 +98,7 @@ impl ToolSelector {
         self
     }
 
-    /// Sets the maximum number of chosen tools. Only the first names count.
+    /// Sets the maximum number of chosen tools. Names beyond the maximum are ignored.
     #[must_use]
     pub fn max_tools(mut self, max: usize) -> Self {
         self.max_tools = Some(max);
@@ -112,14 +112,14 @@ impl ToolSelector {
         self
     }
 
-    /// Sets how often the model is asked again if its choice cannot be read.
+    /// Sets how often the model is asked again if its selection cannot be parsed.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self
     }
 
-    /// Sets what happens when the choice cannot be read.
+    /// Sets the action to take if the model's selection still cannot be parsed after the last retry.
     #[must_use]
     pub fn on_parsing_failure(mut self, action: OnParsingFailure) -> Self {
         self.on_parsing_failure = action;
@@ -143,7 +143,7 @@ impl ToolSelector {
         Ok(Prompt { messages, ..Prompt::default() })
     }
 
-    /// Returns the chosen names, or `None` if the choice cannot be read.
+    /// Asks the model to select tools. Returns their names, or `None` if no selection can be parsed.
     async fn choose(
         &self,
         request: &ModelRequest,
@@ -161,7 +161,8 @@ impl ToolSelector {
         Ok(None)
     }
 
-    /// Returns the chosen names after the maximum and the fallback are applied.
+    /// Returns the names of the selected tools, at most `max_tools`. If the selection cannot be parsed, applies
+    /// `on_parsing_failure`.
     async fn chosen_names(
         &self,
         request: &ModelRequest,

@@ -67,7 +67,7 @@ pub struct Prompt {
 /// A tool as the model sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelTool {
-    /// A function.
+    /// A function, whose arguments a JSON Schema describes.
     Function {
         /// Name of the tool.
         name: String,
@@ -93,11 +93,11 @@ impl ModelTool {
 /// Which tool a model must call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// At least one.
+    /// At least one tool, of the model's choice.
     Any,
-    /// None.
+    /// No tool.
     None,
-    /// The one with this name.
+    /// The tool with this name.
     Tool(String),
 }
 

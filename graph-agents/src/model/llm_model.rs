@@ -26,7 +26,7 @@ impl LlmModel {
         Self { llm, profile, request: Request::conversation(Vec::new()) }
     }
 
-    /// Sets the abilities of the model. By default, its provider restricts responses to a schema.
+    /// Sets the abilities of the model. The default assumes that the provider can restrict responses to a schema.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;

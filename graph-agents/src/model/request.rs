@@ -18,7 +18,7 @@ use crate::{
     tool::{ProviderTool, Tool},
 };
 
-/// A model call that is about to be made. Changes last for this call alone.
+/// A model call that is about to be made. Changes to it affect only this call.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
     /// The model.
@@ -99,7 +99,7 @@ pub struct ModelHandler {
     handle: Arc<
         dyn Fn(ModelRequest) -> BoxFuture<'static, Result<ModelAnswer, NodeError>> + Send + Sync,
     >,
-    /// Commands that inner wrappers added in the last call.
+    /// Commands that inner wrappers added during the most recent `call`.
     inner_commands: Arc<Mutex<Vec<Command>>>,
 }
 
@@ -113,10 +113,10 @@ impl ModelHandler {
         Self { handle: Arc::new(handle), inner_commands: Arc::default() }
     }
 
-    /// Makes the call. May be called several times; the commands of the last call count.
+    /// Makes the call. May be called several times; only the commands of the last call are applied.
     ///
-    /// The commands of inner wrappers are kept even if the caller returns another answer, so they are not part of the
-    /// returned value.
+    /// The handler stores the commands of inner wrappers itself, outside the returned answer, so they are applied even
+    /// if the caller replaces the answer.
     pub async fn call(&self, request: ModelRequest) -> Result<ModelAnswer, NodeError> {
         self.lock().clear();
         let mut answer = (self.handle)(request).await?;
@@ -132,7 +132,7 @@ impl ModelHandler {
         (self.handle)(request).await
     }
 
-    /// Returns the commands that inner wrappers added in the last call.
+    /// Returns and removes the commands that inner wrappers added during the most recent `call`.
     pub(crate) fn take_commands(&self) -> Vec<Command> {
         std::mem::take(&mut *self.lock())
     }

@@ -79,7 +79,8 @@ fn is_handoff_back(message: &AiMessage) -> bool {
     message.tool_calls.iter().any(|it| it.name.starts_with(BACK_PREFIX))
 }
 
-/// Creates a tool with which a supervisor forwards an agent's newest message as its own answer, and ends the run.
+/// Creates a tool with which a supervisor forwards the newest message of an agent as the supervisor's own answer. The
+/// run then ends.
 pub fn forward_tool(supervisor: impl Into<String>) -> Tool {
     let supervisor = supervisor.into();
     let schema =

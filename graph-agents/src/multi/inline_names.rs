@@ -9,7 +9,8 @@ use crate::{
     model::{ChatModel, ChunkSink, ModelProfile, OutputSchema, Prompt, SharedModel},
 };
 
-/// A model that sees `<name>..</name><content>..</content>` in place of the content of named AI messages.
+/// Wraps a model, which then sees `<name>..</name><content>..</content>` as the content of each AI message that has a
+/// name.
 #[derive(Debug)]
 pub(super) struct InlineNames {
     model: SharedModel,

@@ -53,7 +53,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Creates a supervisor with a model and agents, which must have names.
+    /// Creates a supervisor with a model and agents. The agents must have names.
     pub fn new(model: SharedModel, agents: impl IntoIterator<Item = CompiledAgent>) -> Self {
         Self {
             model,
@@ -94,13 +94,15 @@ impl Supervisor {
         self
     }
 
-    /// Sets whether agents see the handoff, and the supervisor the return.
+    /// Sets whether the messages of a handoff are added to the conversation that the agent sees, and those of the
+    /// return to the one that the supervisor sees.
     pub fn handoff_messages(mut self, add: bool) -> Self {
         self.handoff_messages = add;
         self
     }
 
-    /// Sets whether the supervisor sees the return. By default, as [`handoff_messages`](Self::handoff_messages).
+    /// Sets whether the messages of an agent's return are added to the conversation that the supervisor sees. By
+    /// default, the setting of [`handoff_messages`](Self::handoff_messages) applies.
     pub fn handoff_back_messages(mut self, add: bool) -> Self {
         self.handoff_back_messages = Some(add);
         self
@@ -123,7 +125,7 @@ impl Supervisor {
         self.shared_checkpointer(Arc::new(checkpointer))
     }
 
-    /// Sets a checkpointer that is shared.
+    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.checkpointer = Some(checkpointer);
         self

@@ -36,7 +36,7 @@ impl Swarm {
         self.shared_checkpointer(Arc::new(checkpointer))
     }
 
-    /// Sets a checkpointer that is shared.
+    /// Like [`checkpointer`](Self::checkpointer), for a checkpointer that is shared or chosen at run time.
     pub fn shared_checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.checkpointer = Some(checkpointer);
         self

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::{AgentError, notation, tool::schema};
 
-/// Validates the arguments of a structured-output tool, or the parsed text of a response.
+/// Validates the arguments of a structured-output tool, or the parsed text of a response. Returns `data` unchanged if
+/// `checked` is false.
 pub(crate) fn parse_value(
     checked: bool,
     name: &str,

@@ -17,7 +17,7 @@ use crate::{
 pub struct ToolRequest {
     /// The call. Changes affect the execution, not the message that contains the call.
     pub call: ToolCall,
-    /// The tool, or `None` if no tool has the name.
+    /// The tool with the name in the call, or `None` if there is no such tool.
     pub tool: Option<Tool>,
     /// State of the agent before the step.
     pub state: AgentState,

@@ -63,7 +63,7 @@ struct Injected {
     default: Option<Value>,
 }
 
-/// How a tool answers its own [`AgentError::tool`] errors.
+/// The answer of a tool to its own [`AgentError::tool`] errors.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ExceptionAnswer {
@@ -71,7 +71,7 @@ pub enum ExceptionAnswer {
     Message,
     /// This text.
     Text(String),
-    /// The result of a function of the message.
+    /// The text that the function returns for the error's message.
     With(Arc<dyn Fn(&str) -> String + Send + Sync>),
 }
 
@@ -174,7 +174,8 @@ impl Tool {
         self.edit(|it| it.injected.push(injected))
     }
 
-    /// Ends the agent's loop after this tool, unless other tools were called with it.
+    /// Ends the agent's loop after this tool, unless the model called another tool, without this setting, in the same
+    /// message.
     #[must_use]
     pub fn return_direct(self) -> Self {
         self.edit(|it| it.return_direct = true)
@@ -236,7 +237,7 @@ impl Tool {
         self.inner.injected.iter().map(value).collect()
     }
 
-    /// Validates the model's arguments. Faults of injected arguments cannot occur, because the schema lacks them.
+    /// Validates the model's arguments. Injected arguments are not checked, because the schema does not contain them.
     pub(crate) fn check_args(
         &self,
         args: &Map<String, Value>,

@@ -23,7 +23,7 @@ pub enum ToolOutput {
     Message(ToolMessage),
     /// A command. Its update must contain the answer to the call.
     Command(Command),
-    /// Several commands and messages, exactly one of which is the answer to the call.
+    /// Several commands and messages, exactly one of which contains the answer to the call.
     Many(Vec<Self>),
 }
 

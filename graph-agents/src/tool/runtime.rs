@@ -1,4 +1,4 @@
-//! What a tool can use besides its arguments.
+//! Access of a tool to its call, the agent's state and the run.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ impl ToolRuntime {
         &self.call
     }
 
-    /// Returns the state before the step. It contains the message with the call, but no results of its siblings.
+    /// Returns the state before the step. It contains the message with the call, but no results of that message's
+    /// calls.
     pub fn state(&self) -> &AgentState {
         &self.state
     }

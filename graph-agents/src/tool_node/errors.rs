@@ -31,12 +31,12 @@ impl ToolErrors {
         Self::answer_with(|_| None)
     }
 
-    /// Answers all errors with their name and message.
+    /// Answers all errors. The answer contains the name and the message of the error.
     pub fn answer_all() -> Self {
         Self::answer_with(|error| Some(Self::default_text(error)))
     }
 
-    /// Answers the errors that the function selects with their name and message.
+    /// Answers each error that the function selects. The answer contains the name and the message of the error.
     pub fn answer_if(covers: impl Fn(&NodeError) -> bool + Send + Sync + 'static) -> Self {
         Self::answer_with(move |error| covers(error).then(|| Self::default_text(error)))
     }
@@ -52,7 +52,8 @@ impl ToolErrors {
         format!("Error: {}\n Please fix your mistakes.", quoted(error))
     }
 
-    /// Converts an error into the answer to its call, or returns it.
+    /// Converts a tool's error into the message that answers `call`. Returns the error if the rules do not cover it or
+    /// if it is no failure, such as an interrupt.
     pub(super) fn answer(
         &self,
         call: &ToolCall,

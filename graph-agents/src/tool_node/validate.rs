@@ -1,4 +1,4 @@
-//! Checks of the answers of tools: each call must be answered by exactly one message.
+//! Validates tool answers: each call must be answered by exactly one message.
 
 use crate::{
     AgentError,
@@ -7,7 +7,7 @@ use crate::{
     tool::{InputKind, ToolAnswer},
 };
 
-/// Checks the answer of a tool, and sets the name of the message that answers the call.
+/// Validates the answer of a tool. In commands, sets `name` to the tool's name in each message that answers the call.
 pub(super) fn check_output(
     answer: ToolAnswer,
     call: &ToolCall,
@@ -79,7 +79,8 @@ fn check_input_kind(
     }
 }
 
-/// Sets the name of the messages that answer the call. Returns their number.
+/// Sets `name` to the tool's name in each message of the command that answers the call. Returns the number of such
+/// messages.
 fn name_answers(mut command: Command, call: &ToolCall) -> (Command, usize) {
     let mut messages = command.written_messages();
     let mut answers = 0;

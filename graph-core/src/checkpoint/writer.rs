@@ -1,4 +1,4 @@
-//! Persist: sends checkpoints and records to the checkpointer.
+//! Sends the checkpoints and records of a run to the checkpointer.
 //!
 //! A run and its subgraphs share one writer, which stores their writes in order. After a crash, the stored data is
 //! therefore a prefix of the run's writes.

@@ -20,7 +20,7 @@ pub trait AcceptsPayload<P, M>: Sized {
     }
 }
 
-/// A node that runs on the state.
+/// A node that runs on the graph's state, not on a payload.
 ///
 /// `M` is a marker type that prevents overlapping implementations. It is always inferred.
 #[diagnostic::on_unimplemented(
@@ -36,7 +36,7 @@ pub trait RunsOnState<M>: Sized {
     }
 }
 
-/// Creates a [`Goto`] to a node that runs on the state.
+/// Creates a [`Goto`] to a node that runs on the graph's state. For a node that takes a payload, use [`send`].
 ///
 /// ```
 /// # use graph_core::{State, goto};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{checkpoint::id::CheckpointId, sync::lock};
 
-/// The values that a run was resumed with. Shared with its subgraphs.
+/// The values that a run was resumed with. The run and its subgraphs share them.
 #[derive(Debug, Default)]
 pub(crate) struct ResumeValues {
     /// Value for the first interrupt raised in the run's first step.

@@ -48,7 +48,7 @@ pub struct NodeFailure {
 
 /// Data that all tasks of one running graph share.
 pub(crate) struct Scope {
-    /// The graph's initial state. Nodes of a dynamic graph read its schema.
+    /// The graph's initial state, from which the nodes of a dynamic graph read the schema.
     pub(crate) initial: AnyState,
     /// Maximum size of a stored value, in bytes.
     pub(crate) max_stored_bytes: usize,
@@ -153,9 +153,10 @@ impl TaskContext {
         }
     }
 
-    /// Reuses the context of a finished task for another task triggered by an edge.
+    /// Reuses the context of a finished task for another task, which an edge triggered.
     ///
-    /// Both tasks must belong to the same run without a checkpointer, whose tasks differ only in their step's number.
+    /// Both tasks must belong to the same run, and the run must have no checkpointer, so that the steps of the two
+    /// tasks differ only in their numbers.
     pub(crate) fn reuse_for(&mut self, node: Label, step: i64, tracks_heartbeats: bool) {
         self.node = node;
         self.kind = TaskKind::Pull;

@@ -198,13 +198,13 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
         self
     }
 
-    /// Sets the retry policy for nodes that have no policy of their own.
+    /// Sets the default retry policy, which applies to nodes that set none themselves.
     pub fn default_retry(mut self, retry: impl Into<RetryPolicy>) -> Self {
         self.declaration.default_retry = Some(retry.into());
         self
     }
 
-    /// Sets the timeout for nodes that have no timeout of their own.
+    /// Sets the default timeout, which applies to nodes that set none themselves.
     pub fn default_timeout(mut self, limit: Duration) -> Self {
         self.declaration.default_timeout = Some(limit);
         self

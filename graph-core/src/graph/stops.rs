@@ -1,4 +1,4 @@
-//! Static stops.
+//! Static stops: nodes before or after which a run always stops.
 
 use crate::label::Label;
 

@@ -54,7 +54,8 @@ pub enum JsonFieldKind {
     Merge,
     /// Concatenates strings. Initially empty.
     Concat,
-    /// Replaces array items that have the same value in the given key field, and appends all others. Initially empty.
+    /// Replaces each item of the array whose key equals that of a written item, and appends written items with new
+    /// keys. The string names the field that holds the key. Initially empty.
     Upsert(String),
     /// Keeps the last value written in a step. A step without a write clears the field.
     Any,

@@ -231,8 +231,8 @@ impl JsonUpdate {
         Ok(update)
     }
 
-    /// Adds a write to a field, replacing an earlier write. If `overwrite` is true, the value replaces the field's
-    /// value instead of being reduced into it.
+    /// Adds a write to a field, replacing an earlier write of this update to the same field. If `overwrite` is true,
+    /// the value replaces the field's value instead of being reduced into it.
     pub fn write(
         mut self,
         schema: &JsonStateSchema,

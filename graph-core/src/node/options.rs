@@ -214,8 +214,9 @@ impl<F, H> ConfiguredNode<F, H> {
     /// exhausted.
     ///
     /// The handler's output replaces the output of the node. The node's own edges are not followed, so the handler must
-    /// return a [`Command`](crate::Command) to continue with another node. [`Context::failure`](crate::Context::failure)
-    /// returns the error. The handler has no options of its own, but the node's timeouts apply to it.
+    /// return a [`Command`](crate::Command) to continue with another node. In the handler,
+    /// [`Context::failure`](crate::Context::failure) returns the error. The handler cannot have options, but the node's
+    /// timeouts apply to it.
     pub fn on_error<H2>(self, handler: H2) -> ConfiguredNode<F, H2> {
         ConfiguredNode { node: self.node, options: self.options, handler }
     }

@@ -112,7 +112,7 @@ impl RunOptions {
         self
     }
 
-    /// Sets an interceptor for the run's external calls, which can record the calls or return recorded results.
+    /// Sets an interceptor, which can record the run's external calls or replace them with recorded results.
     pub fn effect_interceptor(mut self, interceptor: Arc<dyn EffectInterceptor>) -> Self {
         self.settings.effects = Some(interceptor);
         self

@@ -20,8 +20,9 @@ use crate::{
 
 /// The event stream of a run.
 ///
-/// Reading the stream drives the run, and a slow reader slows the run down. Dropping the stream cancels the run. The
-/// thread can continue from its last checkpoint. After the last event, [`finish`](Self::finish) returns the outcome.
+/// Reading the stream drives the run, and a slow reader slows the run down. Dropping the stream cancels the run; the
+/// thread can then continue from its last checkpoint. After the last event, [`finish`](Self::finish) returns the
+/// outcome.
 ///
 /// ```
 /// # use graph_core::{RunOptions, START, State, StateGraph, StreamMode};

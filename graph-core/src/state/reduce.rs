@@ -267,7 +267,8 @@ impl<T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Reducer<Ve
     }
 }
 
-/// Replaces list items that have the same key and appends all others, so repeating a write changes nothing.
+/// Replaces each item of the list whose key equals that of a written item, and appends written items with new keys.
+/// Repeating a write therefore changes nothing.
 ///
 /// `#[reduce(upsert(id))]` uses the field `id` of the items as the key.
 #[derive(Debug)]

@@ -56,7 +56,7 @@ pub enum StoreError {
     NotAnObject {
         /// Address of the item.
         at: Address,
-        /// The JSON type of the value, with an article.
+        /// The JSON type of the value, such as "an array".
         found: &'static str,
     },
     /// A value cannot be serialised to JSON.

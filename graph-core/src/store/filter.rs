@@ -66,7 +66,7 @@ pub enum FilterError {
     /// The filter is not an object.
     #[error(r#"the filter is {found}, not an object; write it as {{"age": 18}}"#)]
     NotAnObject {
-        /// The JSON type of the filter, with an article.
+        /// The JSON type of the filter, such as "an array".
         found: &'static str,
     },
     /// An operator is used without a field.
@@ -95,7 +95,7 @@ pub enum FilterError {
         path: String,
         /// The operator.
         operator: String,
-        /// The JSON type of the operand, with an article.
+        /// The JSON type of the operand, such as "an array".
         found: &'static str,
     },
 }

@@ -199,7 +199,7 @@ async fn a_journaled_result_of_another_type_is_an_error() {
     assert!(bad.key.starts_with("call"), "{bad}");
 }
 
-/// Traces its idempotency key, then fails if the probe requests it.
+/// Adds its idempotency key to the probe's trace, then fails if the probe requests a failure.
 async fn keyed(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     cx.deps().enter(cx.step(), &cx.idempotency_key()).await?;
     cx.deps().enter(cx.step(), "keyed").await?;

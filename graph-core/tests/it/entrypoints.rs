@@ -41,7 +41,7 @@ async fn the_saved_value_may_differ_from_the_output() {
     assert_eq!(thread.run("b".into()).await.unwrap().done(), Some(2));
 }
 
-/// Makes two journaled calls with an interrupt between them, and fails at the end if the probe requests it.
+/// Makes two journaled calls with an interrupt between them, and fails at the end if the probe requests a failure.
 async fn program(n: u32, cx: &Context<Probe>) -> Result<String, NodeError> {
     let enter = |name: &'static str| async move {
         cx.deps().enter(cx.step(), name).await?;

@@ -41,7 +41,8 @@ async fn new_node(_: &New) -> NewUpdate {
     New::update().steps(["new".to_owned()])
 }
 
-/// Stores a thread of the old version: `first` has run, `second` failed, and its sibling `third` finished.
+/// Stores a thread of the old version: `first` has run; of the two nodes in the next step, `second` failed and `third`
+/// finished.
 async fn old_thread(saver: &MemorySaver) {
     let graph = StateGraph::<Old>::new()
         .node_as("first", old_first)

@@ -202,7 +202,7 @@ async fn a_command_without_parent_graph_is_an_error() {
     assert!(matches!(&error, RunError::NoParent { node } if node == "leave"), "{error}");
 }
 
-/// Runs a subgraph twice, and fails between the two runs if the probe requests it.
+/// Runs a subgraph twice, and fails between the two runs if the probe requests a failure.
 async fn twice(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     let inner = chain(["inner"]).compile()?;
     let first = cx.run_graph(&inner, Persistence::Invocation, trail(["1"])).await?;

@@ -26,7 +26,8 @@ pub(crate) struct Item(pub(crate) u32);
 #[error("injected failure of `{0}`")]
 pub(crate) struct InjectedError(pub(crate) String);
 
-/// The dependencies that most tests use. They trace nodes, block them and make them fail. Clones share their state.
+/// The dependencies that most tests pass to their runs. A test uses them to trace nodes, to block nodes and to make
+/// nodes fail. Clones share the same traces and settings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probe {
     shared: Arc<Shared>,

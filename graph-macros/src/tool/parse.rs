@@ -33,7 +33,7 @@ pub(super) struct Parameter {
 pub(super) enum Source {
     /// The model.
     Model,
-    /// The whole runtime.
+    /// The whole `ToolRuntime`.
     Runtime,
     /// The agent's state.
     State,

@@ -2,7 +2,7 @@ use quote::quote;
 
 use super::expand;
 
-/// Returns the compile error of a tool.
+/// Returns the compile error that `#[tool]` reports for `item`.
 fn error(item: proc_macro2::TokenStream) -> String {
     let expanded = expand(quote!(), item).to_string();
     assert!(expanded.contains("compile_error"), "{expanded}");

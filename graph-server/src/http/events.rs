@@ -121,7 +121,7 @@ pub struct Message {
     pub id: Option<String>,
     /// `end` for the last message, absent for all others.
     pub event: Option<String>,
-    /// The event as JSON, or in the last message the status of the run, such as `{"status": "complete"}`.
+    /// The event as JSON or, in the last message, the status of the run, such as `{"status": "complete"}`.
     #[schema(value_type = String)]
     pub data: Arc<str>,
 }

@@ -105,8 +105,9 @@ impl Guard {
         address.ip().is_loopback() || self.needs_key()
     }
 
-    /// Wraps routes. The routes in `open` are accessible to everyone; the routes in `locked` require an API key if
-    /// the guard has any. Unknown paths and methods get the same kind of error response as other failures.
+    /// Adds access control and request limits to routes. The routes in `open` are accessible to everyone; the routes in
+    /// `locked` require an API key if the guard has any. Unknown paths and methods get the same kind of error response
+    /// as other failures.
     pub fn wrap(self, open: Router, locked: Router, metrics: Metrics) -> Guarded {
         let expose = ["x-request-id", "retry-after"].map(HeaderName::from_static);
         let accept = [header::CONTENT_TYPE, header::AUTHORIZATION];

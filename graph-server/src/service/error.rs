@@ -20,7 +20,7 @@ pub enum ServiceError {
     /// The run is complete, so there is nothing to resume.
     #[error("run `{0}` is complete and cannot be resumed; start a new run or fork it")]
     Complete(String),
-    /// The run is not active, so it cannot be cancelled.
+    /// The run cannot be cancelled, because it is neither active nor waiting for an answer.
     #[error("run `{id}` is {} and cannot be cancelled", status.name())]
     NotActive {
         /// Id of the run.

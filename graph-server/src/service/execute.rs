@@ -32,7 +32,7 @@ impl RunState {
 }
 
 impl Inner {
-    /// Executes the run in the background and removes it from the map when it becomes inactive.
+    /// Executes the run in the background and removes it from the map of active runs when it becomes inactive.
     pub(super) fn spawn(self: &Arc<Self>, run: RunInfo, active: Arc<ActiveRun>) {
         let inner = self.clone();
         tokio::spawn(async move {

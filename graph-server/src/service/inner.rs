@@ -55,7 +55,7 @@ pub(super) struct ActiveRun {
 }
 
 impl ActiveRun {
-    /// Requests that the run stop. If several callers request it, the first reason counts.
+    /// Asks the run to stop. If several callers do so, the first reason counts.
     pub(super) fn stop(&self, why: Stop) {
         self.stop.send_if_modified(|it| {
             let is_first = it.is_none();
@@ -101,7 +101,7 @@ impl Inner {
         }
     }
 
-    /// Inserts a run into the map. Fails if it is already there or if the limits are reached.
+    /// Inserts a run into the map of active runs. Fails if the run is already there or if the limits are reached.
     pub(super) fn admit(&self, id: &str) -> Result<Arc<ActiveRun>, ServiceError> {
         let mut map = self.active_runs();
         self.check_room(map.len())?;
@@ -132,7 +132,7 @@ impl Inner {
 
     /// Cancels a run that is waiting for an answer.
     pub(super) async fn cancel_waiting(&self, id: &str) -> Result<RunInfo, ServiceError> {
-        // While the run is in the map, no other caller can resume it.
+        // While the run is in the map of active runs, no other caller can resume it.
         Self::insert(&mut self.active_runs(), id)?;
         let name = id.to_owned();
         let cancelled = self.with_registry(move |it| {

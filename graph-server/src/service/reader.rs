@@ -35,8 +35,8 @@ impl EventReader {
     pub async fn next(&mut self) -> Result<ReadOutcome, ServiceError> {
         loop {
             let active = self.inner.active(&self.id);
-            // The status is read before the events, because a run that was inactive at that time has already stored
-            // all its events.
+            // The status is read before the events. If it is inactive, the run has already stored all its events, so
+            // the events that are read below are complete.
             let status = match &active {
                 Some(_) => None,
                 None => Some(self.inner.get(&self.id).await?.status),

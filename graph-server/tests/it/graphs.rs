@@ -123,7 +123,7 @@ async fn runs_resume_in_the_next_server_and_use_their_answer_once() {
     let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(0)));
     let first = server(dir.path(), &saver, &gate).await;
     let id = order_tea(&first).await;
-    // Once `cook` is the next node, the answer has been stored.
+    // Waits until `cook` is the next node, because the answer has been stored by then.
     loop {
         let (_, state) = first.get("/graphs/orders/threads/t/state").await;
         if state["next"] == json!(["cook"]) {
@@ -220,7 +220,7 @@ async fn runs_wait_for_the_lease_of_their_thread() {
     let dir = tempfile::tempdir().unwrap();
     let (saver, gate) = (Arc::new(MemorySaver::new()), Arc::new(Semaphore::new(1)));
     let server = server(dir.path(), &saver, &gate).await;
-    // Holds the lease like a cancelled run, which keeps its lease until its queued writes are stored.
+    // Holds the lease on the thread, like a cancelled run whose queued writes are not stored yet.
     let lease = saver.lease("t").await.unwrap();
     let wanted = json!({ "input": { "dish": "soup" }, "thread": "t" });
     let (_, run) = server.post("/graphs/orders/runs", &wanted).await;

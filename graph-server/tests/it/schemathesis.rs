@@ -29,14 +29,15 @@ pub(crate) fn find() -> Option<PathBuf> {
     None
 }
 
-/// Configuration for all tests. Extra parameters are not treated as errors, because clients may send any headers.
+/// Configuration for all tests. Schemathesis must not add undeclared parameters as invalid input, because the server
+/// accepts requests with any headers.
 const BASE_CONFIG: &str = "[generation]\nallow-extra-parameters = false\n";
 
 /// Runs schemathesis against the server and blocks until it finishes. `configuration` supplies values that
 /// schemathesis cannot know, such as the ids of runs.
 #[track_caller]
 pub(crate) fn run(program: &Path, address: &str, configuration: &str, more: &[&str]) {
-    // schemathesis writes files to its working directory.
+    // The working directory is temporary, because schemathesis writes files to it.
     let dir = tempfile::tempdir().unwrap();
     let configuration = format!("{BASE_CONFIG}{configuration}");
     fs::write(dir.path().join("schemathesis.toml"), configuration).unwrap();

@@ -132,7 +132,7 @@ async fn late_readers_receive_all_events_in_order() {
         let service = service.clone();
         async move { all(&service, "a", 0).await }
     });
-    // Half of the events have been sent, which is more than are kept in memory.
+    // Waits until the first half of the events has been sent, which is more than are kept in memory.
     while counter.allowed.available_permits() > 0 {
         tokio::task::yield_now().await;
     }

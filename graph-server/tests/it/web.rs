@@ -27,12 +27,12 @@ impl Server {
         Self { address, end, ended }
     }
 
-    /// Requests that the server shut down.
+    /// Asks the server to shut down.
     pub(crate) fn end(&self) {
         self.end.send_replace(true);
     }
 
-    /// Requests that the server shut down, and waits until it has.
+    /// Asks the server to shut down and waits until it has stopped.
     pub(crate) async fn stop(self) {
         self.end();
         self.ended.await.unwrap();

@@ -29,7 +29,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Batch<'a> {
     pub(super) groups: Vec<Arc<WriteGroup>>,
-    /// The chain tips of the checkpoints in the batch.
+    /// The chain tips of each checkpoint in the batch, that is, the newest link of each of its fields.
     pub(super) tips: BTreeMap<&'a CheckpointKey, Arc<ChainTips>>,
     /// Whether the base of a checkpoint in the batch could not be found. The base is the checkpoint that the changes
     /// are relative to.
@@ -43,7 +43,7 @@ struct Planner<'a> {
     tips: BTreeMap<&'a CheckpointKey, Arc<ChainTips>>,
     /// Links that belong to the batch and are not in the database yet.
     planned: HashMap<i64, PlannedLink<'a>>,
-    /// Index of each record within its group. The first component of the key is the index of the group.
+    /// Index of each record in the `records` of its group. The first component of the key is the index of the group.
     slots: HashMap<(usize, CheckpointId, TaskId, &'a str), usize>,
     is_base_missing: bool,
 }
@@ -193,8 +193,8 @@ impl<'a> Planner<'a> {
                             Ok(bytes) => {
                                 (link.prev, depth, Cow::Owned(link.changes), LinkBody::Own(bytes))
                             }
-                            // A merged link would be too large, so the links stay separate. This only makes reading
-                            // slower.
+                            // The merged link would exceed the maximum size of a value, so the links stay separate.
+                            // Reads are then slower.
                             Err(CodecError::TooLarge { .. }) => (Some(tip), depth, alone, body),
                             Err(error) => return Err(error.into()),
                         }

@@ -318,7 +318,7 @@ mod tests {
         tokio::spawn(async move {
             let mut greeted = Vec::new();
             while let Ok((mut connection, _)) = server.accept().await {
-                // AuthenticationOk and ReadyForQuery.
+                // The messages `AuthenticationOk` and `ReadyForQuery`, which complete the login.
                 let _ = connection.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await;
                 greeted.push(connection);
             }

@@ -19,10 +19,12 @@ pub(super) struct WriteGroup {
     pub(super) thread: String,
     pub(super) namespace: String,
     pub(super) puts: Vec<Arc<EncodedCheckpoint>>,
-    /// The newest links of the fields at the first checkpoint's base, as assumed by the plan.
+    /// The newest link of each field at the base of the first checkpoint, as assumed by the plan. The base is the
+    /// checkpoint that the changes are relative to.
     pub(super) base_links: Option<Vec<i64>>,
     pub(super) fields: Vec<String>,
-    /// The newest link of each field, for each checkpoint in order.
+    /// Ids of the newest links, one per field: first those of the first checkpoint, then those of the second, and so
+    /// on.
     pub(super) links: Vec<i64>,
     pub(super) new: Vec<i64>,
     pub(super) prevs: Vec<Option<i64>>,

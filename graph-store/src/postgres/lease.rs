@@ -1,9 +1,9 @@
 //! Leases ensure that at most one run at a time works on a thread, across all machines.
 //!
-//! A lease is an advisory lock that is held by a session on the server. One session holds the locks of all threads
-//! that an open database has leased. The server releases the locks when the session ends, however it ends. Every
-//! write under a lease also checks the lease's token in the table `lease`. A holder that lost its session, and
-//! whose thread has since been taken over, can therefore no longer write.
+//! A lease is an advisory lock that is held by a session on the server. One session holds the locks of all threads that
+//! a database handle and its clones have leased. The server releases the locks when the session ends, for whatever
+//! reason. Every write under a lease also checks the lease's token in the table `lease`. A holder that lost its
+//! session, and whose thread has since been leased by another holder, can therefore no longer write.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -40,7 +40,7 @@ impl Postgres {
         thread: &str,
     ) -> Result<LeaseGuard, Failure<CheckpointError>> {
         self.leases().claim(thread).await?;
-        // From here on the lease is released on drop, even if the caller is cancelled.
+        // From here on, dropping `guard` releases the lease, even if the caller is cancelled.
         let (database, thread) = (self.clone(), thread.to_owned());
         let mut guard = LeaseGuard { database, thread, token: random(), must_release: true };
         // A session that has just ended may still appear open. The first attempt then fails, and a retry opens a new
@@ -72,7 +72,7 @@ impl Postgres {
         Ok(row.try_get(0)?)
     }
 
-    /// Returns the token for writing to a thread, if the thread is leased by this open database.
+    /// Returns the token for writing to a thread, if this database handle or one of its clones has leased the thread.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
         let token = self.leases().token(thread)?;
         // Detects a lost session early and reacquires its locks in the background. Each write triggers this until
@@ -92,8 +92,8 @@ impl Postgres {
         self.leases().runtime.clone()
     }
 
-    /// Returns the session that holds the locks. A new session reacquires the locks of all threads that are leased
-    /// by this open database.
+    /// Returns the session that holds the locks. A new session reacquires the locks of all threads that this database
+    /// handle and its clones have leased.
     async fn session(&self) -> Result<Arc<ClientWrapper>, PoolError> {
         let mut session = self.leases().session.lock().await;
         let open = match &mut *session {
@@ -118,7 +118,8 @@ impl Postgres {
         Ok(Session { client, missing: missing.collect(), last_attempt: None })
     }
 
-    /// Tries to reacquire the locks that a session lacks. Returns the locks that another session still holds.
+    /// Tries to reacquire the locks that a session lacks. Returns the threads whose locks it still lacks, with their
+    /// tokens.
     async fn reacquire_missing(&self, session: &Session) -> Result<Vec<(String, i64)>, PoolError> {
         let reacquire = self.sql("SELECT @.take_again($1, $2)");
         let reacquire = session.client.prepare_cached(&reacquire).await?;
@@ -127,7 +128,8 @@ impl Postgres {
             if self.leases().token(thread) != Some(*token) {
                 continue;
             }
-            // If another owner has taken over the thread meanwhile, the token check rejects our next write.
+            // The statement returns false if another session holds the lock, or if another owner has leased the thread
+            // in the meantime. In the second case, the token check rejects our next write.
             let row = session.client.query_one(&reacquire, &[&thread.as_bytes(), token]).await?;
             if !row.try_get::<_, bool>(0)? {
                 missing.push((thread.clone(), *token));
@@ -179,8 +181,8 @@ impl Drop for LeaseGuard {
             _done: done,
         };
         let token = self.token;
-        // The release is not awaited. If the thread is leased again in this open database, the new lease waits for
-        // the release.
+        // The release is not awaited. If the thread is leased again through this database handle, the new lease waits
+        // for the release.
         drop(
             self.database
                 .runtime()

@@ -1,4 +1,4 @@
-//! The threads that one open database has leased, and the session that holds their locks.
+//! The threads that a database handle and its clones have leased, and the session that holds their locks.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, sync::watch};
 /// Delay between attempts to reacquire a lock that the server still assigns to a lost session.
 const REACQUIRE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The threads leased by this open database.
+/// The threads that a database handle and its clones have leased.
 pub(super) struct Leases {
     // A tokio mutex, because one caller reconnects while the others wait.
     pub(super) session: tokio::sync::Mutex<Option<Session>>,
@@ -24,11 +24,11 @@ pub(super) struct Leases {
     pub(super) runtime: Handle,
 }
 
-/// The session that holds the locks.
+/// The session on the server that holds the locks of the leased threads.
 pub(super) struct Session {
     pub(super) client: Arc<ClientWrapper>,
-    /// Leased threads whose locks this session does not hold yet, because the server has not yet noticed that the
-    /// previous session was lost.
+    /// Leased threads, each with its token, whose locks this session does not hold yet. The usual reason is that the
+    /// server has not yet noticed the loss of the previous session.
     pub(super) missing: Vec<(String, i64)>,
     pub(super) last_attempt: Option<Instant>,
 }
@@ -53,7 +53,7 @@ pub(super) enum LeaseState {
 }
 
 impl Leases {
-    /// Panics if it is not called within a tokio runtime.
+    /// Creates a value without leases. Panics if it is called outside a tokio runtime.
     pub(super) fn new() -> Self {
         Self {
             session: tokio::sync::Mutex::default(),
@@ -70,8 +70,8 @@ impl Leases {
         }
     }
 
-    /// Claims a thread among the users of this open database. If the thread is being released, waits for the
-    /// release.
+    /// Claims a thread for one caller among the clones of this database handle. Fails with [`CheckpointError::Busy`] if
+    /// one of the clones has already leased or claimed it. If the thread is being released, waits for the release.
     pub(super) async fn claim(&self, thread: &str) -> Result<(), CheckpointError> {
         loop {
             let mut releasing = {

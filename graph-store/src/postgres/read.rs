@@ -178,7 +178,7 @@ impl Reader<'_> {
         query: &HistoryQuery,
     ) -> Result<Vec<(CheckpointRow, Body)>, Failure<CheckpointError>> {
         let mut found = Vec::new();
-        // This value is greater than any id.
+        // Without `before`, the query starts at the newest checkpoint, because this value is greater than any id.
         let mut before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
         let limit = query.limit.unwrap_or(usize::MAX);
         let page = match query.metadata.is_empty() && query.source.is_none() {

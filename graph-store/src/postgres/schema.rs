@@ -18,8 +18,8 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Accepts only plain names, which can be used in any statement. For other names, returns a description of the
-    /// problem.
+    /// Creates the schema. Accepts only names that are valid in every statement without escaping; for other names,
+    /// returns a description of the problem.
     pub(super) fn new(name: &str) -> Result<Self, String> {
         let plain = |it: char| it.is_ascii_alphanumeric() || it == '_';
         let fits = (1..=63).contains(&name.len())

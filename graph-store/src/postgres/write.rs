@@ -83,7 +83,8 @@ impl Writer {
         ops: &[WriteOp],
     ) -> Result<WriteOutcome, Failure<CheckpointError>> {
         let batch = Batch::plan(database, &self.tip_cache, &self.link_ids, ops).await?;
-        // A single write is always sent, because only the database knows whether it is already stored.
+        // A single write is sent even if its base is missing, because the write may already be stored, which only the
+        // database knows.
         if batch.is_base_missing && ops.len() > 1 {
             return Ok(WriteOutcome::Stale);
         }

@@ -30,7 +30,7 @@ const MAX_STATEMENTS: usize = 2;
 const MAX_FULL_STATEMENTS: usize = 8;
 /// Maximum number of groups per statement.
 const MAX_GROUPS: usize = 16;
-/// The permitted numbers of groups per statement. A short list limits the number of prepared statements.
+/// The permitted numbers of groups per statement. Each number needs its own prepared statement, so the list is short.
 const STATEMENT_SIZES: [usize; 8] = [MAX_GROUPS, 12, 8, 6, 4, 3, 2, 1];
 
 /// The number of statements in flight, and the groups that are waiting to be sent.
@@ -76,7 +76,7 @@ impl WriteQueue {
         match answered {
             Some(answered) => match answered.await {
                 Ok(answer) => Ok(answer?),
-                // The runtime that would have stored the group has shut down.
+                // The runtime that would have stored the group has shut down, so the caller stores the group itself.
                 Err(_) => Ok(store_alone(database, group).await?),
             },
             None => {
@@ -117,7 +117,7 @@ struct QueueDrainer {
 }
 
 impl QueueDrainer {
-    /// Spawns a task that drains the queue. The caller has already counted the task as in flight.
+    /// Spawns a task that drains the queue. The caller has already counted the task in `in_flight`.
     fn start(queue: Arc<WriteQueue>, database: &Postgres) {
         let drainer = Self { queue, is_finished: false };
         let (runtime, database) = (database.runtime(), database.clone());
@@ -127,7 +127,8 @@ impl QueueDrainer {
     async fn run(mut self, database: &Postgres) {
         while let Some(groups) = self.next() {
             store_together(database, groups).await;
-            // Gives callers that have just received an answer the chance to queue their next write first.
+            // Lets callers that have just received an answer queue their next write before the next statement is
+            // assembled.
             tokio::task::yield_now().await;
         }
     }

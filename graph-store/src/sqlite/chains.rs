@@ -127,7 +127,8 @@ impl<'a> LinkTable<'a> {
                 let link = chain::compact(before, change, depth);
                 match self.codec.encode(|| format!("field `{field}`"), &link.changes) {
                     Ok(body) => (link.prev, depth, body),
-                    // A merged link would be too large, so the links stay separate. This only makes reading slower.
+                    // The merged link would exceed the maximum size of a value, so the links stay separate. Reads are
+                    // then slower.
                     Err(CodecError::TooLarge { .. }) => (Some(tip), depth, encoded),
                     Err(error) => return Err(error.into()),
                 }

@@ -24,7 +24,7 @@ pub(super) fn copy_thread(
     if !exists(connection, from)? {
         return Err(CheckpointError::UnknownThread { thread: from.to_owned() }.into());
     }
-    // The target may have records for checkpoints that were never stored.
+    // The target has no checkpoints, but may have records for checkpoints that were never stored.
     delete_thread(connection, to)?;
     for namespace in namespaces(connection, from)? {
         copy_namespace(connection, namespace, to)?;

@@ -163,10 +163,11 @@ struct Inner {
     path: PathBuf,
     settings: Settings,
     codec: Codec,
-    // The next three fields are dropped in this order, because the connection that closes last copies the WAL into
-    // the file, and other processes may take over our threads only after everything is written.
+    // Fields are dropped in declaration order, and the order of the next three matters: the readers close first; then
+    // the writer closes, which as the last connection copies the WAL into the file; then `owner` releases its lock,
+    // which lets other processes take over our threads.
     //
-    // The std mutex is locked only while a connection is taken from the pool or returned to it.
+    // The mutex of `readers` is locked only while a connection is taken from the pool or returned to it.
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     owner: Owner,
@@ -202,7 +203,8 @@ impl Sqlite {
         &self.0.owner
     }
 
-    /// Returns the writer, for work that may change threads. All other work uses [`write`](Self::write).
+    /// Returns the writer, for work that may change threads and must therefore keep the writer's cache consistent. All
+    /// other work uses [`write`](Self::write).
     pub(super) fn writer(&self) -> &Writer {
         &self.0.writer
     }

@@ -58,7 +58,8 @@ pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::CannotOpen) => "; check that its directory exists and is writable",
         Some(ErrorCode::DatabaseCorrupt) => DAMAGED,
         Some(_) => "",
-        // A column has a type that we never write, or a statement does not match the table definitions.
+        // These errors mean that a stored value has a type that we never write, or that the tables are not those we
+        // created.
         None => match error {
             rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::FromSqlConversionFailure(..)

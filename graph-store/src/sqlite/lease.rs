@@ -1,9 +1,9 @@
 //! Leases ensure that at most one run at a time works on a thread, across all processes.
 //!
-//! A lease is a row that contains the name of its owner. An owner is an open database. Its name is part of the name
-//! of a file next to the database, the owner file, which the owner keeps locked for as long as the database is
-//! open. The operating system releases the lock when the process ends, however it ends, so the leased threads
-//! become available immediately; there is no lease timeout to wait for.
+//! A lease is a row that contains the name of its owner. An owner is a database handle together with its clones. The
+//! owner's name is part of the name of a file next to the database, the owner file, which the owner keeps locked for as
+//! long as it has the database open. The operating system releases the lock when the process ends, for whatever reason,
+//! so the leased threads become available immediately; there is no lease timeout to wait for.
 
 use std::{collections::hash_map::Entry, path::Path};
 
@@ -30,8 +30,8 @@ pub(super) fn acquire(
         .prepare_cached("SELECT owner FROM lease WHERE thread = ?1")?
         .query_row([thread], |row| row.get(0))
         .optional()?;
-    // A row with our own name is left over from a failed release, because [`LeaseGuard::claim`] has already
-    // rejected threads that are leased by this open database.
+    // A row with our own name can only be left over from a failed release, because [`LeaseGuard::claim`] has already
+    // rejected threads that this owner has leased.
     if holder.is_some_and(|it| it != owner && is_alive_else_remove(database, &it)) {
         return Err(CheckpointError::Busy { thread: thread.to_owned() }.into());
     }
@@ -83,7 +83,8 @@ pub(super) struct LeaseGuard {
 }
 
 impl LeaseGuard {
-    /// Claims the thread within this open database. Returns `None` if this open database has already leased it.
+    /// Claims the thread for one caller among the clones of this database handle. Returns `None` if one of the clones
+    /// has already claimed or leased it.
     pub(super) fn claim(database: &Sqlite, thread: &str) -> Option<Self> {
         // Tokens are random instead of sequential, because a lease row may be deleted and inserted again, and must
         // then have a different token.

@@ -1,4 +1,4 @@
-//! The owner of leases: an open database with a locked file next to it.
+//! The owner of leases: a database handle with its clones, identified by a locked file next to the database.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use std::{
 
 use crate::error::OpenError;
 
-/// The identity under which other processes know this open database, and the threads that it has leased.
+/// The identity under which other processes know this database handle, and the threads that the handle has leased.
 #[derive(Debug)]
 pub(super) struct Owner {
     name: String,
@@ -34,8 +34,8 @@ impl Owner {
                 Ok(file)
             };
             match locked() {
-                // Another process may have found the file before it was locked, and may have removed it as
-                // orphaned.
+                // Another process found the file before it was locked, and removed it as orphaned. The loop then
+                // creates a file with another name.
                 Ok(_) if !path.exists() => {}
                 Ok(file) => return Ok(Self { name, path, _file: file, tokens: Mutex::default() }),
                 Err(source) => return Err(OpenError::OwnerFile { path, source }),
@@ -52,7 +52,7 @@ impl Owner {
         self.lock().get(thread).copied()
     }
 
-    /// Locks the tokens of the leased threads.
+    /// Locks the map from leased threads to their lease tokens.
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, i64>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -62,7 +62,7 @@ pub(super) fn list(
         "SELECT id, tips, body, records FROM checkpoint
          WHERE namespace = ?1 AND id < ?2 ORDER BY id DESC",
     )?;
-    // This value is greater than any id.
+    // Without `before`, the query starts at the newest checkpoint, because this value is greater than any id.
     let before = query.before.map_or([0xff; 16], CheckpointId::to_bytes);
     let mut rows = select.query(params![namespace, before])?;
     let mut links = LinkTable::new(connection, codec);

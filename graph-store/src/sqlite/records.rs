@@ -1,8 +1,8 @@
 //! Task records: the events of the tasks in the step that follows a checkpoint.
 //!
 //! Records form a chain, like the changes to a field, and the checkpoint's row points to the newest record.
-//! Appending a record requires no search: if several records have the same slot, the reader decides which of them
-//! counts.
+//! Appending a record requires no search: if several records have the same slot, the reader decides which of them is
+//! valid.
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, TaskRecord};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -44,8 +44,8 @@ pub(super) fn add<'a>(
     Ok(false)
 }
 
-/// Appends records to a stored checkpoint whose newest record is `before`. Returns the newest record after the
-/// append.
+/// Appends records to a stored checkpoint. `before` is the id of its newest record so far; the returned id is that of
+/// its newest record afterwards.
 pub(super) fn append<'a>(
     connection: &Connection,
     namespace: i64,
@@ -74,7 +74,8 @@ fn add_links<'a>(
     Ok(newest)
 }
 
-/// Removes and returns the records that were stored before their checkpoint. Called when that checkpoint is stored.
+/// Returns the id of the newest record that was stored for `checkpoint` before the checkpoint itself, and removes the
+/// checkpoint's entry from the table `early`. Called when the checkpoint is stored.
 pub(super) fn take_early(
     session: &mut Session,
     namespace: i64,
@@ -104,7 +105,7 @@ fn early(
         .optional()
 }
 
-/// Reads the records of a checkpoint, starting at the newest one.
+/// Reads the records of a checkpoint by following their chain back from the record `newest`.
 pub(super) fn read(
     connection: &Connection,
     codec: &Codec,

@@ -144,8 +144,9 @@ pub(super) fn of_thread(
     Ok(sum)
 }
 
-/// Measures the stored data of the selected checkpoints. `links` counts all links that they need. Links that are
-/// neither bodies nor records are changes to fields.
+/// Measures the stored data of the selected checkpoints. `links` is the number and the total size of all links that the
+/// checkpoints need. The result counts bodies and records separately from the remaining links, which hold changes to
+/// fields.
 fn sizes(
     connection: &Connection,
     which: &str,

@@ -67,8 +67,8 @@ impl SqliteStore {
 
     /// Indexes all items that are put from now on, so that they can be searched with a query.
     ///
-    /// Items whose vectors have a different dimension are treated as if they had no vectors, until they are put
-    /// again.
+    /// Stored items whose vectors do not have the dimension of `index` are treated as if they had no vectors, until
+    /// they are put again.
     pub fn with_index(mut self, index: IndexConfig) -> Self {
         self.settings = self.settings.with_index(index);
         self

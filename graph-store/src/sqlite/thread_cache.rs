@@ -39,7 +39,7 @@ pub(super) struct ThreadCache {
     data_version: Option<i64>,
     tokens: RecentMap<String, i64>,
     namespaces: RecentMap<(String, String), NamespaceState>,
-    /// Whether there may be records that were stored before their checkpoint.
+    /// Whether there may be records that were stored before their checkpoint. `None` if this has not been read yet.
     has_early: Option<bool>,
 }
 

@@ -220,7 +220,8 @@ impl Shared {
     fn try_begin(&self, connection: &Connection) -> bool {
         let is_set = connection.busy_timeout(Duration::ZERO).is_ok();
         let begun = is_set && begin(connection).is_ok();
-        // Setting the timeout cannot fail. It does not affect this transaction, which no longer waits for a lock.
+        // Restores the timeout for later transactions; a transaction that has begun waits for no lock. Setting the
+        // timeout cannot fail.
         let _ = connection.busy_timeout(self.busy_timeout);
         begun
     }
@@ -391,7 +392,7 @@ mod tests {
     fn writer() -> (TempDir, Writer) {
         let dir = tempfile::tempdir().unwrap();
         let connection = Connection::open(dir.path().join("file.db")).unwrap();
-        // Without synchronization, commits are fast on any disk.
+        // `synchronous = OFF` skips `fsync`, so that commits are fast on any disk.
         let set_up =
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; CREATE TABLE t (n INTEGER)";
         connection.execute_batch(set_up).unwrap();
@@ -450,13 +451,14 @@ mod tests {
         let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         runtime.block_on(async {
             write_until_inline(&writer).await;
-            // Expected: a job that fails is measured too.
+            // Expected: the duration of a job that fails is measured too.
             let slow = |_: &mut Session| {
                 thread::sleep(Duration::from_millis(10));
                 Err::<(), _>(Failure::Rejected(()))
             };
             assert!(writer.write(slow, true).await.is_err());
-            // It takes 23 reductions by one eighth for 10 ms to fall below half a millisecond.
+            // It takes 23 reductions by one eighth for 10 ms to fall below half a millisecond, so 20 more commits count
+            // as slow.
             for _ in 0..20 {
                 assert!(runs_on_writer_thread(&writer, WRITE, true).await);
             }

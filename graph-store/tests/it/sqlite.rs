@@ -373,7 +373,8 @@ async fn changed_and_cyclic_chains_are_reported_as_damaged() {
         let saver = dir.saver();
         keep_diary(&saver, "diary", 5).await;
         let file = rusqlite::Connection::open(dir.path()).unwrap();
-        // The newest change to a field has a predecessor. The body of a checkpoint does not.
+        // Damages the newest change to a field that has a predecessor. Bodies have no predecessor, and records have
+        // depth 0.
         let changed = format!(
             "UPDATE link SET {change} WHERE id = (
                  SELECT max(id) FROM link WHERE prev IS NOT NULL AND depth > 0
@@ -517,7 +518,8 @@ async fn sixteen_concurrent_threads_keep_their_own_states() {
     assert_eq!(saver.sizes().await.unwrap().threads, 16);
 }
 
-/// Runs are not disturbed by pruning and vacuuming, whether in the same open database or in another one.
+/// Runs are not disturbed by pruning and vacuuming, whether these use the same database handle as the runs or another
+/// handle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_and_cleanup_do_not_disturb_each_other() {
     let dir = TestDir::new();

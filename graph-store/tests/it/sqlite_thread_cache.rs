@@ -15,7 +15,7 @@ use crate::checkpoints::new_checkpoint;
 
 const THREADS: [&str; 3] = ["a", "b", "c"];
 
-/// An operation on a thread, executed by one of two open databases.
+/// An operation on a thread, made through one of two handles that are open on the same file.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     /// Stores a checkpoint that builds on the checkpoint `base`, or on the newest checkpoint if `base` is `None`.
@@ -57,7 +57,7 @@ async fn ids(saver: &impl Checkpointer, thread: &str) -> Vec<CheckpointId> {
     history.into_iter().map(|it| it.key.id).collect()
 }
 
-/// Applies an operation, using checkpoint ids from the model. Returns an error as text.
+/// Applies an operation. `known` contains the ids of the thread's checkpoints, newest first. Returns an error as text.
 async fn apply(
     saver: &impl Checkpointer,
     known: &[CheckpointId],
@@ -100,7 +100,7 @@ async fn apply(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Two databases that are open on one file and used alternately behave like an in-memory saver.
+    /// Two handles that are open on one file and used alternately behave like an in-memory saver.
     #[test]
     fn two_writers_never_use_stale_cache_entries(
         operations in prop::collection::vec((operation(), 0..THREADS.len(), any::<bool>()), 1..=40),
@@ -189,7 +189,7 @@ async fn the_wal_stays_short_while_one_thread_writes() {
         saver.put(put("thread", id, head, change)).await.unwrap();
         head = Some(id);
     }
-    // The test has written 40 MB through the WAL.
+    // The test has written 40 MB. The WAL stays smaller only if it is regularly copied into the file and reused.
     let wal_bytes = fs::metadata(path.with_extension("db-wal")).unwrap().len();
     assert!(wal_bytes < 12 << 20, "{wal_bytes} bytes");
 }

@@ -82,7 +82,8 @@ struct TaskInterrupt {
 }
 
 impl GraphBuilder {
-    /// Sets the generation of the enclosing task or run. If it is new, the graph is being resumed or started again.
+    /// Sets the generation to which the next events of this graph belong. If it differs from the previous one, the
+    /// enclosing task or run has been started again, so this graph is being resumed or restarted.
     pub(super) fn set_generation(&mut self, generation: u64) {
         if self.generation != generation {
             (self.generation, self.is_resuming) = (generation, true);
@@ -113,16 +114,16 @@ impl GraphBuilder {
         self.step_mut(number).state = Some(state);
     }
 
-    /// Handles a checkpoint. A state that was reported before the first checkpoint is the state with which the
-    /// graph resumes, and not the result of its next step.
+    /// Handles a checkpoint. If the graph reported a state before its first checkpoint, removes this state from the
+    /// next step, because it is the state with which the graph resumes and not the result of that step.
     pub(super) fn on_checkpoint(&mut self, number: i64, source: Source) {
         let shown = self.early_state_step.take().filter(|it| *it == number + 1);
         let next = if std::mem::replace(&mut self.saw_checkpoint, true) { None } else { shown };
         let next = next.and_then(|it| self.find_step(it));
         let Some(state) = next.and_then(|it| it.state.take()) else { return };
-        // A nested graph continues even if its events are not read, so the event that reported this state may have
-        // been lost in an earlier run. The state of the root also changes when a command is applied between steps,
-        // which does not count as a step.
+        // The removed state may be the result of step `number`. A nested graph continues even if its events are not
+        // read, so the event that reported this result may have been lost in an earlier run. The state of the root also
+        // changes when a command is applied between steps; such a state is not the result of a step.
         let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
         let before = before.find_map(|it| it.state.as_ref());
         if self.is_restarted && source == Source::Loop && before != Some(&state) {
@@ -182,8 +183,8 @@ impl StepBuilder {
     }
 
     fn finish(mut self) -> StepTrace {
-        // Tasks that are triggered by edges come before tasks with sent payloads. The engine starts them in the
-        // opposite order.
+        // Tasks that are triggered by edges come before tasks with sent payloads. The engine starts the tasks with sent
+        // payloads first.
         self.tasks.sort_by_key(|it| it.sent);
         let tasks = self.tasks.into_iter().map(TaskBuilder::finish).collect();
         StepTrace { step: self.number, tasks, state: self.state }
@@ -227,7 +228,8 @@ impl TaskBuilder {
         self.interrupts = previous.interrupts.clone();
         self.graphs = std::mem::take(&mut previous.graphs);
         self.previous = match (previous.has_events, previous.previous.take()) {
-            // `previous` was started but had no further events, so the result before it is more complete.
+            // `previous` was started but had no further events, so the result of the execution before it is more
+            // complete.
             (false, Some(before)) => Some(before),
             _ => Some(Box::new(previous)),
         };
@@ -330,7 +332,7 @@ impl TaskBuilder {
             self.graphs.retain(|it| it.1.generation == self.generation);
         }
         // Graphs that a node runs concurrently arrive in an arbitrary order. They are sorted by the number in their
-        // namespace.
+        // namespace; comparing lengths first puts 10 after 9. Graphs of the error handler come last.
         let own_namespace = format!("{}:{}", self.node, self.id);
         self.graphs.sort_by_cached_key(|(namespace, _)| {
             let by_handler = namespace.contains(':') && !namespace.contains(&own_namespace);

@@ -65,7 +65,7 @@ fn compare_graphs(
                 compare_steps(&outer.enter(nth, a.step), a, b)
             }
             (a, b) => {
-                // The lower number belongs to the step that the other run does not have.
+                // Steps are sorted by number, so the step with the lower number exists in only one of the two runs.
                 let number = a.iter().chain(&b).map(|it| it.step).min().unwrap_or_default();
                 let nodes = |it: Option<&StepTrace>| it.filter(|it| it.step == number).map(nodes);
                 let path = outer.enter(nth, number);

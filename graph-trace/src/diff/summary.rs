@@ -108,7 +108,7 @@ impl DiffSummary {
         for (nth, (a, b)) in a.graphs.iter().zip(&b.graphs).enumerate() {
             self.graphs(path, nth + 1, a, b, false);
         }
-        // If a task's own actions differ, it counts in addition to the tasks inside it.
+        // Counts the task itself if its own actions differ, or if no task inside it was counted.
         let without_graphs = |it: &TaskTrace| TaskTrace { graphs: Vec::new(), ..it.clone() };
         if self.tasks == before
             || compare_actions(path, &without_graphs(a), &without_graphs(b)).is_some()

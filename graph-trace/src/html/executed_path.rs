@@ -52,7 +52,7 @@ pub(super) fn of(trace: &Trace, drawing: &Drawing) -> ExecutedPath {
 struct Walker<'a> {
     /// Outgoing edges of each node.
     edges: BTreeMap<&'a str, Vec<&'a DrawnEdge>>,
-    /// Nodes that may run long after their predecessors.
+    /// Deferred nodes, which may run many steps after their predecessors.
     deferred: BTreeSet<&'a str>,
     /// Ids of the end nodes.
     ends: BTreeSet<&'a str>,

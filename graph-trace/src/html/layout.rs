@@ -116,7 +116,7 @@ fn merge_edges(drawing: &Drawing, executed: &ExecutedPath) -> Vec<MergedEdge> {
         merged.sends |= edge.sends;
         merged.labels.extend(edge.label.clone());
     }
-    // Commands may have taken edges that are not in the drawing.
+    // Adds the edges that commands have taken and that are not in the drawing.
     let known: Vec<_> = drawing.nodes.iter().map(|it| it.id.as_str()).collect();
     for (from, to) in executed.edges.keys() {
         if known.contains(&from.as_str()) && known.contains(&to.as_str()) {

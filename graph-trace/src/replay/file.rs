@@ -34,7 +34,7 @@ pub struct Recording {
 pub struct RecordedCall {
     /// Location at which the call was made: a path of steps, nodes and graphs.
     pub call_site: String,
-    /// Name and key of the call.
+    /// Full key of the call: its name, followed by the key that the caller passed.
     pub key: String,
     /// Outcome of the call.
     pub outcome: CallOutcome,
@@ -69,7 +69,7 @@ impl CallOutcome {
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read or written.
-    #[error("{path}: {source}")]
+    #[error("cannot read or write recording {path}: {source}")]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -85,11 +85,11 @@ pub enum RecordingError {
         source: serde_json::Error,
     },
     /// The file is truncated.
-    #[error("the recording is incomplete, because the run was aborted; record it again")]
+    #[error("the recording is incomplete, because the run was aborted; record the run again")]
     Incomplete,
     /// The file has an unsupported format version.
     #[error(
-        "the recording has format version {0}, but only version {VERSION} is supported; record it again"
+        "the recording has format version {0}, but only version {VERSION} is supported; record the run again"
     )]
     Version(u32),
     /// The trace cannot be encoded as JSON.
@@ -107,7 +107,7 @@ struct FirstLine {
     header: Header,
 }
 
-/// A call as stored in the file. To keep lines short, rarely used fields are omitted unless they are set.
+/// A call as stored in the file. Fields that are not set are omitted to keep lines short.
 #[derive(Serialize, Deserialize)]
 struct CallLine {
     at: String,
@@ -211,7 +211,8 @@ fn parse_line<T: DeserializeOwned>((nth, line): (usize, &str)) -> Result<T, Reco
     serde_json::from_str(line).map_err(|source| RecordingError::Line { line: nth + 1, source })
 }
 
-/// Compares call sites so that they are ordered as a run reaches them. Numbers are compared by value.
+/// Compares two call sites for sorting in the order in which a run reaches them. Numbers in them are compared by value,
+/// so step 10 comes after step 9.
 pub(super) fn compare_call_sites(a: &str, b: &str) -> Ordering {
     chunks(a).cmp(chunks(b))
 }

@@ -41,7 +41,7 @@ pub async fn record_to<S: State, C: Send + Sync + 'static>(
 /// its own journal. These calls are recorded only by a recorder that was present when they were made.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    // A std mutex, because it is only locked briefly and never across an await.
+    // A std mutex suffices, because it is locked briefly and never across an await.
     calls: Mutex<Vec<RecordedCall>>,
 }
 

@@ -22,7 +22,7 @@ pub struct Replayer {
     calls: Vec<RecordedCall>,
     /// Indices of the calls at each call site, in the recorded order.
     by_call_site: BTreeMap<String, Vec<usize>>,
-    // A std mutex, because it is only locked briefly and never across an await.
+    // A std mutex suffices, because it is locked briefly and never across an await.
     state: Mutex<ReplayState>,
 }
 
@@ -62,8 +62,8 @@ impl Replayer {
         access(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the recorded call that was expected instead. This is the first call at the call site with the same
-    /// name, or else the next call at the call site.
+    /// Returns the recorded call that was expected instead. Of the recorded calls at the call site that have not been
+    /// replayed yet, this is the first one with the same name, or else the first one.
     fn expected(&self, call: EffectCall<'_>, replayed: &[bool]) -> Option<usize> {
         let open = || {
             self.by_call_site.get(call.task_path).into_iter().flatten().filter(|it| !replayed[**it])

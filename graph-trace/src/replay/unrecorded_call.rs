@@ -10,10 +10,10 @@ use crate::text::plural;
 pub struct UnrecordedCall {
     /// Location at which the call was made.
     pub call_site: String,
-    /// Name of the call, followed by its key.
+    /// Full key of the call: its name, followed by the key that the caller passed.
     pub key: String,
-    /// The recorded call that was expected instead. This is the first call at the call site with the same name, or
-    /// else the next call at the call site.
+    /// The recorded call that was expected instead. Of the recorded calls at the call site that had not been replayed
+    /// yet, this is the first one with the same name, or else the first one.
     pub expected: Option<String>,
     /// How often the recording contains this call at this call site. If the number is greater than 0, all these
     /// recorded calls have already been replayed.

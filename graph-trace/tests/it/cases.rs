@@ -213,7 +213,7 @@ async fn each_execution_of_a_stateful_graph_is_a_separate_trace() {
     let thread = graph.thread("t", TestEnv::default());
     let first = record_thread(&thread, Log::default()).await;
     let both = first.then(&thread, Log::default()).await;
-    // The second execution continues the step numbers of the first one, but has a separate graph trace.
+    // The second execution of the subgraph continues the step numbers of the first one, but has a separate graph trace.
     check(
         &both.trace,
         r#"input {"lines":[]}

@@ -160,8 +160,8 @@ async fn drive(
     Some(events.finish().await)
 }
 
-/// Waits until the runtime has no tasks left. A process that has crashed would not continue concurrently with the
-/// next run either.
+/// Waits until the runtime has no tasks left, so that the aborted run does not continue concurrently with the next one.
+/// After a real crash, the aborted run could not continue either.
 async fn wait_for_all_tasks() {
     while Handle::current().metrics().num_alive_tasks() > 0 {
         tokio::time::sleep(Duration::from_micros(50)).await;

@@ -136,7 +136,7 @@ impl Browser {
 
     /// Returns the problems that the page has reported: errors, policy violations and console output.
     pub(crate) fn problems(&mut self) -> Vec<String> {
-        // Messages that are still pending are received before the answer.
+        // Waits for an answer to a command, because all messages that are still pending arrive before it.
         self.eval("new Promise((done) => setTimeout(done, 50))");
         let methods = ["Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"];
         let problems =

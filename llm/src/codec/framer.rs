@@ -17,8 +17,8 @@ pub(crate) enum Framing {
     Lines,
 }
 
-/// Splits bytes into events, independently of how the bytes are chunked. Of each event, only the data is kept, because
-/// the data repeats the name of the event where it matters.
+/// Splits bytes into events, independently of how the bytes are chunked. Keeps only the data of each event. The name of
+/// the event is dropped, because the data repeats it where it matters.
 #[derive(Debug)]
 pub(crate) struct EventFramer {
     framing: Framing,

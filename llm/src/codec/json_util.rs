@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::call_error::CallError;
 use crate::{ErrorKind, excerpt};
 
-/// Maximum number of characters to keep of a provider's text. After secrets are redacted, an error message is truncated
-/// again to a much lower limit, so a secret that is cut off at this limit does not appear in the message.
+/// Maximum number of characters to keep of a provider's text. A secret that is cut in two at this limit is not
+/// redacted. It never appears in an error message, because messages are truncated to a much lower limit after the
+/// redaction.
 const MAX_CHARS: usize = 16 << 10;
 
 /// Parses the JSON of a response body or of an event.

@@ -177,7 +177,8 @@ fn message(body: &Value, error: &Value) -> String {
         [&error["message"], error, &body["message"], &body["detail"], &body["detail"][0]["msg"]];
     let text = candidates.into_iter().find_map(Value::as_str);
     let text = text.map_or_else(|| body.to_string(), str::to_owned);
-    // The message of a router only says that an upstream provider failed, so the upstream message is appended.
+    // The message of a router such as OpenRouter only says that another provider failed, so that provider's message is
+    // appended.
     match error["metadata"]["raw"].as_str() {
         Some(raw) => format!("{text}: {raw}"),
         None => text,

@@ -40,7 +40,7 @@ pub(super) fn plain(schema: &Value) -> Value {
     schema
 }
 
-/// Encodes a schema for OpenAI's APIs. It is strict if the dialect can express it.
+/// Encodes a schema for OpenAI's APIs. Uses strict mode if strict mode can express the schema.
 pub(super) fn openai_schema(Schema { name, schema }: &Schema) -> Value {
     match adapt(schema, Dialect::OpenAi) {
         Some(schema) => json!({ "name": name, "strict": true, "schema": schema }),
@@ -51,7 +51,8 @@ pub(super) fn openai_schema(Schema { name, schema }: &Schema) -> Value {
 impl Dialect {
     fn schema(self, schema: &Value) -> Option<Value> {
         let Value::Object(given) = schema else {
-            // A boolean schema, which allows either everything or nothing. Only Gemini supports it.
+            // A schema that is not an object is a boolean, which allows either everything or nothing. Only Gemini
+            // supports it.
             return (self == Self::Gemini).then(|| schema.clone());
         };
         if let (Some(to), true) = (given.get("$ref"), self != Self::Gemini) {

@@ -89,8 +89,9 @@ impl StreamReader {
 
     fn detect_form(&mut self, bytes: &[u8]) {
         let BodyForm::Unknown = self.form else { return };
-        // A stream of server-sent events never starts with a brace or a bracket, so a body that does is a whole response.
-        // A stream with one JSON value per line starts with a brace too and cannot be distinguished from a response.
+        // A stream of server-sent events never starts with a brace or a bracket, so a body that does is a whole
+        // response. A stream with one JSON value per line also starts with a brace, so such a body is always read as a
+        // stream.
         self.form = match bytes.iter().find(|it| !it.is_ascii_whitespace()) {
             None => BodyForm::Unknown,
             Some(b'{' | b'[') if self.protocol.framing() == Framing::Sse => {

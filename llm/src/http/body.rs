@@ -83,7 +83,7 @@ impl Body {
     /// Reads the rest of the body and discards it, so that the connection can be reused.
     pub(super) async fn drain(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.next().await {} };
-        // After a timeout, dropping the body closes the connection.
+        // Ignore a timeout, because dropping the body then closes the connection.
         let _ = timeout(DRAIN_TIMEOUT, rest).await;
     }
 

@@ -58,9 +58,9 @@ fn tls_config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     if let Some(config) = SYSTEM.get() {
         return Ok(config.clone());
     }
-    // The system's certificates may include a company's own certificate authority, which the company's proxy may
-    // use to sign certificates. System updates remove authorities that are no longer trusted, so this program need
-    // not be rebuilt for that.
+    // Trusts the system's certificates instead of a list that is built into this program. They may include the
+    // certificate authority of a company, whose proxy signs certificates with it. System updates remove authorities
+    // that are no longer trusted, without a new build of this program.
     let config = builder.with_platform_verifier()?.with_no_client_auth();
     Ok(SYSTEM.get_or_init(|| config).clone())
 }

@@ -86,7 +86,8 @@ fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<S
     for (_, value) in base.query_pairs() {
         secrets.push(value.into_owned());
     }
-    // The values are also secret in the form in which the URL contains them, because they may be percent-encoded there.
+    // Adds the query values again in the form in which the URL contains them, because they may be percent-encoded
+    // there.
     let written = base.query().into_iter().flat_map(|it| it.split('&'));
     secrets.extend(written.filter_map(|it| Some(it.split_once('=')?.1.to_owned())));
     secrets.extend(base.password().map(str::to_owned));

@@ -23,9 +23,10 @@ use crate::{
 /// calls together therefore stay within the limits as long as no call uses more than its estimate. Usage beyond an
 /// estimate is charged too and leaves less for later calls.
 ///
-/// If a call does not fit only because of the reservations of concurrent calls, it waits until they are released.
-/// Waiting calls are served in order of arrival. If a call does not fit in addition to the amount already spent, it
-/// fails with [`ErrorKind::Budget`]. So does a call with an unknown price if the budget limits money.
+/// If the budget does not cover a call only because of the reservations of concurrent calls, the call waits until
+/// enough of them are released. Waiting calls are served in order of arrival. If the budget does not cover a call on
+/// top of the amount already spent, the call fails with [`ErrorKind::Budget`]. If the budget limits money, a call with
+/// an unknown price fails with the same error.
 ///
 /// A call whose actual cost is unknown is charged its full reservation. This applies to calls that are dropped, that
 /// fail after the provider may have started to answer, or whose provider reports no usage.
@@ -97,8 +98,8 @@ impl Budget {
         lock(&self.shared.account).spent()
     }
 
-    /// Reserves the maximum cost of a call. Waits for the call's turn, and then until the call fits in addition to
-    /// the calls in flight.
+    /// Reserves the maximum cost of a call. Waits for the call's turn, and then until the budget covers the call on top
+    /// of the calls in flight.
     async fn reserve(&self, model: ModelId, request: &Request) -> Result<Reservation<'_>, Error> {
         let amount = self.max_cost(&model, request)?;
         let _turn = self.shared.queue.lock().await;

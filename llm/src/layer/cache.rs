@@ -19,9 +19,9 @@ const FIELD: &str = "response";
 impl Llm {
     /// Answers repeated requests from a cache.
     ///
-    /// Accepts any cache for node results: in memory, in a SQLite file, or in PostgreSQL. Responses are stored under
-    /// the node name `llm:provider/model`; use this name to clear them. Only complete responses are stored, not those
-    /// that reached the token limit.
+    /// Accepts any cache that graphs use for the results of their nodes: in memory, in a SQLite file, or in PostgreSQL.
+    /// Responses are stored under the node name `llm:provider/model`; use this name to clear them. Only complete
+    /// responses are stored, not those that reached the token limit.
     ///
     /// A cached response reports zero tokens and zero cost.
     pub fn cache(self, cache: Arc<dyn Cache>) -> Self {

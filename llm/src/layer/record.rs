@@ -82,7 +82,7 @@ struct RecordingFile {
     contents: Contents,
     occurrences: Occurrences,
     /// Appends new calls. `None` in mode [`RecordMode::Replay`].
-    // A std mutex suffices, because it is locked while a line is written and never across an await.
+    // A std mutex suffices, because it is locked only while a line is written and never across an await.
     writer: Option<Mutex<Writer>>,
 }
 

@@ -14,7 +14,8 @@ const BEARER: (&str, usize) = ("bearer ", 8);
 
 /// Redacts registered secrets and text that looks like an API key.
 ///
-/// Redaction is idempotent. A request that quotes a redacted response is therefore found in a replay.
+/// Redaction is idempotent. A request that quotes a response therefore has the same redacted form whether the response
+/// was redacted or not, so a replay finds it.
 #[derive(Clone, Default)]
 pub(super) struct Redaction {
     /// Registered secrets, longest first, because a secret may contain a shorter one.
@@ -89,7 +90,7 @@ impl Redaction {
         if let Some(secret) = self.secrets.iter().find(|it| text.starts_with(it.as_str())) {
             return Some((0, secret.len()));
         }
-        // Text inside a longer word, for example in base64, is not an API key.
+        // A key prefix inside a longer word, for example in base64 text, does not start an API key.
         if before.is_some_and(|it| it.is_alphanumeric() || matches!(it, '-' | '_' | '+' | '/')) {
             return None;
         }

@@ -13,7 +13,8 @@ pub(super) struct AnswerText {
 impl AnswerText {
     /// Appends the bytes of a token. Returns whether the text now contains a stop sequence.
     pub(super) fn push(&mut self, bytes: &[u8], stop: &[String]) -> bool {
-        // A stop sequence may start in an earlier token, but never in text that has already been emitted.
+        // The search below starts at the end of the emitted text: a stop sequence may start in an earlier token, but
+        // never in text that has already been emitted.
         self.pending.extend(bytes);
         self.decode_pending();
         let found = stop.iter().filter(|it| !it.is_empty());

@@ -68,7 +68,7 @@ const TEMPERATURE: f64 = 0.7;
 impl Engine {
     pub(super) fn load(path: &Path) -> Result<Self, ErrorMessage> {
         let mut gguf = Gguf::open(path)?;
-        // The network is loaded first, because it has the best error messages for unsupported files.
+        // The network is loaded first, because loading it gives the best error messages for unsupported files.
         let network = Network::load(&mut gguf)?;
         let vocabulary = Vocabulary::load(&gguf)?;
         let chat = ChatFormat::load(&gguf, &vocabulary)?;

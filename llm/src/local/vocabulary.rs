@@ -1,7 +1,7 @@
 //! The vocabulary of a model. Converts text to tokens and tokens to bytes.
 //!
-//! candle can also build a tokenizer from a GGUF file, but it ignores the rules `llama-bpe` and `smollm`, and it converts
-//! text that looks like a special token to that token, so a message could contain the end of a message.
+//! candle can also build a tokenizer from a GGUF file, but it ignores the rules `llama-bpe` and `smollm`, and it
+//! converts text that looks like a special token to that token, so the text of a message could end the message.
 
 use tokenizers::{
     Tokenizer,

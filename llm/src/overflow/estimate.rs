@@ -7,10 +7,11 @@ use crate::{Message, Part, Request};
 /// Estimates the number of tokens that a provider counts for a request. The estimate errs on the high side.
 ///
 /// The number of ASCII characters per token depends on the provider; every other character counts as two tokens.
-/// Messages, tools and schemas add a fixed overhead. Compared with 895 recorded requests to seven real providers,
-/// the estimate was too low once, by 4 %. For half of the requests, most of them short, it was more than twice the
-/// actual number; for longer English prose, it is 33 % to 67 % too high. The estimate does not include tokens that
-/// providers add, such as instructions for reasoning (a fifth of a short request), files, and prompts cached by name.
+/// Messages, tools and schemas add a fixed overhead. Compared with 895 recorded requests to seven real providers, the
+/// estimate was too low once, by 4 %. For half of the requests, most of them short, it was more than twice the actual
+/// number; for longer English prose, it is 33 % to 67 % too high. The estimate does not include tokens that are not in
+/// the request itself: instructions for reasoning that the provider adds (a fifth of a short request), files, and
+/// cached prompts that the request refers to by name.
 pub fn estimate_tokens(provider: &str, request: &Request) -> u64 {
     let rate = Rate::of(provider);
     let messages: f64 = request.messages.iter().map(|it| rate.message(it)).sum();
@@ -45,7 +46,7 @@ impl Rate {
 
     fn of(provider: &str) -> Self {
         match provider {
-            // OpenRouter may forward a request to Anthropic.
+            // OpenRouter may forward a request to Anthropic, so it gets the same, higher estimate.
             "anthropic" | "openrouter" => Self { letters: 2.25, forms: 700.0 },
             _ => Self { letters: 3.0, forms: 100.0 },
         }

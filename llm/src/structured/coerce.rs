@@ -39,7 +39,7 @@ fn plain_number(text: &str) -> Option<(f64, &str)> {
     if end == sign {
         return None;
     }
-    // A dot without a digit after it ends a sentence.
+    // A dot without a digit after it ends a sentence and is not part of the number.
     if text[end..].starts_with('.') && digits(end + 1) > end + 1 {
         end = digits(end + 1);
     }

@@ -15,7 +15,7 @@ use crate::excerpt::truncate;
 /// Maximum nesting depth of schemas and values. Each level is a recursive call, so the limit protects the stack.
 const MAX_DEPTH: usize = 160;
 
-/// Maximum number of times that a value, including nested values, is checked against a schema.
+/// Maximum number of checks of a value, or of a value inside it, against a schema. The limit bounds the running time.
 const MAX_EFFORT: usize = 1 << 21;
 
 /// Checks that a value conforms to a schema.

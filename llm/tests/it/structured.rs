@@ -198,7 +198,7 @@ fn numbers_in_sentences_fill_gaps() {
         "Impact score: 3\nFeasibility Rating (1-10): 4\nRisk-adjusted return is 5\nStrategic alignment - 6",
         "3 4 5 6 regex",
     );
-    // A label with a separator takes precedence over a sentence.
+    // A value after a label with a separator takes precedence over a value in a sentence.
     check(
         "Impact: 3, Feasibility: 4, Risk-Adjusted Return: 5, Strategic Alignment: 6. The impact of 10 new plants is small.",
         "3 4 5 6 regex",
@@ -325,7 +325,7 @@ fn model(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Llm {
     Llm::new(Scripted::replies("judge", replies))
 }
 
-/// A model that gives the first reply, and the second one if it is asked again because of `problem`.
+/// Returns a model that gives the first reply, and then the second one if the repair request mentions `problem`.
 fn repairing(first: impl Into<Reply>, problem: &'static str, second: impl Into<Reply>) -> Llm {
     let (first, second) = (first.into(), second.into());
     Llm::new(Scripted::new("judge", move |request: &Request| {

@@ -20,7 +20,8 @@ pub(super) async fn open(options: &Options) -> Result<Sandboxes, ExecutorError> 
         }
         return Ok(open_one(name, options).await?);
     }
-    // Probe one back end after another, because probing the stronger ones takes longer than starting the jail.
+    // Try one back end at a time instead of probing all of them, because probing the others takes longer than starting
+    // the jail, which is the first.
     let mut problem = None;
     for name in DEFAULT_ORDER {
         match open_one(name, options).await {

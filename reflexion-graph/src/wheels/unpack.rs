@@ -28,7 +28,8 @@ impl Wheels {
 fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
     let dir = cache.join(dir_name(wheels));
     fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(FileError::at(&dir))?;
-    // This process holds the lock, so any existing work directory was left behind by a process that died.
+    // While this process holds the lock, no other process unpacks packages into this directory. Any existing work
+    // directory was therefore left behind by a process that died.
     let lock = dir.join(".lock");
     let held = fs::File::create(&lock).and_then(|it| it.lock().map(|()| it));
     let _held = held.map_err(FileError::at(&lock))?;

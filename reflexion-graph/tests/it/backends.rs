@@ -14,7 +14,7 @@ use crate::{PROGRAM, skipped};
 #[tokio::test]
 async fn working_back_ends_run_programs_and_enforce_limits() {
     for name in BACKENDS.iter().filter(|it| !["jail", "in-process"].contains(it)) {
-        // Guests of these back ends contain no libraries, so the agent must be statically linked.
+        // Guests of `microvm` and `docker` contain no shared libraries, so the agent must be statically linked.
         let agent = match *name {
             "microvm" | "docker" => static_agent(),
             _ => Some(PROGRAM.into()),

@@ -151,7 +151,7 @@ async fn missing_isolation_is_reported() {
 #[tokio::test]
 async fn programs_do_not_write_to_the_working_directory() {
     let dir = tempfile::tempdir().unwrap();
-    // The second answer to this problem writes a file.
+    // The program of the second attempt at this problem writes a file.
     let line = ["bench", "--only", "config-file", "--sandbox"];
     for sandbox in ["in-process", "jail"] {
         let output = start(dir.path(), &[&line[..], &[sandbox]].concat()).await;
@@ -269,7 +269,7 @@ async fn fork_repeats_an_attempt_and_keeps_earlier_ones() {
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(message), "{more:?} {}", text(&output.stderr));
     }
-    // If all attempts failed, a fork may add another one.
+    // If all attempts failed, a fork may add another attempt.
     let line = ["run", task, "--pool", "1", "--quiet", "--max-attempts", "1", "--out", "failed"];
     assert_eq!(start(dir.path(), &line).await.status.code(), Some(3));
     let line = ["fork", "failed", "--at", "2", "--quiet"];

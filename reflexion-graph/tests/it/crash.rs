@@ -92,7 +92,7 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
         let pid = child.id().unwrap();
         pids.push(pid);
         let tree = process_tree(pid);
-        // The guests in the pool are child processes, which exit together with this process.
+        // The guests in the pool are child processes of the session's process and exit together with it.
         assert!(tree.len() > 1, "{tree:?}");
         child.kill().await.unwrap();
         provider.wait_for_disconnect().await;

@@ -36,7 +36,8 @@ async fn built_in_problems_are_solved_at_the_known_rates() {
     assert_eq!(summary.solved_by, [30, 38, 41]);
     assert_eq!((summary.pass_at_1, summary.pass_at_k), (30.0 / 44.0, 41.0 / 44.0));
     assert_eq!(summary.unsolved, ["download", "sudden-end", "wrong-square"]);
-    // 64 attempts: 30 × 1 + 8 × 2 + 6 × 3. 23 critiques, one per failed attempt: 8 × 1 + 3 × 2 + 3 × 3.
+    // Of the 44 problems, 30 need one attempt, 8 need two, 3 need three, and 3 fail three times. This makes 30 × 1 + 8
+    // × 2 + 6 × 3 = 64 attempts, and one critique for each of the 8 × 1 + 3 × 2 + 3 × 3 = 23 failed attempts.
     assert_eq!(summary.attempts, 64.0 / 44.0);
     assert_eq!(summary.calls, 64 + 23);
     assert_eq!(summary.failures.values().sum::<usize>(), 23);

@@ -1,4 +1,4 @@
-//! Tests that the next start removes everything that a killed host has left behind.
+//! Tests that the next host process that starts removes everything that a killed host process has left behind.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,7 +69,8 @@ fn groups(ids: &[String]) -> Vec<String> {
 enum GuestState {
     /// The guests are running. They notice that the host is gone, and exit.
     Running,
-    /// The guests are paused. Their parent stages notice that the host is gone, and kill them.
+    /// The guests are paused. The stages, which are the guests' parent processes, notice that the host is gone and kill
+    /// the guests.
     Paused,
     /// The guests and their stages are stopped by a signal, so they cannot exit.
     Stopped,
@@ -108,7 +109,8 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     assert_eq!(line, "ready\n");
 
     // With the in-process back end, every third sandbox runs a program that starts another process. With all other back
-    // ends, each sandbox has a stage and a guest.
+    // ends, each sandbox has two processes: a stage, which is a child of the host, and the guest, which the stage
+    // starts.
     let least = if guests == GuestState::Detached { 2 * count.div_ceil(3) } else { 2 * count };
     let deadline = Instant::now() + Duration::from_secs(30);
     let pids = loop {
@@ -128,7 +130,8 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     let mut theirs: BTreeMap<String, File> =
         pids.iter().flat_map(|it| namespaces(&it.to_string())).collect();
     theirs.retain(|name, _| !own.contains(name));
-    // Only root can be sure to see the namespaces of other processes.
+    // Users other than root may not be able to see the namespaces of other processes, so the assertion applies only to
+    // root.
     let shown = !theirs.is_empty() || !rustix::process::geteuid().is_root();
     assert!(shown || guests == GuestState::Detached, "guests without namespaces");
     let ids: Vec<String> = fs::read_dir(&state)
@@ -136,13 +139,14 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
         .map(|it| it.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(ids.len(), count);
-    // This test removes orphans as its own user, and the removal ignores directories that belong to other users.
+    // Make this test's user the owner of the state directory, because `remove_orphans` ignores directories of other
+    // users.
     chown(&state, Some(rustix::process::geteuid().as_raw()), None).unwrap();
     // The sandboxes of a host that is still alive must not be removed.
     assert_eq!(sandbox_dir::remove_orphans(&state), 0);
     let stop: &[u32] = match guests {
         GuestState::Running | GuestState::Detached => &[],
-        // The list starts with the id of the host, followed by the id of one stage per guest.
+        // `pids` starts with the id of the host, followed by the id of one stage per guest.
         GuestState::Paused => &pids[1 + count..],
         GuestState::Stopped => &pids[1..],
     };
@@ -168,7 +172,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
 fn namespaces(process: &str) -> BTreeMap<String, File> {
     let links = fs::read_dir(format!("/proc/{process}/ns")).into_iter().flatten().flatten();
     let open = links.filter_map(|it| File::open(it.path()).ok());
-    // An open namespace keeps its name, even if the process exits.
+    // Read the namespace's name through the open file, because that works even if the process has exited.
     let named = open.filter_map(|it| {
         let name = fs::read_link(format!("/proc/self/fd/{}", it.as_raw_fd())).ok()?;
         Some((name.display().to_string(), it))
@@ -222,7 +226,8 @@ impl Leftovers {
             .collect()
     }
 
-    /// Waits until none of the sandboxes' sockets and no new mounts are left. Concurrent tests mount temporarily.
+    /// Waits until none of the sandboxes' sockets and no new mounts are left. Waiting is necessary because concurrent
+    /// tests also create mounts and remove them later.
     fn wait_until_gone(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -262,7 +267,7 @@ fn micro_vms_of_killed_host_leave_nothing_behind() {
     if crate::microvm::micro_vm().is_none() {
         return;
     }
-    // The program that runs as the host is also the agent of its VMs.
+    // The host starts its own program as the agent of its VMs, so run the host from the static agent program.
     let host = crate::microvm::agent().unwrap();
     check_host(&host, "microvm", 3, GuestState::Running, HostUser::Current);
     // Use only one VM, because an emulated VM takes seconds to start.
@@ -286,7 +291,7 @@ async fn kvm_processes_of_killed_host_leave_nothing_behind() {
     if crate::kvm_process::kvm_process().await.is_none() {
         return;
     }
-    // The program that runs as the host is also the agent of its VMs.
+    // The host starts its own program as the agent of its VMs, so run the host from the static agent program.
     let host = crate::microvm::agent().unwrap();
     check_host(&host, "kvm-process", 6, GuestState::Running, HostUser::Current);
     check_host(&host, "kvm-process", 3, GuestState::Stopped, HostUser::Current);

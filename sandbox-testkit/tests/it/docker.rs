@@ -279,7 +279,8 @@ async fn container_that_cannot_be_removed_is_left_to_next_start() {
     assert_eq!(reap().await, 0);
     assert_eq!((engine.bodies().len(), sandbox_dir_count(dir.path())), (1, 1));
     engine.set_stuck(false);
-    // Concurrent tests may remove the container first, and the dropped handle may still be retrying the removal.
+    // Retry until the sandbox directory is gone. Do not check the result of `reap`, because a concurrent test may
+    // remove the container instead, or the dropped handle may still be retrying the removal.
     while sandbox_dir_count(dir.path()) > 0 {
         reap().await;
         tokio::time::sleep(Duration::from_millis(20)).await;

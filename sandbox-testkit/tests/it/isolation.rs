@@ -32,7 +32,7 @@ async fn required_isolation_fails_without_isolating_backend() {
 /// Environment variable that is set when the test below reruns itself with a mount inside the jail's image.
 const WITH_MOUNT: &str = "SANDBOX_VM_WITH_MOUNT";
 
-/// A directory that every image contains and that the jail's programs do not need.
+/// Directory on which the test mounts a file system. Every image contains it, and the jail's programs do not need it.
 const MOUNTED: &str = "/usr/share";
 
 #[tokio::test]

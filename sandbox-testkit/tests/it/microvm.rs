@@ -30,7 +30,8 @@ const REQUIRE: &str = "GRAPH_REQUIRE_MICROVM";
 /// minutes in emulated VMs.
 const CHECKS: &str = "SANDBOX_VM_CHECKS";
 
-/// Returns the path of the suite's program as a statically linked agent for VMs, in Cargo's target directory.
+/// Returns the path of the suite's program, built as a statically linked agent for VMs. Returns `None` if Cargo's
+/// target directory does not contain it.
 pub(crate) fn agent() -> Option<PathBuf> {
     let program = env::current_exe().unwrap();
     let dirs = program.ancestors().map(|it| it.join("x86_64-unknown-linux-gnu/release"));
@@ -56,7 +57,8 @@ fn missing_images_skip_tests_unless_required() {
     let empty = tempfile::tempdir().unwrap();
     let run = |require: bool| {
         let mut test = std::process::Command::new(env::current_exe().unwrap());
-        // Do not pass `--nocapture`, because the message must be visible in a normal test run.
+        // Do not pass `--nocapture`, because the `SKIPPED` message must be visible even if the test harness captures
+        // the output.
         test.arg("vm_graph::vm_graph_trace").env_remove(REQUIRE);
         test.env("SANDBOX_VM_IMAGES", empty.path()).envs(require.then_some((REQUIRE, "1")));
         let output = test.output().unwrap();
@@ -209,7 +211,8 @@ async fn agent_capabilities_are_effective_only_while_used() {
     copy.delete().await;
 }
 
-/// A VM must continue after a snapshot, during which it is stopped, even if the caller of `snapshot` is dropped.
+/// Taking a snapshot stops the VM. The VM must continue even if the caller drops the `snapshot` future before it
+/// completes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn vm_continues_after_cancelled_snapshot() {
     let Some(vm) = micro_vm() else { return };

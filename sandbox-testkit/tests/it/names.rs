@@ -23,10 +23,10 @@ use crate::{
     sandboxes,
 };
 
-/// Time that it takes to start a guest, and to kill one.
+/// Time that [`SlowBackend`] takes to start a guest, and to kill one.
 const DELAY: Duration = Duration::from_millis(200);
 
-/// A back end that starts and kills guests slowly. Its first `fail` starts fail.
+/// A back end that starts and kills guests slowly. The first `fail` attempts to start a guest fail.
 #[derive(Clone, Debug)]
 struct SlowBackend {
     inner: InProcess,
@@ -82,8 +82,8 @@ fn spec() -> Spec {
     Spec::new("job")
 }
 
-/// Returns a snapshot that the back end refuses to restore. The back end is asked to restore it only if the name is
-/// free.
+/// Returns a snapshot that the back end refuses to restore. The refusal shows that the sandbox name was free, because a
+/// name in use causes an error before the back end is called.
 fn snapshot(backend: &'static str) -> Snapshot {
     Snapshot { backend, dir: PathBuf::from("/no/such/snapshot") }
 }
@@ -115,7 +115,7 @@ async fn cancelled_start_frees_its_name() {
     assert!(timeout(DELAY / 4, sandboxes.create_if_not_exists(spec())).await.is_err());
     let error = sandboxes.restore(spec(), snapshot("slow")).await.unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // A caller that is waiting for a cancelled start creates the sandbox itself and registers it.
+    // If a start is cancelled, a caller that was waiting for it creates the sandbox itself and registers it.
     let dropped = timeout(DELAY / 4, sandboxes.create_if_not_exists(spec()));
     let (dropped, made) = tokio::join!(dropped, sandboxes.create_if_not_exists(spec()));
     assert!(dropped.is_err() && made.is_ok());

@@ -122,7 +122,7 @@ async fn idle_pool_is_emptied() {
         .open();
     until(|| pool.metrics().ready == 2).await;
     until(|| pool.metrics().ready == 0 && sandboxes.list().is_empty()).await;
-    // The first caller has to wait until a sandbox is created. The pool then fills again.
+    // The idle pool is empty, so the next caller has to wait until a sandbox is created. The pool then fills again.
     drop(pool.acquire().await.unwrap());
     assert_eq!(pool.metrics().cold, 1);
     until(|| pool.metrics().ready == 2).await;
@@ -134,7 +134,7 @@ async fn dropping_the_pool_removes_ready_sandboxes() {
     let pool = Pool::of(sandboxes.clone(), Spec::new("pooled")).size(2).open();
     until(|| pool.metrics().ready == 2).await;
     let taken = pool.acquire().await.unwrap();
-    // Another sandbox may be starting when the pool is dropped.
+    // Another sandbox may be starting when the pool is dropped. It must be removed too.
     drop(pool);
     let sandbox_dirs = || std::fs::read_dir(dir.path().join("state")).unwrap().count();
     until(|| sandboxes.list().len() == 1 && sandbox_dirs() == 1).await;
@@ -160,7 +160,7 @@ async fn lifetime_starts_at_acquire() {
     assert_eq!(sandbox.termination_reason(), Some(&TerminationReason::Limit(ExceededLimit::Idle)));
 }
 
-/// A back end whose snapshots cannot be restored. Its guests take four times their memory limit.
+/// A back end whose snapshots cannot be restored. It reports a footprint of four times a guest's memory limit.
 #[derive(Clone, Debug)]
 struct UnrestorableBackend {
     inner: InProcess,
@@ -191,7 +191,8 @@ impl Backend for UnrestorableBackend {
     }
 }
 
-/// Like [`UnrestorableBackend`], but its snapshots can be restored. A restored guest accepts every request.
+/// Like [`UnrestorableBackend`], but its snapshots can be restored. A restored guest replies to every request that it
+/// succeeded.
 #[derive(Clone, Debug)]
 struct RestorableBackend(UnrestorableBackend);
 
@@ -268,7 +269,7 @@ async fn failing_snapshot_is_tried_once() {
     drop(pool.acquire().await.unwrap());
     until(|| pool.metrics().ready == 3).await;
     assert_eq!(backend.tried.load(Ordering::SeqCst), 1);
-    // The snapshot that could not be restored was deleted.
+    // The snapshot that could not be restored was deleted, so only the directories of the three sandboxes remain.
     let state = dir.path().join("state");
     until(|| std::fs::read_dir(&state).unwrap().count() == 3).await;
 }

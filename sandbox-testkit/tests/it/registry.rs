@@ -1,4 +1,5 @@
-//! Tests that a start removes what crashed hosts left behind, even in other state directories.
+//! Tests that a host process, when it starts, removes what crashed host processes left behind, even in other state
+//! directories.
 
 use std::{
     fs,

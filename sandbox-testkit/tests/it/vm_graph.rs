@@ -99,7 +99,7 @@ fn killing_run(state: &Path) -> (GraphRun, Calls) {
 struct Calls(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl Calls {
-    /// Counts a call, and returns the total number of calls.
+    /// Counts a call with this prompt, and returns the total number of calls with any prompt.
     fn count(&self, prompt: &str) -> usize {
         let mut calls = self.0.lock().unwrap();
         *calls.entry(prompt.to_owned()).or_default() += 1;

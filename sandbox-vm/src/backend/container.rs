@@ -45,7 +45,8 @@ fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
     thread::Builder::new().name("watch".to_owned()).spawn(watch).map(drop)
 }
 
-/// Moves the channel away from standard input and output, so that programs started later do not inherit it as theirs.
+/// Moves the channel away from standard input and output, so that programs started later do not inherit it as their own
+/// standard input and output.
 fn take_channel() -> io::Result<(File, File)> {
     io::stdout().flush()?;
     let reader = io::stdin().as_fd().try_clone_to_owned()?;

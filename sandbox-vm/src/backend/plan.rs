@@ -29,7 +29,7 @@ pub(crate) enum GuestArgs {
     JailInit(JailPlan),
     /// Builds a root file system and executes gVisor on it. Standard input is the channel.
     GvisorOuter(GvisorPlan),
-    /// Runs as the first program in gVisor, restricts itself, and serves. Standard input is the channel.
+    /// Runs as the first process in a gVisor sandbox, restricts itself, and serves. Standard input is the channel.
     GvisorInit(AgentPlan),
     /// Runs as the first program in a container, restricts itself, and serves on standard input and output.
     Contained(AgentPlan),
@@ -184,7 +184,7 @@ pub(super) enum MemoryEnforcement {
     /// A kernel enforces it, because a control group limits the memory or because the VM has no more memory.
     Kernel,
     /// Only the agent enforces it, by measuring each process. Memory that belongs to no process must therefore not
-    /// exist, so the filter forbids shared memory, which can outlive its processes, and memory files, which exist as
-    /// long as they are open.
+    /// exist, so the seccomp filter forbids shared memory, which can outlive its processes, and memory files, which
+    /// exist as long as they are open.
     Agent,
 }

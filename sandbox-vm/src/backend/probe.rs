@@ -70,7 +70,7 @@ pub(super) async fn probe_by_starting(
     Ok(Report::available(backend.name(), guarantees(cgroup.as_ref())))
 }
 
-/// Guarantees that a VM provides if its monitor runs in a jail.
+/// Guarantees that a VM provides if the process that runs it (QEMU or the monitor) is in a jail.
 pub(super) const VM_GUARANTEES: [Guarantee; 9] = [
     Guarantee::OwnKernel,
     Guarantee::FilteredCalls,

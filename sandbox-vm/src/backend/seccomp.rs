@@ -9,7 +9,7 @@ use super::plan::MemoryEnforcement;
 
 const GUEST_POLICY: &str = include_str!("../../policy/calls.json");
 
-/// The system calls that the monitor of a VM may make. They do not allow it to start programs or open files.
+/// The system calls that the monitor of a VM may make. None of them lets the monitor start a program or open a file.
 #[cfg(target_arch = "x86_64")]
 const MONITOR_POLICY: &str = include_str!("../../policy/monitor.json");
 

@@ -151,7 +151,8 @@ impl Connection {
     /// Adds credit for a run, which lets the run send `events` more events.
     pub(super) fn add_credit(&self, run: u64, events: u32) {
         let credit = self.credit_of(run);
-        // A correct host never grants this much credit, and `add_permits` would panic.
+        // Ignore credit that exceeds the semaphore's maximum, because `add_permits` would panic. A correct host never
+        // grants that much.
         if credit.available_permits() < Semaphore::MAX_PERMITS - events as usize {
             credit.add_permits(events as usize);
         }

@@ -37,7 +37,7 @@ impl Host {
         self.connection.send_event(self.run, event).await
     }
 
-    /// Returns the receiver of the run's flush requests. Every host call sends one first; see
+    /// Returns the receiver of the run's flush requests. Every host call first sends a flush request; see
     /// [`Connection::flush_requests`].
     pub(super) fn flush_requests(&self) -> mpsc::UnboundedReceiver<FlushAck> {
         self.connection.flush_requests(self.run)

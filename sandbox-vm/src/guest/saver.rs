@@ -11,7 +11,7 @@ use graph_core::checkpoint::{
 use super::connection::Connection;
 use crate::protocol::message::{Fault, FaultCode, GetReply, HostCall};
 
-/// Forwards checkpoint operations to the host. Refuses those that go beyond the run's own thread.
+/// Forwards checkpoint operations to the host. Refuses operations that could affect threads other than the run's own.
 #[derive(Debug)]
 pub(super) struct HostSaver {
     connection: Connection,
@@ -45,7 +45,7 @@ fn storage_error(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -
     CheckpointError::Storage(Arc::from(problem.into()))
 }
 
-/// Returns the error for operations that would go beyond the run's own thread.
+/// Returns the error for operations that are refused because they could affect threads other than the run's own.
 fn own_thread_only<T>() -> Result<T, CheckpointError> {
     Err(storage_error("a graph in a sandbox can access only its own thread"))
 }

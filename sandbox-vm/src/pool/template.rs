@@ -12,7 +12,7 @@ pub(super) struct Template {
     snapshot: Snapshot,
     #[expect(dead_code, reason = "held for its Drop, which removes the directory")]
     sandbox_dir: SandboxDir,
-    /// A snapshot holds a sandbox's memory, so it takes one unit of the pool's capacity.
+    /// Permit for one unit of the pool's capacity, which is needed because a snapshot holds a sandbox's memory.
     #[expect(dead_code, reason = "held for its Drop, which releases the capacity")]
     permit: OwnedSemaphorePermit,
 }

@@ -6,8 +6,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{MAX_FRAME, MAX_MESSAGE, ProtocolError};
 
-/// Payload length of the frames that this side writes. It is short, so that a long message does not delay other
-/// messages.
+/// Maximum payload length, in bytes, of the frames that this side writes. It is short, so that a long message does not
+/// delay other messages.
 const CHUNK: usize = 256 << 10;
 
 /// Maximum number of messages that may be incomplete at the same time.
@@ -188,7 +188,7 @@ pub enum ReadError {
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The channel failed.
-    #[error("the channel failed: {0}")]
+    #[error("the channel between host and guest failed: {0}")]
     Io(#[from] std::io::Error),
 }
 

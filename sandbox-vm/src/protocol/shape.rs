@@ -5,8 +5,8 @@
 //! first scanned, and it is refused if it exceeds the limits. The scan does not recurse, and its memory is proportional
 //! only to the nesting depth.
 
-/// Maximum nesting depth of a payload. It exceeds the depth of any state that a graph can store, including the message
-/// around it.
+/// Maximum nesting depth of a payload. It is greater than the depth of any state that a graph can store plus the depth
+/// of the message that contains the state.
 pub(crate) const MAX_DEPTH: usize = 160;
 
 /// Maximum number of values in a payload.

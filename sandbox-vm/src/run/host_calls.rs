@@ -276,7 +276,8 @@ mod tests {
     #[tokio::test]
     async fn repeated_answer_is_stored_once_per_checkpoint_within_quota() {
         let [one, two, three] = [(); 3].map(|()| CheckpointId::next());
-        // The quota is large enough for one record but not for two.
+        // The quota of 800 bytes is large enough for one record but not for two. Repeated calls at one checkpoint share
+        // one record.
         assert_eq!(calls_within(800, &[one, one, one]).await, 3);
         assert_eq!(calls_within(800, &[one, two, three]).await, 1);
     }

@@ -20,7 +20,7 @@ pub enum Leftover {
         #[serde(default)]
         boot: String,
     },
-    /// A process and the process group that it leads, identified like a process.
+    /// A process group and the process that leads it. The leader is identified by its start time as well as by its id.
     #[serde(rename = "group")]
     ProcessGroup {
         /// Process id of the leader.

@@ -61,7 +61,7 @@ pub(crate) fn remove_all_orphans(state: &Path) -> usize {
     let reaped = dirs.iter().map(|it| remove_orphans(it)).sum();
     registry.remove_empty_entries();
     // If a state directory was deleted together with its lists of leftovers, the control groups on these lists still
-    // exist.
+    // exist. Remove them here.
     cgroup::remove_unused(|id| dirs.iter().any(|it| it.join(id).exists()), CREATION_GRACE);
     reaped
 }
@@ -273,7 +273,7 @@ pub(crate) fn wait_for_exit(process: &OwnedFd, timeout: Duration) -> bool {
     poll(&mut watched, timeout.as_ref()).is_ok_and(|it| it > 0)
 }
 
-/// Returns whether a process belongs to an earlier boot of the machine and therefore no longer exists.
+/// Returns whether `boot` is the id of an earlier boot of the machine. Processes of an earlier boot no longer exist.
 fn is_from_earlier_boot(boot: &str) -> bool {
     !boot.is_empty() && boot != current_boot_id()
 }

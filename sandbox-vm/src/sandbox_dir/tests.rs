@@ -257,7 +257,7 @@ fn directory_stays_while_a_leftover_cannot_be_removed() {
     sandbox_dir.record_leftovers(Leftover::Container { host, name }).unwrap();
     let dir = sandbox_dir.path().to_owned();
     drop(sandbox_dir);
-    // The clean-up thread releases the lock when it gives up. Until then, a start leaves the directory alone.
+    // The clean-up thread releases the lock when it gives up. Until then, `remove_orphans` leaves the directory alone.
     let list = loop {
         assert_eq!(remove_orphans(state.path()), 0);
         let lock = File::open(dir.join("lock")).unwrap();

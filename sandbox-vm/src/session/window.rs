@@ -88,7 +88,8 @@ impl ReceiveWindow {
 }
 
 impl OpenRequests {
-    /// Deducts a message from the window of its request. Returns whether the request is open.
+    /// Deducts a message from the window of its request and returns `true`. If the request is not open, discards the
+    /// message as late and returns `false`. Fails if the guest has sent more than it may.
     pub(super) fn admit(&mut self, id: u64, message: &Frame) -> Result<bool, ProtocolError> {
         let is_pending = self.open.values().any(|it| it.pending_calls.contains_key(&message.id));
         if message.kind == Kind::Request && is_pending {
@@ -111,14 +112,16 @@ impl OpenRequests {
         }
     }
 
-    /// Removes a request that has its reply. Messages that its window still allowed may be in transit.
+    /// Removes a request that has its reply. Messages that its window still allowed may be in transit, so their bytes
+    /// are added to those that may arrive late.
     pub(super) fn remove(&mut self, id: u64) {
         if let Some(request) = self.open.remove(&id) {
             self.late_bytes = self.late_bytes.saturating_add(request.window.bytes());
         }
     }
 
-    /// Removes a request that was cancelled. In addition to other messages, its reply may be in transit.
+    /// Removes a request that was cancelled. Its reply may be in transit too, so the size of a reply is also added to
+    /// the bytes that may arrive late.
     pub(super) fn cancel(&mut self, id: u64) {
         if self.open.contains_key(&id) {
             self.late_bytes = self.late_bytes.saturating_add(MAX_MESSAGE as u64);

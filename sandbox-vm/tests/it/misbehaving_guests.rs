@@ -90,7 +90,8 @@ async fn run_script(mut stream: DuplexStream, script: Script) {
     }
     while let Ok(Some(frame)) = Frame::read(&mut stream).await {
         if frame.kind == Kind::Request {
-            // The guest continues to send for as long as the host reads.
+            // The answer may be long. Writing it blocks while the host does not read, and fails once the host closes
+            // the channel.
             if stream.write_all(&(script.answer)(frame.id)).await.is_err() {
                 return;
             }
@@ -412,7 +413,7 @@ async fn control_characters_in_guest_texts_are_escaped() {
     assert!(error.to_string().ends_with("sandbox: \\u{1b}[2Jno"), "{error}");
 }
 
-/// Returns a late event that cannot be decoded, followed by a valid reply.
+/// Returns an event that cannot be decoded and whose request is not open, followed by a valid reply to request `id`.
 fn late_event_then_reply(id: u64) -> Vec<u8> {
     [encode(Kind::Event, 99, &[0xc1; 9]), encode(Kind::Reply, id, &[0xc0])].concat()
 }

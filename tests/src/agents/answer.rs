@@ -1,4 +1,4 @@
-//! Answers as the format shows them.
+//! Converts answers to the form in which the case files contain them; see `fixtures/agents/FORMAT.md`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use super::{case::AgentCase, text};
 
 const MESSAGE_TYPES: [&str; 5] = ["human", "ai", "system", "tool", "remove"];
 
-/// Converts answers into the format: shows only ids that the case contains, and drops empty fields of messages.
+/// Converts answers to the form of the case files: keeps only ids that the case contains, and removes empty fields of
+/// messages.
 #[derive(Debug)]
 pub(super) struct Shown {
     ids: BTreeSet<String>,
@@ -35,7 +36,7 @@ impl Shown {
         Self { ids }
     }
 
-    /// Converts all messages and texts of an answer.
+    /// Converts all messages and texts in an answer.
     pub(super) fn clean(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(text::shown(&text)),
@@ -106,7 +107,7 @@ fn collect_ids(value: &Value, ids: &mut BTreeSet<String>) {
     }
 }
 
-/// Labels for ids that the reducer assigned: `#1`, `#2` and so on, by first appearance.
+/// Labels for ids that the messages reducer generated: `#1`, `#2` and so on, in order of first appearance.
 #[derive(Debug)]
 pub(super) struct Labels {
     given: BTreeSet<String>,
@@ -154,7 +155,7 @@ pub(super) fn graph(graph: &CompiledGraph<JsonState>) -> Value {
     json!({"nodes": nodes, "edges": edges})
 }
 
-/// Returns the messages stream. Neighbouring tool messages are sorted, because tools run in parallel.
+/// Returns the messages stream as JSON. Sorts adjacent tool messages, because tools run in parallel.
 pub(super) fn message_stream(messages: Vec<(String, Value)>) -> Value {
     let mut pairs: Vec<Value> = messages.into_iter().map(|(node, it)| json!([node, it])).collect();
     let is_tool = |pair: &Value| pair[1]["type"] == "tool";

@@ -1,4 +1,4 @@
-//! Builds agents from their descriptions.
+//! Builds agents from their descriptions in the case files.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ fn agent(spec: &AgentSpec, model: &str, world: &Arc<World>) -> Result<Agent, Age
     Ok(agent.stop_before(stops(&spec.interrupt_before)).stop_after(stops(&spec.interrupt_after)))
 }
 
-/// Converts the fields of a state.
+/// Converts the descriptions of state fields.
 pub(super) fn state_fields(fields: &Map<String, Value>) -> Vec<StateField> {
     let field = |(name, spec): (&String, &Value)| {
         let kind = spec.as_str().or_else(|| spec["kind"].as_str()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Agent cases as data.
+//! Agent cases as stored in the case files; see `fixtures/agents/FORMAT.md`.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -67,7 +67,7 @@ pub enum Kind {
     Supervisor,
 }
 
-/// An agent as data.
+/// Description of an agent.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct AgentSpec {
     #[serde(default)]
@@ -111,7 +111,7 @@ pub struct SupervisorSpec {
     pub supervisor_name: Option<String>,
 }
 
-/// A tool as data.
+/// Description of a tool.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct ToolSpec {
     #[serde(default)]
@@ -138,7 +138,7 @@ pub struct ToolSpec {
     pub forward: Option<String>,
 }
 
-/// A response format as data.
+/// Description of a response format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ResponseSpec {
     #[serde(default)]
@@ -152,7 +152,7 @@ pub struct ResponseSpec {
     pub strict: Option<bool>,
 }
 
-/// A schema of a response as data.
+/// Description of the schema of a response.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SchemaSpec {
     pub name: String,

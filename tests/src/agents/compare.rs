@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::case::AgentCase;
 
-/// Describes the differences between the recorded answers and these.
+/// Describes the differences between the recorded answers and the answers in `got`.
 pub fn differences(case: &AgentCase, got: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     let (expected, got) =
@@ -15,7 +15,8 @@ pub fn differences(case: &AgentCase, got: &[Value]) -> Vec<String> {
 
 /// Replaces texts that are JSON objects or lists with a form whose keys are sorted.
 ///
-/// A JSON object of the library has no order, so the texts that it makes from objects have sorted keys.
+/// `graph-agents` does not preserve the order of keys in JSON objects, so its texts may differ from the recorded ones
+/// in this order.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::String(text) if text.starts_with(['{', '[']) => {

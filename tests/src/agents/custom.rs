@@ -1,4 +1,4 @@
-//! Middleware whose hooks are programs.
+//! Middleware whose hooks run the programs of a case.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::{
     world::World,
 };
 
-/// Middleware whose hooks are programs.
+/// Middleware whose hooks run the programs of a case.
 #[derive(Debug)]
 pub(super) struct Custom {
     name: String,
@@ -157,7 +157,7 @@ impl Middleware for Custom {
     }
 }
 
-/// A model call inside a `wrap_model_call` program.
+/// The request that a `wrap_model_call` program changes, and the answer once the program has called the model.
 struct WrappedModelCall<'a> {
     custom: &'a Custom,
     request: ModelRequest,

@@ -1,4 +1,4 @@
-//! Errors as the format shows them: the class of the Python library and its message.
+//! Converts errors to the form of the case files: the name of the Python class, and the message.
 
 use std::error::Error;
 
@@ -45,7 +45,7 @@ fn node_error(error: &(dyn Error + Send + Sync + 'static)) -> Value {
     shown("Error", &error.to_string())
 }
 
-/// Returns the class and message of an error of the library.
+/// Returns the class and message of an error from `graph-agents`.
 pub(super) fn agent_error(error: &AgentError) -> Value {
     shown(error.name(), error.message())
 }
@@ -64,7 +64,7 @@ fn shown(class: &str, message: &str) -> Value {
     json!({"class": class, "message": message})
 }
 
-/// Returns whether a class is another one or is derived from it.
+/// Returns whether the Python class `class` is `ancestor` or is derived from it.
 pub(super) fn is_a(class: &str, ancestor: &str) -> bool {
     let parent = match class {
         _ if class == ancestor => return true,
@@ -83,7 +83,7 @@ pub(super) fn is_a(class: &str, ancestor: &str) -> bool {
     is_a(parent, ancestor)
 }
 
-/// Returns whether an error has one of these classes.
+/// Returns whether the class of an error is one of these classes or is derived from one of them.
 pub(super) fn has_class(error: &NodeError, classes: &[String]) -> bool {
     let class = graph_agents::error_name(error);
     classes.iter().any(|it| is_a(class, it))

@@ -1,4 +1,4 @@
-//! Ready-made middleware from its description.
+//! Creates the built-in middleware of `graph-agents` from its description.
 
 use std::{sync::Arc, time::Duration};
 
@@ -151,7 +151,7 @@ fn review_rule(rule: &Value, world: &Arc<World>) -> Option<ReviewRule> {
     Some(review)
 }
 
-/// Returns the token counter: characters of the contents, or the built-in estimate.
+/// Returns the token counter that a description selects: one that counts characters, or the default estimate.
 fn counter(spec: &Value) -> TokenCounter {
     match spec["count"].as_str() {
         Some("chars") => TokenCounter::new(|messages: &[Message]| {

@@ -1,4 +1,4 @@
-//! Scripted models that record what they are shown.
+//! Scripted models, which record the prompts that they receive.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::world::{SharedLog, lock};
 
-/// A model of a case.
+/// A scripted model of a case.
 #[derive(Debug)]
 pub(super) struct CaseModel {
     name: String,
@@ -102,7 +102,7 @@ impl ChatModel for CaseModel {
     }
 }
 
-/// Converts a reply of a script into a message.
+/// Converts a scripted reply to a message.
 pub(super) fn ai_message(reply: &Value) -> AiMessage {
     let read = |key: &str| reply.get(key).cloned().unwrap_or_else(|| json!([]));
     let content = match &reply["content"] {
@@ -124,7 +124,7 @@ pub(super) fn ai_message(reply: &Value) -> AiMessage {
     }
 }
 
-/// Converts token counts of the format into those of the library.
+/// Converts token counts from the case format to [`llm::Usage`].
 pub(super) fn usage(usage: &Value) -> Option<llm::Usage> {
     let count = |key: &str| usage[key].as_u64().unwrap_or(0);
     usage.is_object().then(|| llm::Usage {

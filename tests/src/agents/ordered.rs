@@ -1,4 +1,4 @@
-//! JSON objects whose entries keep the order of the file.
+//! JSON objects whose entries keep the order that they have in the case file.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::Value;
 
-/// An object whose entries keep the order of the file.
+/// A JSON object whose entries keep the order that they have in the case file.
 #[derive(Clone, Debug, Default)]
 pub struct Ordered(pub Vec<(String, Value)>);
 
@@ -23,7 +23,8 @@ impl<'de> Deserialize<'de> for Ordered {
     }
 }
 
-/// Reads programs. The object of each `update` becomes a list of pairs, because the order of writes is visible.
+/// Deserializes programs. Converts the object of each `update` to a list of pairs to preserve the order of its writes,
+/// which affects the answers.
 pub(super) fn ordered_updates<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Value>, D::Error> {

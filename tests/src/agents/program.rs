@@ -1,4 +1,4 @@
-//! The programs of scripted tools, hooks and nodes.
+//! Programs, which are the lists of operations that scripted tools, hooks and nodes execute.
 
 use std::collections::BTreeMap;
 

@@ -43,7 +43,7 @@ pub(super) async fn answers(case: &AgentCase) -> Vec<Value> {
     answers
 }
 
-/// Folds updates into a list of messages, one answer per fold.
+/// Applies updates to a list of messages with the messages reducer. Returns one answer per update.
 fn reduce(case: &AgentCase) -> Vec<Value> {
     let mut labels = answer::Labels::new(case);
     let mut messages = match messages_from_json(input_messages(case.left.clone())) {
@@ -77,7 +77,7 @@ fn condition(state: &Value) -> Value {
     }
 }
 
-/// Converts messages of the format into JSON that the library accepts.
+/// Converts messages from the case format to JSON that `graph-agents` accepts.
 fn input_messages(messages: Value) -> Value {
     match messages {
         Value::Array(items) => items.into_iter().map(input_messages).collect(),
@@ -209,7 +209,7 @@ impl Session<'_> {
         if self.case.unordered { self.sorted(list) } else { Value::from(list) }
     }
 
-    /// Sorts a list by the JSON text of its items as the format shows them.
+    /// Converts the items of a list to the form of the case files, and sorts them by their JSON text.
     fn sorted(&self, list: Vec<Value>) -> Value {
         sorted(list.into_iter().map(|it| self.shown.clean(it)).collect())
     }
@@ -265,7 +265,7 @@ fn options(call: &Value) -> RunOptions {
 }
 
 fn interrupts(state: &ThreadState<JsonState>) -> Value {
-    // A task that failed after it was resumed keeps its question, but LangGraph does not show it.
+    // A task that failed after it was resumed keeps its interrupt, but LangGraph does not show such an interrupt.
     let waiting = state.tasks.iter().filter(|it| it.error.is_none());
     sorted(waiting.flat_map(|it| &it.interrupts).map(|it| it.value.clone()).collect())
 }
@@ -276,7 +276,7 @@ fn sorted(mut list: Vec<Value>) -> Value {
     Value::from(list)
 }
 
-/// Events of a run.
+/// Events that were collected from a run.
 #[derive(Debug, Default)]
 struct RunTrace {
     values: Vec<Value>,

@@ -1,13 +1,14 @@
-//! Texts of the library in the wording of the format.
+//! Converts texts from `graph-agents` to the wording of the case files.
 
-/// Converts a text: cuts the report of the data checker and advice that the format leaves out.
+/// Converts a text to the wording of the case files: shortens validation reports, removes advice that the case files do
+/// not contain, and replaces errors of the JSON parser.
 pub(super) fn shown(text: &str) -> String {
     let text = cut_report(text);
     let text = without_advice(&text);
     python_json_error(&text)
 }
 
-/// Replaces the report of the data checker with `<<SCHEMA: FIELD KIND, ...>>`.
+/// Replaces the report of a failed validation with `<<SCHEMA: FIELD KIND, ...>>`.
 fn cut_report(text: &str) -> String {
     const START: &str = "Failed to parse data to ";
     let Some((before, rest)) = text.split_once(START) else { return text.to_owned() };
@@ -30,7 +31,7 @@ fn without_advice(text: &str) -> String {
     }
 }
 
-/// Replaces an error of the JSON parser with the wording of Python's.
+/// Replaces an error of serde_json with the wording of Python's JSON parser.
 fn python_json_error(text: &str) -> String {
     const FAILED: &str = "but parsing failed: ";
     let Some((before, error)) = text.split_once(FAILED) else { return text.to_owned() };

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{case::ToolSpec, ordered::Ordered, program::Env, world::World};
 
-/// Returns the JSON Schema of a type of the format.
+/// Converts a type in the notation of the case files to a JSON Schema.
 fn type_schema(kind: &Value) -> Value {
     let Some(name) = kind.as_str() else {
         let mut schema = type_schema(&kind["type"]);
@@ -38,7 +38,7 @@ pub(super) fn object_schema(fields: &Ordered) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// Creates a tool that runs at the provider.
+/// Creates a tool that the model's provider executes. Returns `None` if the description is for another kind of tool.
 pub(super) fn provider_tool(spec: &ToolSpec) -> Option<ProviderTool> {
     let kind = spec.provider.as_ref()?;
     let definition = json!({"type": kind, "name": spec.name});

@@ -1,4 +1,4 @@
-//! What all parts of a case share: logs, counters and models.
+//! The data that all parts of a case share: logs, counters and models.
 
 use std::{
     collections::BTreeMap,
@@ -9,20 +9,21 @@ use serde_json::Value;
 
 use super::model::CaseModel;
 
-/// The shared parts of a case.
+/// The data that all parts of a case share.
 #[derive(Debug, Default)]
 pub(super) struct World {
     pub(super) models: BTreeMap<String, Arc<CaseModel>>,
     log: Arc<Mutex<Log>>,
 }
 
-/// What happened since the last call of the script.
+/// Actions since the last call in the script, and counters for the whole case.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) model_calls: Vec<Value>,
     pub(super) tool_runs: Vec<Value>,
     pub(super) trace: Vec<Value>,
-    /// How often each tool came to an operation that fails, over the whole case.
+    /// How often each program has reached a `fail` operation, keyed by the name of the program. Counted over the whole
+    /// case.
     failures: BTreeMap<String, u64>,
 }
 
@@ -46,7 +47,7 @@ impl World {
         self.log().trace.push(Value::from(entry));
     }
 
-    /// Counts a failure of a tool. Returns the number of failures so far, including this one.
+    /// Counts an execution of a `fail` operation. Returns the number of executions so far, including this one.
     pub(super) fn count_failure(&self, key: &str) -> u64 {
         let mut log = self.log();
         let count = log.failures.entry(key.to_owned()).or_default();

@@ -1,4 +1,5 @@
-//! Injects disk failures into one process. Loads `faults/fail_io.c` into the process with `LD_PRELOAD`.
+//! Injects disk failures into one process. A library that is built from `faults/fail_io.c` and loaded with `LD_PRELOAD`
+//! makes system calls fail.
 
 use std::{
     io,

@@ -221,7 +221,7 @@ async fn effect(cx: &Context<EffectLog>, key: String) -> Result<u64, NodeError> 
     let effect_log = cx.deps();
     cx.task(EFFECT, &key, async {
         effect_log.append(&key)?;
-        // Lets concurrent tasks run in between.
+        // Lets other tasks run between the log entry and the result of this effect.
         tokio::task::yield_now().await;
         Ok(key.bytes().map(u64::from).sum())
     })

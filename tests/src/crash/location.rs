@@ -1,4 +1,4 @@
-//! Locations of stores on the command line.
+//! Parses and formats command-line arguments that specify the location of a store.
 
 use std::{path::PathBuf, sync::Arc};
 

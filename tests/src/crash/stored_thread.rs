@@ -143,7 +143,8 @@ impl StoredThread {
         for ack in acks {
             let stored = match ack {
                 Ack::Put { namespace, id } => self.has(namespace, *id),
-                // Records are read together with their checkpoint, so they cannot be checked without it.
+                // Records are read together with their checkpoint, so the records of a checkpoint that is not stored
+                // cannot be checked.
                 Ack::Record { namespace, id, task, slot } => {
                     !self.has(namespace, *id)
                         || self.records.contains(&(namespace.clone(), *id, *task, slot.clone()))

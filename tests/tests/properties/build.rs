@@ -27,7 +27,7 @@ pub(crate) struct Harness {
 struct Shared {
     /// Number of times that each node yields before it finishes. This determines the order of completion.
     delays: Vec<u8>,
-    // A std mutex, because it is never held across an await.
+    // A std mutex suffices, because it is never held across an await.
     state: Mutex<HarnessState>,
 }
 
@@ -194,7 +194,7 @@ fn add(
     });
     let handler = body.clone();
     let node = json_node(NAMES[index], move |input, cx| body.clone().run(input, cx));
-    // The metadata has no effect, except that it gives all nodes the same type.
+    // Converts the node to the type that the methods below return. The metadata itself has no effect.
     let mut node = node.metadata("index", index);
     if spec.defer {
         node = node.defer();
@@ -315,7 +315,8 @@ impl Body {
             && ticks < FUEL
             && hops.is_none_or(|it| it < 2)
         {
-            // Payloads are forwarded only once, because otherwise their number would double with every step.
+            // A task that received a payload sends only one, because otherwise the number of payloads would grow with
+            // every step.
             let count = if hops.is_some() { 1 } else { count };
             gotos.extend(sends(to, count, ticks, hops.unwrap_or(-1) + 1));
         }

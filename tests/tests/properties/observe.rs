@@ -54,8 +54,8 @@ impl Observation {
         Err(TestCaseError::fail(reason))
     }
 
-    /// Returns whether both runs have finished the same tasks. After a failure, no more tasks are started, so some
-    /// tasks may be missing if concurrency was limited.
+    /// Returns whether both runs have finished the same tasks. After a failure, no more tasks are started, so `other`
+    /// may lack some tasks if its concurrency was limited.
     fn same_steps(&self, other: &Self) -> bool {
         let failed = self.outcome.starts_with("error");
         self.steps == other.steps

@@ -216,7 +216,7 @@ fn stored_values_are_unchanged() {
         let expected = json!({"value": value, "copy": value, "again": value});
         let got = on(None, round_trip(&value));
         let got = got.map_err(|error| TestCaseError::fail(error.to_string()))?;
-        // The values are compared as text, because 0.0 equals -0.0.
+        // Compares the values as text, because a comparison of numbers would not distinguish 0.0 from -0.0.
         prop_assert_eq!(got.to_string(), expected.to_string());
         Ok(())
     });

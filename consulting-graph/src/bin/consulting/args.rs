@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// Replay a run from its recording, without model calls, and check that the results are identical
     Replay(ReplayArgs),
-    /// Fork a run at a layer or round, with changed settings, and execute the rest again
+    /// Fork a run at a layer or round, with changed settings, and execute the fork from that point
     Fork(ForkArgs),
     /// Compare two runs: settings, first difference, scores, ranks and cost
     Diff(DiffArgs),
@@ -201,7 +201,7 @@ Examples:
 Moves without a score are debated again. If the limit is raised, so are moves whose debates ended early because the
 budget was exhausted.")]
 pub(crate) struct ResumeArgs {
-    /// Directory of the run, or its id below runs/
+    /// Directory of the run, or its id if it is in runs/
     pub(crate) run: PathBuf,
     /// Debate the reviewed moves in FILE, which has the format of the run's review.json
     #[arg(long, value_name = "FILE")]
@@ -218,7 +218,7 @@ Examples:
   consulting replay nvda-20261115-121630-4f1c
   consulting replay runs/nvda-20261115-121630-4f1c --out again")]
 pub(crate) struct ReplayArgs {
-    /// Directory of the run, or its id below runs/
+    /// Directory of the run, or its id if it is in runs/
     pub(crate) run: PathBuf,
     /// Keep the replay in this directory
     #[arg(long, value_name = "DIR")]
@@ -239,7 +239,7 @@ Examples:
   consulting fork nvda-20261115-121630-4f1c --at m4:r5 --set critic.persona='You are a cautious auditor.' --only
   consulting fork nvda-20261115-121630-4f1c --at layer_2 --set models.analysts.temperature=0.2")]
 pub(crate) struct ForkArgs {
-    /// Directory of the run, or its id below runs/
+    /// Directory of the run, or its id if it is in runs/
     pub(crate) run: PathBuf,
     /// Fork before layer_0, layer_1, layer_2, a move such as m4, or a round such as m4:r5
     #[arg(long, value_name = "POINT")]
@@ -261,9 +261,9 @@ pub(crate) struct ForkArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// Directory of the first run, or its id below runs/
+    /// Directory of the first run, or its id if it is in runs/
     pub(crate) a: PathBuf,
-    /// Directory of the second run, or its id below runs/
+    /// Directory of the second run, or its id if it is in runs/
     pub(crate) b: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -392,7 +392,7 @@ Examples:
   consulting events nvda-20261115-121630-4f1c --follow
   consulting events runs/nvda --after 120 | jq 'select(.type == \"sandbox_scored\")'")]
 pub(crate) struct EventsArgs {
-    /// Directory of the run, or its id below runs/
+    /// Directory of the run, or its id if it is in runs/
     pub(crate) run: PathBuf,
     /// Print only events after this number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]

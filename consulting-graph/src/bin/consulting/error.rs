@@ -49,7 +49,7 @@ pub(crate) enum CliError {
         "--isolation off runs debates in this process, which conflicts with --sandbox {0}; omit one of them"
     )]
     ConflictingSandbox(String),
-    #[error("run `{}` does not exist, neither as a directory nor as an id below runs/", .0.display())]
+    #[error("run `{}` does not exist: there is neither a directory with this path nor a run with this id in runs/", .0.display())]
     UnknownRun(PathBuf),
     #[error(transparent)]
     File(#[from] FileError),

@@ -173,7 +173,7 @@ fn exit_status(run: &Run, report: &Report) -> ExitStatus {
     }
     let has = if unscored == 1 { "has" } else { "have" };
     let (total, dir) = (report.outcome.moves.len(), run.dir().display());
-    // The limit may have been changed since the run was opened.
+    // Reads the limit from the run directory again, because it may have changed since `run` was opened.
     let limit = Run::open_unchecked(run.dir()).map(|it| it.manifest().limit).unwrap_or_default();
     let raise = match (limit.tokens, limit.money) {
         (None, None) => "",

@@ -70,12 +70,13 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<(), CliError> {
 pub(crate) async fn events(args: &EventsArgs) -> Result<(), CliError> {
     let run = Run::open_unchecked(find_dir(&args.run)?)?;
     let path = run.dir().join("events.jsonl");
-    // Reports an invalid log before printing any of it.
+    // Reads the whole log once, so that an invalid log is reported before any event is printed.
     EventLog::read(&path)?;
     let mut log = LineReader::new(&path);
     let mut is_over = false;
     loop {
-        // Checked before the log is read, so that no event written before the check is missed.
+        // Checks for a waiting review before it reads the log. If a review is waiting, all earlier events are already
+        // in the log, so none is missed.
         let is_waiting = run.awaits_review();
         let lines = log.read(u64::MAX).map_err(FileError::at(&path))?;
         let events = lines.iter().map(|it| serde_json::from_slice(it).map_err(io::Error::from));
@@ -93,7 +94,7 @@ pub(crate) async fn events(args: &EventsArgs) -> Result<(), CliError> {
     }
 }
 
-/// Returns whether the run ended with this event. Later events belong to a resumed execution.
+/// Returns whether the run completes or fails with this event. Later events belong to a resumed execution.
 fn is_last(event: &PipelineEvent) -> bool {
     matches!(event, PipelineEvent::PipelineComplete { .. } | PipelineEvent::PipelineError { .. })
 }

@@ -28,11 +28,11 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // This program is also the guest inside a sandbox. In a guest, this call does not return. It must run before any OS
-    // thread is started.
+    // This program is also the guest inside a sandbox. In a guest, `enter` does not return. It must be called before
+    // any OS thread is started.
     sandbox_vm::guest::enter(debate::agent);
     let cli = Cli::parse();
-    // Other commands report their progress themselves.
+    // Only the server writes log messages. All other commands report their progress themselves.
     init_logging(match cli.command {
         Command::Serve(_) => LevelFilter::INFO,
         _ => LevelFilter::OFF,

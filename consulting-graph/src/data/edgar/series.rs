@@ -82,7 +82,7 @@ impl Series {
                 flows.insert((period, *end), known.fact(&self.tag));
             }
         }
-        // Averages cannot be subtracted from each other.
+        // Missing quarters are derived by subtraction, which is not possible for averages.
         if unit == Unit::DollarsInPeriod {
             self.derive(&reported, &mut flows);
         }

@@ -106,8 +106,9 @@ fn is_blank(cell: &str) -> bool {
     matches!(cell.to_ascii_lowercase().as_str(), "" | "-" | "\u{2013}" | "\u{2014}" | "n/a" | "na")
 }
 
-/// Splits a line into cells separated by commas or semicolons. Quoted cells may contain separators and doubled quotes. Unlike
-/// the crate `csv`, accepts spaces before an opening quote, which are common in tables written by hand.
+/// Splits a line into cells separated by commas or semicolons. Quoted cells may contain separators and doubled quotes.
+/// Unlike the crate `csv`, this function accepts spaces before an opening quote, which are common in tables written by
+/// hand.
 fn cells(line: &str) -> Vec<String> {
     let separator = if line.contains(';') && !line.contains('"') { ';' } else { ',' };
     let mut cells = vec![String::new()];

@@ -11,7 +11,7 @@ use super::{
     calendar::Calendar,
 };
 
-/// The statement values read so far.
+/// The statement values read from the files so far.
 #[derive(Debug)]
 pub(super) struct StatementTable {
     pub(super) calendar: Calendar,

@@ -1,4 +1,4 @@
-//! Parts that both documents have.
+//! Parts that the financial document and the news document have in common.
 
 use super::super::company::{Company, Document, Source, Subject};
 

@@ -41,7 +41,7 @@ const SECTORS: &[Sector] = &[
 ];
 
 /// Parameters of a fictional company. Rates are in thousandths of a quarter's revenue unless stated otherwise, and
-/// money is in millions. A `drift` is added to its rate in every quarter.
+/// money is in millions. In every quarter, the field `x_drift` is added to the rate `x`.
 #[derive(Debug)]
 pub(super) struct Profile {
     pub(super) sector: &'static Sector,
@@ -51,6 +51,7 @@ pub(super) struct Profile {
     pub(super) cost_drift: i64,
     pub(super) research: i64,
     pub(super) selling: i64,
+    /// In thousandths of pretax income.
     pub(super) tax: i64,
     pub(super) receivables: i64,
     pub(super) receivables_drift: i64,
@@ -63,7 +64,7 @@ pub(super) struct Profile {
     pub(super) investment_drift: i64,
     /// In thousandths of net income.
     pub(super) dividends: i64,
-    /// In thousandths of free cash flow. Above 1000, the company spends more on repurchases than it earns.
+    /// In thousandths of free cash flow. If the rate is above 1000, repurchases exceed the free cash flow.
     pub(super) buybacks: i64,
     pub(super) debt: i64,
     pub(super) cash: i64,
@@ -117,7 +118,8 @@ impl Profile {
     }
 }
 
-/// Draws pairs of initial weight and drift, largest weight first. The first weight shrinks and the last one grows.
+/// Draws `n` pairs of an initial weight and its change per quarter, largest weight first. The first weight shrinks and
+/// the last one grows.
 fn weights(n: usize, rng: &mut SeededRng) -> Vec<(i64, i64)> {
     let drift = rng.between(4, 12);
     (0..n as i64)

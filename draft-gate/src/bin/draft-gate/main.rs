@@ -136,7 +136,7 @@ fn serve(gate: Gate, args: &Serve) -> Result<(), BoxError> {
         server.serve(stdio()).await?.waiting().await?;
         Ok(())
     });
-    // Do not wait for the OS thread that reads standard input.
+    // Do not wait for the OS thread that reads standard input, because its blocking read cannot be cancelled.
     runtime.shutdown_background();
     served
 }

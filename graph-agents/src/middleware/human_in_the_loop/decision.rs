@@ -24,7 +24,7 @@ pub(super) struct EditedCall {
     pub(super) args: Map<String, Value>,
 }
 
-/// A decision that is allowed for its call.
+/// A reviewer's decision about one call, which the rule for the call allows.
 #[derive(Debug, Deserialize)]
 pub(super) struct Decision {
     r#type: DecisionKind,
@@ -42,7 +42,7 @@ pub(super) enum Resolution {
 }
 
 impl Decision {
-    /// Reads a decision and checks that the rule allows it.
+    /// Parses a decision about `call` and checks that `rule` allows it.
     pub(super) fn read(
         value: &Value,
         call: &ToolCall,

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub enum DecisionKind {
     /// The call runs.
     Approve,
-    /// Another call runs in its place.
+    /// A call that the reviewer provides runs in place of the model's call.
     Edit,
-    /// The call does not run, and the model is told so.
+    /// The call does not run, and the model receives the rejection as the result.
     Reject,
     /// The reviewer answers in place of the tool.
     Respond,

@@ -1,8 +1,8 @@
-//! Where a conversation is cut.
+//! Where a conversation is cut: messages before the cut are summarised, messages from the cut on are kept.
 
 use crate::message::Message;
 
-/// Returns the cut that keeps this number of messages, moved to a safe position.
+/// Returns the index of the first message to keep, so that `keep` messages remain. `safe` may move the cut.
 pub(super) fn by_messages(messages: &[Message], keep: usize) -> usize {
     match messages.len().checked_sub(keep) {
         None | Some(0) => 0,
@@ -10,7 +10,8 @@ pub(super) fn by_messages(messages: &[Message], keep: usize) -> usize {
     }
 }
 
-/// Returns the earliest cut after which the rest fits, moved to a safe position. Keeps at least one message.
+/// Returns the index of the first message to keep: the earliest one for which `fits` accepts the messages from there
+/// on. Keeps at least one message, unless `safe` moves the cut.
 pub(super) fn by_tokens(messages: &[Message], fits: impl Fn(&[Message]) -> bool) -> usize {
     if messages.is_empty() || fits(messages) {
         return 0;
@@ -26,7 +27,8 @@ pub(super) fn by_tokens(messages: &[Message], fits: impl Fn(&[Message]) -> bool)
     }
 }
 
-/// Moves a cut so that it does not separate a tool call from its results: back to the call, or past results without one.
+/// Moves a cut in front of tool results, so that it does not separate them from their calls: back to the message that
+/// contains the calls or, if there is none, past the results.
 fn safe(messages: &[Message], cut: usize) -> usize {
     let results: Vec<_> = messages[cut..].iter().map_while(Message::as_tool).collect();
     if results.is_empty() {

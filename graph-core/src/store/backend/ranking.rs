@@ -38,7 +38,7 @@ impl<'a, T> Ranking<'a, T> {
     /// Returns the score of an item: the similarity of its best vector to the query. Returns `None` if there is no
     /// query or no comparable vector.
     ///
-    /// Vectors of a different length were written with another index and are ignored.
+    /// Ignores vectors whose length differs from that of the query, because they were written with another index.
     pub fn score<'v>(&self, vectors: impl IntoIterator<Item = &'v [f32]>) -> Option<f32> {
         let query = self.query?;
         let comparable = vectors.into_iter().filter(|it| it.len() == query.len());
@@ -73,7 +73,8 @@ impl<'a, T> Ranking<'a, T> {
     }
 }
 
-/// Number of extra hits to keep, so that a small page is not sorted on almost every offer.
+/// Number of hits that may be kept in addition to twice the end of the page. Without this reserve, a small page would
+/// be sorted on almost every offer.
 const SLACK: usize = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An edge cannot connect nodes that take another state.
+//! An edge cannot connect nodes that take a state other than that of the graph.
 
 use graph_core::{START, State, StateGraph};
 

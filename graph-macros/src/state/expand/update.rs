@@ -111,7 +111,7 @@ impl Field {
         }
     }
 
-    /// Returns whether a written value is known to have the type of the field.
+    /// Returns whether the type of a written value is known to be the field's type.
     pub(super) fn writes_field_type(&self) -> bool {
         !matches!(self.reducer, Reducer::Custom(_)) && !self.unwraps_arc()
     }

@@ -31,7 +31,7 @@ const REFRESH_TTL: &str = "WITH free AS (
      UPDATE @.item i SET expires_at = free.expires_at FROM free
      WHERE i.namespace = free.namespace AND i.key = free.key";
 
-/// Applies operations in order. Also returns the lifetime extensions caused by the reads. The caller must apply them.
+/// Applies operations in order. Also returns the lifetime extensions caused by the reads, which the caller must apply.
 pub(super) async fn apply_ops(
     client: &impl GenericClient,
     database: &Postgres,
@@ -67,9 +67,9 @@ pub(super) async fn apply_ops(
     Ok((outcomes, refreshes))
 }
 
-/// Applies operations and lifetime extensions in order, in such a way that concurrent batches cannot deadlock.
+/// Applies operations, and then the lifetime extensions that their reads cause.
 ///
-/// Before a batch touches the first row, it locks all items that it writes, in a fixed order.
+/// To prevent deadlocks between concurrent batches, first locks all items that the operations write, in a fixed order.
 pub(super) async fn apply_ops_locked(
     client: &impl GenericClient,
     database: &Postgres,

@@ -15,7 +15,7 @@ use crate::{
     time::nanos,
 };
 
-/// Applies operations in order. Also returns the lifetime extensions caused by the reads. The caller must apply them.
+/// Applies operations in order. Also returns the lifetime extensions caused by the reads, which the caller must apply.
 pub(super) fn apply_ops(
     connection: &Connection,
     codec: &Codec,
@@ -170,7 +170,8 @@ fn list(
             .optional()?;
         let Some(namespace) = namespace else { break };
         from.clone_from(&namespace);
-        // No string sorts between a string and the same string followed by a zero byte.
+        // Continues right after this namespace: no string sorts between a string and the same string followed by a zero
+        // byte.
         from.push(0);
         found.push(namespace);
     }

@@ -169,7 +169,7 @@ fn reversed_edges(n_nodes: usize, edges: &[Edge]) -> Vec<bool> {
 /// Returns the layer of each node, which is one below the lowest of its predecessors.
 fn layer_numbers(n_nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     let graph = graph(n_nodes, down.iter().copied().filter(|it| it.0 != it.1));
-    // A node without predecessors other than the start node is reached by commands. It is placed below the start.
+    // Apart from the start, a node without predecessors can be reached only by commands. It is placed below the start.
     let is_entry = |it| it > 0 && graph.neighbors_directed(it, Incoming).next().is_none();
     let mut depth: Vec<_> = (0..n_nodes).map(|it| usize::from(is_entry(it))).collect();
     for node in toposort(&graph, None).expect("the edges that close cycles are reversed") {

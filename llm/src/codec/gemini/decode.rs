@@ -59,7 +59,8 @@ impl ChunkDecoder {
         for part in parts {
             self.part(part, listener);
         }
-        // A chunk with code that the provider executes also has a finish reason, but the response continues after it.
+        // A chunk that contains code for the provider to execute has a finish reason, although more chunks follow. Such
+        // a finish reason is ignored.
         let is_running = parts.last().is_some_and(|it| it["executableCode"].is_object());
         let reason = candidate["finishReason"].as_str().filter(|_| !is_running);
         self.builder.finish = match reason {

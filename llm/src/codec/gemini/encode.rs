@@ -59,7 +59,7 @@ fn put_part(part: &Part, parts: &mut Vec<Value>) {
     }
 }
 
-/// Adds a thought with its signature. A signature without a thought is added to the text part before it.
+/// Adds a thought with its signature. If the thought has no text, adds its signature to the preceding text part.
 fn put_thought(text: &str, signature: &str, parts: &mut Vec<Value>) {
     let is_open = |it: &Value| it["text"].is_string() && it["thoughtSignature"].is_null();
     match parts.last_mut() {

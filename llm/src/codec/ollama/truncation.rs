@@ -16,7 +16,7 @@ pub(crate) fn check(body: &Value, usage: &Usage) -> Result<(), CallError> {
     let n_read = usage.input;
     let messages = json_util::list(body, "messages");
     let n_words: u64 = messages.iter().map(|it| n_words(json_util::text(it, "content"))).sum();
-    // Old servers report zero tokens for a cached prompt.
+    // A count of zero does not indicate a truncation, because old servers report it for cached prompts.
     if n_read == 0 || n_read >= n_words {
         return Ok(());
     }

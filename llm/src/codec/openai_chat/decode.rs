@@ -30,7 +30,8 @@ pub(crate) struct ChunkDecoder {
     builder: ResponseBuilder,
     /// Tool calls so far. The text of their arguments arrives in pieces.
     calls: Vec<Call>,
-    /// Opaque reasoning data from a router.
+    /// Opaque reasoning data from a router, which is a service such as OpenRouter that forwards requests to other
+    /// providers.
     details: Vec<Value>,
     is_done: bool,
 }
@@ -89,7 +90,7 @@ impl ChunkDecoder {
         self.builder.set_model(&chunk["model"]);
         self.usage(&chunk["x_groq"]["usage"]);
         self.usage(&chunk["usage"]);
-        // Requests ask for one choice. If there are more, the first one is used.
+        // Requests ask for one choice. If the response has more, the one with index 0 is used.
         let Some(choice) =
             json_util::list(chunk, "choices").iter().find(|it| json_util::count(it, "/index") == 0)
         else {

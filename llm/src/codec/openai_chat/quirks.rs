@@ -11,15 +11,15 @@ pub(crate) struct Quirks {
     vendor: Vendor,
     /// Field name of the token limit.
     pub(super) max_tokens_field: &'static str,
-    /// Whether a stream reports usage only if the request asks for it.
+    /// Whether requests must ask for the usage of a stream, because the provider does not report it otherwise.
     pub(super) requests_stream_usage: bool,
     /// Whether the provider accepts a cache key.
     pub(super) supports_cache_key: bool,
     /// Whether the provider forwards cache breakpoints to models that support them.
     pub(super) supports_breakpoints: bool,
-    /// Whether reasoning details must be sent back in the next request.
+    /// Whether the `reasoning_details` of a response must be sent back in the next request.
     pub(super) returns_reasoning_details: bool,
-    /// Field in which reasoning text is sent back. `None`: it is not sent back.
+    /// Field in which the model's earlier reasoning text is sent back. `None`: the text is not sent back.
     pub(super) reasoning_field: Option<&'static str>,
 }
 

@@ -256,8 +256,8 @@ fn n_full_reads(len: usize) -> usize {
     (60_000 / len.max(1)).clamp(4, 100)
 }
 
-/// Returns the position in the body at which the response is complete. Only line endings, and sometimes a redundant end
-/// marker, follow it.
+/// Returns the position in the body at which the response is complete. In the body, only line endings and sometimes a
+/// redundant end marker follow this position.
 fn end_of_response(recording: &Recording) -> usize {
     let body = recording.body.trim_end();
     if recording.path.ends_with("/responses") {

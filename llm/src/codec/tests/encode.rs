@@ -128,7 +128,8 @@ fn anthropic_breakpoints_are_limited_to_the_last_four() {
     };
     let mut request = Request::conversation(vec![Message::user("a"), Message::assistant("b")]);
     request.messages.extend((0..4).map(|_| Message::user("c").cached()));
-    // At most four breakpoints are set, including the one after the system prompt. The last messages get the others.
+    // At most four breakpoints are set, including the one after the system prompt. The last messages get the remaining
+    // ones.
     let (t, f) = (true, false);
     assert_eq!(places(&request), (f, f, f, vec![f, f, t, t, t, t]));
     request = request.system("s").cache_system();

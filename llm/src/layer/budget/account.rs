@@ -39,7 +39,7 @@ pub(super) enum ReserveOutcome {
     Reserved,
     /// The amount may fit once calls in flight release their reservations.
     Wait,
-    /// The amount does not fit in addition to the amount already spent. Contains the error message.
+    /// The budget does not cover the amount on top of the amount already spent. Contains the error message.
     Rejected(String),
 }
 
@@ -56,7 +56,7 @@ impl Account {
         self.spent
     }
 
-    /// Reserves an amount if it fits in addition to the amounts already spent and reserved.
+    /// Reserves an amount if the budget covers it on top of the amounts already spent and reserved.
     pub(super) fn reserve(&mut self, amount: Spending) -> ReserveOutcome {
         if let Some(problem) = self.over_limit(self.spent.plus(amount), amount) {
             return ReserveOutcome::Rejected(problem);

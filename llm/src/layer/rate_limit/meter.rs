@@ -7,10 +7,10 @@ use tokio::time::Instant;
 /// Number of seconds in a window: one minute plus the current second.
 const SECONDS: usize = 61;
 
-/// Length of the pause if the requested pause is too long for an `Instant`.
+/// Pause that is used if the end of the requested pause cannot be represented as an `Instant`.
 const MAX_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Counts the requests and tokens of the last minute, and knows when a pause requested by the provider ends.
+/// Counts the requests and tokens of the last minute, and stores the end of a pause that the provider requested.
 pub(super) struct Meter {
     start: Instant,
     requests: Option<Window>,
@@ -21,11 +21,11 @@ pub(super) struct Meter {
 /// Whether a call may start.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// The call may start and is counted in this second.
+    /// The call may start. It is counted in the second with this number.
     Granted { second: u64 },
-    /// A limit is reached. The call can be tried again at this time.
+    /// A limit is reached. The call can be retried at `until`.
     Full { until: Instant },
-    /// The provider asked for a pause until this time.
+    /// The provider asked for a pause, which lasts until `until`.
     Paused { until: Instant },
 }
 

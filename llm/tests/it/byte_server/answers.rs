@@ -78,7 +78,7 @@ pub(super) const WIRES: [Wire; 5] = [
     },
 ];
 
-/// The format that most tests use.
+/// The wire format that most tests use.
 pub(super) const CHAT: &Wire = &WIRES[0];
 
 pub(super) fn hello() -> Request {

@@ -22,7 +22,7 @@ fn catalog() -> Catalog {
 async fn cost_follows_from_the_catalog() {
     let server = ByteServer::start([write(CHAT.plain()), write(CHAT.chunked())]).await;
     let llm = server.provider(CHAT.provider).catalog(catalog()).build().unwrap();
-    // The response reports three input tokens and two output tokens.
+    // The response reports three input tokens and two output tokens, which cost 0.023 dollars at the catalog's prices.
     let expect = Some(Money::from_dollars(0.023));
     assert_eq!(llm.generate(hello()).await.unwrap().cost, expect);
     assert_eq!(llm.stream(hello()).response().await.unwrap().cost, expect);

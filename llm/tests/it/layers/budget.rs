@@ -89,7 +89,7 @@ async fn unknown_price_fails_money_budgets() {
     assert!(error.message.contains("price is unknown"), "{error}");
     let in_tokens = Budget::of_tokens(1_000_000).priced_by(nothing);
     llm.budget(&in_tokens).generate("?").await.unwrap();
-    // The cost reported in the response is still counted.
+    // The budget counts the cost that the response reports, although the catalog contains no price.
     assert_eq!(in_tokens.spent().money, Money::from_dollars(0.0015));
 }
 
@@ -226,7 +226,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 
 /// Result of a random schedule.
 struct Ran {
-    /// Cost of each call that reached the model.
+    /// Cost of each call, in tokens. `None` for a call that did not reach the model.
     cost: Vec<Option<u64>>,
     outcomes: Vec<Option<Result<Response, Error>>>,
     budget: Budget,
@@ -283,7 +283,7 @@ async fn run(plans: &[Plan], budget: Budget, times: u64) -> Ran {
 }
 
 fn run_paused(plans: &[Plan], limit: u64, times: u64) -> Ran {
-    // If a call waited forever, the clock would advance to this timeout.
+    // If a call waits forever, the paused clock advances to this timeout, so the test fails instead of hanging.
     let run = async {
         timeout(Duration::from_secs(3_600), run(plans, Budget::of_tokens(limit), times)).await
     };

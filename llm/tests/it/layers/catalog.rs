@@ -22,7 +22,7 @@ fn costs_follow_from_prices() {
     check(haiku, usage(1_000_000, 400_000, 500_000, 10), Some(0.1 + 0.04 + 0.625 + 0.000_05));
     // The cost is also computed if a provider reports more cached tokens than the request has.
     check(haiku, usage(1_000_000, 3_000_000, 1_000_000, 0), Some(0.1));
-    // If there is no separate price for cached tokens, they cost as much as other tokens.
+    // If a model has no separate price for cached tokens, they cost as much as other request tokens.
     check(("google", "gemini-3.5-flash-lite"), usage(1_000_000, 500_000, 0, 0), Some(0.3));
     check(("ollama", "anything"), usage(1_000_000, 0, 0, 1_000_000), Some(0.0));
     check(("groq", "openai/gpt-oss-20b"), usage(1_000_000, 0, 0, 1_000_000), Some(0.375));

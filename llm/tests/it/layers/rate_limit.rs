@@ -254,14 +254,14 @@ async fn run(plans: &[Plan], limit: RateLimit, tokens: u64) -> (Vec<Seen>, usize
     }
     let done = calls.join_all().await.into_iter().filter(|it| *it).count();
     let mut seen = seen.lock().unwrap().clone();
-    // The limiter still counts the request tokens of a dropped call, but this test ignores them.
+    // For a dropped call, the limiter counts only the request tokens, which this test ignores.
     seen.iter_mut()
         .filter(|it| plans[it.number].dropped_after.is_some())
         .for_each(|it| it.used = 0);
     (seen, most.load(Ordering::Relaxed), done)
 }
 
-/// Counts a call as running until it is dropped.
+/// Counts a call as running until this guard is dropped.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {

@@ -74,7 +74,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<CommandStatus, CliError> {
     Ok(if summary.broken == 0 { CommandStatus::Done } else { CommandStatus::Failed })
 }
 
-/// Measures warm and cold sandboxes and a plain process.
+/// Measures the time to run a program in a warm sandbox, in a cold sandbox and in a plain process.
 pub(crate) async fn measure(args: &MeasureArgs) -> Result<CommandStatus, CliError> {
     let executor = setup::open_executor(&setup::sandbox_config(&args.sandbox), 256).await?;
     let timings = bench::measure(&executor, args.runs.into()).await?;

@@ -31,13 +31,13 @@ const PROVIDERS: [Variables; 7] = [
     Variables { keys: &["OPENAI_COMPATIBLE_API_KEY"], addresses: &["OPENAI_COMPATIBLE_BASE_URL"] },
 ];
 
-/// Sets the variables from the file by executing this program again if necessary. Returns once all of them are set.
-/// Variables that are already set keep their values.
+/// Loads the variables in `.env`. If any of them is unset, replaces this process with a new execution of the program
+/// that has them set; otherwise returns. Variables that are already set keep their values.
 pub(crate) fn load() -> Result<(), CliError> {
     let path = Path::new(".env");
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        // Python virtual environments are often named `.env`.
+        // Ignore a directory, because Python virtual environments are often named `.env`.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => return Ok(()),
         read => read.map_err(FileError::at(path))?,
     };

@@ -10,7 +10,7 @@ use reflexion_graph::{
     run::{Report, Run},
 };
 
-/// Notice that no real model is used.
+/// Message that tells the user that the answers do not come from a real model.
 pub(crate) const SCRIPTED_NOTICE: &str =
     "No provider is configured: a SCRIPTED model answers with prepared programs.";
 
@@ -80,7 +80,8 @@ pub(crate) fn line(event: &Progress) -> String {
             }
             text
         }
-        // The error is printed when the command ends. The other events are implied by the events that follow them.
+        // `Error` is not shown here, because the command prints the error when it ends. The other events are implied by
+        // the events that follow them.
         _ => String::new(),
     }
 }

@@ -45,7 +45,8 @@ pub(super) fn create_body(
     image: String,
 ) -> Result<ContainerCreateBody, Error> {
     let limits = &spec.limits;
-    // The kernel counts a user's processes across all containers, so only the engine enforces this limit.
+    // Give the agent no process limit of its own, because the kernel would count the processes of this user in all
+    // containers. The engine limits the processes of each container instead.
     let bounds = GuestLimits::new(&Limits { processes: u32::MAX, ..limits.clone() }, None);
     let args = GuestArgs::Contained(AgentPlan { bounds }).to_args();
     let args = args.map_err(|error| Error::Start { backend: NAME, problem: error.to_string() })?;
@@ -86,7 +87,7 @@ fn mounts(spec: &Spec) -> Option<Vec<Mount>> {
 
 fn host_config(limits: &Limits) -> HostConfig {
     let memory = i64::try_from(limits.memory).unwrap_or(i64::MAX);
-    // An engine creates a separate file system for each of the two directories, so the limit is split between them.
+    // An engine creates separate file systems for `/workspace` and `/tmp`, so the limit is split between the two.
     let (disk, files) = (limits.disk / 4, limits.files / 4);
     let tmp = tmpfs_options(disk, files);
     let workspace = tmpfs_options(limits.disk - disk, limits.files - files);

@@ -14,7 +14,7 @@ pub(super) fn connect(host: &str) -> Result<Engine, EngineError> {
     Ok(Engine::connect_with_host(host)?.with_timeout(ENGINE_TIMEOUT))
 }
 
-/// Removes a container that no longer has a handle. Returns `false` if that failed.
+/// Removes a container that no longer has a handle. Returns `false` if the removal failed.
 ///
 /// If the engine does not know the container, the engine may still be creating it, so this function retries until
 /// `grace` has elapsed.

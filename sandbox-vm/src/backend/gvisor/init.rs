@@ -1,4 +1,5 @@
-//! The agent, which is the first program in gVisor. It restricts itself and then serves requests from the host.
+//! The agent, which is the first process in a gVisor sandbox. It restricts itself and then serves requests from the
+//! host.
 
 use std::{
     fs, io,
@@ -26,9 +27,9 @@ pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
     serve(&plan.bounds, channel, agent)
 }
 
-/// Makes `/dev` unwritable by changing its owner to `nobody`, as whom no process in the guest runs. gVisor creates `/dev` in its own memory, which the
-/// guest's only user could otherwise fill without limit. Writing to another user's directory requires capabilities that
-/// the guest does not have.
+/// Makes `/dev` unwritable by changing its owner to `nobody`. No process in the guest runs as `nobody`, and writing to
+/// another user's directory requires capabilities that the guest does not have. This is necessary because gVisor
+/// creates `/dev` in its own memory, which the guest's only user could otherwise fill without limit.
 fn make_dev_unwritable() -> io::Result<()> {
     fs::remove_dir("/dev/shm")?;
     symlink("/tmp", "/dev/shm")?;

@@ -35,8 +35,8 @@ pub(in crate::backend) struct JailHandle {
     /// The outer stage. It is killed on drop, and the guest dies with it.
     outer: tokio::sync::Mutex<Option<Child>>,
     guest: Option<OwnedFd>,
-    /// The host's end of the lifeline. When it closes, the guest ends. The kernel also closes it if this process is
-    /// killed.
+    /// The host's end of the lifeline, which is the outer stage's standard output. When this end closes, the outer
+    /// stage ends the guest. The kernel also closes it if this process is killed.
     lifeline: Option<BufReader<ChildStdout>>,
     cgroup: Option<Cgroup>,
     // Std mutexes suffice, because they are held only briefly and never across an await.
@@ -132,7 +132,8 @@ impl Handle for JailHandle {
             let wait = move || sandbox_dir::wait_for_exit(&guest, KILL_TIMEOUT);
             let _ = tokio::task::spawn_blocking(wait).await;
         }
-        // The outer stage notices that the guest has ended and exits by itself, unless it is stopped by a signal.
+        // The outer stage usually exits by itself when the guest ends. Kill it anyway, because it may be stopped by a
+        // signal.
         if let Some(outer) = self.outer.lock().await.as_mut() {
             let _ = outer.start_kill();
             let _ = timeout(KILL_TIMEOUT, outer.wait()).await;

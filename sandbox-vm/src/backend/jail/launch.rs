@@ -34,7 +34,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length in bytes of the line in which the outer stage reports the guest's process id.
 const MAX_LINE: u64 = 64;
 
-/// Advice for a program that was started as a guest but did not become one.
+/// Advice in the error for a program that was started as a guest but did not call `guest::enter`.
 const ENTER_HINT: &str = "call `guest::enter` first in its `main`";
 
 /// The back end that starts a guest, and the program that the guest runs.
@@ -47,7 +47,7 @@ pub(in crate::backend) struct Launcher<'a> {
 
 /// Returns the settings of a guest that shares the host's programs. Fails if the guest needs an image of its own.
 ///
-/// Unless a control group limits the total memory of the guest, the data segment of each process is limited.
+/// If no control group limits the total memory of the guest, the plan limits the data segment of each process instead.
 pub(in crate::backend) fn jail_plan(
     backend: &'static str,
     spec: &Spec,

@@ -98,7 +98,7 @@ fn start(next: &GuestArgs, device: Option<fs::File>) -> io::Result<std::process:
     // because both share a mount namespace, and the file may not exist there.
     let null = fs::File::open("/dev/null")?;
     let guest = command.spawn()?;
-    // Only the guest keeps the channel open, so that the host sees it close when the guest ends.
+    // Close this process's copy of the channel, so that the host sees the channel close when the guest ends.
     rustix::stdio::dup2_stdin(&null)?;
     Ok(guest)
 }

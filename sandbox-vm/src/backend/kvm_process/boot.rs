@@ -70,8 +70,8 @@ pub(super) fn write(space: &mut AddressSpace) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Closes the system call port to the guest's own instructions. Used if the processor executes system calls in kernel
-/// mode, because the guest never needs access to the port then.
+/// Denies the guest's user-mode code access to the system call port. Used if the processor executes system calls in
+/// kernel mode, because then only kernel-mode code writes to the port.
 pub(super) fn close_call_port(space: &mut AddressSpace) -> Result<(), Errno> {
     let at = TSS + TSS_SIZE as u64 + u64::from(CALL_PORT) / 8;
     space.ram_mut().write(at, &[0xff]).ok_or(Errno::NOMEM)
@@ -155,8 +155,9 @@ fn gdt() -> Vec<u8> {
     entries.iter().flat_map(|it| it.to_le_bytes()).collect()
 }
 
-/// Returns the interrupt table. Each exception jumps to its own instruction and uses a separate stack. The guest cannot
-/// call any gate.
+/// Returns the interrupt descriptor table. Each exception has its own entry point. All of them use one stack, which is
+/// separate from the stack of the guest's program. The guest cannot invoke any gate with `int`, because all gates
+/// require kernel privilege.
 fn idt() -> Vec<u8> {
     let gate = |vector: u64| {
         let at = FAULT_CODE + vector * FAULT_STUB_SIZE as u64;

@@ -26,7 +26,7 @@ pub(super) struct PathTail<'a> {
     pub(super) name: &'a [u8],
 }
 
-/// Size of a disk in bytes, and number of files on it.
+/// Number of bytes and number of files, either of a whole disk or of the part that is free.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
     pub(super) bytes: u64,
@@ -39,7 +39,7 @@ pub(super) struct Disk {
     next: u64,
     capacity: Capacity,
     used: u64,
-    /// Time stamp that is stored with each change. Callers update it.
+    /// Time stamp that is stored with each change. Callers update it before they make a change.
     pub(super) now: Duration,
 }
 

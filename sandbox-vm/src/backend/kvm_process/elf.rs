@@ -1,5 +1,5 @@
-//! Loads a statically linked program from its file into the guest's memory and builds its initial stack. Reads only
-//! the two kinds of headers that loading needs, so that the monitor parses as little as possible.
+//! Loads a statically linked program from its file into the guest's memory and builds its initial stack. Reads only the
+//! ELF header and the program headers, so that the monitor parses as little as possible.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
@@ -14,7 +14,7 @@ use super::{
 /// Load address of a position-independent program.
 const PIE_BASE: u64 = 0x10_0000_0000;
 
-/// Address of the end of the stack.
+/// Address of the end of the stack, which grows towards lower addresses.
 const STACK_END: u64 = 0x7f_ffff_f000;
 
 const STACK_SIZE: u64 = 1 << 20;
@@ -170,7 +170,8 @@ fn load_segment(file: &File, segment: &Segment, space: &mut AddressSpace) -> Res
     if !part.is_empty() {
         space.map_file(&file_backed, file, offset).map_err(LoadError::Memory)?;
         if memory.end > end {
-            // The rest of the last page has to be zero in memory, whatever follows in the file.
+            // Zero the rest of the last page, because whole pages were mapped and include bytes that follow the segment
+            // in the file.
             let rest = vec![0; (file_backed.end - end) as usize];
             space.write(end, &rest).map_err(LoadError::Memory)?;
         }

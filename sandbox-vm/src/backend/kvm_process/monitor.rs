@@ -29,8 +29,8 @@ use crate::{
     guest::{Agent, serve_blocking},
 };
 
-/// Text that marks the line in which the monitor reports the end of its guest. If several lines contain it, the last
-/// one counts.
+/// Text that marks the line in which the monitor reports the end of its guest. In that line, the text follows the
+/// prefix `the sandbox cannot`. If several lines contain the text, the last one counts.
 pub(super) const GUEST_ENDED: &str = "continue running its guest";
 
 /// Text that the line marked by `GUEST_ENDED` also contains if the guest ran out of memory.

@@ -1,4 +1,5 @@
-//! The guest's address space. This module writes the page tables. The monitor accesses guest memory only through it.
+//! The guest's address space. This module writes the page tables, and the monitor accesses guest memory only through
+//! this module.
 //!
 //! No page is ever both writable and executable. On behalf of the guest, the monitor never reads or writes memory that
 //! the guest itself could not read or write. Page tables are never freed. An entry that refers to a table keeps

@@ -44,8 +44,9 @@ impl Accelerator {
     }
 }
 
-/// Returns whether QEMU can open the KVM device. If this process runs as root, QEMU runs as the user `nobody`, with the
-/// device's group as its only additional right.
+/// Returns whether QEMU, which may run as another user than this process, can open the KVM device. If this process runs
+/// as root, QEMU runs as the user `nobody`, with the device's group as its only additional right. Otherwise QEMU runs
+/// as the same user as this process, and this function returns `true`.
 fn nobody_can_open_kvm() -> bool {
     let is_open = |mode: u32| mode & 0o060 == 0o060 || mode & 0o006 == 0o006;
     !rustix::process::geteuid().is_root()
@@ -167,7 +168,8 @@ impl Machine {
     fn kernel_command_line(&self) -> String {
         let mut line = "console=ttyS0 quiet panic=-1 pci=off random.trust_cpu=on".to_owned();
         if self.accelerator == Accelerator::Emulation {
-            // An emulated machine without a timer chip has nothing to calibrate its clock against.
+            // An emulated machine without a timer chip has nothing to calibrate its clock against, so specify the clock
+            // rates.
             line += " tsc_early_khz=2000000 lpj=8000000 no_timer_check";
         }
         format!("{line} -- {}", self.agent_args)

@@ -1,8 +1,8 @@
 //! Snapshots. A snapshot is a file with a machine's complete state, and a manifest that describes the machine.
 //!
-//! A state can be restored only in a machine with the same QEMU, kernel, image, agent and limits. The guest determines
-//! the content of the state, and QEMU parses it, so the state is read only from a directory that no other user can
-//! write to.
+//! A state can be restored only in a machine with the same QEMU, kernel, image, agent and limits. QEMU parses the
+//! state, whose content the guest determines. The state is read only from a directory that no other user can write to,
+//! so that other users cannot supply one.
 
 use std::{
     fs::{self, File},
@@ -145,7 +145,7 @@ async fn wait_until_saved(monitor: &mut QmpClient) -> io::Result<()> {
 }
 
 /// Opens the state in a directory. Fails if the state is incomplete, or if a machine with other content or other limits
-/// created it. The caller has to compare the QEMU version later.
+/// created it. The QEMU version is known only after QEMU has started, so the caller has to compare it.
 pub(super) fn open(
     dir: &Path,
     identity: &MachineIdentity,

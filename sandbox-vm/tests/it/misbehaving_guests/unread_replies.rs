@@ -33,7 +33,7 @@ async fn guest_that_does_not_read_blocks_no_caller() {
     assert!(outcomes.iter().all(|it| matches!(it, Err(Error::Timeout { .. }))), "{outcomes:?}");
 }
 
-/// Asserts that a guest is terminated if it makes these calls for a graph run and reads nothing.
+/// Asserts that a guest is terminated if it makes these calls for a graph run and does not read the replies.
 async fn assert_terminated_for_not_reading(answer: fn(u64) -> Vec<u8>, run: GraphRun) {
     let script = Script { answer, reads: Reads::FirstCommand, ..Script::SILENT };
     let (sandboxes, _dir, killed) = open(script).await;
@@ -55,7 +55,8 @@ async fn unread_checkpoints_do_not_accumulate() {
         (0..500).flat_map(get).collect()
     };
     assert_terminated_for_not_reading(calls, GraphRun::new("g").thread("t", saver.clone())).await;
-    // Four checkpoints are in the outbox, one is partially written, and two are waiting for space.
+    // The outbox has space for four of these checkpoints. Another one may be partially written to the channel, and two
+    // more may wait for space in the outbox.
     let reads = saver.reads.load(Ordering::SeqCst);
     assert!((2..=8).contains(&reads), "{reads} checkpoints of 30 MiB were read");
 }
@@ -64,10 +65,11 @@ async fn unread_checkpoints_do_not_accumulate() {
 async fn calls_are_not_made_while_answers_are_unread() {
     let calls = |id| (0..1000).flat_map(|nth| host_call(id, nth, Value::Null)).collect();
     let long = async |_: String, _: Value| Ok(json!("x".repeat(32 << 10)));
-    // There is memory for 32 answers of this maximum size.
+    // The host reserves 8 MiB for each answer and at most 256 MiB in total, so at most 32 calls can be in progress.
     let policy = CallPolicy::new(long).allow("slow").max_answer(8 << 20);
     assert_terminated_for_not_reading(calls, GraphRun::new("g").call_policy(policy.clone())).await;
-    // Another 32 answers may be in the channel, and 64 in the outbox.
+    // The host makes about 128 calls. About 32 answers fit into the channel, 64 wait in the outbox, and 32 wait for
+    // space in the outbox.
     let made = policy.calls_made();
     assert!((96..=160).contains(&made), "{made} calls were made");
 }

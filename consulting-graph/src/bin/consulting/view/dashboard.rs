@@ -13,7 +13,7 @@ use consulting_graph::{
 
 use super::text::first_line;
 
-/// The layers, in order.
+/// Layers of the pipeline, in the order of execution.
 pub(super) const LAYERS: [Layer; 4] =
     [Layer::Number(0), Layer::Number(1), Layer::Number(2), Layer::SANDBOX];
 
@@ -56,7 +56,8 @@ impl RunHeader {
         }
     }
 
-    /// Returns the id of the decision maker to whom a log belongs.
+    /// Returns the id of the decision maker whose transcript has the name `log`, such as `i1`. If there is none,
+    /// returns `log` itself.
     pub(super) fn maker<'a>(&'a self, log: &'a str) -> &'a str {
         let number = log.strip_prefix('i').and_then(|it| it.parse::<usize>().ok());
         number.and_then(|it| self.makers.get(it.checked_sub(1)?)).map_or(log, String::as_str)
@@ -269,7 +270,8 @@ impl Dashboard {
         self.moves = ids.map(|it| (it, known.remove(&it).unwrap_or_default())).collect();
     }
 
-    /// Marks all debates that were not skipped as scored, including those scored in earlier executions.
+    /// Sets the state of every debate to [`MoveState::Scored`], except for skipped debates. This includes the debates
+    /// that were scored in earlier executions.
     fn finish_debates(&mut self) {
         for progress in self.moves.values_mut().filter(|it| !matches!(it.state, MoveState::Skipped))
         {

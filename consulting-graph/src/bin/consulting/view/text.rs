@@ -40,15 +40,15 @@ impl Line {
         self
     }
 
-    /// Appends text at a column, or after one space if the line is already longer.
+    /// Appends text at a column, or after one space if the line already extends beyond the column.
     pub(super) fn at(self, column: usize, style: Style, text: impl Into<String>) -> Self {
         let width = self.width();
         let blanks = if width == 0 { column } else { column.saturating_sub(width).max(1) };
         self.push(Style::Plain, " ".repeat(blanks)).push(style, text)
     }
 
-    /// Places text at the right edge and truncates the line if they would overlap. Text that needs more than half of
-    /// the width is omitted.
+    /// Places text at the right edge. Truncates the line if it would overlap the text. If the text needs more than half
+    /// of the width, it is omitted.
     pub(super) fn right(self, columns: usize, style: Style, text: impl Into<String>) -> Self {
         let text = text.into();
         if text.width() * 2 > columns {

@@ -66,7 +66,7 @@ const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
         ),
         ("generationConfig/responseMimeType", Added, "required with a schema"),
         ("contents/*/parts/*/functionResponse/response", Adapted, "results are text, not numbers"),
-        // Our effort is a level. Whether the request contains a budget or a level depends on the model.
+        // In a `Request`, the effort is a level. Whether the codec writes a budget or a level depends on the model.
         ("thinking", Added, "required with an effort"),
         ("thinking/type", Value, "newer models are adaptive, older ones have a budget"),
         ("thinking/budget_tokens", Value, "each effort has a fixed number of tokens"),

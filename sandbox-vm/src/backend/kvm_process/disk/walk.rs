@@ -22,7 +22,7 @@ impl Disk {
         let (before, name) = trimmed.split_at(cut);
         let dir = self.walk(from, before, &mut 0)?;
         self.dir(dir)?;
-        // The path of the root directory has no last component.
+        // The path of the root directory has no last component, so use `.`, which denotes the root directory itself.
         Ok(PathTail { dir, name: if name.is_empty() { b"." } else { name } })
     }
 

@@ -26,11 +26,11 @@ pub(in crate::backend::kvm_process) enum CallOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::backend::kvm_process) enum GuestExit {
     Code(i32),
-    /// It sent itself this signal.
+    /// The guest sent itself this signal.
     Signal(i32),
-    /// It did something that the processor does not permit.
+    /// The guest did something that the processor does not permit.
     Fault(String),
-    /// It is waiting for something that only another thread could do.
+    /// The guest is waiting for something that only another thread could do, but it has only one thread.
     Deadlock,
 }
 

@@ -26,7 +26,7 @@ const MAX_ACTIONS: usize = 200;
 pub fn fuzz_kernel(bytes: &[u8]) {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);
-    // Write paths and an I/O vector to memory, as targets for pointers.
+    // Write paths and an I/O vector to guest memory, so that pointers in the script can refer to valid data.
     let texts = b"/tmp/a\0b/../c\0../x\0/workspace\0";
     let piece = [PAGES + PAGE, 4096].map(u64::to_le_bytes).concat();
     for (page, content) in [(1, &texts[..]), (2, &piece)] {

@@ -178,7 +178,8 @@ impl<O: HostIo> Kernel<O> {
         Some(self.host.clock(Clock::Monotonic) + Duration::from_millis(milliseconds))
     }
 
-    /// Waits for the channel until the deadline. Returns `true` without waiting if the deadline has already passed.
+    /// Waits until the channel is ready or the deadline has passed, and returns `false`. Returns `true` without waiting
+    /// if the deadline has already passed.
     fn wait_or_expire(
         &mut self,
         deadline: Option<Duration>,

@@ -15,7 +15,7 @@ use super::host::Readiness;
 
 const CAPACITY: usize = 64 << 10;
 
-/// Numbers of edges for readers (`input`) and for writers (`output`).
+/// Number of edges (possible changes of readiness) so far, for readers (`input`) and for writers (`output`).
 #[derive(Debug, Default)]
 pub(super) struct EdgeCounts {
     pub(super) input: Cell<u64>,

@@ -42,7 +42,7 @@ impl<O: HostIo> Kernel<O> {
         self.write_from(&open, &iovecs, Position::Current)
     }
 
-    /// Reads from a socket. The guest's sockets are connected and have no addresses.
+    /// Reads from a socket. `address` has to be zero, because the guest's sockets are connected and have no addresses.
     pub(super) fn receive(
         &mut self,
         fd: u64,

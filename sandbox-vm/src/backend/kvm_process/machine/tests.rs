@@ -192,7 +192,8 @@ fn privileged_instructions_end_the_guest() {
         ("swapgs", &[0x0f, 0x01, 0xf8], REFUSED),
         ("sysretq", &[0x48, 0x0f, 0x07], REFUSED),
         ("sysexit", &[0x0f, 0x35], REFUSED),
-        // Depending on the host, instructions without a configured target are either not allowed or do not exist.
+        // Depending on the host, instructions without a configured target are reported either as not allowed or as
+        // nonexistent. The expected text is the part that both messages have in common.
         ("sysenter", &[0x0f, 0x34], "an instruction that"),
         ("xsetbv", &[0x31, 0xc9, 0x0f, 0x01, 0xd1], REFUSED),
         ("int 0x80", &[0xcd, 0x80], "an instruction that"),
@@ -313,7 +314,8 @@ fn page_access_follows_the_requested_rights() {
 
 #[test]
 fn system_calls_return_only_to_guest_memory() {
-    // `mov rax, 0x6000; jmp rax`. The register `rcx` contains the address that the call has to return to.
+    // The code `mov rax, 0x6000; jmp rax` jumps to the code that handles system calls. The register `rcx` contains the
+    // address to which that code returns.
     for at in [0x5000, 0x6000, USER.end, 0xffff_8000_0000_0000, 1 << 63] {
         let code = with(at, &[0x48, 0xc7, 0xc0, 0, 0x60, 0, 0, 0xff, 0xe0]);
         assert_faults(&format!("return to {at:#x}"), &code, "");

@@ -47,7 +47,7 @@ fn pages_are_zeroed_and_reused() {
     let large = START..START + 64 * PAGE;
     assert_eq!(space.map(&large, Access::Write), Err(Errno::NOMEM));
     assert!(space.ran_out_of_memory());
-    // Reserving inaccessible memory costs no frames.
+    // Reserving inaccessible memory takes no frames, so a range that is larger than the memory can be reserved.
     space.map(&(START..START + (1 << 40)), Access::None).unwrap();
     space.unmap(&(START..START + (1 << 40))).unwrap();
     space.map(&range, Access::Write).unwrap();

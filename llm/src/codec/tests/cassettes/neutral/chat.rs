@@ -28,7 +28,7 @@ pub(super) fn read(body: &mut Value) -> Request {
                 let result = Part::ToolResult { id, name, content: content_text, failed: false };
                 request.messages.push(Message::new(Role::User, vec![result]));
             }
-            // An empty user message, or a system message that is not the first.
+            // Skips empty user messages, and system messages that are not the first message.
             _ => continue,
         }
         kept.push(message);
@@ -72,7 +72,8 @@ fn put_response_format(request: &mut Request, body: &mut Value) {
         Some("json_schema") => {
             request.schema = Some(schema(&request_body["name"], &request_body["schema"]))
         }
-        // Some Llama 3 models support only JSON mode without a schema.
+        // For these models, our codec writes `json_object` whatever the schema is, because they support only JSON mode
+        // without a schema.
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }

@@ -11,7 +11,7 @@ pub(super) fn read(body: &mut Value) -> Request {
     let mut request = Request::conversation(Vec::new());
     if body["systemInstruction"].is_object() {
         let content_text = merge_text(&mut body["systemInstruction"], "parts");
-        // The API ignores the role of the system instruction, so it is removed.
+        // Drops the role of the system instruction, because the API ignores it and our codec does not write it.
         body["systemInstruction"] = json!({ "parts": [{ "text": content_text }] });
         request.system = Some(content_text);
     }
@@ -38,7 +38,7 @@ fn message(content: &mut Value) -> Option<Message> {
     let mut kept = Vec::new();
     for mut part in take_list(content, "parts") {
         if part["thought"] == false {
-            // False is the default, so the field is removed.
+            // Removes `"thought": false`, because false is the default and our codec omits it.
             remove(&mut part, "thought");
         }
         let read = read_part(&mut part);
@@ -80,14 +80,14 @@ fn read_part(part: &mut Value) -> Vec<Part> {
             let opaque = opaque.map(|it| Part::Reasoning { text: String::new(), opaque: Some(it) });
             [Part::text(content_text)].into_iter().chain(opaque).collect()
         }
-        // A thought without a signature, or content that is not supported.
+        // Skips thoughts without a signature, and content that is not supported.
         (true, _, None) | (false, false, _) => Vec::new(),
     }
 }
 
 fn put_response_format(request: &mut Request, config: &mut Value) {
     if let Some(older) = remove(config, "responseSchema") {
-        // The codec writes the newer field for the same schema.
+        // Moves the schema to the newer field, because our codec writes that one.
         config["responseJsonSchema"] = older;
     }
     if config["responseJsonSchema"].is_object() {
@@ -113,7 +113,7 @@ fn put_tools(request: &mut Request, body: &mut Value) {
         let mut functions = take_list(&mut tool, "functionDeclarations");
         for function in &mut functions {
             if let Some(parameters) = remove(function, "parameters") {
-                // The codec writes the newer field for the same schema.
+                // Moves the schema to the newer field, because our codec writes that one.
                 function["parametersJsonSchema"] = parameters;
             }
             let parameters = function["parametersJsonSchema"].clone();
@@ -135,7 +135,7 @@ fn put_tool_choice(request: &mut Request, body: &mut Value) {
     }
     let calling = &mut body["toolConfig"]["functionCallingConfig"];
     if let Some(names) = remove(calling, "allowed_function_names") {
-        // The API accepts this field in snake case and in camel case.
+        // Renames the field to camel case, because our codec writes that form. The API accepts both.
         calling["allowedFunctionNames"] = names;
     }
     let names = texts(&calling["allowedFunctionNames"]);

@@ -13,7 +13,7 @@ pub(super) fn put_common(request: &mut Request, options: &mut Value, max_tokens:
     request.temperature = options["temperature"].as_f64();
     request.seed = options["seed"].as_u64();
     if options[stop].is_string() {
-        // A single stop sequence may be a string instead of a list.
+        // Converts a stop sequence that is a plain string to a list, because our codec writes a list.
         options[stop] = json!([options[stop]]);
     }
     request.stop = texts(&options[stop]);
@@ -24,7 +24,7 @@ pub(super) fn texts(list: &Value) -> Vec<String> {
     texts.filter_map(|it| it.as_str().map(str::to_owned)).collect()
 }
 
-/// Removes a field and returns its value, unless it is null.
+/// Removes a field and returns its value, or `None` if the field is missing or null.
 pub(super) fn remove(value: &mut Value, name: &str) -> Option<Value> {
     value.as_object_mut().and_then(|it| it.remove(name)).filter(|it| !it.is_null())
 }

@@ -19,7 +19,7 @@ pub(super) fn read(body: &mut Value) -> Request {
                 let result = Part::ToolResult { id, name, content: content_text, failed: false };
                 request.messages.push(Message::new(Role::User, vec![result]));
             }
-            // A system message that is not the first.
+            // Skips system messages that are not the first message.
             _ => continue,
         }
         kept.push(message);

@@ -20,7 +20,8 @@ pub(super) fn read(body: &mut Value) -> Request {
         if matches!(role.as_str(), "system" | "developer") {
             let content_text = merge_text(&mut item, "content");
             if is_first {
-                // Instructions may also be the first message of the conversation.
+                // Moves instructions from the first message to the field `instructions`, because our codec writes that
+                // field.
                 body["instructions"] = content_text.into();
             }
             continue;

@@ -1,8 +1,8 @@
 //! Measures how much time a complete scripted run spends in the model, in starting sandboxes, and elsewhere.
 //!
 //! ```sh
-//! cargo run --release -p consulting-graph --example measure
-//! cargo run --release -p consulting-graph --example measure -- 0
+//! cargo run --release -p consulting-graph --example measure_run
+//! cargo run --release -p consulting-graph --example measure_run -- 0
 //! ```
 //!
 //! The simulated model answers after 200 ms, which is faster than any provider, or after the number of milliseconds
