@@ -76,6 +76,24 @@ impl GraphState {
         tasks: impl IntoIterator<Item = &'a mut TaskOutput>,
         options: CommitOptions,
     ) -> Result<Committed, RunError> {
+        let mut fold = self.fold(graph, tasks, options)?;
+        let mut affected = fold.folded().clone();
+        if options.clear_step_scoped && !self.live.is_empty() {
+            affected.union_with(&self.clear_expired(&mut fold));
+        }
+        let changed = fold.changed().clone();
+        let changes = self.changes(graph, fold)?;
+        Ok(Committed { changed, affected, changes })
+    }
+
+    /// The first part of [`commit`](Self::commit): folds the updates but does not clear step-scoped fields.
+    #[inline]
+    pub(super) fn fold<'a>(
+        &mut self,
+        graph: &Graph,
+        tasks: impl IntoIterator<Item = &'a mut TaskOutput>,
+        options: CommitOptions,
+    ) -> Result<Fold, RunError> {
         let mut tasks: SmallVec<[_; 1]> = tasks.into_iter().collect();
         let overwritten = match &tasks[..] {
             // A single update writes each field at most once, so it cannot conflict.
@@ -88,17 +106,11 @@ impl GraphState {
                 self.values.fold(update, &mut fold)?;
             }
         }
-        let mut affected = fold.folded().clone();
-        if options.clear_step_scoped && !self.live.is_empty() {
-            affected.union_with(&self.clear_expired(&mut fold));
-        }
         if fold.folded().intersects(&graph.step_scoped) {
             let written = fold.folded().iter().filter(|it| graph.step_scoped.contains(*it));
             self.live.union_with(&written.collect());
         }
-        let changed = fold.changed().clone();
-        let changes = self.changes(graph, fold)?;
-        Ok(Committed { changed, affected, changes })
+        Ok(fold)
     }
 
     /// Returns the fields that the tasks overwrite, or an error if two updates write or overwrite the same field.
@@ -110,16 +122,18 @@ impl GraphState {
     ) -> Result<FieldSet, RunError> {
         let mut written = FieldSet::default();
         let mut overwritten = FieldSet::default();
-        for update in tasks.iter().flat_map(|it| &it.updates) {
-            let write_set = self.values.write_set(update)?;
-            for field in write_set.written.iter() {
-                if !written.insert(field) && !self.values.fields()[field].many_writers {
-                    return Err(self.conflict(graph, tasks, field, step, false).into());
+        for task in tasks {
+            for update in &task.updates {
+                let write_set = self.values.write_set(update)?;
+                for field in write_set.written.iter() {
+                    if !written.insert(field) && !self.values.fields()[field].many_writers {
+                        return Err(self.conflict(graph, tasks, field, step, false).into());
+                    }
                 }
-            }
-            for field in write_set.overwritten.iter() {
-                if !overwritten.insert(field) {
-                    return Err(self.conflict(graph, tasks, field, step, true).into());
+                for field in write_set.overwritten.iter() {
+                    if !overwritten.insert(field) {
+                        return Err(self.conflict(graph, tasks, field, step, true).into());
+                    }
                 }
             }
         }
@@ -156,9 +170,10 @@ impl GraphState {
     /// Clears and returns the step-scoped fields that have a value from an earlier step and were not written in this
     /// one.
     fn clear_expired(&mut self, fold: &mut Fold) -> FieldSet {
-        let live = std::mem::take(&mut self.live);
-        let expired: FieldSet = live.iter().filter(|it| !fold.folded().contains(*it)).collect();
+        let expired: FieldSet =
+            self.live.iter().filter(|it| !fold.folded().contains(*it)).collect();
         for field in expired.iter() {
+            self.live.remove(field);
             self.values.clear(field);
             fold.record_clear(field);
         }

@@ -222,16 +222,16 @@ impl Engine {
                 TaskOutput::new(node, edit.update.into_iter().collect::<SmallVec<_>>());
             let writes = self.checked_writes(&output)?;
             let cx = Arc::new(self.task_context(node, TaskKind::Pull));
-            let task = Task { graph: self.graph.clone(), node, cx };
-            route_on_copy(&task, &*self.state.values, &mut output)
-                .map_err(|error| run_error(&task.cx, error))?;
+            let task = Task { graph: &self.graph, node, cx: &cx };
+            route_on_copy(task, &*self.state.values, &mut output)
+                .map_err(|error| run_error(&cx, error))?;
             // If the checkpoint is still the newest one, the edit becomes the result of the node's pending task.
             let place = pending.iter().position(|it| newest && it.node == node);
             if let (Some(place), Some(checkpoint)) = (place, checkpoint) {
                 let id = planned_task_id(&self.graph, checkpoint, &pending.remove(place));
                 let gotos = goto_records(&self.graph, &output.targets)?;
                 let event = self.done_event(writes, gotos);
-                records.push(TaskRecord { task: id, node: task.cx.node().to_owned(), event });
+                records.push(TaskRecord { task: id, node: cx.node().to_owned(), event });
             }
             finished.push(output);
         }

@@ -71,9 +71,9 @@ impl Engine {
             output.routed |= !self.graph.has_routers(task.plan.node);
             is_final = output.routed;
             // The writes are collected now, because the commit consumes the updates.
-            if self.is_observed() || task.cache_key.is_some() {
+            if self.records_end(task) {
                 match self.checked_writes(output) {
-                    Ok(writes) => task.writes = writes,
+                    Ok(writes) => task.writes = Some(writes),
                     Err(error) => {
                         outcome = TaskOutcome::Failed(Box::new(error.into()));
                         is_final = true;
@@ -82,26 +82,24 @@ impl Engine {
             }
         }
         task.outcome = Some(outcome);
-        match is_final {
-            true => self.record_end(task, handled.as_deref()).await,
-            false => Ok(()),
+        if is_final && self.records_end(task) {
+            self.record_end(task, handled.as_deref()).await?;
         }
+        Ok(())
     }
 
-    /// Returns whether the run has a checkpointer or a stream reader.
-    fn is_observed(&self) -> bool {
-        self.scope.writer.is_some() || self.scope.events.is_some()
+    /// Returns whether a checkpointer, a stream reader or the cache needs to know how the task ended.
+    pub(super) fn records_end(&self, task: &StepTask) -> bool {
+        self.scope.writer.is_some() || self.scope.events.is_some() || task.cache_key.is_some()
     }
 
-    /// Records the end of a task in the checkpointer and the cache, and sends its events.
+    /// Records the end of a task in the checkpointer and the cache, and sends its events. Called only if
+    /// [`records_end`](Self::records_end) returns true.
     pub(super) async fn record_end(
         &mut self,
         task: &mut StepTask,
         handled: Option<&HandledFailure>,
     ) -> Result<(), RunError> {
-        if !self.is_observed() && task.cache_key.is_none() {
-            return Ok(());
-        }
         let mut records = Vec::new();
         if let Some(HandledFailure { failure, .. }) = handled {
             let event = TaskEvent::Failed { error: failure.error.clone(), handled: true };
@@ -110,7 +108,7 @@ impl Engine {
         let cx = handled.map_or(&task.cx, |it| &it.handler);
         match &task.outcome {
             Some(TaskOutcome::Done(output)) => {
-                let writes = std::mem::take(&mut task.writes);
+                let writes = task.writes.take().unwrap_or_default();
                 let gotos = goto_records(&self.graph, &output.targets)?;
                 // The output of an error handler is not cached.
                 if let (None, Some(key), Some(cache)) =

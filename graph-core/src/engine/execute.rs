@@ -20,7 +20,7 @@ use crate::{
     engine::{
         outcome::{TaskOutcome, TaskOutput},
         publish::{publish_failure, publish_retry},
-        target::{SentToEndError, resolve_gotos},
+        target::{SentToEndError, Targets, resolve_gotos},
     },
     error::{
         Cause, Halt, NodeError, NodePanicError, NodeTimeoutError, RunError, UnknownTargetError,
@@ -36,26 +36,28 @@ use crate::{
 };
 
 /// A task: the node that it runs, and its context.
-#[derive(Clone)]
-pub(super) struct Task {
-    pub(super) graph: Arc<Graph>,
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub(super) graph: &'a Graph,
     pub(super) node: NodeIdx,
-    pub(super) cx: Arc<TaskContext>,
+    pub(super) cx: &'a Arc<TaskContext>,
 }
 
-impl Task {
-    fn entry(&self) -> &NodeEntry {
+impl<'a> Task<'a> {
+    fn entry(self) -> &'a NodeEntry {
         self.graph.node(self.node)
     }
 
-    pub(super) fn body(&self) -> &NodeBody {
+    pub(super) fn body(self) -> &'a NodeBody {
         self.entry().body.as_ref().expect("START has no body and is never executed")
     }
 }
 
 /// A task ready to run.
 pub(super) struct Job {
-    pub(super) task: Task,
+    pub(super) graph: Arc<Graph>,
+    pub(super) node: NodeIdx,
+    pub(super) cx: Arc<TaskContext>,
     pub(super) input: TaskInput,
     /// The state that the routers read. `None` if there are no routers or if the commit calls them.
     pub(super) view: Option<Box<dyn ErasedState>>,
@@ -98,36 +100,38 @@ impl From<TaskOutcome> for Execution {
 
 /// Runs the attempts of a task, then its error handler if they all failed.
 pub(super) fn run_task(job: Job) -> impl Future<Output = Execution> + Send {
-    let cx = &job.task.cx;
+    let cx = &job.cx;
     let span = spans::task(cx.node(), cx.step.number, || cx.id());
     spans::instrument(span, run_unspanned(job))
 }
 
 async fn run_unspanned(job: Job) -> Execution {
-    let Job { task, input, view, failed } = job;
+    let Job { graph, node, cx, input, view, failed } = job;
+    let task = Task { graph: &graph, node, cx: &cx };
     let options = &task.entry().options;
     if options.retries.is_empty() && options.handler.is_none() {
         // Without retries and without an error handler, the input is needed only once, so it is moved instead of
         // cloned.
-        return task_outcome(&task.cx, run_attempt(&task, input, view.as_deref()).await).into();
+        return task_outcome(&cx, run_attempt(task, input, view.as_deref()).await).into();
     }
     // The futures here and in `call_node` are boxed to keep the future of a plain task small, because a fan-out has
     // many plain tasks.
-    Box::pin(run_with_recovery(Job { task: task.clone(), input, view, failed })).await
+    let (graph, cx) = (graph.clone(), cx.clone());
+    Box::pin(run_with_recovery(Job { graph, node, cx, input, view, failed })).await
 }
 
 /// Runs a task that has retries or an error handler.
 async fn run_with_recovery(job: Job) -> Execution {
-    let Job { task, input, view, failed } = job;
+    let Job { graph, node, cx, input, view, failed } = job;
+    let task = Task { graph: &graph, node, cx: &cx };
     let options = &task.entry().options;
     if let Some(left) = failed {
-        return run_handler(&task, input, *left).await;
+        return run_handler(task, input, *left).await;
     }
-    let error = match run_with_retries(&task, &input, view.as_deref()).await {
+    let error = match run_with_retries(task, &input, view.as_deref()).await {
         Err(error) if options.handler.is_some() && error.source().is_some() => error,
-        result => return task_outcome(&task.cx, result).into(),
+        result => return task_outcome(&cx, result).into(),
     };
-    let cx = &task.cx;
     let failure = NodeFailure { node: cx.node().to_owned(), error: error.to_string() };
     if let Some(writer) = cx.scope.writer.as_ref().filter(|it| it.durability != Durability::Exit) {
         let event = TaskEvent::Failed { error: failure.error.clone(), handled: true };
@@ -136,32 +140,32 @@ async fn run_with_recovery(job: Job) -> Execution {
             return TaskOutcome::Failed(Box::new(error.into())).into();
         }
     }
-    publish_failure(cx, &failure.error, false).await;
-    run_handler(&task, input, failure.into()).await
+    publish_failure(&cx, &failure.error, false).await;
+    run_handler(task, input, failure.into()).await
 }
 
 /// Runs the node's error handler after the task has failed.
-async fn run_handler(task: &Task, input: TaskInput, left: PendingFailure) -> Execution {
+async fn run_handler(task: Task<'_>, input: TaskInput, left: PendingFailure) -> Execution {
     let PendingFailure { failure, resume_values, effects } = left;
     let mut handler = task.cx.handler(failure.clone());
     handler.restore(resume_values, effects);
-    let handler = Task { cx: Arc::new(handler), ..task.clone() };
+    let handler = Arc::new(handler);
     let outcome = match &task.entry().options.handler {
         Some(body) => {
-            let outcome = call_node(&handler, body, input).await;
+            let outcome = call_node(Task { cx: &handler, ..task }, body, input).await;
             let done = outcome.and_then(|it| resolve_output(it, task));
             let done = done.map(|it| TaskOutput { handled: true, routed: true, ..it });
-            task_outcome(&handler.cx, done)
+            task_outcome(&handler, done)
         }
-        None => task_outcome(&task.cx, Err(NodeError::from(failure.error.clone()))),
+        None => task_outcome(task.cx, Err(NodeError::from(failure.error.clone()))),
     };
-    let handled = Some(Box::new(HandledFailure { failure, handler: handler.cx }));
+    let handled = Some(Box::new(HandledFailure { failure, handler }));
     Execution { outcome, handled }
 }
 
 /// Repeats attempts until one succeeds or no retry policy allows another attempt.
 async fn run_with_retries(
-    task: &Task,
+    task: Task<'_>,
     input: &TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
@@ -177,7 +181,7 @@ async fn run_with_retries(
         match retries.iter().find(|it| it.applies(&error)) {
             Some(retry) if failed < retry.max_attempts => {
                 let wait = retry.delay(failed);
-                publish_retry(&task.cx, &error, wait).await;
+                publish_retry(task.cx, &error, wait).await;
                 sleep(wait).await;
                 task.cx.next_attempt();
             }
@@ -188,7 +192,7 @@ async fn run_with_retries(
 
 /// Runs the node once, then its routers.
 async fn run_attempt(
-    task: &Task,
+    task: Task<'_>,
     input: TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<TaskOutput, NodeError> {
@@ -202,20 +206,23 @@ async fn run_attempt(
 }
 
 /// Converts a node's output into the output of its task and resolves each goto to its target node.
-pub(super) fn resolve_output(returned: NodeOutput, task: &Task) -> Result<TaskOutput, NodeError> {
+pub(super) fn resolve_output(
+    returned: NodeOutput,
+    task: Task<'_>,
+) -> Result<TaskOutput, NodeError> {
     if let Some(command) = returned.parent {
         return Err(NodeError::halted(Halt::ParentCommand(command)));
     }
-    let mut output = TaskOutput::new(task.node, returned.updates);
+    let mut targets = Targets::new();
     if !returned.gotos.is_empty() {
-        resolve_gotos(&task.graph, task.node, returned.gotos, &mut output.targets)?;
+        resolve_gotos(task.graph, task.node, returned.gotos, &mut targets)?;
     }
-    Ok(output)
+    Ok(TaskOutput { targets, ..TaskOutput::new(task.node, returned.updates) })
 }
 
 /// Calls the routers with a copy of the state that includes the task's own writes.
 pub(super) fn route_on_copy(
-    task: &Task,
+    task: Task<'_>,
     view: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
@@ -236,7 +243,7 @@ pub(super) fn route_on_copy(
 
 /// Calls the routers of the task's node. `state` must include the task's own writes.
 pub(super) fn route(
-    task: &Task,
+    task: Task<'_>,
     state: &dyn ErasedState,
     done: &mut TaskOutput,
 ) -> Result<(), NodeError> {
@@ -250,19 +257,19 @@ pub(super) fn route(
     };
     for router in &entry.routers {
         let gotos = catch_unwind(AssertUnwindSafe(|| (router.route)(&call)));
-        resolve_gotos(&task.graph, task.node, gotos.map_err(panic_error)??, &mut done.targets)?;
+        resolve_gotos(task.graph, task.node, gotos.map_err(panic_error)??, &mut done.targets)?;
     }
     Ok(())
 }
 
 /// Calls the node within its time limits and converts a panic into an error.
 pub(super) async fn call_node(
-    task: &Task,
+    task: Task<'_>,
     body: &NodeBody,
     input: TaskInput,
 ) -> Result<NodeOutput, NodeError> {
     let options = &task.entry().options;
-    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, &task.cx)));
+    let called = catch_unwind(AssertUnwindSafe(|| body.0.call(input, task.cx)));
     let mut future = called.map_err(panic_error)?;
     let run = std::future::poll_fn(move |task| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(task))) {
@@ -273,7 +280,7 @@ pub(super) async fn call_node(
     });
     match (options.timeout, options.idle_timeout) {
         (None, None) => run.await,
-        (limit, idle) => Box::pin(with_time_limits(run, &task.cx, limit, idle)).await,
+        (limit, idle) => Box::pin(with_time_limits(run, task.cx, limit, idle)).await,
     }
 }
 

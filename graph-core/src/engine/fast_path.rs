@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     context::task::{TaskContext, TaskKind},
     engine::{
+        commit::CommitOptions,
         execute::{Task, call_node, resolve_output, route, run_error, task_outcome},
         plan::PlannedTask,
         running::Engine,
@@ -27,6 +28,7 @@ impl Engine {
     }
 
     /// Returns the node of the next step's only task, if that task can take the fast path.
+    #[inline]
     pub(super) fn fast_path_node(&self) -> Option<NodeIdx> {
         let node = self.frontier.only_node()?;
         let is_plain = self.first_step.is_none()
@@ -39,33 +41,39 @@ impl Engine {
     /// Runs one superstep that has a single task.
     ///
     /// The stages are those of `run_step`, without the bookkeeping for records, events and concurrency, which would
-    /// have nothing to do. Most steps of a typical loop qualify, and they need about a third of the instructions.
+    /// have nothing to do. Most steps of a typical loop qualify. If the node itself does almost nothing, a fast step
+    /// needs about 40 % of the instructions of `run_step`.
     pub(super) async fn run_fast_step(&mut self, node: NodeIdx) -> Result<StepEnd, RunError> {
         tokio::task::consume_budget().await;
-        let task = Task { graph: self.graph.clone(), node, cx: self.reused_context(node) };
+        let cx = self.reused_context(node);
+        let task = Task { graph: &self.graph, node, cx: &cx };
         let input = TaskInput::State(self.state.values.snapshot());
-        let returned = call_node(&task, task.body(), input).await;
-        let mut output = match returned.and_then(|it| resolve_output(it, &task)) {
+        let returned = call_node(task, task.body(), input).await;
+        let mut output = match returned.and_then(|it| resolve_output(it, task)) {
             Ok(output) => output,
             Err(error) => {
                 let plan = PlannedTask { node, kind: TaskKind::Pull, payload: None };
-                let mut ended = StepTask::new(plan, task.cx.clone());
-                ended.outcome = Some(task_outcome(&task.cx, Err(error)));
+                let mut ended = StepTask::new(plan, cx.clone());
+                ended.outcome = Some(task_outcome(&cx, Err(error)));
                 return self.halt(&mut [ended]).await;
             }
         };
-        let committed = self.state.commit(&task.graph, [&mut output], self.commit_options(true))?;
-        if task.graph.has_routers(node) {
-            route(&task, &*self.state.values, &mut output)
-                .map_err(|error| run_error(&task.cx, error))?;
+        // Nothing has to be cleared or stored: the fast path is taken only if no step-scoped field has a value and the
+        // run has no checkpointer.
+        let options =
+            CommitOptions { step: self.step, clear_step_scoped: false, collect_changes: false };
+        let fold = self.state.fold(&self.graph, [&mut output], options)?;
+        if self.graph.has_routers(node) {
+            route(task, &*self.state.values, &mut output).map_err(|it| run_error(&cx, it))?;
         }
-        self.frontier.advance_one(&task.graph, &output);
-        self.has_output |= committed.changed.intersects(&task.graph.output);
+        self.frontier.advance_one(&self.graph, &output);
+        self.has_output = self.has_output || fold.changed().intersects(&self.graph.output);
         self.step += 1;
-        self.spare_context = Some(task.cx);
+        self.spare_context = Some(cx);
         Ok(StepEnd::Continue(()))
     }
 
+    #[inline]
     fn reused_context(&mut self, node: NodeIdx) -> Arc<TaskContext> {
         if let Some(mut spare) = self.spare_context.take() {
             if let Some(cx) = Arc::get_mut(&mut spare) {

@@ -24,8 +24,8 @@ pub(super) struct StepTask {
     pub(super) plan: PlannedTask,
     pub(super) cx: Arc<TaskContext>,
     pub(super) outcome: Option<TaskOutcome>,
-    /// The writes of a finished task until they are recorded. Empty if nothing records or reports them.
-    pub(super) writes: Vec<FieldWrite>,
+    /// The writes of a finished task until they are recorded. `None` if nothing records or reports them.
+    pub(super) writes: Option<Vec<FieldWrite>>,
     /// A failure from an earlier run that the error handler still has to handle.
     pub(super) failed: Option<Box<PendingFailure>>,
     pub(super) cache_key: Option<Box<CacheKey>>,
@@ -33,7 +33,7 @@ pub(super) struct StepTask {
 
 impl StepTask {
     pub(super) fn new(plan: PlannedTask, cx: Arc<TaskContext>) -> Self {
-        Self { plan, cx, outcome: None, writes: Vec::new(), failed: None, cache_key: None }
+        Self { plan, cx, outcome: None, writes: None, failed: None, cache_key: None }
     }
 
     pub(super) fn output(&self) -> Option<&TaskOutput> {

@@ -202,7 +202,9 @@ impl Engine {
         let needs_view = self.graph.has_routers(task.plan.node)
             && !self.routes_after_commit(task.plan.node, alone);
         Job {
-            task: self.task(task),
+            graph: self.graph.clone(),
+            node: task.plan.node,
+            cx: task.cx.clone(),
             input,
             view: needs_view.then(|| self.state.values.fork()),
             failed: task.failed.take(),
@@ -244,14 +246,12 @@ impl Engine {
             None => return TaskOutcome::Done(TaskOutput::new(node, SmallVec::new())),
         };
         if !self.routes_after_commit(node, alone) {
-            let routed = route_on_copy(&self.task(task), &*self.state.values, &mut output);
-            return task_outcome(&task.cx, routed.map(|()| output));
+            let cx = &task.cx;
+            let task = Task { graph: &self.graph, node, cx };
+            let routed = route_on_copy(task, &*self.state.values, &mut output);
+            return task_outcome(cx, routed.map(|()| output));
         }
         TaskOutcome::Done(output)
-    }
-
-    fn task(&self, task: &StepTask) -> Task {
-        Task { graph: self.graph.clone(), node: task.plan.node, cx: task.cx.clone() }
     }
 
     pub(super) fn input_json(&self, task: &StepTask) -> Option<serde_json::Value> {
@@ -284,18 +284,20 @@ impl Engine {
     /// Calls the routers that have to see the committed state, and moves the frontier to the next step.
     async fn route(&mut self, tasks: &mut [StepTask]) -> Result<(), RunError> {
         for task in tasks.iter_mut() {
-            if task.output().is_none_or(|it| it.routed) {
+            let Some(TaskOutcome::Done(output)) = &mut task.outcome else { continue };
+            if output.routed {
                 continue;
             }
-            let routed_task = self.task(task);
-            let Some(output) = task.output_mut() else { continue };
-            if let Err(error) = route(&routed_task, &*self.state.values, output) {
-                let error = run_error(&task.cx, error);
+            let routed_task = Task { graph: &self.graph, node: task.plan.node, cx: &task.cx };
+            let routed = route(routed_task, &*self.state.values, output);
+            let routed = routed.map_err(|it| run_error(&task.cx, it));
+            if let Err(error) = &routed {
                 task.outcome = Some(TaskOutcome::Failed(Box::new(error.clone())));
-                self.record_end(task, None).await?;
-                return Err(error);
             }
-            self.record_end(task, None).await?;
+            if self.records_end(task) {
+                self.record_end(task, None).await?;
+            }
+            routed?;
         }
         let planned = in_task_order(tasks).map(|it| &it.plan);
         let outputs = in_task_order(tasks).filter_map(StepTask::output);
@@ -334,7 +336,11 @@ impl Engine {
             self.history.buffered_records.clear();
         }
         let mut all = std::mem::take(&mut self.history.command_changes);
-        all.extend(changes);
+        if all.is_empty() {
+            all = changes;
+        } else {
+            all.extend(changes);
+        }
         affected.union_with(&std::mem::take(&mut self.history.unsaved_fields));
         self.put_checkpoint(Source::Loop, all, &affected).await
     }
