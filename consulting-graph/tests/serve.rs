@@ -102,6 +102,11 @@ impl Server {
         format!("{}{path}", self.address)
     }
 
+    /// Kills the server and waits until it is gone. A server that is merely dropped can hold its locks a little longer.
+    async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     /// Sends the signal that Ctrl-C sends to the server process.
     fn interrupt(&self) {
         let id = Pid::from_raw(self.child.id().unwrap().try_into().unwrap()).unwrap();
@@ -347,7 +352,7 @@ async fn cancelled_runs_resume_and_a_lost_registry_is_rebuilt() {
     second.args(["serve", "--address", "127.0.0.1:0"]).current_dir(folder.path());
     let refused = second.output().await.unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another server"), "{refused:?}");
-    drop(server);
+    server.kill().await;
     // A lost registry is rebuilt from the run directories.
     std::fs::remove_file(folder.path().join("runs/runs.db")).unwrap();
     let server = Server::start(folder.path(), 0, "", None).await;
@@ -387,7 +392,7 @@ async fn the_spending_limit_of_the_server_applies_to_every_run() {
     assert_eq!((ended.as_str(), shown(&server, &same).await), ("complete", json!(5_000_000)));
     let (low_limit, ended) = fork(&server, &high_limit, at(json!({ "max_tokens": 1000 }))).await;
     assert_eq!((ended.as_str(), shown(&server, &low_limit).await), ("error", json!(1000)));
-    drop(server);
+    server.kill().await;
 
     let server =
         Server::start(folder.path(), 0, &format!("{IN_PROCESS} --max-tokens 2000"), None).await;

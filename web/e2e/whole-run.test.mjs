@@ -186,7 +186,7 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 360_00
   await shoot(page, "citation");
   await page.keyboard.press("Escape");
   assert.ok(
-    await page.getByText("in neither the findings nor the data").first().isVisible(),
+    await page.getByText("this finding does not exist").first().isVisible(),
     "flags are shown at the turn",
   );
 
