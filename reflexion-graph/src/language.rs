@@ -20,7 +20,7 @@ pub trait Language: Send + Sync + fmt::Debug {
     fn run(&self) -> Program;
 
     /// Returns the command that runs the program file and then its tests in the same namespace. After both have
-    /// completed, the command writes `proof` to the file [`PROOF`], so that a program that exits early does not pass.
+    /// completed, the command writes `proof` to the file `PROOF`, so that a program that exits early does not pass.
     fn test(&self, tests: &str, proof: &str) -> Program;
 
     /// Returns whether a package is part of the language's standard library.

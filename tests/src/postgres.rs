@@ -53,7 +53,7 @@ pub fn shared() -> Option<&'static Server> {
     }
 }
 
-/// Creates an empty database on the [shared](shared) server and returns its URL.
+/// Creates an empty database on the [`shared`] server and returns its URL.
 #[must_use]
 pub fn fresh_database() -> Option<String> {
     Some(shared()?.fresh_database())

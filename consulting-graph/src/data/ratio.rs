@@ -11,7 +11,7 @@ fn divide(a: Option<i64>, b: Option<i64>) -> Option<f64> {
     (b > 0).then(|| a as f64 / b as f64)
 }
 
-/// Returns the gross margin: gross profit / revenue. Uses [`gross_profit`].
+/// Returns the gross margin: gross profit / revenue. Uses `gross_profit`.
 pub fn gross_margin(statement: &Statement) -> Option<f64> {
     divide(gross_profit(statement), statement.get(Item::Revenue))
 }

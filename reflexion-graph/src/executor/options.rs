@@ -16,7 +16,7 @@ pub(crate) const DISK: u64 = 64 << 20;
 /// Maximum number of processes and OS threads in a sandbox.
 pub(crate) const PROCESSES: u32 = 64;
 
-/// Options of an [`Executor`].
+/// Options of an [`Executor`](super::Executor).
 #[derive(Debug)]
 pub struct Options {
     /// Sandbox back end to use. If `None`, the jail is used, or the first other back end that works.
