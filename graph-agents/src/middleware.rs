@@ -22,6 +22,7 @@ mod todo;
 mod tool_call_limit;
 mod tool_emulator;
 mod tool_error;
+mod tool_filter;
 mod tool_selector;
 
 pub use context_editing::{ClearToolUses, ContextEditing};

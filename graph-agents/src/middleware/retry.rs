@@ -1,11 +1,14 @@
 //! Retries of failed model and tool calls.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use graph_core::NodeError;
 
-use super::hooks::{Hooks, Middleware};
+use super::{
+    hooks::{Hooks, Middleware},
+    tool_filter::ToolFilter,
+};
 use crate::{
     error::{error_name, is_failure},
     message::{AiMessage, ToolMessage},
@@ -81,45 +84,44 @@ impl fmt::Debug for RetryOptions {
     }
 }
 
-/// The end of a series of attempts.
-enum Outcome {
-    /// All attempts failed, and the call is answered with a text.
-    Answer(String),
-    /// The error is returned.
-    Fail(NodeError),
-}
-
 impl RetryOptions {
-    /// Decides what follows the failed attempt number `attempt`, counted from 1. If the call is to be retried, waits
-    /// for the delay and returns `None`.
-    async fn after_failure(
+    /// Makes a call until it succeeds, fails with an error that is not retried, or has used up its attempts. In the last
+    /// case, `answer` converts a text to the answer, unless the error is to be returned. `subject` adds to a description of
+    /// the failure what has failed.
+    async fn retry<T, F>(
         &self,
-        attempt: u32,
-        error: NodeError,
+        mut call: impl FnMut() -> F,
         subject: impl Fn(&str) -> String,
-    ) -> Option<Outcome> {
-        if !is_failure(&error) || !(self.retry_on)(&error) {
-            return Some(Outcome::Fail(error));
-        }
-        if attempt <= self.max_retries {
-            let delay = self.delay(attempt - 1);
+        answer: impl FnOnce(String) -> T,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>>,
+    {
+        let mut retries = 0;
+        let error = loop {
+            let error = match call().await {
+                Err(error) if is_failure(&error) && (self.retry_on)(&error) => error,
+                result => return result,
+            };
+            if retries == self.max_retries {
+                break error;
+            }
+            let delay = self.delay(retries);
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            return None;
-        }
-        Some(match &self.on_failure {
-            OnFailure::Fail => Outcome::Fail(error),
-            OnFailure::AnswerWith(answer) => Outcome::Answer(answer(&error)),
+            retries += 1;
+        };
+        match &self.on_failure {
+            OnFailure::Fail => Err(error),
+            OnFailure::AnswerWith(text) => Ok(answer(text(&error))),
             OnFailure::Continue => {
-                let attempts = if attempt == 1 { "attempt" } else { "attempts" };
-                let cause = format!(
-                    "failed after {attempt} {attempts} with {}: {error}",
-                    error_name(&error)
-                );
-                Outcome::Answer(subject(&cause))
+                let noun = if retries == 0 { "attempt" } else { "attempts" };
+                let (attempts, name) = (u64::from(retries) + 1, error_name(&error));
+                let cause = format!("failed after {attempts} {noun} with {name}: {error}");
+                Ok(answer(subject(&cause)))
             }
-        })
+        }
     }
 
     fn delay(&self, retry: u32) -> Duration {
@@ -172,19 +174,9 @@ impl Middleware for ModelRetry {
         request: ModelRequest,
         next: ModelHandler,
     ) -> Result<ModelAnswer, NodeError> {
-        for attempt in 1.. {
-            let error = match next.call(request.clone()).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let subject = |cause: &str| format!("Model call {cause}");
-            match self.options.after_failure(attempt, error, subject).await {
-                None => {}
-                Some(Outcome::Fail(error)) => return Err(error),
-                Some(Outcome::Answer(text)) => return Ok(AiMessage::new(text).into()),
-            }
-        }
-        unreachable!("the loop returns when the attempts are used up")
+        let subject = |cause: &str| format!("Model call {cause}");
+        let answer = |text| AiMessage::new(text).into();
+        self.options.retry(|| next.call(request.clone()), subject, answer).await
     }
 }
 
@@ -192,19 +184,19 @@ impl Middleware for ModelRetry {
 #[derive(Clone, Debug, Default)]
 pub struct ToolRetry {
     options: RetryOptions,
-    tools: Option<Vec<String>>,
+    tools: ToolFilter,
 }
 
 impl ToolRetry {
     /// Creates the middleware.
     pub fn new(options: RetryOptions) -> Self {
-        Self { options, tools: None }
+        Self { options, tools: ToolFilter::default() }
     }
 
     /// Retries only calls of these tools.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.tools = Some(names.into_iter().map(Into::into).collect());
+        self.tools = ToolFilter::only(names);
         self
     }
 }
@@ -224,24 +216,12 @@ impl Middleware for ToolRetry {
         request: ToolRequest,
         next: ToolHandler,
     ) -> Result<ToolAnswer, NodeError> {
-        if self.tools.as_ref().is_some_and(|names| !names.contains(&request.call.name)) {
+        if !self.tools.includes(&request.call.name) {
             return next.call(request).await;
         }
-        for attempt in 1.. {
-            let error = match next.call(request.clone()).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let name = &request.call.name;
-            let subject = |cause: &str| format!("Tool '{name}' {cause}. Please try again.");
-            match self.options.after_failure(attempt, error, subject).await {
-                None => {}
-                Some(Outcome::Fail(error)) => return Err(error),
-                Some(Outcome::Answer(text)) => {
-                    return Ok(ToolMessage::error(&request.call, text).into());
-                }
-            }
-        }
-        unreachable!("the loop returns when the attempts are used up")
+        let call = &request.call;
+        let subject = |cause: &str| format!("Tool '{}' {cause}. Please try again.", call.name);
+        let answer = |text| ToolMessage::error(call, text).into();
+        self.options.retry(|| next.call(request.clone()), subject, answer).await
     }
 }

@@ -3,7 +3,10 @@
 use async_trait::async_trait;
 use graph_core::NodeError;
 
-use super::hooks::{Hooks, Middleware};
+use super::{
+    hooks::{Hooks, Middleware},
+    tool_filter::ToolFilter,
+};
 use crate::{
     message::{Message, ToolMessage},
     model::{ChunkSink, Prompt, SharedModel},
@@ -15,19 +18,19 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct ToolEmulator {
     model: SharedModel,
-    tools: Option<Vec<String>>,
+    tools: ToolFilter,
 }
 
 impl ToolEmulator {
     /// Creates the middleware. The model answers all calls, even of tools that do not exist.
     pub fn new(model: SharedModel) -> Self {
-        Self { model, tools: None }
+        Self { model, tools: ToolFilter::default() }
     }
 
     /// Answers only calls of these tools.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.tools = Some(names.into_iter().map(Into::into).collect());
+        self.tools = ToolFilter::only(names);
         self
     }
 }
@@ -48,7 +51,7 @@ impl Middleware for ToolEmulator {
         next: ToolHandler,
     ) -> Result<ToolAnswer, NodeError> {
         let call = &request.call;
-        if self.tools.as_ref().is_some_and(|names| !names.contains(&call.name)) {
+        if !self.tools.includes(&call.name) {
             return next.call(request).await;
         }
         let text = format!(

@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use graph_core::NodeError;
 
-use super::hooks::{Hooks, Middleware};
+use super::{
+    hooks::{Hooks, Middleware},
+    tool_filter::ToolFilter,
+};
 use crate::{
     error::is_failure,
     message::ToolMessage,
@@ -16,19 +19,19 @@ use crate::{
 #[derive(Clone)]
 pub struct ToolErrorAnswers {
     answer: Arc<dyn Fn(&NodeError) -> Option<String> + Send + Sync>,
-    tools: Option<Vec<String>>,
+    tools: ToolFilter,
 }
 
 impl ToolErrorAnswers {
     /// Creates the middleware from a function that returns the answer to the model, or `None` to return the error.
     pub fn new(answer: impl Fn(&NodeError) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self { answer: Arc::new(answer), tools: None }
+        Self { answer: Arc::new(answer), tools: ToolFilter::default() }
     }
 
     /// Answers only errors of these tools.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.tools = Some(names.into_iter().map(Into::into).collect());
+        self.tools = ToolFilter::only(names);
         self
     }
 }
@@ -55,7 +58,7 @@ impl Middleware for ToolErrorAnswers {
         next: ToolHandler,
     ) -> Result<ToolAnswer, NodeError> {
         let call = request.call.clone();
-        let covered = self.tools.as_ref().is_none_or(|names| names.contains(&call.name));
+        let covered = self.tools.includes(&call.name);
         next.call(request).await.or_else(|error| {
             let answer = if covered && is_failure(&error) { (self.answer)(&error) } else { None };
             answer.map(|text| ToolMessage::error(&call, text).into()).ok_or(error)

@@ -56,8 +56,8 @@ impl RunHeader {
         }
     }
 
-    /// Returns the id of the decision maker whose transcript has the name `log`, such as `i1`. If there is none,
-    /// returns `log` itself.
+    /// Returns the id of the decision maker to whom the transcript `log` belongs, such as `D1` for `i1`. Returns `log`
+    /// itself if it is not the name of a transcript.
     pub(super) fn maker<'a>(&'a self, log: &'a str) -> &'a str {
         let number = log.strip_prefix('i').and_then(|it| it.parse::<usize>().ok());
         number.and_then(|it| self.makers.get(it.checked_sub(1)?)).map_or(log, String::as_str)
