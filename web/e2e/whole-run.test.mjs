@@ -185,10 +185,7 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 360_00
     .waitFor();
   await shoot(page, "citation");
   await page.keyboard.press("Escape");
-  assert.ok(
-    await page.getByText("this finding does not exist").first().isVisible(),
-    "flags are shown at the turn",
-  );
+  assert.ok(await page.getByText("this finding does not exist").first().isVisible(), "flags are shown at the turn");
 
   await page.getByRole("tab", { name: "Documents" }).click();
   await page.getByText("SYNTHETIC DATA.").waitFor();
