@@ -7,7 +7,7 @@
 //! the gate detects the move and undoes the write.
 
 mod in_place;
-mod permissions;
+pub(crate) mod permissions;
 
 use std::{
     fs::File,
@@ -25,7 +25,6 @@ use rustix::{
     io::Errno,
 };
 
-pub(crate) use self::permissions::new_file_mode;
 use crate::{error::Error, escape::escape_for_message, hook::Hook};
 
 /// Mode of the gate's own files.

@@ -2,7 +2,7 @@
 
 use crate::{
     blob,
-    confine::new_file_mode,
+    confine::permissions::new_file_mode,
     contract::{Contract, OnConflict},
     diff::{FileDiff, merge},
     digest::Digest,

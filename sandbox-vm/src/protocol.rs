@@ -8,6 +8,7 @@
 //! The host trusts nothing that it reads. [`from_guest`] is the only place where a guest's bytes become values: it
 //! bounds every size before it allocates anything, and it cannot panic.
 
+mod error;
 pub mod frame;
 pub mod from_guest;
 pub mod message;
@@ -18,17 +19,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use self::message::{Fault, FaultCode};
 
+pub(crate) use error::MAX_MESSAGE;
+pub use error::{MAX_FRAME, ProtocolError};
 pub use frame::{Assembler, Frame, Kind};
 pub(crate) use sanitize::{escape_controls, sanitize};
 
 /// Version of the protocol. The host and the guest must use the same version.
 pub const VERSION: u32 = 2;
-
-/// Maximum length of a frame's payload in bytes.
-pub const MAX_FRAME: usize = 8 << 20;
-
-/// Maximum length of a message in bytes.
-pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 
 /// Number of events that a graph may send before the host has read any of them. The host enforces this limit.
 pub(crate) const EVENT_WINDOW: usize = 16;
@@ -38,43 +35,6 @@ pub(crate) const MAX_EVENT_MEMORY: u64 = 16 << 20;
 
 /// Maximum memory, in bytes, that the pending host calls of a graph may take together on the host.
 pub(crate) const MAX_PENDING_CALL_MEMORY: u64 = 128 << 20;
-
-/// A violation of the protocol.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProtocolError {
-    /// A frame is longer than [`MAX_FRAME`].
-    #[error("a frame has {length} bytes; at most {MAX_FRAME} are allowed")]
-    FrameTooLong {
-        /// Payload length stated in the frame's header.
-        length: u64,
-    },
-    /// A message is too long, there are too many incomplete messages, or they are too long in total.
-    #[error("too many incomplete messages, or more than {MAX_MESSAGE} bytes of them")]
-    MessageTooLong,
-    /// The kind of a frame is unknown, or this side may not send frames of that kind.
-    #[error("frames of kind {0} are unknown or not allowed here")]
-    UnknownKind(u8),
-    /// A payload is malformed for its kind of message.
-    #[error("malformed {what}: {problem}")]
-    Malformed {
-        /// The kind of message that was expected.
-        what: &'static str,
-        /// What is wrong with the payload.
-        problem: String,
-    },
-    /// A message belongs to no request, or exceeds what its request allows.
-    #[error("{0}")]
-    UnexpectedMessage(&'static str),
-    /// The guest uses another version of the protocol, or it is not the guest that this host started.
-    #[error(
-        "the handshake with the guest failed: {0}; build the guest from the same version as the host"
-    )]
-    HandshakeFailed(String),
-    /// The stream ended in the middle of a frame.
-    #[error("the stream ended within a frame")]
-    Truncated,
-}
 
 /// Encodes a value as the payload of a message. Fails if the other side would refuse the payload.
 pub(crate) fn encode(value: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {

@@ -109,3 +109,6 @@ impl Backend for Jail {
         launch::launch(launcher, cgroup, GuestArgs::JailInit(plan), sandbox_dir).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,9 @@ use std::{
 };
 
 use super::{
-    Images, KernelError, MANIFEST, MODULES, Manifest, VERSION, cpio::Archive, kernel, sha256,
+    cpio::Archive,
+    images::{Images, MANIFEST, MODULES, Manifest, VERSION, sha256},
+    kernel::{self, KernelError},
 };
 
 /// A meta package that depends on the current kernel for cloud machines, which has few drivers, virtio among them.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::{MAX_FRAME, MAX_MESSAGE, ProtocolError};
+use super::error::{MAX_FRAME, MAX_MESSAGE, ProtocolError};
 
 /// Maximum payload length, in bytes, of the frames that this side writes. It is short, so that a long message does not
 /// delay other messages.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use graph_agents::{
-    Agent, AgentError, AgentState, CompiledAgent, ResponseFormat, StateField, ToolErrors, ToolNode,
+    Agent, AgentError, AgentState, CompiledAgent, ResponseFormat, ToolErrors, ToolNode,
     message::messages_field,
     multi::{OutputMode, Supervisor, Swarm, forward_tool, handoff_tool},
     notation,
@@ -11,10 +11,10 @@ use graph_agents::{
     tool::ToolWrapper,
 };
 use graph_core::{
-    CompiledGraph, JsonFieldKind, JsonState, JsonStateSchema, MemorySaver, START, Stops,
-    json::JsonReturn, json_node,
+    CompiledGraph, JsonState, JsonStateSchema, MemorySaver, START, Stops, json::JsonReturn,
+    json_node,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
     case::{AgentCase, AgentSpec, Kind, ResponseSpec, SchemaSpec, ToolSpec},
@@ -22,6 +22,7 @@ use super::{
     error::{classes, has_class, is_a},
     middleware::middleware,
     program::Env,
+    spec::{field_kind, state_fields},
     tool::{object_schema, provider_tool, tool},
     world::World,
 };
@@ -137,34 +138,6 @@ fn agent(spec: &AgentSpec, model: &str, world: &Arc<World>) -> Result<Agent, Age
         names => Stops::at(names.iter().cloned()),
     };
     Ok(agent.stop_before(stops(&spec.interrupt_before)).stop_after(stops(&spec.interrupt_after)))
-}
-
-/// Converts the descriptions of state fields.
-pub(super) fn state_fields(fields: &Map<String, Value>) -> Vec<StateField> {
-    let field = |(name, spec): (&String, &Value)| {
-        let kind = spec.as_str().or_else(|| spec["kind"].as_str()).unwrap_or_default();
-        let field = StateField::new(name, field_kind(kind));
-        match spec["visible"].as_str() {
-            Some("private") => field.visible(false, false),
-            Some("no_input") => field.visible(false, true),
-            Some("no_output") => field.visible(true, false),
-            _ => field,
-        }
-    };
-    fields.iter().map(field).collect()
-}
-
-fn field_kind(kind: &str) -> JsonFieldKind {
-    match kind {
-        "append" => JsonFieldKind::Append,
-        "sum" => JsonFieldKind::Sum,
-        _ => JsonFieldKind::Last,
-    }
-}
-
-/// Reads the description of a tool.
-pub(super) fn tool_spec(spec: &Value) -> ToolSpec {
-    serde_json::from_value(spec.clone()).expect("a tool")
 }
 
 fn response_format(spec: &ResponseSpec) -> ResponseFormat {

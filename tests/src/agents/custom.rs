@@ -14,10 +14,10 @@ use graph_core::{Context, NodeError};
 use serde_json::Value;
 
 use super::{
-    build::{state_fields, tool_spec},
     error::is_a,
     model::ai_message,
     program::Env,
+    spec::{state_fields, tool_spec},
     tool::tool,
     world::World,
 };

@@ -10,7 +10,7 @@ use graph_agents::{
 use graph_core::NodeError;
 use serde_json::{Value, json};
 
-use super::world::{SharedLog, lock};
+use super::log::{SharedLog, lock};
 
 /// A scripted model of a case.
 #[derive(Debug)]

@@ -14,8 +14,9 @@ use super::{
     build::{self, Built},
     case::{AgentCase, Kind},
     error::{agent_error, run_error},
+    log::SharedLog,
     model::{CaseModel, usage},
-    world::{SharedLog, World},
+    world::World,
 };
 
 /// Runs a case. Returns one answer per call, or a single answer if the graph cannot be built.

@@ -1,34 +1,23 @@
-//! The data that all parts of a case share: logs, counters and models.
+//! The data that all parts of a case share: the log and the models.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
 use serde_json::Value;
 
-use super::model::CaseModel;
+use super::{
+    log::{Log, SharedLog, lock},
+    model::CaseModel,
+};
 
 /// The data that all parts of a case share.
 #[derive(Debug, Default)]
 pub(super) struct World {
     pub(super) models: BTreeMap<String, Arc<CaseModel>>,
-    log: Arc<Mutex<Log>>,
+    log: SharedLog,
 }
-
-/// Actions since the last call in the script, and counters for the whole case.
-#[derive(Debug, Default)]
-pub(super) struct Log {
-    pub(super) model_calls: Vec<Value>,
-    pub(super) tool_runs: Vec<Value>,
-    pub(super) trace: Vec<Value>,
-    /// How often each program has reached a `fail` operation, keyed by the name of the program. Counted over the whole
-    /// case.
-    failures: BTreeMap<String, u64>,
-}
-
-/// A log that models and tools write to.
-pub(super) type SharedLog = Arc<Mutex<Log>>;
 
 impl World {
     pub(super) fn new(log: SharedLog, models: BTreeMap<String, Arc<CaseModel>>) -> Self {
@@ -54,16 +43,4 @@ impl World {
         *count += 1;
         *count
     }
-}
-
-impl Log {
-    /// Removes and returns the entries for the answer to a call.
-    pub(super) fn take(&mut self) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
-        let take = std::mem::take;
-        (take(&mut self.model_calls), take(&mut self.tool_runs), take(&mut self.trace))
-    }
-}
-
-pub(super) fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }

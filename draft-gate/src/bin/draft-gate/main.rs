@@ -21,16 +21,13 @@ use rmcp::{ServiceExt, transport::stdio};
 
 use crate::{
     args::{Cli, Command, ReviewedSet, Serve},
-    output::{StdoutClosed, print, print_error, print_line},
+    output::{BoxError, StdoutClosed, print, print_error, print_line},
     render::{ColorMode, print_judgement},
 };
 
 /// Minimum number of fingerprint digits that a reviewer must type. With fewer digits, a worker could construct two
 /// changes whose fingerprints start with the same digits.
 const MIN_FINGERPRINT_DIGITS: usize = 32;
-
-/// An error that ends a command.
-type BoxError = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     #[cfg(feature = "sandbox")]

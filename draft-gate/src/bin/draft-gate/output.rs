@@ -5,7 +5,8 @@ use std::{
     io::{self, ErrorKind, Write},
 };
 
-use crate::BoxError;
+/// An error that ends a command.
+pub(crate) type BoxError = Box<dyn std::error::Error>;
 
 /// The error returned when the reader of standard output has closed the pipe. It ends the command without an error
 /// message.

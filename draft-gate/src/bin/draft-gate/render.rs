@@ -4,7 +4,7 @@ use std::{env, fmt::Write, io};
 
 use draft_gate::{Finding, Judgement, Severity, escape_invisible};
 
-use crate::{BoxError, output::print};
+use crate::output::{BoxError, print};
 
 /// Whether the output is colored.
 #[derive(Clone, Copy, Debug, PartialEq)]

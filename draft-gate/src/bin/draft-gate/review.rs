@@ -9,8 +9,7 @@ use std::{
 use draft_gate::{Gate, Judgement, PendingSet, escape_invisible};
 
 use crate::{
-    BoxError,
-    output::{print, print_line},
+    output::{BoxError, print, print_line},
     render::{ColorMode, print_judgement},
 };
 

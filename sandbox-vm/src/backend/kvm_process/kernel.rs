@@ -11,7 +11,7 @@ mod descriptors;
 mod dispatch;
 mod files;
 #[cfg(any(test, fuzzing))]
-mod fuzz;
+pub(super) mod fuzz;
 mod host;
 mod layout;
 mod memory;
@@ -24,10 +24,6 @@ use std::{fmt, rc::Rc};
 
 use rustix::io::Errno;
 
-#[cfg(test)]
-pub(super) use self::fuzz::FakeHost;
-#[cfg(fuzzing)]
-pub use self::fuzz::fuzz_kernel;
 pub(super) use self::{
     call::{Call, CallOutcome, GuestExit},
     host::{Clock, HostIo, Readiness},

@@ -9,7 +9,7 @@ use crate::backend::kvm_process::{
     KVM_DEVICE, boot,
     disk::Capacity,
     elf::{self, ProgramArgs},
-    kernel::{FakeHost, Kernel},
+    kernel::{Kernel, fuzz::FakeHost},
     ram::Ram,
     space::{AddressSpace, USER},
 };
