@@ -10,8 +10,8 @@ pub fn default_dir(run_id: &str) -> PathBuf {
     Path::new(RUNS_DIR).join(run_id)
 }
 
-/// Returns the directory of a run. `run` is this directory, or the id of a run in [`RUNS_DIR`]. If both directories
-/// exist, prefers the one that contains a run. Returns `None` if neither exists.
+/// Returns the directory of a run. `run` is either the path of the directory or the id of a run in [`RUNS_DIR`]. If
+/// directories exist for both meanings, prefers the one that contains a run. Returns `None` if neither exists.
 pub fn find(run: &Path) -> Option<PathBuf> {
     let candidates = [run.to_owned(), Path::new(RUNS_DIR).join(run)];
     let with_run = candidates.iter().find(|it| it.join("run.json").is_file());

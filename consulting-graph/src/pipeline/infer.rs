@@ -28,7 +28,7 @@ pub(super) struct Document {
     /// Whether the data source has no data for this document. If so, every section of the document says that it has no
     /// data, and no findings are drawn from the document.
     is_empty: bool,
-    /// The company data that the document was written from, for the offline board.
+    /// The company data that the document was written from, for the offline board (the scripted model).
     #[serde(default)]
     company: Option<Company>,
 }

@@ -29,7 +29,7 @@ pub(super) struct InferenceTask<'a> {
     pub(super) inference: Inference,
     pub(super) ticker: &'a Ticker,
     pub(super) document: &'a str,
-    /// The company data that the document was written from, for the offline board.
+    /// The company data that the document was written from, for the offline board (the scripted model).
     pub(super) company: Option<Arc<Company>>,
 }
 

@@ -37,7 +37,7 @@ impl UnrecordedCall {
             }
             Self { recorded_at: Some(call_site), .. } => {
                 format!(
-                    "the recording contains it at {call_site}, and no further call at this call site"
+                    "the recording contains it at {call_site}; here, no further call is recorded"
                 )
             }
             _ => "the recording contains no further call at this call site".to_owned(),

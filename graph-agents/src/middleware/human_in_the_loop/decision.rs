@@ -24,7 +24,7 @@ pub(super) struct EditedCall {
     pub(super) args: Map<String, Value>,
 }
 
-/// A reviewer's decision about one call, which the rule for the call allows.
+/// A reviewer's decision about one call. The rule for the call allows this decision.
 #[derive(Debug, Deserialize)]
 pub(super) struct Decision {
     r#type: DecisionKind,

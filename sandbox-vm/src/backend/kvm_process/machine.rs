@@ -192,7 +192,12 @@ impl Machine {
             1 | 3 => "hit a debug trap",
             6 => "executed an instruction that does not exist",
             13 => "executed an instruction that is not allowed",
-            14 => return Ok(format!("accessed {:#x} without permission at {at:#x}", sregs.cr2)),
+            14 => {
+                let address = sregs.cr2;
+                return Ok(format!(
+                    "accessed {address:#x} without permission, by the instruction at {at:#x}"
+                ));
+            }
             _ => return Ok(format!("caused exception {vector} at {at:#x}")),
         };
         Ok(format!("{what} at {at:#x}"))
