@@ -1,5 +1,7 @@
 //! Tests of agents through their public API.
 
 mod agents;
+mod handoffs;
 mod messages;
+mod tool_policy;
 mod tools;
