@@ -8,6 +8,7 @@
 //! - [`Tool`], the attribute macro [`tool`](macro@tool), and [`ToolNode`], which executes calls in parallel.
 //! - [`middleware`]: hooks before and after the model and around model and tool calls, and ready-made middleware.
 //! - [`ResponseFormat`]: structured responses by provider or by tool.
+//! - [`chat()`]: a chat with an agent in the terminal.
 #![forbid(unsafe_code)]
 
 /// Compiles and runs the README's examples as documentation tests.
@@ -16,6 +17,7 @@
 struct Readme;
 
 pub mod agent;
+mod chat;
 mod command;
 mod error;
 mod id;
@@ -31,6 +33,7 @@ pub mod tool;
 pub mod tool_node;
 
 pub use agent::{Agent, AgentOutcome, CompiledAgent, Conversation};
+pub use chat::{Chat, ChatError, chat};
 pub use command::{Command, CommandUpdate, JumpTo, Update};
 pub use error::{AgentError, error_name};
 pub use graph_macros::tool;

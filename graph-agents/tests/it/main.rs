@@ -1,6 +1,7 @@
 //! Tests of agents through their public API.
 
 mod agents;
+mod chat;
 mod handoffs;
 mod messages;
 mod tool_policy;
