@@ -2,6 +2,7 @@
 
 mod builder;
 mod compiled;
+mod handoff_node;
 mod hook_node;
 mod model_call;
 mod model_node;

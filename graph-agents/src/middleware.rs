@@ -3,7 +3,7 @@
 //! | middleware | purpose |
 //! |---|---|
 //! | [`ModelCallLimit`], [`ToolCallLimit`] | limit the number of calls per run and per thread |
-//! | [`ModelFallback`], [`ModelRetry`], [`ToolRetry`], [`ToolErrorAnswers`] | deal with failures |
+//! | [`ModelFallback`], [`ModelRetry`], [`ToolRetry`], [`ToolErrorAnswers`], [`ReturnMalformedCalls`] | deal with failures |
 //! | [`HumanInTheLoop`] | asks a person before tools run |
 //! | [`Summarization`], [`ContextEditing`] | keep long conversations short |
 //! | [`Pii`] | redacts, masks, hashes or blocks personal data |
@@ -14,6 +14,7 @@ mod context_editing;
 mod fallback;
 mod hooks;
 mod human_in_the_loop;
+mod malformed_calls;
 mod model_call_limit;
 mod pii;
 mod retry;
@@ -25,13 +26,15 @@ mod tool_error;
 mod tool_filter;
 mod tool_selector;
 
+pub use crate::retry::{OnFailure, RetryOptions};
 pub use context_editing::{ClearToolUses, ContextEditing};
 pub use fallback::ModelFallback;
 pub use hooks::{Hooks, Middleware};
 pub use human_in_the_loop::{DecisionKind, HumanInTheLoop, ReviewRule};
+pub use malformed_calls::ReturnMalformedCalls;
 pub use model_call_limit::ModelCallLimit;
 pub use pii::{Detector, Pii, PiiStrategy};
-pub use retry::{ModelRetry, OnFailure, RetryOptions, ToolRetry};
+pub use retry::{ModelRetry, ToolRetry};
 pub use summarization::{Size, Summarization};
 pub use todo::TodoList;
 pub use tool_call_limit::{ToolCallLimit, ToolLimitExit};

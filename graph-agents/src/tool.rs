@@ -1,15 +1,23 @@
 //! Tools: functions that a model can call.
 
+mod cache;
 mod call;
 mod content;
 mod definition;
+mod errors;
+mod limit;
 mod output;
+mod policy;
+mod provider;
 mod runtime;
 pub mod schema;
 
+pub use cache::ToolCache;
 pub(crate) use call::InputKind;
 pub use call::{ToolAnswer, ToolHandler, ToolRequest, ToolWrapper};
 pub(crate) use content::content_of;
-pub use definition::{ExceptionAnswer, ProviderTool, Tool};
+pub use definition::Tool;
+pub use errors::{ExceptionAnswer, ToolErrors};
 pub use output::{IntoToolOutput, ToolOutput};
+pub use provider::ProviderTool;
 pub use runtime::ToolRuntime;

@@ -1,6 +1,5 @@
 //! The node that executes tool calls.
 
-mod errors;
 mod execute;
 mod validate;
 
@@ -14,13 +13,11 @@ use graph_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use errors::ToolErrors;
-
 use crate::{
     AgentError, AgentState,
     command::{Command, Update},
     message::{AiMessage, Message, ToolCall, ToolMessage},
-    tool::{InputKind, Tool, ToolAnswer, ToolHandler, ToolRequest, ToolWrapper},
+    tool::{InputKind, Tool, ToolAnswer, ToolErrors, ToolHandler, ToolRequest, ToolWrapper},
 };
 
 /// Executes the tool calls of the newest AI message, all at once, and answers in the order of the calls.
@@ -177,9 +174,11 @@ impl ToolNode {
     ) -> Result<ToolAnswer, NodeError> {
         let tool = self.tool(&call.name).cloned();
         let (state, context) = (state.clone(), context.clone());
+        let errors = tool.as_ref().and_then(|it| it.error_policy().cloned());
         let request = ToolRequest { call: call.clone(), tool, state, context, input };
         let answer = self.handler.call(request).await;
-        answer.or_else(|error| self.errors.answer(&call, error).map(ToolAnswer::Message))
+        let errors = errors.as_ref().unwrap_or(&self.errors);
+        answer.or_else(|error| errors.answer(&call, error).map(ToolAnswer::Message))
     }
 }
 
@@ -226,7 +225,7 @@ impl ToolResults {
     }
 
     /// Sends the messages to the message stream, except those of commands to a parent graph.
-    async fn stream(&self, context: &Context) {
+    pub(crate) async fn stream(&self, context: &Context) {
         let messages: Vec<Message> = match self {
             Self::Messages(messages) => messages.iter().cloned().map(Message::Tool).collect(),
             Self::Commands(commands) => {

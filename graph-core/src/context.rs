@@ -181,17 +181,40 @@ impl<C: Send + Sync + 'static> Context<C> {
     /// again from its start, and the n-th call to `interrupt` returns the n-th resume value. Wrap external calls that
     /// precede an interrupt in [`task`](Self::task), so that they are not repeated.
     pub fn interrupt<A: DeserializeOwned>(&self, value: impl Serialize) -> Result<A, NodeError> {
+        self.interrupt_checked(value, Ok)
+    }
+
+    /// Like [`interrupt`](Self::interrupt), and checks the resume value. If `check` returns an error, the node must
+    /// propagate it. The value is then discarded, so that the run can be resumed with another one.
+    ///
+    /// ```
+    /// # use graph_core::{Context, NodeError};
+    /// async fn order(cx: &Context) -> Result<(), NodeError> {
+    ///     let number: u32 = cx.interrupt_checked("How many?", |number| match number {
+    ///         1..=9 => Ok(number),
+    ///         other => Err(NodeError::from(std::io::Error::other(format!("{other} is not between 1 and 9")))),
+    ///     })?;
+    /// #   let _ = number;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn interrupt_checked<A: DeserializeOwned, T>(
+        &self,
+        value: impl Serialize,
+        check: impl FnOnce(A) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
         let (index, resume_value) = self.task.interrupt(value)?;
-        match serde_json::from_value(resume_value) {
-            Ok(value) => Ok(value),
-            Err(error) => {
-                self.task.discard_resume_values(index);
-                Err(NodeError::terminal(ResumeValueError {
-                    node: self.node().to_owned(),
-                    problem: error.to_string(),
-                }))
-            }
+        let read = serde_json::from_value(resume_value).map_err(|error| {
+            NodeError::terminal(ResumeValueError {
+                node: self.node().to_owned(),
+                problem: error.to_string(),
+            })
+        });
+        let checked = read.and_then(check);
+        if checked.is_err() {
+            self.task.discard_resume_values(index);
         }
+        checked
     }
 
     /// Makes an external call and journals its result. If the node runs again after a crash, a retry or an interrupt,

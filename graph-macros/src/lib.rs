@@ -66,10 +66,20 @@ pub fn derive_route(input: TokenStream) -> TokenStream {
 
 /// Turns an async function into a function without parameters that creates a tool.
 ///
-/// The tool has the function's name and doc comment; `#[tool(name = "..")]` sets another name, and
-/// `#[tool(return_direct)]` ends the agent's loop after the tool. Each parameter is an argument that the model passes,
-/// with its doc comment as description. Parameters of type `&ToolRuntime`, `&AgentState`, `&ToolCall` and `&Context`
-/// are filled in by the agent; the model does not see them.
+/// The tool has the function's name and doc comment. Each parameter is an argument that the model passes, with its doc
+/// comment as description. Parameters of type `&ToolRuntime`, `&AgentState`, `&ToolCall` and `&Context` are filled in by
+/// the agent; the model does not see them.
+///
+/// | option | effect |
+/// |---|---|
+/// | `name = "add"` | sets the name |
+/// | `return_direct` | ends the agent's loop after the tool |
+/// | `retries = 2` | retries a failed call, with increasing delays |
+/// | `timeout_secs = 30` | fails an attempt that takes longer |
+/// | `cache_secs = 600` | reuses the result of an equal call for this long |
+/// | `max_output = 10_000` | truncates longer results; the default is 100,000 characters |
+/// | `answer_errors` | answers the model with the tool's errors instead of failing the run |
+/// | `untrusted` | marks results as untrusted data |
 ///
 /// The function returns a serialisable value, a `ToolOutput`, a `Command`, or a `Result` of these.
 #[proc_macro_attribute]

@@ -10,10 +10,12 @@ use schemars::JsonSchema;
 
 use super::{
     compiled::CompiledAgent,
+    handoff_node::run_handoff,
     hook_node::{Hook, run_hook},
     model_call::ModelCall,
     model_node::ModelNode,
-    shape::Shape,
+    route::HANDOFF,
+    shape::{Shape, handoffs},
 };
 use crate::{
     AgentError,
@@ -22,8 +24,8 @@ use crate::{
     model::{ChatModel, RequestTool, SharedModel},
     response::{ResponseFormat, Strategy},
     state::{JUMP_TO, MESSAGES, STRUCTURED_RESPONSE, StateField},
-    tool::{ProviderTool, Tool, ToolWrapper},
-    tool_node::{ToolErrors, ToolNode, unique},
+    tool::{ProviderTool, Tool, ToolErrors, ToolWrapper},
+    tool_node::{ToolNode, unique},
 };
 
 /// Builder of an agent: a model that calls tools in a loop until it answers.
@@ -195,6 +197,10 @@ impl Agent {
         graph = self.add_model_node(graph, &schema, &client_tools);
         if has_tools {
             let node = ToolNode::build(client_tools, ToolErrors::default(), wrappers);
+            let handoffs = handoffs(node.tools());
+            if !handoffs.is_empty() {
+                graph = add_handoff_node(graph, node.clone(), handoffs, &schema);
+            }
             graph = add_tool_node(graph, node, &schema);
         }
         for middleware in &self.middleware {
@@ -309,6 +315,19 @@ fn add_tool_node(
     graph.node(json_node("tools", move |input, context| {
         let (node, schema) = (node.clone(), schema.clone());
         async move { node.run(input, context, &schema).await }
+    }))
+}
+
+fn add_handoff_node(
+    graph: StateGraph<JsonState>,
+    node: ToolNode,
+    handoffs: Vec<String>,
+    schema: &JsonStateSchema,
+) -> StateGraph<JsonState> {
+    let (schema, handoffs) = (schema.clone(), Arc::new(handoffs));
+    graph.node(json_node(HANDOFF, move |input, context| {
+        let (node, handoffs, schema) = (node.clone(), handoffs.clone(), schema.clone());
+        async move { run_handoff(&node, &handoffs, &input, &context, &schema).await }
     }))
 }
 

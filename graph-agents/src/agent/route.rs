@@ -6,10 +6,13 @@ use serde_json::Map;
 use crate::{
     AgentState,
     command::JumpTo,
-    message::{Status, last_ai},
+    message::{Message, Status, ToolCall, last_ai},
     state::{JUMP_TO, STRUCTURED_RESPONSE},
     tool_node::SentCall,
 };
+
+/// Name of the node that executes handoffs which the model requested beside other calls.
+pub(super) const HANDOFF: &str = "handoff";
 
 /// The nodes at which a run can continue after the model or after the tools.
 #[derive(Clone, Debug)]
@@ -46,12 +49,35 @@ fn has_response(state: &AgentState) -> bool {
     state.get(STRUCTURED_RESPONSE).is_some_and(|it| !it.is_null())
 }
 
+/// Returns the calls of the newest AI message to `handoffs`, the tools that hand the conversation to another agent,
+/// except those that have an answer.
+pub(super) fn pending_handoffs<'a>(
+    messages: &'a [Message],
+    handoffs: &[String],
+) -> Vec<&'a ToolCall> {
+    let Some((newest, answers)) = last_ai(messages) else { return Vec::new() };
+    let is_answered = |id: &str| answers.iter().any(|it| it.tool_call_id == id);
+    let calls = newest.tool_calls.iter();
+    calls.filter(|it| handoffs.contains(&it.name) && !is_answered(it.id())).collect()
+}
+
+/// The tools with a special role in an agent's loop.
+#[derive(Clone, Debug)]
+pub(super) struct SpecialTools {
+    /// Names of the structured-output tools.
+    pub(super) response: Vec<String>,
+    /// Names of the tools that hand the conversation to another agent.
+    pub(super) handoffs: Vec<String>,
+    /// Name of each tool, and whether the loop ends after it.
+    pub(super) return_direct: Vec<(String, bool)>,
+}
+
 /// Chooses the next nodes after the model: one task of the node `tools` per unanswered tool call, the exit, or another
 /// round of the loop.
 pub(super) fn after_model(
     state: &AgentState,
     to: &Destinations,
-    response_tools: &[String],
+    tools: &SpecialTools,
     needs_state: bool,
 ) -> Result<Vec<Goto>, NodeError> {
     if let Some(jump) = jump(state) {
@@ -63,9 +89,17 @@ pub(super) fn after_model(
     }
     let is_answered = |id: &str| answers.iter().any(|it| it.tool_call_id == id);
     let pending = newest.tool_calls.iter();
-    let pending = pending.filter(|it| !is_answered(it.id()) && !response_tools.contains(&it.name));
+    let pending = pending.filter(|it| !is_answered(it.id()) && !tools.response.contains(&it.name));
+    let mut pending: Vec<_> = pending.collect();
+    if pending.len() > 1 {
+        // Handoffs end the agent, so they run after the other calls.
+        pending.retain(|it| !tools.handoffs.contains(&it.name));
+        if pending.is_empty() {
+            return Ok(vec![Goto::node(HANDOFF)]);
+        }
+    }
     let fields = if needs_state { state.to_fields() } else { Map::new() };
-    let sends = pending.map(|call| {
+    let sends = pending.into_iter().map(|call| {
         let sent = SentCall { tool_call: call.clone(), state: fields.clone() };
         Ok(Goto::send("tools", serde_json::to_value(sent).map_err(NodeError::terminal)?))
     });
@@ -87,14 +121,16 @@ pub(super) fn after_response(state: &AgentState, to: &Destinations) -> Vec<Goto>
     }
 }
 
-/// Chooses the next node after the tools: the exit if all tools that ran return directly or if a structured response
+/// Chooses the next node after the tools: a handoff if one was requested beside the executed calls, the exit if all tools that ran return directly or if a structured response
 /// was given, otherwise another round of the loop.
 pub(super) fn after_tools(
     state: &AgentState,
     to: &Destinations,
-    return_direct: &[(String, bool)],
-    response_tools: &[String],
+    tools: &SpecialTools,
 ) -> Vec<Goto> {
+    if !pending_handoffs(state.messages(), &tools.handoffs).is_empty() {
+        return vec![Goto::node(HANDOFF)];
+    }
     let Some((newest, answers)) = last_ai(state.messages()) else { return vec![to.loop_entry()] };
     let executed_name = |id: &str, name: &str| -> String {
         // A reviewer may have replaced the call with one of another tool; the name on the result is that of the tool
@@ -104,11 +140,11 @@ pub(super) fn after_tools(
     };
     let names = newest.tool_calls.iter().map(|it| executed_name(it.id(), &it.name));
     let mut registered =
-        names.filter_map(|name| return_direct.iter().find(|it| it.0 == name)).peekable();
+        names.filter_map(|name| tools.return_direct.iter().find(|it| it.0 == name)).peekable();
     if registered.peek().is_some() && registered.all(|it| it.1) {
         return vec![to.exit()];
     }
-    let is_response = |name: Option<&String>| name.is_some_and(|it| response_tools.contains(it));
+    let is_response = |name: Option<&String>| name.is_some_and(|it| tools.response.contains(it));
     let responded =
         answers.iter().any(|it| is_response(it.name.as_ref()) && it.status != Status::Error);
     match responded {

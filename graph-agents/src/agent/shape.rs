@@ -6,7 +6,7 @@ use graph_core::{Goto, JsonState, NodeError, START, StateGraph, json::JsonBranch
 
 use super::{
     hook_node::Hook,
-    route::{self, Destinations},
+    route::{self, Destinations, HANDOFF, SpecialTools},
 };
 use crate::{AgentState, command::JumpTo, middleware::Middleware, state::JUMP_TO, tool::Tool};
 
@@ -30,10 +30,7 @@ pub(super) struct Shape {
     tools_may_end: bool,
     /// Whether the agent has a response format.
     has_response: bool,
-    /// Names of the structured-output tools.
-    response_tools: Arc<Vec<String>>,
-    /// Name of each tool, and whether the loop ends after it.
-    return_direct: Arc<Vec<(String, bool)>>,
+    tools: Arc<SpecialTools>,
     needs_state: bool,
 }
 
@@ -67,11 +64,15 @@ impl Shape {
             has_tools,
             has_response,
             tools_may_end: tools.iter().any(Tool::is_return_direct) || !response_tools.is_empty(),
-            response_tools: Arc::new(response_tools),
-            return_direct: Arc::new(
-                tools.iter().map(|it| (it.name().to_owned(), it.is_return_direct())).collect(),
-            ),
             needs_state: wraps_tools || tools.iter().any(Tool::needs_state),
+            tools: Arc::new(SpecialTools {
+                response: response_tools,
+                handoffs: handoffs(tools),
+                return_direct: tools
+                    .iter()
+                    .map(|it| (it.name().to_owned(), it.is_return_direct()))
+                    .collect(),
+            }),
         }
     }
 
@@ -143,20 +144,24 @@ impl Shape {
     fn loop_exit(&self, mut graph: Graph, deciding: Option<&HookNode>) -> Graph {
         let to = self.destinations();
         let from = deciding.map_or(MODEL, |it| it.name.as_str()).to_owned();
-        let response_tools = self.response_tools.clone();
+        let tools = self.tools.clone();
         if self.has_tools {
             graph = graph.json_branch("tools", self.after_tools());
             let mut targets = vec!["tools".to_owned(), to.exit.clone()];
             if self.has_response || deciding.is_some() {
                 targets.push(to.loop_entry.clone());
             }
+            if !tools.handoffs.is_empty() {
+                graph = graph.json_branch(HANDOFF, self.after_tools());
+                targets.push(HANDOFF.to_owned());
+            }
             let needs_state = self.needs_state;
             let branch = route_branch("model_to_tools", move |state| {
-                route::after_model(state, &to, &response_tools, needs_state)
+                route::after_model(state, &to, &tools, needs_state)
             });
             return graph.json_branch(from, branch.destinations(unique(targets)));
         }
-        if !response_tools.is_empty() {
+        if !tools.response.is_empty() {
             let targets = vec![to.loop_entry.clone(), to.exit.clone()];
             let branch =
                 route_branch("model_to_model", move |state| Ok(route::after_response(state, &to)));
@@ -174,13 +179,19 @@ impl Shape {
         if self.tools_may_end {
             targets.push(to.exit.clone());
         }
-        let (return_direct, response_tools) =
-            (self.return_direct.clone(), self.response_tools.clone());
-        let branch = route_branch("tools_to_model", move |state| {
-            Ok(route::after_tools(state, &to, &return_direct, &response_tools))
-        });
+        if !self.tools.handoffs.is_empty() {
+            targets.push(HANDOFF.to_owned());
+        }
+        let tools = self.tools.clone();
+        let branch =
+            route_branch("tools_to_model", move |state| Ok(route::after_tools(state, &to, &tools)));
         branch.destinations(unique(targets))
     }
+}
+
+/// Returns the names of the tools that hand the conversation to another agent.
+pub(super) fn handoffs(tools: &[Tool]) -> Vec<String> {
+    tools.iter().filter(|it| it.is_handoff()).map(|it| it.name().to_owned()).collect()
 }
 
 fn route_branch(

@@ -1,7 +1,7 @@
 //! Conversion between the messages of this crate and those of the crate `llm`.
 
 use llm::{Part, Role};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     content::Content,
@@ -65,7 +65,7 @@ fn content_text(content: &Content) -> String {
     }
 }
 
-/// Converts a model's response. A tool call whose arguments are not an object becomes an invalid call.
+/// Converts a model's response. A tool call whose arguments are not an object and contain none becomes an invalid call.
 pub(crate) fn from_response(response: llm::Response) -> AiMessage {
     let mut message = AiMessage::new(response.text());
     message.usage = response.usage;
@@ -79,12 +79,55 @@ pub(crate) fn from_response(response: llm::Response) -> AiMessage {
                     Value::String(text) => text,
                     other => other.to_string(),
                 };
-                let (name, id) = (Some(call.name), Some(call.id));
-                message.invalid_tool_calls.push(InvalidToolCall { name, args: Some(args), id });
+                let id = Some(call.id);
+                match object_in(&args) {
+                    Some(args) => message.tool_calls.push(ToolCall {
+                        name: call.name,
+                        args,
+                        id,
+                        opaque: call.opaque,
+                    }),
+                    None => message.invalid_tool_calls.push(InvalidToolCall {
+                        name: Some(call.name),
+                        args: Some(args),
+                        id,
+                    }),
+                }
             }
             reasoning @ Part::Reasoning { .. } => message.reasoning.push(reasoning),
             Part::Text { .. } | Part::ToolResult { .. } => {}
         }
     }
     message
+}
+
+/// Returns the JSON object in a text of a weak model, such as an object in a code block, an object that is followed by
+/// other text, or an object that was encoded twice. An incomplete object is never completed.
+fn object_in(text: &str) -> Option<Map<String, Value>> {
+    let inner: Option<String> = serde_json::from_str(text).ok();
+    let text = inner.as_deref().unwrap_or(text);
+    let start = text.find('{')?;
+    serde_json::Deserializer::from_str(&text[start..]).into_iter().next()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn complete_objects_are_found_in_malformed_arguments() {
+        let expected = json!({"city": "Rome"});
+        for text in [
+            "```json\n{\"city\": \"Rome\"}\n```",
+            "{\"city\": \"Rome\"}</tool_call>",
+            "\"{\\\"city\\\": \\\"Rome\\\"}\"",
+        ] {
+            assert_eq!(object_in(text).map(Value::Object), Some(expected.clone()), "{text}");
+        }
+        for text in ["{\"city\": \"Ro", "", "[1]", "null", "{\"a\": {\"b\": 1}"] {
+            assert_eq!(object_in(text), None, "{text}");
+        }
+    }
 }

@@ -33,7 +33,8 @@ const NOTICE: &str = "A human reviewer changed this tool call before it was exec
 /// By default, all calls of a message that have a rule are reviewed at once, with an interrupt whose value is
 /// `{"action_requests": [..], "review_configs": [..]}`. Resume the run with `{"decisions": [..]}`, one decision per
 /// request: `{"type": "approve"}`, `{"type": "edit", "edited_action": {"name", "args"}}`, `{"type": "reject",
-/// "message"}` or `{"type": "respond", "message"}`. No call of the message runs before the answer.
+/// "message"}` or `{"type": "respond", "message"}`. No call of the message runs before the answer. An invalid answer
+/// fails the run and is discarded; resume the run again with a valid one.
 #[derive(Clone, Debug)]
 pub struct HumanInTheLoop {
     rules: BTreeMap<String, ReviewRule>,
@@ -136,23 +137,50 @@ impl HumanInTheLoop {
         next: ToolHandler,
     ) -> Result<ToolAnswer, NodeError> {
         let call = &request.call;
-        let decision: Value = request.context.interrupt(json!({
+        let question = json!({
             "type": "tool_approval",
             "tool_call_id": call.id(),
             "name": call.name,
             "args": call.args,
             "description": self.description(rule, call),
-        }))?;
-        match Decision::read(&decision, call, rule)?.resolve(call) {
+        });
+        let resolution = request.context.interrupt_checked(question, |decision: Value| {
+            let resolution = Decision::read(&decision, call, rule)?.resolve(call);
+            check_same_tool(&resolution, call)?;
+            Ok(resolution)
+        })?;
+        match resolution {
             Resolution::Run => next.call(request).await,
             Resolution::Answer(message) => Ok(message.into()),
-            Resolution::Edit(edited) if edited.name != call.name => Err(AgentError::value(format!(
-                "a review of one call cannot change the tool from '{}' to '{}'; edit the arguments only",
-                call.name, edited.name
-            ))
-            .into()),
             Resolution::Edit(edited) => self.run_edited(request, edited, next).await,
         }
+    }
+}
+
+/// Checks the decisions about all reviewed calls of a message.
+fn resolve_all(
+    reviewed: &[(&ToolCall, &ReviewRule)],
+    review: &Review,
+) -> Result<Vec<Resolution>, AgentError> {
+    if review.decisions.len() != reviewed.len() {
+        return Err(AgentError::value(format!(
+            "Number of human decisions ({}) does not match number of hanging tool calls ({}).",
+            review.decisions.len(),
+            reviewed.len()
+        )));
+    }
+    let pairs = reviewed.iter().zip(&review.decisions);
+    pairs.map(|((call, rule), it)| Ok(Decision::read(it, call, rule)?.resolve(call))).collect()
+}
+
+/// Checks that an edit of one call does not change the tool.
+fn check_same_tool(resolution: &Resolution, call: &ToolCall) -> Result<(), AgentError> {
+    match resolution {
+        Resolution::Edit(edited) if edited.name != call.name => Err(AgentError::value(format!(
+            "a review of one call cannot change the tool from '{}' to '{}'; edit the arguments only",
+            call.name, edited.name
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -197,20 +225,13 @@ impl Middleware for HumanInTheLoop {
                 |(call, rule)| json!({"action_name": call.name, "allowed_decisions": rule.allowed}),
             )
             .collect();
-        let review: Review =
-            context.interrupt(json!({"action_requests": requests, "review_configs": configs}))?;
-        if review.decisions.len() != reviewed.len() {
-            return Err(AgentError::value(format!(
-                "Number of human decisions ({}) does not match number of hanging tool calls ({}).",
-                review.decisions.len(),
-                reviewed.len()
-            ))
-            .into());
-        }
+        let question = json!({"action_requests": requests, "review_configs": configs});
+        let resolutions = context
+            .interrupt_checked(question, |review: Review| Ok(resolve_all(&reviewed, &review)?))?;
         let mut messages = vec![Message::Ai(newest.clone())];
         let mut edits = BTreeMap::new();
-        for ((call, rule), decision) in reviewed.into_iter().zip(&review.decisions) {
-            match Decision::read(decision, call, rule)?.resolve(call) {
+        for ((call, _), resolution) in reviewed.into_iter().zip(resolutions) {
+            match resolution {
                 Resolution::Run => {}
                 Resolution::Answer(message) => messages.push(message.into()),
                 Resolution::Edit(edited) => drop(edits.insert(call.id().to_owned(), edited)),

@@ -19,8 +19,9 @@ pub(super) const ACTIVE_AGENT: &str = "active_agent";
 
 /// Creates a tool that hands the conversation to another agent of a [`Swarm`](super::Swarm).
 ///
-/// The handoff ends the agent at once. Results of tools that were called in the same message are lost, as in
-/// `langgraph-swarm`.
+/// The handoff runs after all other tools that were called in the same message, so that the other agent sees their
+/// results. Of several handoffs in one message, the first one wins. With [`Tool::hands_off`]`(false)`, the handoff ends
+/// the agent at once and those results are lost, as in `langgraph-swarm`.
 pub fn handoff_tool(agent: impl Into<String>) -> Tool {
     handoff(agent.into(), None, |messages, answer, agent| {
         let messages = messages.iter().cloned().chain([answer.into()]);
@@ -34,13 +35,28 @@ pub(super) fn supervisor_handoff_tool(
     prefix: Option<&str>,
     add_messages: bool,
 ) -> Tool {
-    handoff(agent, prefix, move |messages, answer, _| {
-        let before = &messages[..messages.len().saturating_sub(1)];
-        if add_messages {
-            return Update::new().messages(messages.iter().cloned().chain([answer.into()]));
-        }
-        Update::new().messages(before.to_vec())
+    handoff(agent, prefix, move |messages, answer, _| match add_messages {
+        true => Update::new().messages(messages.iter().cloned().chain([answer.into()])),
+        false => Update::new().messages(without_pending_calls(messages)),
     })
+}
+
+/// Removes the unanswered calls of the newest AI message, which are handoffs, and the message itself if it has no other
+/// calls.
+fn without_pending_calls(messages: &[Message]) -> Vec<Message> {
+    let mut messages = messages.to_vec();
+    let Some(index) = messages.iter().rposition(|it| it.as_ai().is_some()) else {
+        return messages;
+    };
+    let (before, after) = messages.split_at_mut(index + 1);
+    if let Message::Ai(newest) = &mut before[index] {
+        let answers: Vec<_> = after.iter().filter_map(Message::as_tool).collect();
+        newest.tool_calls.retain(|call| answers.iter().any(|it| it.tool_call_id == call.id()));
+        if newest.tool_calls.is_empty() {
+            messages.remove(index);
+        }
+    }
+    messages
 }
 
 fn handoff(
@@ -60,6 +76,7 @@ fn handoff(
             Command::new().update(update).goto(Goto::node(agent)).to_parent()
         }
     })
+    .hands_off(true)
 }
 
 const BACK_PREFIX: &str = "transfer_back_to_";

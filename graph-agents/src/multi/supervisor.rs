@@ -34,8 +34,8 @@ pub enum OutputMode {
 
 /// Builder of a supervisor: an agent that hands tasks to other agents and gets their results back.
 ///
-/// If the supervisor's model calls several handoff tools in one message, only one agent runs, as in
-/// `langgraph-supervisor`.
+/// If the supervisor's model calls several handoff tools in one message, the first one wins. Tools that it calls in the
+/// same message run before the handoff.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Supervisor {

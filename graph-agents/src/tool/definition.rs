@@ -9,11 +9,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::{
+    cache::ToolCache,
+    errors::{ExceptionAnswer, ToolErrors},
     output::{IntoToolOutput, ToolOutput},
+    policy::Policy,
     runtime::ToolRuntime,
     schema,
 };
-use crate::AgentError;
+use crate::{AgentError, message::Content, retry::RetryOptions};
 
 type Body = Arc<
     dyn Fn(Map<String, Value>, ToolRuntime) -> BoxFuture<'static, Result<ToolOutput, NodeError>>
@@ -51,7 +54,8 @@ struct Inner {
     return_direct: bool,
     exceptions: Option<ExceptionAnswer>,
     reads_state: bool,
-    timeout: Option<Duration>,
+    hands_off: bool,
+    policy: Policy,
     body: Body,
 }
 
@@ -61,18 +65,6 @@ struct Injected {
     arg: String,
     field: String,
     default: Option<Value>,
-}
-
-/// The answer of a tool to its own [`AgentError::tool`] errors.
-#[derive(Clone)]
-#[non_exhaustive]
-pub enum ExceptionAnswer {
-    /// The error's message.
-    Message,
-    /// This text.
-    Text(String),
-    /// The text that the function returns for the error's message.
-    With(Arc<dyn Fn(&str) -> String + Send + Sync>),
 }
 
 impl Tool {
@@ -144,7 +136,8 @@ impl Tool {
             return_direct: false,
             exceptions: None,
             reads_state: true,
-            timeout: None,
+            hands_off: false,
+            policy: Policy::default(),
             body,
         };
         Self { inner: Arc::new(inner) }
@@ -193,10 +186,51 @@ impl Tool {
         self.edit(|it| it.reads_state = reads)
     }
 
-    /// Fails a call that takes longer than `limit`.
+    /// Sets whether the tool hands the conversation to another agent with a command to the parent graph.
+    ///
+    /// In an agent, such a call runs after all other calls of the same message, so that their results are kept. Of
+    /// several such calls in one message, the first that succeeds wins; the others are answered with an error.
+    #[must_use]
+    pub fn hands_off(self, hands_off: bool) -> Self {
+        self.edit(|it| it.hands_off = hands_off)
+    }
+
+    /// Fails an attempt that takes longer than `limit`.
     #[must_use]
     pub fn timeout(self, limit: Duration) -> Self {
-        self.edit(|it| it.timeout = Some(limit))
+        self.edit(|it| it.policy.timeout = Some(limit))
+    }
+
+    /// Retries failed calls of this tool.
+    #[must_use]
+    pub fn retry(self, options: RetryOptions) -> Self {
+        self.edit(|it| it.policy.retry = Some(options))
+    }
+
+    /// Returns the cached result of an earlier call with the same arguments instead of running the tool.
+    #[must_use]
+    pub fn cache(self, cache: ToolCache) -> Self {
+        self.edit(|it| it.policy.cache = Some(cache))
+    }
+
+    /// Sets which errors of this tool are answered with a message to the model. Overrides the setting of the tool node.
+    #[must_use]
+    pub fn errors(self, errors: ToolErrors) -> Self {
+        self.edit(|it| it.policy.errors = Some(errors))
+    }
+
+    /// Sets the maximum number of characters that the model sees of a result. A longer result is truncated, and says
+    /// so. The default is 100,000. Commands and artifacts are not affected.
+    #[must_use]
+    pub fn max_output(self, characters: usize) -> Self {
+        self.edit(|it| it.policy.max_output = characters)
+    }
+
+    /// Encloses results in tags that mark them as untrusted data, for tools that return text written by strangers, such
+    /// as web pages.
+    #[must_use]
+    pub fn untrusted(self) -> Self {
+        self.edit(|it| it.policy.untrusted = true)
     }
 
     /// Returns the name.
@@ -245,24 +279,30 @@ impl Tool {
         schema::check(&self.inner.schema, args)
     }
 
+    /// Returns whether the tool hands the conversation to another agent.
+    pub(crate) fn is_handoff(&self) -> bool {
+        self.inner.hands_off
+    }
+
+    /// Returns the error policy of the tool, if it has one.
+    pub(crate) fn error_policy(&self) -> Option<&ToolErrors> {
+        self.inner.policy.errors.as_ref()
+    }
+
+    /// Shortens and marks a result for the model.
+    pub(crate) fn limit(&self, content: Content) -> Content {
+        self.inner.policy.limit(content, self.name())
+    }
+
     /// Runs the tool with validated arguments.
     pub(crate) async fn run(
         &self,
         args: Map<String, Value>,
         runtime: ToolRuntime,
     ) -> Result<ToolOutput, NodeError> {
-        let running = (self.inner.body)(args, runtime);
-        match self.inner.timeout {
-            None => running.await,
-            Some(limit) => match tokio::time::timeout(limit, running).await {
-                Ok(result) => result,
-                Err(_) => Err(AgentError::named(
-                    "TimeoutError",
-                    format!("tool `{}` did not finish within {limit:?}", self.name()),
-                )
-                .into()),
-            },
-        }
+        let call = runtime.call().clone();
+        let attempt = || (self.inner.body)(args.clone(), runtime.clone());
+        self.inner.policy.run(&call, &args, attempt).await
     }
 
     /// Returns the tool's own answer to an error, if it has one.
@@ -297,23 +337,4 @@ impl fmt::Debug for Tool {
             .field("schema", &self.schema())
             .finish_non_exhaustive()
     }
-}
-
-impl fmt::Debug for ExceptionAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Message => f.write_str("Message"),
-            Self::Text(text) => f.debug_tuple("Text").field(text).finish(),
-            Self::With(_) => f.write_str("With"),
-        }
-    }
-}
-
-/// A tool that the provider executes, such as a web search.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProviderTool {
-    /// Name of the tool.
-    pub name: String,
-    /// The tool's definition in the provider's format.
-    pub definition: Value,
 }

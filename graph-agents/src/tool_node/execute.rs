@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use graph_core::NodeError;
 
-use super::{errors::ToolErrors, validate};
+use super::validate;
 use crate::{
     AgentError,
-    message::{Status, ToolCall, ToolMessage},
+    message::{ToolCall, ToolMessage},
     notation,
-    tool::{Tool, ToolAnswer, ToolHandler, ToolOutput, ToolRequest, content_of, schema::Fault},
+    tool::{
+        Tool, ToolAnswer, ToolErrors, ToolHandler, ToolOutput, ToolRequest, content_of,
+        schema::Fault,
+    },
 };
 
 /// Creates the innermost handler, which executes calls.
@@ -43,11 +46,11 @@ async fn execute(
                 None => return Err(error),
             },
         };
-        Ok(validate::check_output(to_answer(output, &call), &call, request.input)?)
+        Ok(validate::check_output(to_answer(output, &call, tool), &call, request.input)?)
     };
     match result.await {
         Ok(answer) => Ok(answer),
-        Err(error) => errors.answer(&call, error).map(Into::into),
+        Err(error) => tool.error_policy().unwrap_or(errors).answer(&call, error).map(Into::into),
     }
 }
 
@@ -71,17 +74,19 @@ fn invalid_arguments(call: &ToolCall, faults: &[Fault]) -> AgentError {
     )
 }
 
-fn to_answer(output: ToolOutput, call: &ToolCall) -> ToolAnswer {
+fn to_answer(output: ToolOutput, call: &ToolCall, tool: &Tool) -> ToolAnswer {
+    let success = |value| ToolMessage::success(call, tool.limit(content_of(value)));
     match output {
-        ToolOutput::Value(value) => ToolMessage::success(call, content_of(value)).into(),
+        ToolOutput::Value(value) => success(value).into(),
         ToolOutput::WithArtifact { content, artifact } => {
-            let message = ToolMessage::success(call, content_of(content));
-            ToolMessage { artifact: Some(artifact), status: Status::Success, ..message }.into()
+            ToolMessage { artifact: Some(artifact), ..success(content) }.into()
         }
-        ToolOutput::Message(message) => message.into(),
+        ToolOutput::Message(message) => {
+            ToolMessage { content: tool.limit(message.content), ..message }.into()
+        }
         ToolOutput::Command(command) => command.into(),
         ToolOutput::Many(outputs) => {
-            ToolAnswer::Many(outputs.into_iter().map(|it| to_answer(it, call)).collect())
+            ToolAnswer::Many(outputs.into_iter().map(|it| to_answer(it, call, tool)).collect())
         }
     }
 }

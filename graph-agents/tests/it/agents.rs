@@ -4,8 +4,8 @@ use std::sync::{
 };
 
 use graph_agents::{
-    Agent, AiMessage, Message, ScriptedModel, Tool, ToolCall,
-    middleware::{HumanInTheLoop, ModelCallLimit, ReviewRule},
+    Agent, AiMessage, InvalidToolCall, Message, ScriptedModel, Status, Tool, ToolCall,
+    middleware::{HumanInTheLoop, ModelCallLimit, ReturnMalformedCalls, ReviewRule},
 };
 use graph_core::MemorySaver;
 use schemars::JsonSchema;
@@ -60,6 +60,63 @@ async fn rejected_call_does_not_run() {
     let decisions = json!({"decisions": [{"type": "reject", "message": "no"}]});
     assert_eq!(chat.resume(decisions).await.unwrap().text(), "ok");
     assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn malformed_calls_are_returned_to_the_model() {
+    let malformed = |id: Option<&str>| {
+        let call = InvalidToolCall {
+            name: Some("count".to_owned()),
+            args: Some("{\"a".to_owned()),
+            id: id.map(str::to_owned),
+        };
+        AiMessage { invalid_tool_calls: vec![call], ..AiMessage::default() }
+    };
+    let (tool, count) = counting("count");
+    let answers = [malformed(Some("c0")), malformed(None), calls(&["count"]), AiMessage::new("ok")];
+    let middleware = ReturnMalformedCalls::new(2);
+    let agent = Agent::new(ScriptedModel::new(answers)).tools([tool]).middleware(middleware);
+    let outcome = agent.compile().unwrap().run("go").await.unwrap();
+    assert_eq!((outcome.text().as_str(), count.load(Ordering::Relaxed)), ("ok", 1));
+    let errors = outcome.messages.iter().filter_map(Message::as_tool);
+    let errors = errors.filter(|it| it.status == Status::Error);
+    assert_eq!(errors.count(), 2);
+
+    let (tool, _) = counting("count");
+    let agent = Agent::new(ScriptedModel::new((0..9).map(|_| malformed(Some("c")))))
+        .tools([tool])
+        .middleware(middleware);
+    let outcome = agent.compile().unwrap().run("go").await.unwrap();
+    assert_eq!(outcome.messages.iter().filter(|it| it.as_ai().is_some()).count(), 3);
+}
+
+#[tokio::test]
+async fn invalid_decision_can_be_corrected() {
+    for per_call in [false, true] {
+        let (tool, count) = counting("delete");
+        let model = ScriptedModel::new([calls(&["delete"]), AiMessage::new("ok")]);
+        let review = HumanInTheLoop::new([("delete", ReviewRule::all())]);
+        let agent = Agent::new(model)
+            .tools([tool])
+            .middleware(if per_call { review.per_call() } else { review })
+            .checkpointer(MemorySaver::new())
+            .compile()
+            .unwrap();
+        let chat = agent.conversation("t");
+        let question = chat.send("delete it").await.unwrap().interrupts;
+        let answer = |decision: &str| match per_call {
+            true => json!({"type": decision}),
+            false => json!({"decisions": [{"type": decision}]}),
+        };
+        for invalid in [answer("agree"), answer("maybe")] {
+            chat.resume(invalid).await.unwrap_err();
+        }
+        // A run without an answer asks the same question again.
+        let again = chat.thread().run(graph_core::Input::proceed()).await.unwrap();
+        assert_eq!(again.interrupts(), question);
+        assert_eq!(chat.resume(answer("approve")).await.unwrap().text(), "ok");
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]

@@ -126,6 +126,8 @@ struct TaskMemory {
     resume_values: Vec<Value>,
     journal: BTreeMap<String, Value>,
     last_heartbeat: Option<Instant>,
+    /// Whether a resume value was discarded.
+    discarded_resume: bool,
 }
 
 impl TaskContext {
@@ -173,7 +175,7 @@ impl TaskContext {
 
     /// Restores resume values and journal from the records of an earlier run.
     pub(crate) fn restore(&mut self, resume_values: Vec<Value>, journal: BTreeMap<String, Value>) {
-        let memory = TaskMemory { resume_values, journal, last_heartbeat: None };
+        let memory = TaskMemory { resume_values, journal, ..TaskMemory::default() };
         self.memory = Mutex::new(Some(Box::new(memory)));
     }
 
@@ -257,7 +259,16 @@ impl TaskContext {
 
     /// Drops the resume values from `index` on, so that those interrupts are raised again.
     pub(super) fn discard_resume_values(&self, index: usize) {
-        self.with_memory(|it| it.resume_values.truncate(index));
+        self.with_memory(|it| {
+            it.resume_values.truncate(index);
+            it.discarded_resume = true;
+        });
+    }
+
+    /// Returns whether the task received resume values, including discarded ones.
+    pub(crate) fn was_resumed(&self) -> bool {
+        let memory = lock(&self.memory);
+        memory.as_ref().is_some_and(|it| !it.resume_values.is_empty() || it.discarded_resume)
     }
 
     /// Returns whether the task has resume values, a journal or a heartbeat.

@@ -31,7 +31,7 @@ pub(super) async fn publish_failure(task: &TaskContext, error: &str, handler: bo
     if task.scope.events.is_none() {
         return;
     }
-    if !task.resume_values().is_empty() {
+    if task.was_resumed() {
         task.send_event(EMPTY_UPDATE).await;
     }
     let kind = EventKind::TaskFinished {

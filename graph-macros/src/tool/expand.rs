@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::parse::{Parameter, Source, ToolFn};
+use super::parse::{Options, Parameter, Source, ToolFn};
 
 pub(super) fn expand(tool: &ToolFn) -> TokenStream {
     let ToolFn { visibility, function, name, description, docs, output, body, .. } = tool;
@@ -22,7 +22,7 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
     });
     let reads_state =
         tool.parameters.iter().any(|it| matches!(it.source, Source::State | Source::Runtime));
-    let return_direct = tool.return_direct.then(|| quote! { .return_direct() });
+    let options = options(&tool.options);
     quote! {
         #(#docs)*
         #visibility fn #function() -> ::graph_agents::Tool {
@@ -47,7 +47,31 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
                 },
             )
             .reads_state(#reads_state)
-            #return_direct
+            #options
         }
+    }
+}
+
+/// Generates the calls that set the options of the attribute.
+fn options(options: &Options) -> TokenStream {
+    let return_direct = options.return_direct.then(|| quote! { .return_direct() });
+    let untrusted = options.untrusted.then(|| quote! { .untrusted() });
+    let errors =
+        options.answer_errors.then(|| quote! { .errors(::graph_agents::ToolErrors::answer_all()) });
+    let retries = options.retries.iter();
+    let timeout = options.timeout_secs.iter();
+    let cache = options.cache_secs.iter();
+    let max_output = options.max_output.iter();
+    quote! {
+        #return_direct
+        #untrusted
+        #errors
+        #(.retry(::graph_agents::middleware::RetryOptions {
+            max_retries: #retries,
+            ..::std::default::Default::default()
+        }))*
+        #(.timeout(::std::time::Duration::from_secs(#timeout)))*
+        #(.cache(::graph_agents::ToolCache::new().ttl(::std::time::Duration::from_secs(#cache))))*
+        #(.max_output(#max_output))*
     }
 }

@@ -2,8 +2,9 @@
 
 use proc_macro2::TokenStream;
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitStr, Meta, Pat, ReturnType,
-    Token, Type, Visibility, parse::Parser, punctuated::Punctuated, spanned::Spanned,
+    Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lit, LitInt, LitStr, Meta,
+    MetaNameValue, Pat, ReturnType, Token, Type, Visibility, parse::Parser, punctuated::Punctuated,
+    spanned::Spanned,
 };
 
 /// The function of a tool.
@@ -16,7 +17,7 @@ pub(super) struct ToolFn {
     pub(super) parameters: Vec<Parameter>,
     pub(super) output: ReturnType,
     pub(super) body: syn::Block,
-    pub(super) return_direct: bool,
+    pub(super) options: Options,
 }
 
 /// A parameter of the function.
@@ -45,10 +46,19 @@ pub(super) enum Source {
 
 /// The options of the attribute.
 #[derive(Default)]
-struct Options {
+pub(super) struct Options {
     name: Option<LitStr>,
-    return_direct: bool,
+    pub(super) return_direct: bool,
+    pub(super) answer_errors: bool,
+    pub(super) untrusted: bool,
+    pub(super) retries: Option<LitInt>,
+    pub(super) timeout_secs: Option<LitInt>,
+    pub(super) cache_secs: Option<LitInt>,
+    pub(super) max_output: Option<LitInt>,
 }
+
+const OPTIONS: &str = "the options are `name = \"..\"`, `return_direct`, `retries = 2`, `timeout_secs = 30`, \
+                       `cache_secs = 600`, `max_output = 10_000`, `answer_errors` and `untrusted`";
 
 pub(super) fn parse(options: TokenStream, item: TokenStream) -> syn::Result<ToolFn> {
     let options = parse_options(options)?;
@@ -81,33 +91,47 @@ pub(super) fn parse(options: TokenStream, item: TokenStream) -> syn::Result<Tool
     let parameters = signature.inputs.iter().map(parameter).collect::<syn::Result<_>>()?;
     Ok(ToolFn {
         visibility: function.vis.clone(),
-        name: options.name.map_or_else(|| signature.ident.to_string(), |it| it.value()),
+        name: options.name.as_ref().map_or_else(|| signature.ident.to_string(), LitStr::value),
         function: signature.ident.clone(),
         description,
         docs,
         parameters,
         output: signature.output.clone(),
         body: *function.block,
-        return_direct: options.return_direct,
+        options,
     })
 }
 
 fn parse_options(options: TokenStream) -> syn::Result<Options> {
     let mut parsed = Options::default();
     for meta in Punctuated::<Meta, Token![,]>::parse_terminated.parse2(options)? {
-        match &meta {
-            Meta::Path(path) if path.is_ident("return_direct") => parsed.return_direct = true,
-            Meta::NameValue(pair) if pair.path.is_ident("name") => match &pair.value {
+        let option = meta.path().get_ident().map(ToString::to_string).unwrap_or_default();
+        match (option.as_str(), &meta) {
+            ("return_direct", Meta::Path(_)) => parsed.return_direct = true,
+            ("answer_errors", Meta::Path(_)) => parsed.answer_errors = true,
+            ("untrusted", Meta::Path(_)) => parsed.untrusted = true,
+            ("name", Meta::NameValue(pair)) => match &pair.value {
                 Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => parsed.name = Some(name.clone()),
                 other => return Err(Error::new(other.span(), "the name must be a string")),
             },
-            other => {
-                let problem = "unknown option; the options are `name = \"..\"` and `return_direct`";
-                return Err(Error::new(other.span(), problem));
+            ("retries", Meta::NameValue(pair)) => parsed.retries = Some(number(pair)?),
+            ("timeout_secs", Meta::NameValue(pair)) => parsed.timeout_secs = Some(number(pair)?),
+            ("cache_secs", Meta::NameValue(pair)) => parsed.cache_secs = Some(number(pair)?),
+            ("max_output", Meta::NameValue(pair)) => parsed.max_output = Some(number(pair)?),
+            _ => {
+                return Err(Error::new(meta.span(), format!("unknown option; {OPTIONS}")));
             }
         }
     }
     Ok(parsed)
+}
+
+/// Returns the value of an option that is a whole number.
+fn number(option: &MetaNameValue) -> syn::Result<LitInt> {
+    match &option.value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Ok(number.clone()),
+        other => Err(Error::new(other.span(), "this option takes a whole number, such as `3`")),
+    }
 }
 
 fn parameter(input: &FnArg) -> syn::Result<Parameter> {

@@ -59,4 +59,9 @@ fn unknown_options_are_rejected() {
     let expanded =
         expand(quote!(color = "red"), quote! { #[doc = "x"] async fn f() {} }).to_string();
     assert!(expanded.contains("unknown option"), "{expanded}");
+    let item = quote! { #[doc = "x"] async fn f() {} };
+    let expanded = expand(quote!(retries = "two"), item.clone()).to_string();
+    assert!(expanded.contains("takes a whole number"), "{expanded}");
+    let expanded = expand(quote!(retries), item).to_string();
+    assert!(expanded.contains("unknown option"), "{expanded}");
 }

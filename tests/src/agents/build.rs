@@ -103,7 +103,8 @@ fn supervisor(case: &AgentCase, world: &Arc<World>) -> Result<Supervisor, AgentE
 
 fn any_tool(spec: &ToolSpec, world: &Arc<World>) -> graph_agents::Tool {
     match (&spec.handoff, &spec.forward) {
-        (Some(agent), _) => handoff_tool(agent),
+        // The recorded behaviour ends the agent at once and loses the results of other calls in the same message.
+        (Some(agent), _) => handoff_tool(agent).hands_off(!world.has_parallel_handoffs()),
         (_, Some(supervisor)) => forward_tool(supervisor),
         _ => tool(spec, world),
     }

@@ -31,7 +31,7 @@ pub(super) async fn answers(case: &AgentCase) -> Vec<Value> {
         (name.clone(), Arc::new(CaseModel::new(name, spec, log.clone())))
     };
     let models: BTreeMap<_, _> = case.models.iter().map(model).collect();
-    let world = Arc::new(World::new(log, models));
+    let world = Arc::new(World::new(log, models, &case.models));
     let built = match build::build(case, &world) {
         Ok(built) => built,
         Err(error) => return vec![json!({"build_error": agent_error(&error)})],

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, MutexGuard},
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     log::{Log, SharedLog, lock},
@@ -17,11 +17,29 @@ use super::{
 pub(super) struct World {
     pub(super) models: BTreeMap<String, Arc<CaseModel>>,
     log: SharedLog,
+    parallel_handoffs: bool,
 }
 
 impl World {
-    pub(super) fn new(log: SharedLog, models: BTreeMap<String, Arc<CaseModel>>) -> Self {
-        Self { models, log }
+    /// Creates the shared data of a case from its models and from `scripts`, the description of the models.
+    pub(super) fn new(
+        log: SharedLog,
+        models: BTreeMap<String, Arc<CaseModel>>,
+        scripts: &Map<String, Value>,
+    ) -> Self {
+        let messages = scripts.values().filter_map(Value::as_array).flatten();
+        let calls = messages.filter_map(|it| it["tool_calls"].as_array());
+        let is_handoff =
+            |call: &Value| call["name"].as_str().is_some_and(|it| it.starts_with("transfer_to_"));
+        let parallel_handoffs =
+            calls.into_iter().any(|it| it.len() > 1 && it.iter().any(is_handoff));
+        Self { models, log, parallel_handoffs }
+    }
+
+    /// Returns whether a model calls a handoff tool beside another tool. `graph-agents` keeps the results of the other
+    /// calls by default; the recorded behaviour loses them.
+    pub(super) fn has_parallel_handoffs(&self) -> bool {
+        self.parallel_handoffs
     }
 
     pub(super) fn log(&self) -> MutexGuard<'_, Log> {

@@ -1,4 +1,4 @@
-//! Which errors a tool node answers instead of failing.
+//! Which errors are answered with a message to the model instead of failing the run.
 
 use std::{fmt, sync::Arc};
 
@@ -54,7 +54,7 @@ impl ToolErrors {
 
     /// Converts a tool's error into the message that answers `call`. Returns the error if the rules do not cover it or
     /// if it is no failure, such as an interrupt.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         &self,
         call: &ToolCall,
         error: NodeError,
@@ -77,5 +77,27 @@ impl Default for ToolErrors {
 impl fmt::Debug for ToolErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ToolErrors")
+    }
+}
+
+/// The answer of a tool to its own [`AgentError::tool`] errors.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum ExceptionAnswer {
+    /// The error's message.
+    Message,
+    /// This text.
+    Text(String),
+    /// The text that the function returns for the error's message.
+    With(Arc<dyn Fn(&str) -> String + Send + Sync>),
+}
+
+impl fmt::Debug for ExceptionAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message => f.write_str("Message"),
+            Self::Text(text) => f.debug_tuple("Text").field(text).finish(),
+            Self::With(_) => f.write_str("With"),
+        }
     }
 }
