@@ -19,6 +19,8 @@ pub mod agent;
 mod command;
 mod error;
 mod id;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod message;
 pub mod middleware;
 pub mod model;
