@@ -21,6 +21,8 @@ mod chat;
 mod command;
 mod error;
 mod id;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod message;
 pub mod middleware;
 pub mod model;

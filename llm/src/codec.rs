@@ -20,6 +20,7 @@ mod breakpoints;
 mod builder;
 mod call_error;
 mod common;
+mod embedding;
 mod family;
 mod framer;
 mod gemini;

@@ -19,11 +19,12 @@ pub use self::{
 };
 use crate::{
     Catalog, Error, Listener, Model, ModelId, Phase, Request, Response,
-    codec::{self, CallError, DecodedResponse, Protocol, StreamReader},
+    codec::{CallError, DecodedResponse, Protocol, StreamReader},
 };
 
 mod body;
 mod client;
+pub(crate) mod embedding;
 mod endpoint;
 mod errors;
 mod settings;
@@ -124,14 +125,7 @@ impl HttpModel {
         body: &mut Body,
         listener: &mut Listener<'_>,
     ) -> Result<DecodedResponse, CallError> {
-        let status = body.status();
-        if status.is_redirection() {
-            return Err(errors::redirected(body.headers()));
-        }
-        if !status.is_success() {
-            let error_body = body.error_body().await;
-            return Err(codec::decode_error(status.as_u16(), body.headers(), &error_body));
-        }
+        body.check_status().await?;
         if !listener.is_listening() {
             return self.protocol.decode(&body.read_all().await?);
         }

@@ -31,6 +31,7 @@ pub use crate::local::LocalModel;
 pub use crate::{
     attachment::Attachment,
     catalog::{Catalog, CatalogEntry, Prices},
+    embedding::{Embedder, EmbeddingModel, Embeddings, ScriptedEmbeddings},
     error::{Error, ErrorKind, Phase},
     layer::{
         Backoff, Budget, RateLimit, RateLimiter, RecordMode, Recording, RecordingError, Spending,
@@ -58,6 +59,7 @@ mod attachment;
 mod catalog;
 #[cfg(feature = "http")]
 mod codec;
+mod embedding;
 mod error;
 mod excerpt;
 #[cfg(feature = "http")]

@@ -9,11 +9,11 @@ use reqwest::{
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::error::SetupError;
-use self::spec::ProviderSpec;
+use self::spec::{EmbeddingModels, ProviderSpec};
 use crate::{
-    Catalog, Limits, Llm, ModelId, Timeouts,
+    Catalog, Embedder, Limits, Llm, ModelId, Timeouts,
     codec::Protocol,
-    http::{self, Auth, Endpoint, HttpModel},
+    http::{self, Auth, Endpoint, HttpModel, embedding::HttpEmbeddings},
 };
 
 mod address;
@@ -63,6 +63,7 @@ pub struct Provider {
     timeouts: Timeouts,
     limits: Limits,
     catalog: Option<Arc<Catalog>>,
+    dimensions: Option<u32>,
 }
 
 impl Provider {
@@ -87,6 +88,7 @@ impl Provider {
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             catalog: None,
+            dimensions: None,
         })
     }
 
@@ -170,17 +172,44 @@ impl Provider {
         Ok(self)
     }
 
+    /// Sets the number of dimensions of embeddings, for embedding models that offer a choice.
+    pub fn dimensions(mut self, dimensions: u32) -> Self {
+        self.dimensions = Some(dimensions);
+        self
+    }
+
+    /// Creates an embedding model. If no model is set, the provider's default embedding model is used.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the provider has no embedding models, or if the API key, the model or the base URL is
+    /// missing or invalid.
+    pub fn build_embedder(mut self) -> Result<Embedder, SetupError> {
+        match self.spec.embeddings {
+            EmbeddingModels::None => {
+                return Err(SetupError::NoEmbeddings { provider: self.spec.name });
+            }
+            EmbeddingModels::Default(name) => {
+                self.model.get_or_insert_with(|| name.to_owned());
+            }
+            EmbeddingModels::Unknown => {}
+        }
+        let dimensions = self.dimensions;
+        let model = self.http_model(&|variable| env::var(variable).ok())?;
+        Ok(Embedder::new(HttpEmbeddings { model, dimensions }))
+    }
+
     /// Creates the model.
     ///
     /// # Errors
     ///
     /// Returns an error if the API key, the model or the base URL is missing or invalid.
     pub fn build(self) -> Result<Llm, SetupError> {
-        self.build_with_env(&|variable| env::var(variable).ok())
+        Ok(Llm::new(self.http_model(&|variable| env::var(variable).ok())?))
     }
 
-    /// Like [`build`](Self::build), but with the given environment, so that tests can inject one.
-    fn build_with_env(self, environment: Environment<'_>) -> Result<Llm, SetupError> {
+    /// Creates the model with the given environment, so that tests can inject one.
+    fn http_model(self, environment: Environment<'_>) -> Result<HttpModel, SetupError> {
         let provider = self.spec.name;
         let model = self.model.clone().or_else(|| self.spec.default_model.map(str::to_owned));
         let model = model.ok_or(SetupError::NoModel { provider })?;
@@ -189,7 +218,7 @@ impl Provider {
         let headers = self.header_map()?;
         let client = http::client(&base, self.timeouts)
             .map_err(|error| SetupError::Client { provider, message: error.to_string() })?;
-        Ok(Llm::new(HttpModel {
+        Ok(HttpModel {
             id: ModelId::new(provider, model),
             protocol: self.protocol,
             endpoint: Endpoint::new(base, key, headers),
@@ -197,7 +226,7 @@ impl Provider {
             timeouts: self.timeouts,
             limits: self.limits,
             catalog: self.catalog.unwrap_or_else(|| Arc::new(Catalog::builtin().clone())),
-        }))
+        })
     }
 
     fn resolve_base_url(&self, environment: Environment<'_>) -> Result<Url, SetupError> {
@@ -277,7 +306,7 @@ mod tests {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        provider.build_with_env(&value)
+        provider.http_model(&value).map(Llm::new)
     }
 
     #[track_caller]

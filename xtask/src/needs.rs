@@ -44,7 +44,7 @@ enum Install {
 }
 
 /// All programs that the tests use.
-pub(crate) const NEEDS: [Need; 10] = [
+pub(crate) const NEEDS: [Need; 12] = [
     Need {
         name: "PostgreSQL for the tests",
         skipped: Skipped::new("PostgreSQL tests", "sudo apt-get install postgresql"),
@@ -146,6 +146,30 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
             installer: ("python3", &["-m", "pip", "--version"]),
         },
         is_installed: || peers::dir().join(peers::SCHEMATHESIS).is_dir(),
+    },
+    Need {
+        name: "an MCP server from npm for the tests",
+        skipped: Skipped::new("graph-agents tests with MCP's reference server", "sudo apt-get install npm"),
+        require: "GRAPH_REQUIRE_MCP_EVERYTHING",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::MCP_EVERYTHING,
+            script: peers::INSTALL_MCP_EVERYTHING,
+            installer: ("npm", &["--version"]),
+        },
+        is_installed: || peers::dir().join(peers::MCP_EVERYTHING).is_dir(),
+    },
+    Need {
+        name: "an MCP server from PyPI for the tests",
+        skipped: Skipped::new("graph-agents tests with a Python MCP server", "sudo apt-get install python3-pip"),
+        require: "GRAPH_REQUIRE_MCP_TIME",
+        is_guaranteed: true,
+        install: Install::Directory {
+            name: peers::MCP_TIME,
+            script: peers::INSTALL_MCP_TIME,
+            installer: ("python3", &["-m", "pip", "--version"]),
+        },
+        is_installed: || peers::dir().join(peers::MCP_TIME).is_dir(),
     },
     Need {
         name: "QEMU for the tests",

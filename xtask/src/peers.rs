@@ -15,6 +15,12 @@ pub(crate) const LLAMA: &str = "llama-11549";
 /// Directory of the official Python client for the Model Context Protocol.
 pub(crate) const MCP: &str = "mcp-2.3.0";
 
+/// Directory of the Model Context Protocol's reference server, from npm.
+pub(crate) const MCP_EVERYTHING: &str = "mcp-everything-2026.8.31";
+
+/// Directory of a Model Context Protocol server that converts times, from PyPI.
+pub(crate) const MCP_TIME: &str = "mcp-time-2026.10.19";
+
 /// Directory of schemathesis, which sends valid and invalid requests to a server, based on the server's OpenAPI
 /// document.
 pub(crate) const SCHEMATHESIS: &str = "schemathesis-4.32.5";
@@ -43,6 +49,19 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp==2.3.0
 mv \"$1.new\" \"$1\"";
 
+pub(crate) const INSTALL_MCP_EVERYTHING: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund \
+    @modelcontextprotocol/server-everything@2026.8.31
+mv \"$1.new\" \"$1\"";
+
+pub(crate) const INSTALL_MCP_TIME: &str = "\
+rm -rf \"$1.new\"
+mkdir -p \"$1.new\"
+python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp-server-time==2026.10.19
+mv \"$1.new\" \"$1\"";
+
 /// Script that installs schemathesis. Hypothesis, which generates the requests, is pinned too, because a different
 /// version generates different requests for the same seed.
 pub(crate) const INSTALL_SCHEMATHESIS: &str = "\
@@ -53,7 +72,7 @@ mv \"$1.new\" \"$1\"";
 
 /// Returns the directory in which the tests look for these programs. This is `GRAPH_PEERS` if it is set, and
 /// otherwise `peers` in the target directory. The tests compute the same path in `llm` (`peers`), `draft-gate`
-/// (`cycle`) and `graph-server` (`schemathesis`).
+/// (`cycle`), `graph-agents` (`mcp`) and `graph-server` (`schemathesis`).
 pub(crate) fn dir() -> PathBuf {
     if let Some(dir) = env::var_os("GRAPH_PEERS") {
         return PathBuf::from(dir);

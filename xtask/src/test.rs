@@ -72,7 +72,7 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
 }
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
-const FEATURES: &str = "draft-gate/sandbox,graph-core/schema,graph-core/tracing,\
+const FEATURES: &str = "draft-gate/sandbox,graph-agents/mcp,graph-core/schema,graph-core/tracing,\
                         graph-store/encryption,graph-store/postgres,llm/testkit,\
                         reflexion-graph/docker,sandbox-testkit/docker,sandbox-vm/docker";
 
@@ -230,7 +230,7 @@ cargo deny --offline check bans licenses sources
 cargo xtask model
 cargo fmt --all -- --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
+GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1 cargo xtask run-tests --all-features
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features
 target/debug/conformance fixtures/conformance/hand.jsonl fixtures/conformance/random.jsonl fixtures/conformance/found.jsonl
 target/debug/examples/a

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use graph_core::{
     Checkpointer, JsonFieldKind, JsonState, JsonStateSchema, StateGraph, Stops, json_node,
-    state::FieldError,
+    state::FieldError, store::Store,
 };
 use schemars::JsonSchema;
 
@@ -64,6 +64,7 @@ pub struct Agent {
     stop_before: Stops,
     stop_after: Stops,
     checkpointer: Option<Arc<dyn Checkpointer>>,
+    store: Option<Arc<dyn Store>>,
 }
 
 impl Agent {
@@ -86,6 +87,7 @@ impl Agent {
             stop_before: Stops::None,
             stop_after: Stops::None,
             checkpointer: None,
+            store: None,
         }
     }
 
@@ -169,6 +171,12 @@ impl Agent {
         self
     }
 
+    /// Sets the long-term store. Tools access it with [`ToolRuntime::store`](crate::ToolRuntime::store).
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// Compiles the agent.
     pub fn compile(self) -> Result<CompiledAgent, AgentError> {
         let (name, (graph, schema)) = (self.name.clone(), self.into_graph()?);
@@ -209,6 +217,9 @@ impl Agent {
         graph = shape.add_edges(graph).stop_before(self.stop_before).stop_after(self.stop_after);
         if let Some(checkpointer) = self.checkpointer {
             graph = graph.shared_checkpointer(checkpointer);
+        }
+        if let Some(store) = self.store {
+            graph = graph.shared_store(store);
         }
         Ok((graph, schema))
     }

@@ -6,7 +6,10 @@ use reqwest::{StatusCode, header::HeaderMap};
 use tokio::time::timeout;
 
 use super::{Limits, Timeouts, errors};
-use crate::{ErrorKind, Phase, codec::CallError};
+use crate::{
+    ErrorKind, Phase,
+    codec::{self, CallError},
+};
 
 /// Maximum number of bytes to read from an error response. The message is at the beginning, so this suffices.
 const ERROR_BYTES: usize = 64 << 10;
@@ -44,6 +47,19 @@ impl Body {
         self.response.headers()
     }
 
+    /// Returns the error that a response with an error status contains.
+    pub(super) async fn check_status(&mut self) -> Result<(), CallError> {
+        let status = self.status();
+        if status.is_redirection() {
+            return Err(errors::redirected(self.headers()));
+        }
+        if !status.is_success() {
+            let error_body = self.error_body().await;
+            return Err(codec::decode_error(status.as_u16(), self.headers(), &error_body));
+        }
+        Ok(())
+    }
+
     /// Returns the next piece of the body, or `None` if the body is complete.
     pub(super) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, CallError> {
         let (phase, limit) = self.next_timeout();
@@ -68,7 +84,7 @@ impl Body {
     }
 
     /// Reads the body of an error response up to a limit. If the connection breaks, returns what was read so far.
-    pub(super) async fn error_body(&mut self) -> Vec<u8> {
+    async fn error_body(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Ok(Some(piece)) = self.next().await {
             bytes.extend_from_slice(piece.as_ref());

@@ -53,6 +53,15 @@ impl Backoff {
         self
     }
 
+    /// Waits before the next attempt, or returns the error if there is to be none.
+    pub(crate) async fn wait_after(&self, attempts: u32, error: Error) -> Result<(), Error> {
+        match self.wait(attempts, &error) {
+            Ok(wait) => sleep(wait).await,
+            Err(reason) => return Err(with_attempts(error, attempts, &reason)),
+        }
+        Ok(())
+    }
+
     /// Returns how long to wait after this many attempts, or the reason not to retry.
     fn wait(&self, attempts: u32, error: &Error) -> Result<Duration, String> {
         if !error.is_retryable() {
@@ -125,10 +134,7 @@ impl Model for RetriedModel {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
-            match self.backoff.wait(attempts, &error) {
-                Ok(wait) => sleep(wait).await,
-                Err(reason) => return Err(with_attempts(error, attempts, &reason)),
-            }
+            self.backoff.wait_after(attempts, error).await?;
             listener.restart();
             attempts += 1;
         }

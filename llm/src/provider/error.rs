@@ -60,6 +60,14 @@ pub enum SetupError {
         /// Name of the header.
         name: String,
     },
+    /// The provider has no embedding models.
+    #[error(
+        "{provider} has no embedding models; use openai, google, openrouter, ollama or openai-compatible"
+    )]
+    NoEmbeddings {
+        /// Name of the provider.
+        provider: &'static str,
+    },
     /// The provider has no Responses API.
     #[error("{provider} has no Responses API; remove the call to `responses_api`")]
     NoResponsesApi {

@@ -4,6 +4,7 @@ mod answers;
 mod catalog;
 mod connections;
 mod cuts;
+mod embeddings;
 mod errors;
 mod limits;
 mod timeouts;

@@ -1,0 +1,230 @@
+//! A connection to an MCP server.
+
+use std::{fmt, future::Future, sync::Arc};
+
+use reqwest::Url;
+use rmcp::{
+    RoleClient, ServiceExt,
+    model::{
+        ClientConfig, GetPromptRequestParams, PaginatedRequestParams, Prompt,
+        ReadResourceRequestParams, Resource, ResourceContents, Role,
+    },
+    service::{RunningService, ServiceError},
+    transport::{
+        IntoTransport, StreamableHttpClientTransport, TokioChildProcess,
+        streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+use serde_json::{Map, Value};
+use tokio::{process::Command, time};
+
+use super::{content, error::McpError, options::McpOptions, tools};
+use crate::{Message, Tool};
+
+/// Environment variables that the process of a server inherits.
+const INHERITED: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
+/// Maximum number of tools, resources or prompts of a server.
+const MAX_ENTRIES: usize = 1_000;
+
+/// A connection to an MCP server. Cheap to clone.
+///
+/// The connection closes, and the process of the server ends, when the client and all tools from
+/// [`tools`](Self::tools) are dropped. The module documentation has an example.
+#[derive(Clone)]
+pub struct McpClient {
+    pub(super) server: Arc<str>,
+    pub(super) options: McpOptions,
+    pub(super) connection: Arc<RunningService<RoleClient, ClientConfig>>,
+}
+
+impl McpClient {
+    /// Starts a server as a child process and connects to it over the process's standard input and output.
+    ///
+    /// The process inherits only a few variables of this program's environment, such as `PATH`, so that it cannot read
+    /// API keys. Set other variables with [`Command::env`]. Its standard error is that of this program.
+    pub async fn stdio(mut command: Command, options: McpOptions) -> Result<Self, McpError> {
+        let program = command.as_std().get_program().to_string_lossy().into_owned();
+        restrict_environment(&mut command);
+        command.kill_on_drop(true);
+        let process = TokioChildProcess::new(command)
+            .map_err(|source| McpError::Start { program: program.clone(), source })?;
+        Self::connect(program, process, options).await
+    }
+
+    /// Connects to a server over streamable HTTP. Redirects are not followed.
+    pub async fn http(url: &str, options: McpOptions) -> Result<Self, McpError> {
+        let address = Url::parse(url).map_err(|error| McpError::Address(error.to_string()))?;
+        if !["http", "https"].contains(&address.scheme()) {
+            return Err(McpError::Address(format!("`{}` is not supported", address.scheme())));
+        }
+        // The whole URL may contain a secret, so errors show only the host.
+        let server = address.host_str().unwrap_or("server").to_owned();
+        let client = llm::http_client(&address).map_err(|error| McpError::Connect {
+            server: server.clone(),
+            reason: error.to_string(),
+        })?;
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+        config.custom_headers = options.header_map()?.into_iter().fold(
+            Default::default(),
+            |mut headers: std::collections::HashMap<_, _>, (name, value)| {
+                headers.extend(name.map(|name| (name, value)));
+                headers
+            },
+        );
+        let transport = StreamableHttpClientTransport::with_client(client, config);
+        Self::connect(server, transport, options).await
+    }
+
+    /// Connects to a server over any transport of the crate `rmcp`. `server` is the name in error messages.
+    pub async fn connect<T, E, A>(
+        server: impl Into<String>,
+        transport: T,
+        options: McpOptions,
+    ) -> Result<Self, McpError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let server: Arc<str> = server.into().into();
+        let mut config = ClientConfig::default();
+        config.client_info.name = env!("CARGO_PKG_NAME").to_owned();
+        config.client_info.version = env!("CARGO_PKG_VERSION").to_owned();
+        let connecting = time::timeout(options.timeout, config.serve(transport)).await;
+        let connected = connecting.map_err(|_| McpError::Timeout {
+            server: server.to_string(),
+            request: "initialize",
+            limit: options.timeout,
+        })?;
+        let connection = connected.map_err(|error| McpError::Connect {
+            server: server.to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { server, options, connection: Arc::new(connection) })
+    }
+
+    /// Returns the server's tools.
+    ///
+    /// A tool's result is text, or content blocks if it contains images, audio or files. A result that the server marks
+    /// as an error, and an error that the server returns for the call, reach the model as a failed tool message. A lost
+    /// connection and a timeout are errors named `McpConnectionError` and `TimeoutError`. Structured content is in the
+    /// artifact of the tool message, under `structured_content`. Dropping a call cancels it at the server.
+    pub async fn tools(&self) -> Result<Vec<Tool>, McpError> {
+        let list = async |page| {
+            let page = self.connection.list_tools(Some(page)).await?;
+            Ok((page.tools, page.next_cursor))
+        };
+        tools::to_tools(self, self.list("tools/list", list).await?)
+    }
+
+    /// Returns the server's resources.
+    pub async fn resources(&self) -> Result<Vec<Resource>, McpError> {
+        let list = async |page| {
+            let page = self.connection.list_resources(Some(page)).await?;
+            Ok((page.resources, page.next_cursor))
+        };
+        self.list("resources/list", list).await
+    }
+
+    /// Reads a resource.
+    pub async fn read_resource(
+        &self,
+        uri: impl Into<String>,
+    ) -> Result<Vec<ResourceContents>, McpError> {
+        let request = ReadResourceRequestParams::new(uri);
+        let reading = self.connection.read_resource(request);
+        Ok(self.request("resources/read", reading).await?.contents)
+    }
+
+    /// Returns the server's prompts.
+    pub async fn prompts(&self) -> Result<Vec<Prompt>, McpError> {
+        let list = async |page| {
+            let page = self.connection.list_prompts(Some(page)).await?;
+            Ok((page.prompts, page.next_cursor))
+        };
+        self.list("prompts/list", list).await
+    }
+
+    /// Returns the messages of a prompt that is filled in with these arguments.
+    pub async fn prompt(
+        &self,
+        name: impl Into<String>,
+        arguments: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Vec<Message>, McpError> {
+        let arguments: Map<_, _> =
+            arguments.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+        let request = GetPromptRequestParams::new(name).with_arguments(arguments);
+        let prompt = self.request("prompts/get", self.connection.get_prompt(request)).await?;
+        let message = |message: rmcp::model::PromptMessage| {
+            let content = content::to_content(vec![message.content], &self.options);
+            match message.role {
+                Role::Assistant => Message::ai(content),
+                _ => Message::human(content),
+            }
+        };
+        Ok(prompt.messages.into_iter().map(message).collect())
+    }
+
+    /// Returns all entries of a list that the server returns page by page.
+    async fn list<T>(
+        &self,
+        method: &'static str,
+        mut page: impl AsyncFnMut(
+            PaginatedRequestParams,
+        ) -> Result<(Vec<T>, Option<String>), ServiceError>,
+    ) -> Result<Vec<T>, McpError> {
+        let mut entries = Vec::new();
+        let mut cursor = None;
+        loop {
+            let request = PaginatedRequestParams::default().with_cursor(cursor);
+            let (new, next) = self.request(method, page(request)).await?;
+            // An empty page with a successor could repeat forever.
+            let is_last = next.is_none() || new.is_empty();
+            entries.extend(new);
+            if entries.len() > MAX_ENTRIES {
+                let (server, limit) = (self.server.to_string(), MAX_ENTRIES);
+                return Err(McpError::TooMany { server, request: method, limit });
+            }
+            if is_last {
+                return Ok(entries);
+            }
+            cursor = next;
+        }
+    }
+
+    async fn request<T>(
+        &self,
+        method: &'static str,
+        answer: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, McpError> {
+        let (server, limit) = (|| self.server.to_string(), self.options.timeout);
+        match time::timeout(limit, answer).await {
+            Err(_) => Err(McpError::Timeout { server: server(), request: method, limit }),
+            Ok(answer) => answer.map_err(|error| McpError::Request {
+                server: server(),
+                request: method,
+                reason: error.to_string(),
+            }),
+        }
+    }
+}
+
+/// Removes the variables that the child process would inherit, except for the listed and the explicitly set ones.
+fn restrict_environment(command: &mut Command) {
+    let set: Vec<_> = command
+        .as_std()
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect();
+    let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    command.env_clear().envs(inherited).envs(set);
+}
+
+impl fmt::Debug for McpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpClient")
+            .field("server", &self.server)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! Errors of MCP connections.
+
+use std::time::Duration;
+
+/// An operation on an MCP connection that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpError {
+    /// The program of a server cannot be started.
+    #[error("cannot start the MCP server `{program}`: {source}; install it or correct the command")]
+    Start {
+        /// Name of the program.
+        program: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The address of a server is invalid.
+    #[error("the address of the MCP server is invalid: {0}; use an http or https URL")]
+    Address(String),
+    /// An HTTP header is invalid.
+    #[error("the HTTP header `{0}` has an invalid name or value")]
+    Header(String),
+    /// The connection cannot be established.
+    #[error("cannot connect to the MCP server `{server}`: {reason}")]
+    Connect {
+        /// Name of the server.
+        server: String,
+        /// The cause.
+        reason: String,
+    },
+    /// A request failed.
+    #[error("the MCP server `{server}` failed to answer `{request}`: {reason}")]
+    Request {
+        /// Name of the server.
+        server: String,
+        /// Method of the request.
+        request: &'static str,
+        /// The cause.
+        reason: String,
+    },
+    /// A server did not answer in time.
+    #[error(
+        "the MCP server `{server}` did not answer `{request}` within {limit:?}; set a longer timeout with \
+         `McpOptions::timeout`"
+    )]
+    Timeout {
+        /// Name of the server.
+        server: String,
+        /// Method of the request.
+        request: &'static str,
+        /// The timeout.
+        limit: Duration,
+    },
+    /// A server lists more entries than the client accepts.
+    #[error("the MCP server `{server}` lists more than {limit} entries for `{request}`")]
+    TooMany {
+        /// Name of the server.
+        server: String,
+        /// Method of the request.
+        request: &'static str,
+        /// Maximum number of entries.
+        limit: usize,
+    },
+    /// Two tools of a server have the same name after conversion to a name that models accept.
+    #[error(
+        "the MCP server `{server}` has two tools whose names become `{name}`; rename one of them"
+    )]
+    DuplicateTool {
+        /// Name of the server.
+        server: String,
+        /// The name.
+        name: String,
+    },
+    /// A server of an agent failed.
+    #[error("cannot serve the agent over MCP: {0}")]
+    Serve(String),
+}
