@@ -2,7 +2,7 @@
 
 A request is a line of JSON on standard input, {"workload": "loop", "size": 100, "steps": 100};
 the answer is a line on standard output, {"seconds": 0.04}: the duration of the steps, without building the graph.
-Requests for "storage" and "storage-size" go to storage.py.
+Requests for "storage" and "storage-size" go to storage.py, those for "agent" to agents.py.
 """
 
 import gc
@@ -21,6 +21,10 @@ try:
     import storage
 except ImportError:  # The savers are separate packages.
     storage = None
+try:
+    import agents
+except ImportError:  # LangChain is a separate package.
+    agents = None
 
 CONFIG = {"recursion_limit": 1_000_000_000}
 
@@ -141,13 +145,15 @@ def serve(request):
             return storage.run(request)
         case "storage-size":
             return storage.size(request)
+        case "agent":
+            return agents.run(request)
         case workload:
             return {"seconds": RUNS[workload](request["size"], request["steps"])}
 
 
 def main():
     about = {"langgraph": version("langgraph"), "python": sys.version.split()[0]}
-    answer(about | {"savers": storage and storage.about()})
+    answer(about | {"savers": storage and storage.about(), "langchain": agents and version("langchain")})
     for line in sys.stdin:
         answer(serve(json.loads(line)))
 

@@ -33,13 +33,19 @@ pub struct LangGraph {
 pub struct Version {
     langgraph: String,
     python: String,
+    /// Version of LangChain, which is a separate package and may not be installed.
+    langchain: Option<String>,
     /// Information about LangGraph's savers, which are separate packages and may not be installed.
     savers: Option<Savers>,
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LangGraph {} on Python {}", self.langgraph, self.python)
+        write!(f, "LangGraph {} on Python {}", self.langgraph, self.python)?;
+        match &self.langchain {
+            Some(version) => write!(f, ", with LangChain {version}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -102,9 +108,23 @@ impl LangGraph {
         workload: Workload,
         langgraph_size: LangGraphSize,
     ) -> io::Result<Duration> {
-        let LangGraphSize { size, steps } = langgraph_size;
-        let answer: Answer = self.request(&Request { workload: workload.name(), size, steps })?;
+        self.run_named(workload.name(), langgraph_size.size, langgraph_size.steps)
+    }
+
+    /// Runs the workload with this name once and returns the duration.
+    pub(crate) fn run_named(
+        &mut self,
+        workload: &'static str,
+        size: usize,
+        steps: usize,
+    ) -> io::Result<Duration> {
+        let answer: Answer = self.request(&Request { workload, size, steps })?;
         Duration::try_from_secs_f64(answer.seconds).map_err(io::Error::other)
+    }
+
+    /// Returns whether LangChain is installed.
+    pub(crate) fn has_langchain(&self) -> bool {
+        self.version.langchain.is_some()
     }
 
     /// Sends a request and waits for the answer.
@@ -145,12 +165,13 @@ pub fn find() -> Option<PathBuf> {
     candidates.into_iter().find(|it| has(it, "import langgraph.graph"))
 }
 
-/// Returns whether this interpreter has LangGraph's savers, which are separate packages.
+/// Returns whether this interpreter has LangChain and LangGraph's savers, which are separate packages.
 pub fn is_complete(python: &Path) -> bool {
-    has(python, "import langgraph.checkpoint.sqlite, langgraph.checkpoint.postgres, psycopg_pool")
+    let packages = "import langchain.agents, langgraph.checkpoint.sqlite, langgraph.checkpoint.postgres, psycopg_pool";
+    has(python, packages)
 }
 
-/// Installs LangGraph and its savers into a virtual environment in the target directory.
+/// Installs LangGraph, its savers and LangChain into a virtual environment in the target directory.
 pub fn install() -> io::Result<PathBuf> {
     let venv = venv().ok_or_else(|| io::Error::other("cannot determine the target directory"))?;
     let python = python_in(&venv);

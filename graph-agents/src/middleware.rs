@@ -8,16 +8,23 @@
 //! | [`Summarization`], [`ContextEditing`] | keep long conversations short |
 //! | [`Pii`] | redacts, masks, hashes or blocks personal data |
 //! | [`TodoList`] | gives the model a to-do list |
+//! | [`FileSearch`], [`Shell`] | give the model tools for files and commands |
+//! | [`MoneyBudget`] | limits the cost of model calls |
+//! | [`RecordReplay`] | records calls to a file and replays them |
 //! | [`ToolSelector`], [`ToolEmulator`] | choose and emulate tools with a model |
 
 mod context_editing;
 mod fallback;
+mod file_search;
 mod hooks;
 mod human_in_the_loop;
 mod malformed_calls;
 mod model_call_limit;
+mod money_budget;
 mod pii;
+mod record_replay;
 mod retry;
+mod shell;
 mod summarization;
 mod todo;
 mod tool_call_limit;
@@ -29,12 +36,16 @@ mod tool_selector;
 pub use crate::retry::{OnFailure, RetryOptions};
 pub use context_editing::{ClearToolUses, ContextEditing};
 pub use fallback::ModelFallback;
+pub use file_search::FileSearch;
 pub use hooks::{Hooks, Middleware};
 pub use human_in_the_loop::{DecisionKind, HumanInTheLoop, ReviewRule};
 pub use malformed_calls::ReturnMalformedCalls;
 pub use model_call_limit::ModelCallLimit;
+pub use money_budget::MoneyBudget;
 pub use pii::{Detector, Pii, PiiStrategy};
+pub use record_replay::RecordReplay;
 pub use retry::{ModelRetry, ToolRetry};
+pub use shell::{AllowedCommands, CommandExecutor, CommandResult, Shell};
 pub use summarization::{Size, Summarization};
 pub use todo::TodoList;
 pub use tool_call_limit::{ToolCallLimit, ToolLimitExit};

@@ -4,6 +4,7 @@
 use std::{env, fs, io, path::PathBuf, process::ExitCode, thread::available_parallelism};
 
 use graph_benches::{
+    agents,
     langgraph::{self, LangGraph},
     llm_layers,
     measure::{Samples, Side},
@@ -24,13 +25,14 @@ Usage: bench [OPTIONS] [NAME...]
 Measure workloads on the engine, on plain tokio and in LangGraph. Without NAME, measure all of them.
 
   --quick      Measure three rounds instead of nine
-  --langgraph  Install LangGraph and its savers into target/langgraph-venv if no Python has them
+  --langgraph  Install LangGraph, its savers and LangChain into target/langgraph-venv if no Python has them
   -h, --help   Print this help
 
 Workloads:
   loop, fan-out, chain, append, checkpointed-loop, checkpointed-append
   sqlite-one, sqlite-16, sqlite-bytes, postgres-one, postgres-16; `storage` selects these five
   llm-layers
+  agents
 ";
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ struct Selection {
     workloads: Vec<Workload>,
     stored: Vec<storage::workload::Workload>,
     llm_layers: bool,
+    agents: bool,
     rounds: usize,
     langgraph: fn() -> io::Result<Option<PathBuf>>,
 }
@@ -65,6 +68,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
         workloads: Vec::new(),
         stored: Vec::new(),
         llm_layers: false,
+        agents: false,
         rounds: ROUNDS,
         langgraph: || Ok(langgraph::find()),
     };
@@ -75,13 +79,16 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Option<Selection>, String
             "--langgraph" => selection.langgraph = find_or_install,
             "storage" => selection.stored.extend(storage::workload::Workload::ALL),
             llm_layers::NAME => selection.llm_layers = true,
+            agents::NAME => selection.agents = true,
             name => selection.add(name).ok_or(arg)?,
         }
     }
-    if selection.workloads.is_empty() && selection.stored.is_empty() && !selection.llm_layers {
+    let has_others = selection.llm_layers || selection.agents;
+    if selection.workloads.is_empty() && selection.stored.is_empty() && !has_others {
         selection.workloads.extend(Workload::ALL);
         selection.stored.extend(storage::workload::Workload::ALL);
         selection.llm_layers = true;
+        selection.agents = true;
     }
     Ok(Some(selection))
 }
@@ -119,6 +126,9 @@ fn measure(selection: &Selection) {
     if selection.llm_layers {
         measure_llm_layers(selection, runtime.handle());
     }
+    if selection.agents {
+        measure_agents(selection, runtime.handle(), &mut langgraph);
+    }
 }
 
 fn measure_engine(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
@@ -146,6 +156,14 @@ fn measure_llm_layers(selection: &Selection, runtime: &Handle) {
     match llm_layers::measure(selection.rounds, runtime) {
         Ok(rows) => println!("{}", llm_layers::text(&rows)),
         Err(error) => eprintln!("cannot measure the layers of llm: {error}"),
+    }
+}
+
+fn measure_agents(selection: &Selection, runtime: &Handle, langgraph: &mut Option<LangGraph>) {
+    eprintln!("{} …", agents::NAME);
+    match agents::measure(selection.rounds, runtime, langgraph) {
+        Ok(rows) => println!("{}", agents::text(&rows)),
+        Err(error) => eprintln!("cannot measure the agents: {error}"),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Tests of agents through their public API.
+#![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 mod agents;
 mod chat;
 mod handoffs;
 mod messages;
+mod middleware;
 mod tool_policy;
 mod tools;

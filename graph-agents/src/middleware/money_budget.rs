@@ -1,0 +1,168 @@
+//! A limit on the cost of model calls.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use graph_core::NodeError;
+use llm::{CatalogEntry, Money, Prices, Usage};
+
+use super::hooks::{Hooks, Middleware};
+use crate::{
+    AgentError,
+    message::count_tokens_approximately,
+    model::{ModelAnswer, ModelHandler, ModelRequest, RequestTool},
+};
+
+/// Limits the cost of an agent's model calls, in all of its runs. Clones share the budget, so several agents can too.
+///
+/// Before each call, the middleware reserves the estimated cost: the request, and an answer of
+/// [`max_answer`](Self::max_answer) tokens. It rejects a call that the rest of the budget does not cover with an error
+/// named `BudgetExceededError`, so concurrent calls together stay within the limit as long as no call costs more than
+/// its estimate. After the call, the reported usage replaces the reservation. A call that fails, is cancelled or has no
+/// reported usage is charged its full reservation.
+///
+/// Place it after middleware that retries calls or switches models, so that it sees every attempt.
+///
+/// ```
+/// use graph_agents::middleware::MoneyBudget;
+/// use llm::{Money, Prices};
+///
+/// let dollars = Money::from_dollars;
+/// let prices =
+///     Prices { input: dollars(3.0), output: dollars(15.0), cached: None, cache_written: None, up_to_input: None };
+/// let budget = MoneyBudget::new(dollars(0.50), prices);
+/// assert_eq!(budget.spent(), Money::ZERO);
+/// ```
+#[derive(Clone, Debug)]
+pub struct MoneyBudget {
+    limit: Money,
+    prices: CatalogEntry,
+    max_answer: u64,
+    account: Arc<Mutex<Account>>,
+}
+
+/// Amounts in billionths of a dollar.
+#[derive(Debug, Default)]
+struct Account {
+    spent: u64,
+    reserved: u64,
+}
+
+impl MoneyBudget {
+    /// Default for the number of tokens reserved for an answer.
+    const MAX_ANSWER: u64 = 4_096;
+
+    /// Creates a budget for calls of a model with these prices per million tokens.
+    pub fn new(limit: Money, prices: Prices) -> Self {
+        let prices = CatalogEntry {
+            date: String::new(),
+            prices: vec![prices],
+            context: None,
+            temperature: None,
+        };
+        Self { limit, prices, max_answer: Self::MAX_ANSWER, account: Arc::default() }
+    }
+
+    /// Sets the number of tokens to reserve for an answer. The default is 4,096. Set it to the model's limit.
+    #[must_use]
+    pub fn max_answer(mut self, tokens: u64) -> Self {
+        self.max_answer = tokens;
+        self
+    }
+
+    /// Returns the amount spent so far.
+    pub fn spent(&self) -> Money {
+        Money::from_nanos(lock(&self.account).spent)
+    }
+
+    fn cost(&self, usage: &Usage) -> Result<u64, AgentError> {
+        let cost = self.prices.cost(usage).ok_or_else(|| {
+            AgentError::named(
+                "BudgetExceededError",
+                format!("the price of a request with {} tokens is unknown", usage.input),
+            )
+        })?;
+        Ok(cost.nanos())
+    }
+
+    /// Reserves the estimated cost of a call.
+    fn reserve(&self, request: &ModelRequest) -> Result<Reservation, AgentError> {
+        let usage = Usage { input: estimate(request), output: self.max_answer, ..Usage::default() };
+        let amount = self.cost(&usage)?;
+        let mut account = lock(&self.account);
+        let free =
+            self.limit.nanos().saturating_sub(account.spent).saturating_sub(account.reserved);
+        if amount > free {
+            let dollars = |nanos| Money::from_nanos(nanos).dollars();
+            return Err(AgentError::named(
+                "BudgetExceededError",
+                format!(
+                    "the model call may cost ${:.6}, but only ${:.6} of the budget of ${:.6} are left; raise the \
+                     budget or shorten the conversation",
+                    dollars(amount),
+                    dollars(free),
+                    self.limit.dollars()
+                ),
+            ));
+        }
+        account.reserved += amount;
+        Ok(Reservation { amount, charge: amount, account: self.account.clone() })
+    }
+}
+
+/// Estimates the number of tokens in a request.
+fn estimate(request: &ModelRequest) -> u64 {
+    let system = request.system.as_ref().map_or(0, |it| it.text().len());
+    let tool = |it: &RequestTool| match it {
+        RequestTool::Client(tool) => {
+            tool.name().len() + tool.description().len() + tool.schema().to_string().len()
+        }
+        RequestTool::Provider(tool) => tool.definition.to_string().len(),
+    };
+    let characters = system + request.tools.iter().map(tool).sum::<usize>();
+    let tokens = count_tokens_approximately(&request.messages) + characters.div_ceil(4);
+    tokens.try_into().unwrap_or(u64::MAX)
+}
+
+/// A reserved amount. When it is dropped, `charge` is spent instead.
+struct Reservation {
+    amount: u64,
+    charge: u64,
+    account: Arc<Mutex<Account>>,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut account = lock(&self.account);
+        account.reserved = account.reserved.saturating_sub(self.amount);
+        account.spent = account.spent.saturating_add(self.charge);
+    }
+}
+
+fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
+    account.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Middleware for MoneyBudget {
+    fn name(&self) -> String {
+        "MoneyBudget".to_owned()
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::new().wrap_model_call()
+    }
+
+    async fn wrap_model_call(
+        &self,
+        request: ModelRequest,
+        next: ModelHandler,
+    ) -> Result<ModelAnswer, NodeError> {
+        let mut reservation = self.reserve(&request).map_err(NodeError::terminal)?;
+        let answer = next.call(request).await?;
+        if let Some(usage) = answer.ai().and_then(|it| it.usage.as_ref()) {
+            reservation.charge = self.cost(usage).unwrap_or(reservation.amount);
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,113 @@
+//! Runs programs of a list on the host.
+
+use std::{
+    collections::BTreeSet,
+    env, io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use graph_core::NodeError;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::Command,
+};
+
+use super::{CommandExecutor, CommandResult, split::words};
+
+/// Runs programs on the host, without a shell, if they are on a list. Everything else is refused.
+///
+/// The command line is split into words like in a shell; operators, redirections, variables and patterns are refused. A
+/// program runs in the working directory, with an environment that contains only `PATH`, without input, and with a time
+/// limit. It can still read and write all files that this process can, so list only programs that are harmless with any
+/// arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, implement
+/// [`CommandExecutor`] for a sandbox.
+#[derive(Clone, Debug)]
+pub struct AllowedCommands {
+    programs: BTreeSet<String>,
+    directory: PathBuf,
+    timeout: Duration,
+}
+
+/// Maximum number of bytes read from each output of a program.
+const MAX_BYTES: u64 = 1_000_000;
+
+impl AllowedCommands {
+    /// Creates an executor that runs these programs in a directory, which must exist. Programs are names without a path.
+    pub fn new<N: Into<String>>(
+        directory: impl AsRef<Path>,
+        programs: impl IntoIterator<Item = N>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            programs: programs.into_iter().map(Into::into).collect(),
+            directory: directory.as_ref().canonicalize()?,
+            timeout: Duration::from_secs(30),
+        })
+    }
+
+    /// Sets the time limit of a command. The default is 30 seconds.
+    #[must_use]
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = limit;
+        self
+    }
+
+    async fn run(&self, program: &str, args: &[String]) -> io::Result<CommandResult> {
+        let mut child = Command::new(program)
+            .args(args)
+            .current_dir(&self.directory)
+            .env_clear()
+            .envs(env::var_os("PATH").map(|it| ("PATH", it)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (stdout, stderr, status) = tokio::try_join!(read(stdout), read(stderr), child.wait())?;
+        let bytes = [stdout, stderr].concat();
+        let output = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(CommandResult { output, exit_code: status.code() })
+    }
+}
+
+/// Reads an output to its end and keeps its first bytes.
+async fn read(output: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let Some(mut output) = output else { return Ok(Vec::new()) };
+    let mut bytes = Vec::new();
+    (&mut output).take(MAX_BYTES).read_to_end(&mut bytes).await?;
+    tokio::io::copy(&mut output, &mut tokio::io::sink()).await?;
+    Ok(bytes)
+}
+
+#[async_trait]
+impl CommandExecutor for AllowedCommands {
+    async fn execute(&self, command: &str) -> Result<CommandResult, NodeError> {
+        let failed = |output: String| Ok(CommandResult { output, exit_code: None });
+        let Some(words) = words(command) else {
+            return failed(
+                "Refused: the command contains shell syntax. Run one program with plain arguments."
+                    .to_owned(),
+            );
+        };
+        let [program, args @ ..] = words.as_slice() else {
+            return failed("Refused: the command is empty.".to_owned());
+        };
+        if !self.programs.contains(program) {
+            let allowed: Vec<_> = self.programs.iter().map(String::as_str).collect();
+            return failed(format!(
+                "Refused: `{program}` is not allowed. Allowed programs: {}.",
+                allowed.join(", ")
+            ));
+        }
+        match tokio::time::timeout(self.timeout, self.run(program, args)).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => failed(format!("Cannot run `{program}`: {error}")),
+            Err(_) => {
+                failed(format!("Error: the command did not finish within {:?}.", self.timeout))
+            }
+        }
+    }
+}

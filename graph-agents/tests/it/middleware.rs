@@ -1,0 +1,206 @@
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use graph_agents::{
+    Agent, AiMessage, ChatModel, Message, ScriptedModel, Status, Tool, ToolCall, ToolMessage,
+    middleware::{AllowedCommands, FileSearch, Middleware, MoneyBudget, RecordReplay, Shell},
+    model::{ChunkSink, Prompt},
+};
+use graph_core::NodeError;
+use llm::{Money, Prices, Usage};
+use serde_json::{Value, json};
+
+/// Calls a tool of the middleware in an agent and returns the result.
+async fn call(middleware: impl Middleware + 'static, tool: &str, args: Value) -> ToolMessage {
+    let first = AiMessage::new("").tool_call(ToolCall::new(tool, args, "c1"));
+    let model = ScriptedModel::new([first, AiMessage::new("done")]);
+    let agent = Agent::new(model).middleware(middleware).compile().unwrap();
+    let outcome = agent.run("hi").await.unwrap();
+    outcome.messages.iter().find_map(|it| it.as_tool().cloned()).unwrap()
+}
+
+async fn text(middleware: impl Middleware + 'static, tool: &str, args: Value) -> String {
+    call(middleware, tool, args).await.content.text()
+}
+
+#[tokio::test]
+async fn files_are_found_by_name_and_content() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("src/deep")).unwrap();
+    fs::write(dir.path().join("src/main.rs"), "fn main() {}\nfn other() {}\n").unwrap();
+    fs::write(dir.path().join("src/deep/lib.rs"), "fn lib() {}\n").unwrap();
+    fs::write(dir.path().join("notes.md"), "fn in prose\n").unwrap();
+    fs::write(dir.path().join("binary.rs"), b"fn\0").unwrap();
+    let search = FileSearch::new(dir.path()).unwrap();
+    let grep = |args: Value| text(search.clone(), "grep_search", args);
+    assert_eq!(grep(json!({"pattern": "^fn"})).await, "/notes.md\n/src/deep/lib.rs\n/src/main.rs");
+    let args = json!({"pattern": "^fn", "include": "*.rs", "output_mode": "count"});
+    assert_eq!(grep(args).await, "/src/deep/lib.rs:1\n/src/main.rs:2");
+    let args = json!({"pattern": "other", "path": "/src", "output_mode": "content"});
+    assert_eq!(grep(args).await, "/src/main.rs:2:fn other() {}");
+    assert_eq!(grep(json!({"pattern": "nowhere"})).await, "No matches found");
+    assert!(grep(json!({"pattern": "("})).await.starts_with("invalid pattern"));
+    let glob = text(search.clone(), "glob_search", json!({"pattern": "*.rs", "path": "src"})).await;
+    assert_eq!(glob, "/src/main.rs");
+    assert_eq!(text(search, "glob_search", json!({"pattern": "*.py"})).await, "No files found");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn search_does_not_leave_its_directory() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret.txt"), "secret").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
+    let file = outside.path().join("secret.txt");
+    std::os::unix::fs::symlink(&file, dir.path().join("file.txt")).unwrap();
+    let search = FileSearch::new(dir.path()).unwrap();
+    for path in ["/", "/link", "link", "..", "/../", outside.path().to_str().unwrap()] {
+        let args = json!({"pattern": "secret", "path": path});
+        assert_eq!(text(search.clone(), "grep_search", args).await, "No matches found", "{path}");
+        let args = json!({"pattern": "**/*", "path": path});
+        assert_eq!(text(search.clone(), "glob_search", args).await, "No files found", "{path}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_listed_programs_run() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    let commands = AllowedCommands::new(dir.path(), ["cat", "ls"]).unwrap();
+    let shell = |command: &str| {
+        call(Shell::new(commands.clone()).max_lines(2), "shell", json!({"command": command}))
+    };
+    let result = shell("ls 'a.txt'").await;
+    assert_eq!((result.content.text().as_str(), result.status), ("a.txt\n", Status::Success));
+    let result = shell("cat a.txt").await.content.text();
+    assert_eq!(result, "one\ntwo\n[output truncated: the first 2 of 3 lines are shown]");
+    let result = shell("cat missing").await;
+    assert!(result.content.text().ends_with("Exit code: 1"), "{result:?}");
+    assert_eq!((result.status, result.artifact), (Status::Error, Some(json!({"exit_code": 1}))));
+    for refused in ["rm a.txt", "/bin/cat a.txt", "cat a.txt; rm a.txt", "cat a.txt | rm", "", "'"]
+    {
+        let result = shell(refused).await;
+        assert!(result.content.text().starts_with("Refused: "), "{refused}: {result:?}");
+        assert_eq!(result.status, Status::Error);
+    }
+    assert!(dir.path().join("a.txt").exists());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn commands_have_a_time_limit_and_no_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let commands = AllowedCommands::new(dir.path(), ["sleep", "printenv"]).unwrap();
+    let slow = Shell::new(commands.clone().timeout(Duration::from_millis(1)));
+    let result = call(slow, "shell", json!({"command": "sleep 600"})).await;
+    assert!(result.content.text().contains("did not finish within"), "{result:?}");
+    let names = text(Shell::new(commands), "shell", json!({"command": "printenv"})).await;
+    assert!(names.lines().all(|it| it.starts_with("PATH=")), "{names}");
+}
+
+/// A model that answers after all concurrent calls have started, and reports usage.
+#[derive(Debug)]
+struct Paid {
+    usage: Option<Usage>,
+    calls: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl ChatModel for Paid {
+    async fn call(&self, _: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        Ok(AiMessage { usage: self.usage, ..AiMessage::new("ok") })
+    }
+}
+
+fn budget(dollars: f64) -> MoneyBudget {
+    let price = Money::from_dollars(1.0);
+    let prices = Prices {
+        input: price,
+        output: price,
+        cached: None,
+        cache_written: None,
+        up_to_input: None,
+    };
+    MoneyBudget::new(Money::from_dollars(dollars), prices).max_answer(1_000_000)
+}
+
+#[tokio::test]
+async fn budget_holds_under_parallel_calls() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let usage = Usage { input: 0, output: 100_000, ..Usage::default() };
+    // Each call reserves a little more than 1 dollar and then costs 0.10 dollars.
+    let budget = budget(3.5);
+    let model = Paid { usage: Some(usage), calls: calls.clone() };
+    let agent = Agent::new(model).middleware(budget.clone()).compile().unwrap();
+    let runs = futures_util::future::join_all((0..10).map(|_| agent.run("hi"))).await;
+    assert_eq!(runs.iter().filter(|it| it.is_ok()).count(), 3);
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+    assert_eq!(budget.spent(), Money::from_dollars(0.3));
+    let problem = runs.into_iter().find_map(Result::err).unwrap().to_string();
+    assert!(problem.contains("of the budget of $3.5"), "{problem}");
+}
+
+#[tokio::test]
+async fn budget_charges_calls_without_usage_in_full() {
+    let budget = budget(2.5);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let model = Paid { usage: None, calls: calls.clone() };
+    let agent = Agent::new(model).middleware(budget.clone()).compile().unwrap();
+    agent.run("hi").await.unwrap();
+    assert!(budget.spent() > Money::from_dollars(1.0));
+    // A cancelled call is charged too.
+    let until_called = async {
+        while calls.load(Ordering::Relaxed) < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = until_called => {}
+        outcome = agent.run("hi") => panic!("the model answered: {outcome:?}"),
+    }
+    assert!(budget.spent() > Money::from_dollars(2.0));
+    agent.run("hi").await.unwrap_err();
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn recorded_conversation_is_replayed_without_model_and_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("calls.jsonl");
+    let runs = Arc::new(AtomicUsize::new(0));
+    let agent = |answers: Vec<AiMessage>, middleware: RecordReplay| {
+        let runs = runs.clone();
+        let roll = Tool::dynamic("roll", "Rolls a die.", json!({}), move |_, _| {
+            let n = runs.fetch_add(1, Ordering::Relaxed);
+            async move { n }
+        });
+        let agent = Agent::new(ScriptedModel::new(answers)).tools([roll]).middleware(middleware);
+        agent.compile().unwrap()
+    };
+    let roll = |id: &str| AiMessage::new("").tool_call(ToolCall::new("roll", json!({}), id));
+    let script = vec![roll("c1"), roll("c2"), AiMessage::new("done")];
+    let recorded = agent(script, RecordReplay::record(&file).unwrap()).run("go").await.unwrap();
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    let replay = agent(Vec::new(), RecordReplay::replay(&file).unwrap());
+    let replayed = replay.run("go").await.unwrap();
+    let texts = |it: &[Message]| it.iter().map(Message::text).collect::<Vec<_>>();
+    assert_eq!(texts(&replayed.messages), texts(&recorded.messages));
+    assert_eq!(texts(&replayed.messages), ["go", "", "0", "", "1", "done"]);
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    let problem = replay.run("something else").await.unwrap_err().to_string();
+    assert!(problem.contains("the recording has no answer to this model call"), "{problem}");
+}
